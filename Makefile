@@ -1,0 +1,65 @@
+# genlab: `make` lists what there is. Every target sets the environment up first where it must.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.stamp
+BENCHMARKS := generator training results
+
+# Stages are called as `python stages/...`: the environment's python comes first.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+# One thread: small tensors are no faster on more, and the same count gives the same sums.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup repro smoke experiments report test lint bench app dev lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## Make the environment .venv from the lock (a few minutes, once)
+
+$(STAMP): requirements.lock pyproject.toml ci/setup.sh
+	@PYTHON='$(PYTHON)' sh ci/setup.sh
+
+repro: $(STAMP) ## Run the pipeline: data, training, measurement, failures, verdict
+	@$(PY) -m dvc repro $(ARGS)
+
+smoke: $(STAMP) ## Run the whole pipeline at a small size in a temporary clone (about 2 minutes)
+	@$(PY) ci/smoke.py $(ARGS)
+
+experiments: $(STAMP) ## Run the documented experiments (ARGS="--only NAME", "--jobs 2", "--force")
+	@$(PY) stages/experiments.py $(ARGS)
+
+report: $(STAMP) ## Write reports/ and the README's results from the run's files
+	@$(PY) stages/report.py $(ARGS)
+
+test: $(STAMP) ## Run the tests (ARGS="-k name")
+	@$(PY) -m pytest $(ARGS)
+
+lint: $(STAMP) ## Check style and types
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy --strict src
+
+bench: $(STAMP) ## Measure the bars of metrics/benchmarks.json, one script after another
+	@status=0; for name in $(BENCHMARKS); do \
+	    echo "== benchmarks/$$name.py"; $(PY) "benchmarks/$$name.py" || status=1; \
+	done; exit $$status
+
+app: $(VENV)/.stamp-app ## Serve the pages and the API on http://127.0.0.1:8000
+	@$(VENV)/bin/streamlit run app.py
+
+dev: $(VENV)/.stamp-app ## The same, reloading on change
+	@$(VENV)/bin/uvicorn app:app --reload
+
+$(VENV)/.stamp-app: $(STAMP)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[app]"
+	@touch $@
+
+lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml
+	@sh ci/lock.sh
+
+clean: ## Remove caches of tools; results and data stay
+	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist dvc_plots
+	@find . -path './$(VENV)' -prune -o -type d -name __pycache__ -exec rm -rf {} +

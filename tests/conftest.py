@@ -1,0 +1,22 @@
+"""One thread, no network, and a home for what every test file needs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Before torch and numpy are imported: small sums are slower on two threads than on one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ["WANDB_MODE"] = "offline"
+os.environ["DVC_NO_ANALYTICS"] = "1"
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's root."""
+    return ROOT
