@@ -1,0 +1,1 @@
+"""What every other package stands on: params, artifacts, engine, tracking, console errors."""

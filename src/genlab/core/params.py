@@ -1,0 +1,312 @@
+"""`params.yaml` as typed, frozen, checked objects: the only input of a stage beside its files."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from genlab.core.console import GenlabError
+from genlab.core.faults import did_you_mean, first_fault
+
+PARAMS_FILE = "params.yaml"
+
+Dataset = Literal["arc_grids"]
+Kind = Literal[
+    "rectangle_filled",
+    "rectangle_hollow",
+    "line_horizontal",
+    "line_vertical",
+    "line_diagonal",
+    "line_antidiagonal",
+    "checkerboard",
+    "l_shape",
+    "t_shape",
+    "plus",
+    "zigzag",
+]
+Weight = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class _Section(BaseModel):
+    """Frozen; an unknown key or a value of another type is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class GridParams(_Section):
+    """The data of the grid datasets: stages generate and split."""
+
+    count: int = Field(ge=10, description="Grids in all.")
+    size: int = Field(ge=8, le=16, description="Side of a grid in cells.")
+    min_objects: int = Field(ge=1, le=8, description="Fewest objects a grid.")
+    max_objects: int = Field(ge=1, le=8, description="Most objects a grid.")
+    kinds: dict[Kind, Weight] = Field(description="Weight of each kind of object.")
+    spacing: int = Field(ge=0, le=4, description="Free cells between two objects.")
+    overlap: bool = Field(description="Whether objects may cover each other.")
+    val_share: Share = Field(description="Share of the validation split.")
+    test_share: Share = Field(description="Share of the test split.")
+    workers: int = Field(ge=1, le=256, description="Processes that generate.")
+
+    @model_validator(mode="after")
+    def _possible(self) -> GridParams:
+        if self.min_objects > self.max_objects:
+            raise ValueError(
+                f"min_objects must be <= max_objects ({self.max_objects}), got {self.min_objects}"
+            )
+        if self.val_share + self.test_share >= 1:
+            raise ValueError(
+                "val_share + test_share must be < 1 to leave grids for training,"
+                f" got {self.val_share + self.test_share:g}"
+            )
+        absent = [kind for kind in get_args(Kind) if kind not in self.kinds]
+        if absent:
+            raise ValueError(f"kinds.{absent[0]} is missing; give its weight, 0 to leave it out")
+        if not any(self.kinds.values()):
+            raise ValueError("kinds must hold a weight over 0, got none")
+        return self
+
+
+class EvaluateParams(_Section):
+    """The measurement: stages evaluate and failure_gallery."""
+
+    samples: int = Field(ge=100, description="Grids drawn from each sampler.")
+    importance_samples: int = Field(ge=1, description="k of the IWAE bound.")
+    importance_grids: int = Field(ge=1, description="Test grids of the IWAE bound.")
+    bootstrap: int = Field(ge=100, le=100_000, description="Resamples behind every interval.")
+
+
+class Params(_Section):
+    """All of `params.yaml`; the flat keys are what people sweep."""
+
+    seed: int = Field(ge=0, lt=2**31, description="Seed of all randomness.")
+    datasets: list[Dataset] = Field(min_length=1, description="Datasets the pipeline runs over.")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where tensors live.")
+    threads: int = Field(ge=1, le=256, description="Torch threads.")
+
+    network: Literal["mixer", "conv"] = Field(description="Encoder and decoder.")
+    patch: int = Field(ge=1, le=16, description="Side of a patch in cells.")
+    width: int = Field(ge=4, le=4096, description="Channels of encoder and decoder.")
+    depth: int = Field(ge=1, le=64, description="Blocks of encoder and of decoder.")
+    latent_dim: int = Field(ge=1, le=8192, description="Latents a grid.")
+    prior: Literal["standard", "autoregressive"] = Field(description="Prior over the latents.")
+    prior_width: int = Field(ge=4, le=4096, description="Channels of the learned prior.")
+    prior_depth: int = Field(ge=1, le=64, description="Blocks of the learned prior.")
+    prior_components: int = Field(ge=1, le=65536, description="Components of the learned prior.")
+
+    epochs: int = Field(ge=1, le=100_000, description="Most epochs.")
+    epoch_size: int = Field(ge=1, description="Training grids shown an epoch.")
+    batch_size: int = Field(ge=1, description="Grids an update.")
+    lr: float = Field(gt=0, le=1, description="Peak learning rate.")
+    lr_schedule: Literal["constant", "cosine"] = Field(description="Learning rate over the run.")
+    weight_decay: float = Field(ge=0, le=1, description="Decoupled weight decay.")
+    grad_clip: float = Field(ge=0, description="Greatest gradient norm; 0 = off.")
+    patience: int = Field(ge=1, description="Epochs without a gain before stopping.")
+
+    beta_max: float = Field(ge=0, description="Weight of the KL term; 1 = the ELBO.")
+    beta_schedule: Literal["constant", "linear", "sigmoid", "cyclical"] = Field(
+        description="How beta rises to beta_max."
+    )
+    beta_delay: float = Field(
+        ge=0, lt=1, description="Share of the run before beta and the learned prior come in."
+    )
+    beta_warmup: float = Field(ge=0, le=1, description="Share of the run in which beta rises.")
+    beta_cycles: int = Field(ge=1, le=1000, description="Cycles of the cyclical schedule.")
+    free_bits: float = Field(ge=0, description="Nats a latent that go free of the KL term.")
+    focal_gamma: float = Field(ge=0, description="Focal exponent at beta 0; 0 = off.")
+    class_weight_power: float = Field(ge=0, le=1, description="Class weights at beta 0; 0 = off.")
+    corruption: float = Field(ge=0, le=1, description="Share of corrupted grids at beta 0.")
+
+    wandb: bool = Field(description="Mirror the logs to Weights & Biases.")
+
+    grids: GridParams
+    evaluate: EvaluateParams
+    arc_grids: dict[str, Any] = Field(description="What differs for arc_grids.")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Params:
+        if len(set(self.datasets)) < len(self.datasets):
+            raise ValueError(f"datasets must name each dataset once, got {self.datasets}")
+        side, rest = divmod(self.grids.size, self.patch)
+        if rest:
+            raise ValueError(f"patch must divide grids.size ({self.grids.size}), got {self.patch}")
+        tokens = side * side
+        if self.network == "mixer" and self.latent_dim % tokens and tokens % self.latent_dim:
+            raise ValueError(
+                f"latent_dim must be a multiple or a divisor of the {tokens} patches of a grid,"
+                f" got {self.latent_dim} (choose {_nearest_latent_dim(self.latent_dim, tokens)})"
+            )
+        if self.prior == "autoregressive" and self.network != "mixer":
+            raise ValueError(
+                f"prior must be standard for network {self.network}, got autoregressive"
+                " (or choose network mixer)"
+            )
+        if self.batch_size > self.epoch_size:
+            raise ValueError(
+                f"batch_size must be <= epoch_size ({self.epoch_size}), got {self.batch_size}"
+            )
+        return self
+
+    @property
+    def tokens(self) -> int:
+        """Patches of a grid."""
+        return (self.grids.size // self.patch) ** 2
+
+    def for_dataset(self, name: str) -> Params:
+        """These params with what the section of dataset `name` says put over the flat keys."""
+        if name not in SECTIONS:
+            raise GenlabError(
+                f"no dataset is called {name!r}{did_you_mean(name, SECTIONS)};"
+                f" known: {', '.join(SECTIONS)}"
+            )
+        return _with_section(self.model_dump(), name, PARAMS_FILE)
+
+    def with_overrides(self, **overrides: Any) -> Params:
+        """These params with other values for flat keys, checked anew; `None` changes nothing.
+
+        An overridden key is dropped from the datasets' sections, so that it holds for all of them.
+        """
+        chosen = {key: value for key, value in overrides.items() if value is not None}
+        if not chosen:
+            return self
+        values = self.model_dump()
+        for name in SECTIONS:
+            values[name] = {key: v for key, v in values[name].items() if key not in chosen}
+        return parse_params({**values, **chosen}, "overrides")
+
+    def digest(self, *keys: str) -> str:
+        """SHA-256 of the values of `keys` (all, where none are named)."""
+        values = self.model_dump()
+        return digest({key: values[key] for key in keys} if keys else values)
+
+
+SECTIONS: tuple[str, ...] = get_args(Dataset)
+FLAT = tuple(
+    name
+    for name, field in Params.model_fields.items()
+    if field.annotation in (int, float, bool, str) or get_origin(field.annotation) is Literal
+)
+NEVER_IN_A_SECTION = ("seed", "datasets", "beta_max", "beta_schedule")
+
+
+def load_params(path: str | Path = PARAMS_FILE) -> Params:
+    """Read and check a params file. Raises a `GenlabError` of one line on any fault."""
+    source = str(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise GenlabError(
+            f"{source} is missing; run from the repository's root, or restore it with:"
+            f" git checkout {source}"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise GenlabError(f"{source} is not UTF-8 text; save it as UTF-8") from error
+    try:
+        values = YAML(typ="safe", pure=True).load(text)
+    except YAMLError as error:
+        raise GenlabError(f"{source} is not valid YAML: {_yaml_fault(error)}") from error
+    if not isinstance(values, dict):
+        raise GenlabError(f"{source} must hold keys and values, got {type(values).__name__}")
+    return parse_params(values, source)
+
+
+def parse_params(values: dict[str, Any], source: str) -> Params:
+    """Check the content of a params file, with its datasets' sections; errors name `source`."""
+    params = _validated(values, source)
+    for name in SECTIONS:
+        _with_section(values, name, source)
+    return params
+
+
+def _with_section(values: dict[str, Any], name: str, source: str) -> Params:
+    """The params of dataset `name`: its section's keys over the flat ones."""
+    section: dict[str, Any] = values[name]
+    for key in section:
+        if key in NEVER_IN_A_SECTION:
+            raise GenlabError(
+                f"{source}: {name}.{key} is not allowed, a dataset never sets {key};"
+                f" set the flat {key} instead"
+            )
+        if key not in FLAT:
+            known = [flat for flat in FLAT if flat not in NEVER_IN_A_SECTION]
+            raise GenlabError(
+                f"{source}: {name}.{key} is not a training key{did_you_mean(key, known)};"
+                " a dataset's section holds flat training keys"
+            )
+    return _validated(
+        {**values, **section}, f"{source} (with section {name})" if section else source
+    )
+
+
+def _validated(values: dict[str, Any], source: str) -> Params:
+    try:
+        return Params.model_validate(values)
+    except ValidationError as error:
+        raise GenlabError(f"{source}: {first_fault(error, Params)}") from error
+
+
+def _nearest_latent_dim(wanted: int, tokens: int) -> int:
+    divisors = [size for size in range(1, tokens) if tokens % size == 0]
+    multiples = [tokens * max(1, wanted // tokens + step) for step in (0, 1)]
+    return min(divisors + multiples, key=lambda size: abs(size - wanted))
+
+
+def _yaml_fault(error: YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"{problem} (line {mark.line + 1}); mend that line" if mark else str(problem)
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical JSON of `values`: the same for the same content in any order."""
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def overrides(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a Typer command an option for each flat key in `names`, as a dict `overrides`.
+
+    Type and help come from the key's field; the default is what `params.yaml` says. The command
+    declares a keyword `overrides: dict[str, Any]`, which holds `None` for what was not given.
+    """
+    options = [_option(name, Params.model_fields[name]) for name in names]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        kept = [p for p in own.parameters.values() if p.name != "overrides"]
+
+        @wraps(command)
+        def run(**arguments: Any) -> None:
+            given = {name: arguments.pop(name) for name in names}
+            command(**arguments, overrides=given)
+
+        run.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in [*kept, *options]}
+        return run
+
+    return decorate
+
+
+def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+    kind: Any = field.annotation
+    text = f"{field.description} [default: what {PARAMS_FILE} says]"
+    if get_origin(kind) is Literal:
+        text = f"{field.description} One of {', '.join(kind.__args__)}. [default: {PARAMS_FILE}]"
+        kind = str
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=typer.Option(None, help=text, show_default=False),
+        annotation=kind | None,
+    )
