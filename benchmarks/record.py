@@ -1,0 +1,40 @@
+"""Keep what a benchmark measured: one file, `metrics/benchmarks.json`, a key each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from genlab.core.artifacts import read_json, write_json
+from genlab.core.console import GenlabError
+
+BENCHMARKS = Path("metrics/benchmarks.json")
+
+
+def record(
+    key: str,
+    value: float,
+    *,
+    interval: tuple[float, float] | None,
+    n: int,
+    seeds: Sequence[int],
+    command: str,
+    path: Path = BENCHMARKS,
+) -> None:
+    """Set `key` to {value, interval, n, seeds, command}; every other key of the file is kept.
+
+    `interval` is the 95 % interval of `value`, None where it has none; `n` what was counted;
+    `command` the line that measures it again. Whole or not at all. Raises a GenlabError where the
+    file is not what `make bench` writes.
+    """
+    known = read_json(path, made_by="make bench") if path.exists() else {}
+    if not isinstance(known, dict):
+        raise GenlabError(f"{path} holds no table of benchmarks; remove it and run: make bench")
+    known[key] = {
+        "value": value,
+        "interval": None if interval is None else list(interval),
+        "n": n,
+        "seeds": list(seeds),
+        "command": command,
+    }
+    write_json(path, dict(sorted(known.items())))

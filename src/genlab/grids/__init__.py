@@ -1,0 +1,1 @@
+"""The grid language: its palette, shapes, generating program, parser and entropy."""

@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from genlab.grids.shapes import KINDS, LINES, LONGEST, PATTERNS, RECTANGLES, RULES, SHAPES
+
+
+def of_kind(kind):
+    return [shape for shape in SHAPES if KINDS[shape.kind] == kind]
+
+
+def drawn(shape):
+    return ["".join(".#"[cell] for cell in row) for row in shape.mask.astype(int)]
+
+
+def test_the_three_families_hold_every_kind_once():
+    assert (*RECTANGLES, *LINES, *PATTERNS) == KINDS
+    assert len(set(KINDS)) == 11
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
+def test_sides_run_from_least_to_greatest(rule):
+    longer = {max(shape.height, shape.width) for shape in of_kind(rule.kind)}
+    assert min(longer) == rule.least
+    assert max(longer) == rule.greatest <= LONGEST
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_shape_is_one_cropped_piece(kind):
+    for shape in of_kind(kind):
+        assert ndimage.label(shape.mask, np.ones((3, 3)))[1] == 1, drawn(shape)
+        assert shape.mask.any(axis=0).all(), drawn(shape)
+        assert shape.mask.any(axis=1).all(), drawn(shape)
+        assert shape.cells == shape.mask.sum() >= 3
+
+
+def test_no_mask_belongs_to_two_kinds_or_stands_twice():
+    keys = [shape.key for shape in SHAPES]
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_key_holds_the_whole_mask():
+    for shape in SHAPES:
+        bits = [shape.key >> bit & 1 for bit in range(LONGEST * LONGEST)]
+        canvas = np.reshape(bits, (LONGEST, LONGEST))
+        assert (canvas[: shape.height, : shape.width] == shape.mask).all()
+        assert canvas.sum() == shape.cells
+
+
+@pytest.mark.parametrize("kind", [*RECTANGLES, *PATTERNS])
+def test_rotations_and_reflections_stay_in_the_kind(kind):
+    keys = {(shape.mask.shape, shape.mask.tobytes()) for shape in of_kind(kind)}
+    for shape in of_kind(kind):
+        for turned in (np.rot90(shape.mask), np.fliplr(shape.mask)):
+            assert (turned.shape, turned.tobytes()) in keys, drawn(shape)
+
+
+@pytest.mark.parametrize(
+    ("kind", "example"),
+    [
+        ("rectangle_filled", ["##", "##"]),
+        ("rectangle_hollow", ["###", "#.#", "###"]),
+        ("line_horizontal", ["###"]),
+        ("line_vertical", ["#", "#", "#"]),
+        ("line_diagonal", ["#..", ".#.", "..#"]),
+        ("line_antidiagonal", ["..#", ".#.", "#.."]),
+        ("checkerboard", [".#.", "#.#", ".#."]),
+        ("l_shape", ["#.", "##"]),
+        ("t_shape", ["###", ".#."]),
+        ("plus", [".#.", "###", ".#."]),
+        ("zigzag", ["##.", ".##"]),
+    ],
+)
+def test_the_least_of_each_kind_looks_as_its_name_says(kind, example):
+    assert example in [drawn(shape) for shape in of_kind(kind)]
+
+
+def test_masks_cannot_be_changed():
+    with pytest.raises(ValueError, match="read-only"):
+        SHAPES[0].mask[0, 0] = False
