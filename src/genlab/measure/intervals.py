@@ -1,0 +1,78 @@
+"""Intervals for the numbers that are reported: the bootstrap over grids, and Wilson's for counts.
+
+Every statistic here is a function of sums over grids (hits, cells, nats ...). So a resample of the
+grids needs only the resampled sums, and one matrix product gives them for all resamples at once.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import binomtest
+
+Floats = npt.NDArray[np.float64]
+Interval = dict[str, float | int]
+
+CHUNK = 64
+"""Resamples drawn at a time: bounds the memory at CHUNK x n weights."""
+
+
+def resampled_sums(terms: npt.ArrayLike, *, bootstrap: int, seed: int) -> Floats:
+    """Sums of `terms` over `bootstrap` resamples of its rows (Efron 1979).
+
+    terms: (n, m), one row a grid. Returns (bootstrap, m). Raises ValueError without rows.
+    """
+    rows = np.asarray(terms, dtype=np.float64)
+    if rows.ndim != 2 or not len(rows):
+        raise ValueError(f"terms must be (n, m) with n >= 1, got {rows.shape}")
+    n = len(rows)
+    rng = np.random.default_rng(seed)
+    sums = np.empty((bootstrap, rows.shape[1]))
+    for start in range(0, bootstrap, CHUNK):
+        size = min(CHUNK, bootstrap - start)
+        draws = rng.integers(n, size=(size, n)) + np.arange(size)[:, None] * n
+        weights = np.bincount(draws.ravel(), minlength=size * n).reshape(size, n)
+        sums[start : start + size] = weights.astype(np.float64) @ rows
+    return sums
+
+
+def percentile_interval(resampled: npt.ArrayLike, n: int, *, level: float = 0.95) -> Interval:
+    """The percentile interval of resampled statistics; `n` is what was resampled.
+
+    Resamples in which the statistic is undefined (nan) say nothing and are left out.
+    Raises ValueError when all of them are undefined.
+    """
+    values = np.asarray(resampled, dtype=np.float64)
+    values = values[~np.isnan(values)]
+    if not len(values):
+        raise ValueError("the statistic is undefined in every resample")
+    tail = (1 - level) / 2
+    low, high = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
+    return {"low": float(low), "high": float(high), "n": int(n)}
+
+
+def percentile_intervals(
+    resampled: Mapping[str, Floats], n: int, *, level: float = 0.95
+) -> dict[str, Interval]:
+    """`percentile_interval` of each statistic that is defined in at least one resample."""
+    return {
+        name: percentile_interval(values, n, level=level)
+        for name, values in resampled.items()
+        if not np.isnan(values).all()
+    }
+
+
+def share_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
+    """Wilson's score interval (1927) of a share of independent grids.
+
+    It stays honest at 0 and at 1, where the bootstrap's interval shrinks to a point.
+    """
+    found = binomtest(int(successes), int(n)).proportion_ci(level, method="wilson")
+    return {"low": float(found.low), "high": float(found.high), "n": int(n)}
+
+
+def mean_interval(values: npt.ArrayLike, *, bootstrap: int, seed: int) -> Interval:
+    """The bootstrap interval of a mean over grids. values: (n,)."""
+    column = np.asarray(values, dtype=np.float64).reshape(-1, 1)
+    sums = resampled_sums(column, bootstrap=bootstrap, seed=seed)
+    return percentile_interval(sums[:, 0] / len(column), len(column))
