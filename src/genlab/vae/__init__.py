@@ -1,0 +1,1 @@
+"""Variational autoencoders: networks, priors, likelihoods, the bound, training and sampling."""

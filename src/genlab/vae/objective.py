@@ -1,0 +1,152 @@
+"""The bound that is reported and the loss that is trained: two functions, never one.
+
+The ELBO (Kingma & Welling 2014, eq. 2), for one grid x of H x W cells, in nats:
+
+    log p(x) >= ELBO(x) = E_q(z|x)[ sum_cells log p(x_cell | z) ] - KL( q(z|x) || p(z) )
+
+The sum runs over cells and latents, the mean over grids; nothing else is averaged. q(z|x) =
+N(mean, diag(var)) and z = mean + std * noise, so that gradients reach the encoder. The KL is closed
+form for p = N(0, I); for a learned prior it is the unbiased one-sample estimate
+log q(z|x) - log p(z). `neg_elbo = -reconstruction_log_prob + kl`: lower is better, and it stays
+above the entropy of the data. Bits a cell = nats / (H W ln 2).
+
+The training loss is
+
+    focal_nll(gamma * fade, weights^fade) + beta * KL_free_bits,   fade = max(0, 1 - beta_max)
+
+Focal exponent and class weights fade as beta_max grows, so that at beta_max = 1 the loss is the
+negative ELBO itself (plus warm-up and free bits, if asked): they tilt the trade between distortion
+and rate, and at beta = 0, where there is no rate to trade, they only say which cells matter.
+
+A learned prior is always fitted at full strength, to codes it cannot move unless beta says so: the
+gradient of -log p(z) reaches p's parameters times 1 and the encoder times beta. So a run at beta = 0
+has an honest prior for its KL and its samples, and at beta = 1 this is the ELBO's own gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from genlab.vae.likelihoods import categorical_log_prob, focal_nll
+from genlab.vae.priors import AutoregressivePrior, StandardPrior, normal_log_prob
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Both halves of the ELBO a grid, nats: each (batch,)."""
+
+    log_likelihood: Tensor
+    kl: Tensor
+
+    @property
+    def neg_elbo(self) -> Tensor:
+        return self.kl - self.log_likelihood
+
+
+@dataclass(frozen=True)
+class TrainingLoss:
+    """What training descends, and its parts; each a mean over the batch, nats a grid.
+
+    `surrogate` is what is differentiated; `loss` = reconstruction + beta * paid KL is its value as
+    people read it (beta stands in the surrogate's gradient alone, see `training_loss`).
+    """
+
+    surrogate: Tensor
+    loss: Tensor
+    reconstruction: Tensor
+    kl: Tensor
+
+
+class _ScaleGradient(torch.autograd.Function):
+    """The identity, whose gradient is multiplied by a number."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0] * ctx.factor, None
+
+
+def scale_gradient(x: Tensor, factor: float) -> Tensor:
+    """x itself; gradients that flow back through it are multiplied by `factor`."""
+    scaled: Tensor = _ScaleGradient.apply(x, factor)  # type: ignore[no-untyped-call]
+    return scaled
+
+
+def reparameterise(mean: Tensor, log_var: Tensor, noise: Tensor) -> Tensor:
+    """z = mean + exp(log_var / 2) * noise, all (batch, latent_dim)."""
+    return mean + (0.5 * log_var).exp() * noise
+
+
+def kl_standard_normal(mean: Tensor, log_var: Tensor) -> Tensor:
+    """KL(N(mean, exp(log_var)) || N(0, 1)) of each latent, nats: (batch, latent_dim)."""
+    return 0.5 * (mean.square() + log_var.exp() - 1.0 - log_var)
+
+
+def token_kl(
+    prior: StandardPrior | AutoregressivePrior,
+    mean: Tensor,
+    log_var: Tensor,
+    z: Tensor,
+    encoder_gradient: float = 1.0,
+) -> Tensor:
+    """KL of q(z|x) from p(z), token by token, nats: (batch, tokens).
+
+    Closed form under N(0, I); else the one-sample estimate at `z`. Gradients reach mean and
+    log_var (through z too) times `encoder_gradient`, a learned prior's parameters times 1.
+    """
+    mean, log_var = (scale_gradient(t, encoder_gradient) for t in (mean, log_var))
+    if isinstance(prior, StandardPrior):
+        return kl_standard_normal(mean, log_var)
+    z = scale_gradient(z, encoder_gradient)
+    log_q = normal_log_prob(z, mean, log_var).view(len(z), prior.tokens, -1).sum(2)
+    return log_q - prior.token_log_prob(z)
+
+
+def bound(
+    prior: StandardPrior | AutoregressivePrior,
+    logits: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    log_var: Tensor,
+    z: Tensor,
+) -> Bound:
+    """The ELBO's halves at one sample z ~ q(z|x); untouched by beta, focal, weights, free bits."""
+    kl = token_kl(prior, mean, log_var, z).sum(1)
+    return Bound(categorical_log_prob(logits, x), kl)
+
+
+def training_loss(
+    logits: Tensor,
+    x: Tensor,
+    kl: Tensor,
+    *,
+    beta: float,
+    fade: float,
+    gamma: float,
+    weights: Tensor,
+    free_nats: float,
+) -> TrainingLoss:
+    """The training loss of the module's docstring.
+
+    kl: (batch, tokens) from `token_kl(..., encoder_gradient=beta)`, which has put beta into the
+    gradient, so that it is *not* multiplied by beta again in the surrogate. fade: 1 puts focal exponent
+    and class weights to full strength, 0 takes them away. weights: (classes,) at full strength.
+    free_nats: the nats that each token may spend at no cost (Kingma et al. 2016, eq. 15).
+    """
+    reconstruction = focal_nll(logits, x, gamma * fade, weights**fade).mean()
+    mean_kl = kl.mean(0)
+    paid = mean_kl.clamp_min(free_nats) if free_nats > 0 else mean_kl
+    return TrainingLoss(
+        surrogate=reconstruction + paid.sum(),
+        loss=(reconstruction + beta * paid.sum()).detach(),
+        reconstruction=reconstruction.detach(),
+        kl=mean_kl.sum().detach(),
+    )

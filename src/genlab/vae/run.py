@@ -1,0 +1,164 @@
+"""One training run as files: data in, checkpoint, history, record and summary out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from genlab.core import engine
+from genlab.core.artifacts import sha256, write_json
+from genlab.core.console import GenlabError
+from genlab.core.params import Params, digest
+from genlab.core.tracking import Tracker, WandbMirror
+from genlab.datasets.arc_grids import data_file, load_split
+from genlab.datasets.registry import Dataset
+from genlab.grids import palette
+from genlab.vae.model import VAE, save_checkpoint
+from genlab.vae.trainer import Trainer
+
+TRAINING_KEYS = (
+    "seed",
+    "device",
+    "threads",
+    "network",
+    "patch",
+    "width",
+    "depth",
+    "latent_dim",
+    "prior",
+    "prior_width",
+    "prior_depth",
+    "prior_components",
+    "epochs",
+    "epoch_size",
+    "batch_size",
+    "lr",
+    "lr_schedule",
+    "weight_decay",
+    "grad_clip",
+    "patience",
+    "beta_max",
+    "beta_schedule",
+    "beta_delay",
+    "beta_warmup",
+    "beta_cycles",
+    "free_bits",
+    "focal_gamma",
+    "class_weight_power",
+    "corruption",
+    "wandb",
+)
+SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl", "exact_grid_accuracy")
+CHECKPOINT = "model.safetensors"
+MAKING = Path("data/.making")
+PICTURE_EVERY = 10  # epochs
+PICTURED = 12  # grids
+PICTURE_SCALE = 6  # pixels a cell
+
+
+def train_grids(
+    params: Params, dataset: Dataset, data_path: Path, folder: Path, plots: Path
+) -> dict[str, Any]:
+    """Train on a grid dataset; returns the summary (numbers that depend on the params alone).
+
+    data_path: the split file, or the folder that holds it. folder gets `model.safetensors`,
+    `history.json` (every epoch's numbers) and `provenance.json`; plots gets dvclive's series and
+    reconstructions. Raises GenlabError on unreadable or unfitting data.
+    """
+    file = data_file(data_path)
+    train = torch.from_numpy(load_split(file, "train", params.grids.size))
+    val = torch.from_numpy(load_split(file, "val", params.grids.size))
+    key = run_key(params, file)
+    making = MAKING / f"{dataset.name}-{key[:16]}"
+    device = engine.device(params.device)
+    trainer = Trainer(params, train, val, dataset.classes, making, device)
+    config = {name: getattr(params, name) for name in TRAINING_KEYS}
+    mirror = WandbMirror(dataset.name, params.beta_max, config) if params.wandb else None
+    history: list[dict[str, float]] = trainer.progress.history
+    resumed = trainer.progress.epoch
+    with Tracker(
+        plots,
+        folder / "timing",
+        mirror,
+        memory=making,
+        start_epoch=resumed + 1 if resumed else 0,
+    ) as tracker:
+
+        def on_epoch(
+            epoch: int, model: VAE, values: dict[str, float], timing: dict[str, float]
+        ) -> None:
+            tracker.log(epoch, values, timing)
+            if epoch % PICTURE_EVERY == 0:
+                tracker.image(f"reconstructions_{epoch:04d}.png", _picture(model, trainer.val))
+
+        model = trainer.run(on_epoch)
+        tracker.image("reconstructions_best.png", _picture(model, trainer.val))
+    summary = _summary(trainer, model, history)
+    save_checkpoint(folder / CHECKPOINT, model, {"dataset": dataset.name, "training": config})
+    write_json(folder / "history.json", {"kind": "training history", "epochs": history})
+    seconds = trainer.progress.seconds
+    write_json(
+        folder / "provenance.json",
+        {**engine.provenance(params, file), "run": key, "training_seconds": seconds},
+    )
+    trainer.forget()
+    return summary
+
+
+def require_shape(model: VAE, grids: np.ndarray[Any, np.dtype[np.uint8]], source: Path) -> None:
+    """Raise a GenlabError where the checkpoint is for grids of another size."""
+    size = model.architecture.size
+    if grids.shape[1:] != (size, size):
+        raise GenlabError(
+            f"{source}: grids are {grids.shape[1]}x{grids.shape[2]}, the checkpoint is for"
+            f" {size}x{size}; train again with: dvc repro train"
+        )
+
+
+def run_key(params: Params, data: Path) -> str:
+    """What a run in the making is known by: its params, its data and the code that trains."""
+    code = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        code.update(source.read_bytes())
+    return digest(
+        {
+            "params": params.digest(*TRAINING_KEYS),
+            "data": sha256(data),
+            "code": code.hexdigest(),
+        }
+    )
+
+
+def _summary(
+    trainer: Trainer, model: VAE, history: list[dict[str, float]]
+) -> dict[str, Any]:
+    progress = trainer.progress
+    best: Mapping[str, float] = history[progress.best_epoch - 1]
+    counts = model.parameter_counts()
+    return {
+        "epochs": progress.epoch,
+        "best_epoch": progress.best_epoch,
+        "stopped_early": progress.epoch < trainer.params.epochs,
+        "grids_seen": progress.updates * trainer.params.batch_size,
+        "updates": progress.updates,
+        "skipped_updates": progress.skipped_updates,
+        "parameters": {**counts, "all": sum(counts.values())},
+        "best": {name: value for name, value in best.items() if "/" not in name},
+        "series": {name: [row[name] for row in history] for name in SERIES},
+    }
+
+
+def _picture(model: VAE, grids: torch.Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Inputs over their reconstructions, a few cells of grey between them."""
+    shown = grids[:PICTURED]
+    with torch.no_grad():
+        pair = torch.stack([shown, model.reconstruct(shown)]).cpu().numpy()
+    rgb = np.pad(palette.to_rgb(pair), [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)], constant_values=90)
+    rows, count, height, width, _ = rgb.shape
+    sheet = rgb.transpose(0, 2, 1, 3, 4).reshape(rows * height, count * width, 3)
+    return sheet.repeat(PICTURE_SCALE, 0).repeat(PICTURE_SCALE, 1)

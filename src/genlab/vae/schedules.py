@@ -1,0 +1,53 @@
+"""How beta and the learning rate move over a run; progress is the share of the run in [0, 1]."""
+
+from __future__ import annotations
+
+import math
+
+LR_WARMUP = 0.01  # share of the run in which the learning rate rises from zero
+SIGMOID_STEEPNESS = 12.0
+
+
+def beta_at(
+    progress: float,
+    schedule: str,
+    beta_max: float,
+    warmup: float,
+    cycles: int = 4,
+    delay: float = 0.0,
+) -> float:
+    """Weight of the KL term at `progress`.
+
+    Nothing for the first `delay` share of the run; what follows refers to the rest of it.
+    constant: beta_max all along. linear, sigmoid: rise from 0 to beta_max in the first `warmup`
+    share of the run. cyclical: `cycles` equal cycles, each a linear rise over its first `warmup`
+    share and then beta_max (Fu et al. 2019). Raises ValueError for another schedule.
+    """
+    if progress < delay:
+        return 0.0
+    progress = (progress - delay) / (1.0 - delay)
+    if schedule == "constant":
+        return beta_max
+    if schedule == "cyclical":
+        progress = (progress * cycles) % 1.0 if progress < 1.0 else 1.0
+    rise = 1.0 if progress >= warmup else progress / warmup
+    if schedule in ("linear", "cyclical"):
+        return beta_max * rise
+    if schedule == "sigmoid":
+        low, high = _logistic(0.0), _logistic(1.0)
+        return beta_max * (_logistic(rise) - low) / (high - low)
+    raise ValueError(f"beta_schedule must be constant, linear, sigmoid or cyclical: {schedule!r}")
+
+
+def lr_at(progress: float, schedule: str, lr: float) -> float:
+    """Learning rate at `progress`: a short linear rise, then constant or a half cosine to zero."""
+    rise = min(1.0, (progress + 1e-4) / LR_WARMUP)
+    if schedule == "constant":
+        return lr * rise
+    if schedule == "cosine":
+        return lr * rise * 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0)))
+    raise ValueError(f"lr_schedule must be constant or cosine: {schedule!r}")
+
+
+def _logistic(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-SIGMOID_STEEPNESS * (x - 0.5)))

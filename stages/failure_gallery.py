@@ -1,0 +1,75 @@
+"""Stage failure_gallery: show the worst grids, and test over the whole test split why they are.
+
+Writes metrics/DATASET/failures.json and plots/DATASET/failures/index.html.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from genlab.core.artifacts import read_npz, write_json, write_text
+from genlab.core.console import guarded
+from genlab.core.params import load_params, overrides
+from genlab.datasets.arc_grids import load_objects, load_split
+from genlab.datasets.registry import dataset as find_dataset
+from genlab.measure import gallery
+
+EVALUATE = "dvc repro evaluate"
+KEYS = ["predicted", "nats", "samples"]
+
+
+@overrides("seed")
+def failure_gallery(
+    dataset: Annotated[str, typer.Option(help="Dataset whose failures to show.")] = "arc_grids",
+    data_path: Annotated[
+        Path | None, typer.Option(help="Split file or its folder. (default: data/DATASET)")
+    ] = None,
+    evaluated: Annotated[
+        Path | None, typer.Option(help="Folder of evaluate. (default: data/evaluated/DATASET)")
+    ] = None,
+    metrics_path: Annotated[
+        Path | None, typer.Option(help="JSON file. (default: metrics/DATASET/failures.json)")
+    ] = None,
+    plots_path: Annotated[
+        Path | None, typer.Option(help="Folder of the page. (default: plots/DATASET/failures)")
+    ] = None,
+    count: Annotated[int, typer.Option(min=10, max=20, help="Items of each sort.")] = 16,
+    *,
+    overrides: dict[str, Any],
+) -> None:
+    """Make the gallery of failures of a dataset as a page and as JSON.
+
+    Example: python stages/failure_gallery.py --dataset arc_grids --count 20
+    """
+    params = load_params().with_overrides(**overrides).for_dataset(dataset)
+    title = find_dataset(dataset).title
+    data = data_path or Path("data") / dataset
+    folder = evaluated or Path("data/evaluated") / dataset
+    evidence = read_npz(folder / "evidence.npz", kind="evaluation", keys=KEYS, made_by=EVALUATE)
+    summary = gallery.summary(
+        load_split(data, "test"),
+        evidence["predicted"],
+        evidence["nats"],
+        load_objects(data, "test"),
+        evidence["samples"],
+        count=count,
+        bootstrap=params.evaluate.bootstrap,
+        seed=params.seed,
+    )
+    target = metrics_path or Path("metrics") / dataset / "failures.json"
+    write_json(target, summary)
+    page = (plots_path or Path("plots") / dataset / "failures") / "index.html"
+    write_text(page, gallery.page(f"What fails: {title}", summary))
+    verdicts = [test["verdict"] for test in summary["tests"]]
+    print(
+        f"{page}: {len(summary['items'])} reconstructions, {len(summary['sample_items'])} samples;"
+        f" hypotheses: {verdicts.count('supported')} supported,"
+        f" {verdicts.count('refuted')} refuted, of {len(verdicts)}"
+    )
+
+
+if __name__ == "__main__":
+    guarded(lambda: typer.run(failure_gallery))
