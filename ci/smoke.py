@@ -1,0 +1,120 @@
+"""Run the whole pipeline at a small size in a temporary clone; the user's results stay untouched.
+
+    python ci/smoke.py [--keep FOLDER]
+
+The clone holds the working tree as it is, uncommitted changes and new files included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parent.parent
+# Small enough for two minutes on two cores; what it learns is little, and every stage runs.
+SMALL: dict[str, Any] = {
+    "grids.count": 3000,
+    "width": 32,
+    "depth": 1,
+    "prior_width": 32,
+    "prior_depth": 1,
+    "prior_components": 16,
+    "epochs": 3,
+    "epoch_size": 1024,
+    "evaluate.samples": 200,
+    "evaluate.importance_samples": 8,
+    "evaluate.importance_grids": 16,
+    "evaluate.bootstrap": 100,
+}
+IDENTITY = {
+    f"GIT_{role}_{field}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for field, value in (("NAME", "genlab"), ("EMAIL", "genlab@localhost"))
+}
+
+
+def clone(target: Path, params: Mapping[str, Any], source: Path = ROOT) -> Path:
+    """Copy what git knows or would take of `source` to `target`, with `params`, as one commit.
+
+    `target` gets its own git history and its own dvc cache. `dvc.lock` stays behind, so that every
+    stage is run.
+    """
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=source,
+        check=True,
+        capture_output=True,
+    ).stdout.decode()
+    for name in filter(None, listed.split("\0")):
+        origin = source / name
+        if origin.is_file() and name != "dvc.lock":
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(origin, target / name)
+    set_params(target / "params.yaml", params)
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "The working tree"]):
+        subprocess.run(["git", *command], cwd=target, check=True, env={**os.environ, **IDENTITY})
+    return target
+
+
+def set_params(path: Path, params: Mapping[str, Any]) -> None:
+    """Change dotted keys of a params file; its comments stay."""
+    yaml = YAML()
+    values = yaml.load(path.read_text(encoding="utf-8"))
+    for place, value in params.items():
+        *sections, key = place.split(".")
+        target = values
+        for section in sections:
+            target = target[section]
+        if key not in target:
+            raise KeyError(f"{path}: no key {place}")
+        target[key] = value
+    with path.open("w", encoding="utf-8") as file:
+        yaml.dump(values, file)
+
+
+def run(folder: Path, command: Sequence[str]) -> None:
+    """Run `command` in a clone: its own code, this interpreter, its own dvc cache."""
+    environment = {**os.environ, **IDENTITY}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    environment["PYTHONPATH"] = str(folder / "src")  # before the editable install of the original
+    environment["DVC_NO_ANALYTICS"] = "1"
+    subprocess.run(command, cwd=folder, check=True, env=environment)
+
+
+def smoke(folder: Path, params: Mapping[str, Any] = SMALL) -> Path:
+    """The pipeline's results in a clone below `folder`; returns the clone."""
+    target = clone(folder / "genlab", params)
+    run(target, [sys.executable, "-m", "dvc", "repro"])
+    return target
+
+
+def main() -> None:
+    """Run it and print the metrics."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--keep", type=Path, help="keep the clone in this new folder")
+    keep = parser.parse_args().keep
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="genlab-smoke-") as temporary:
+        folder = keep or Path(temporary)
+        try:
+            target = smoke(folder)
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"smoke: `{' '.join(map(str, error.cmd))}` failed: see above")
+        for path in sorted((target / "metrics").glob("*/metrics.json")):
+            print(path.relative_to(target), json.dumps(json.loads(path.read_text()), indent=2))
+    print(f"smoke: the whole pipeline ran in {time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""dvc.lock is held against what git holds, on a clean clone without any cached data."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ci.check_lock import main, stale
+from ci.smoke import IDENTITY
+
+STAGE = """
+import pathlib, sys
+out = pathlib.Path(sys.argv[1])
+out.parent.mkdir(parents=True, exist_ok=True)
+out.write_text("made")
+"""
+DVC = """
+stages:
+  data:
+    cmd: python make.py data/x/grids
+    deps: [make.py, src]
+    params: [seed]
+    outs: [data/x]
+  measure:
+    cmd: python make.py metrics/x.json
+    deps: [make.py, data/x]
+    params: [beta]
+    outs:
+      - metrics/x.json: {cache: false}
+"""
+
+
+def _command(folder: Path, *command: str) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, **IDENTITY, "PATH": path}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A committed pipeline that has been run."""
+    folder = tmp_path_factory.mktemp("origin")
+    (folder / "src").mkdir()
+    (folder / "src" / "code.py").write_text("x = 1\n")
+    (folder / "make.py").write_text(STAGE)
+    (folder / "dvc.yaml").write_text(DVC)
+    (folder / "params.yaml").write_text("seed: 0\nbeta: 1.0\n")
+    (folder / ".gitignore").write_text("/data/\n")
+    dvc = (sys.executable, "-m", "dvc")
+    _command(folder, "git", "init", "-q")
+    _command(folder, *dvc, "init", "-q")
+    _command(folder, *dvc, "config", "core.analytics", "false")
+    _command(folder, *dvc, "repro", "-q")
+    _command(folder, "git", "add", "-A")
+    _command(folder, "git", "commit", "-q", "-m", "one")
+    return folder
+
+
+@pytest.fixture
+def clone(origin: Path, tmp_path: Path) -> Path:
+    _command(tmp_path, "git", "clone", "-q", str(origin), "clone")
+    return tmp_path / "clone"
+
+
+def _replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_clean_clone_without_data_is_fresh(clone: Path) -> None:
+    assert not (clone / "data").exists()
+    assert stale(clone) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("src/code.py", "x = 1", "x = 2", "data: changed deps: src: modified"),
+        ("params.yaml", "beta: 1.0", "beta: 0.0", "measure: changed deps: params.yaml:beta"),
+        ("metrics/x.json", "made", "made up", "measure: changed outs: metrics/x.json: modified"),
+        ("dvc.yaml", "make.py metrics/x.json", "make.py  metrics/x.json", "changed command"),
+        ("dvc.yaml", "params: [seed]", "params: [seed, beta]", "params.yaml:beta: new"),
+    ],
+)
+def test_a_change_is_named(clone: Path, file: str, old: str, new: str, says: str) -> None:
+    _replace(clone / file, old, new)
+    assert any(says in line for line in stale(clone)), stale(clone)
+
+
+def test_a_result_that_was_not_committed_is_named(clone: Path) -> None:
+    (clone / "metrics" / "x.json").unlink()
+    assert stale(clone) == ["measure: changed outs: metrics/x.json: deleted"]
+
+
+def test_a_stage_that_ran_on_other_data_is_named(clone: Path) -> None:
+    lines = (clone / "dvc.lock").read_text().splitlines()
+    place = lines.index("    - path: data/x")  # the first stage's out
+    assert "md5:" in lines[place + 2]
+    lines[place + 2] = "      md5: " + "0" * 32 + ".dir"
+    (clone / "dvc.lock").write_text("\n".join(lines) + "\n")
+    assert "measure: was run on another data/x than data made" in stale(clone)
+
+
+def test_a_missing_lock_fails_with_the_cure(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (clone / "dvc.lock").unlink()
+    monkeypatch.chdir(clone)
+    assert main() == 1
+    errors = capsys.readouterr().err
+    assert "dvc.lock is missing" in errors
+    assert "make repro" in errors
+
+
+def test_a_fresh_lock_passes(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(clone)
+    assert main() == 0
+    assert "fits" in capsys.readouterr().out
