@@ -19,13 +19,13 @@ from genlab.datasets.arc_grids import arc_agi_grids, load_objects, load_split
 from genlab.measure import evaluation
 from genlab.vae import inference, samplers
 from genlab.vae.model import load_checkpoint
-from genlab.vae.run import CHECKPOINT, require_shape
+from genlab.vae.run import CHECKPOINT, read_history, require_shape
 
 TRAIN = "dvc repro train"
 SPLIT = "dvc repro split"
 
 
-@overrides("seed", "device", "threads")
+@overrides("seed", "device")
 def evaluate(
     dataset: Annotated[str, typer.Option(help="Dataset to measure on.")] = "arc_grids",
     data_path: Annotated[
@@ -51,12 +51,15 @@ def evaluate(
     Example: python stages/evaluate.py --dataset arc_grids
     """
     params = load_params().with_overrides(**overrides).for_dataset(dataset)
-    engine.deterministic(params.seed, params.threads)
-    data, trained = data_path or Path("data") / dataset, checkpoint or Path("data/checkpoints") / dataset
+    engine.deterministic(params.seed)
+    data, trained = (
+        data_path or Path("data") / dataset,
+        checkpoint or Path("data/checkpoints") / dataset,
+    )
     results = metrics_path or Path("metrics") / dataset
     model, facts = load_checkpoint(trained / CHECKPOINT, made_by=TRAIN)
     model = model.to(engine.device(params.device))
-    history = read_json(trained / "history.json", made_by=TRAIN, kind="training history")["epochs"]
+    history = read_history(trained, made_by=TRAIN)
     described = read_json(Path("metrics") / dataset / "data.json", made_by=SPLIT)
     train, test = load_split(data, "train"), load_split(data, "test")
     require_shape(model, test, data)

@@ -27,7 +27,8 @@ def train(
         Path | None, typer.Option(help="Split file or its folder. (default: data/DATASET)")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Folder of the checkpoint. (default: data/checkpoints/DATASET)")
+        Path | None,
+        typer.Option(help="Folder of the checkpoint. (default: data/checkpoints/DATASET)"),
     ] = None,
     metrics_path: Annotated[
         Path | None, typer.Option(help="Summary. (default: metrics/DATASET/training.json)")

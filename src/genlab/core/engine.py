@@ -56,7 +56,7 @@ def deterministic(seed: int, threads: int = 1) -> np.random.Generator:
     torch.use_deterministic_algorithms(True)
     # Filling every new tensor costs 5 % of a step and hides nothing here: no code reads memory that
     # it has not written.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     # exp of a very negative log density is a denormal number, on which a CPU is ten times slower.
     torch.set_flush_denormal(True)
     torch.backends.cudnn.benchmark = False

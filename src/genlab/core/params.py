@@ -93,7 +93,7 @@ class Params(_Section):
     seed: int = Field(ge=0, lt=2**31, description="Seed of all randomness.")
     datasets: list[Dataset] = Field(min_length=1, description="Datasets the pipeline runs over.")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where tensors live.")
-    threads: int = Field(ge=1, le=256, description="Torch threads.")
+    threads: int = Field(ge=1, le=256, description="Threads of training, each on its part of a batch.")
 
     network: Literal["mixer", "conv"] = Field(description="Encoder and decoder.")
     patch: int = Field(ge=1, le=16, description="Side of a patch in cells.")
@@ -146,6 +146,16 @@ class Params(_Section):
             raise ValueError(
                 f"latent_dim must be a multiple or a divisor of the {tokens} patches of a grid,"
                 f" got {self.latent_dim} (choose {_nearest_latent_dim(self.latent_dim, tokens)})"
+            )
+        if self.prior == "autoregressive" and self.network == "mixer" and self.latent_dim % tokens:
+            raise ValueError(
+                f"latent_dim must be a multiple of the {tokens} patches of a grid for the"
+                f" autoregressive prior, got {self.latent_dim} (or choose prior standard)"
+            )
+        if self.network == "conv" and self.grids.size % 2**self.depth:
+            raise ValueError(
+                f"depth must halve grids.size ({self.grids.size}) evenly for network conv,"
+                f" got {self.depth}"
             )
         if self.prior == "autoregressive" and self.network != "mixer":
             raise ValueError(

@@ -1,6 +1,7 @@
 """All the numbers and pictures of a grid experiment, from arrays.
 
-`stages/evaluate.py` asks the model for the arrays; what they mean is decided here, out of its reach.
+`stages/evaluate.py` asks the model for the arrays; what they mean is decided here, out of its
+reach.
 """
 
 from __future__ import annotations

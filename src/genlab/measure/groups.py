@@ -15,9 +15,7 @@ Grids = npt.NDArray[np.uint8]
 Group = dict[str, Any]
 
 
-def accuracy_by_kind(
-    truth: Grids, predicted: Grids, objects: npt.NDArray[Any]
-) -> dict[str, Group]:
+def accuracy_by_kind(truth: Grids, predicted: Grids, objects: npt.NDArray[Any]) -> dict[str, Group]:
     """For each kind of shape, the share of its objects whose bounding box came back exactly.
 
     truth, predicted: (n, h, w); objects: truth's object table. Returns {kind: {value, low, high,

@@ -19,7 +19,8 @@ from genlab.vae import networks, objective
 from genlab.vae.priors import AutoregressivePrior, StandardPrior
 
 FORMAT = "genlab.vae"
-VERSION = "1"
+VERSION = 1
+HEADER = "genlab"
 
 
 @dataclass(frozen=True)
@@ -111,11 +112,13 @@ def save_checkpoint(path: Path, model: VAE, facts: Mapping[str, Any]) -> None:
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "architecture": json.dumps(asdict(model.architecture), sort_keys=True),
-        "facts": json.dumps(dict(facts), sort_keys=True),
+        "architecture": asdict(model.architecture),
+        "facts": dict(facts),
     }
     weights = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
-    artifacts.write_bytes(path, save(weights, metadata=header))
+    # One metadata entry alone: safetensors writes several in an order that changes by process.
+    metadata = {HEADER: json.dumps(header, sort_keys=True)}
+    artifacts.write_bytes(path, save(weights, metadata=metadata))
 
 
 def load_checkpoint(path: Path, *, made_by: str) -> tuple[VAE, dict[str, Any]]:
@@ -129,17 +132,21 @@ def load_checkpoint(path: Path, *, made_by: str) -> tuple[VAE, dict[str, Any]]:
         raise GenlabError(f"{path}: no checkpoint there; {remake}")
     try:
         with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
+            header = json.loads((file.metadata() or {}).get(HEADER, "{}"))
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise GenlabError(f"{path}: truncated or not a checkpoint ({error}); {remake}") from error
+    header = header if isinstance(header, dict) else {}
     if header.get("format") != FORMAT or header.get("version") != VERSION:
         found = f"{header.get('format', 'no format')} {header.get('version', '')}".strip()
         raise GenlabError(f"{path}: must be {FORMAT} version {VERSION}, found {found}; {remake}")
     try:
-        model = VAE(Architecture(**json.loads(header["architecture"])))
+        model = VAE(Architecture(**header["architecture"]))
         model.load_state_dict(weights)
+        facts: dict[str, Any] = header["facts"]
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise GenlabError(f"{path}: weights of another architecture ({reason}); {remake}") from error
-    return model.eval(), json.loads(header["facts"])
+        reason = " ".join(str(error).split())[:200]
+        raise GenlabError(
+            f"{path}: weights of another architecture ({reason}); {remake}"
+        ) from error
+    return model.eval(), facts

@@ -17,11 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# log variance of the posterior: bounded so that no exponential overflows, and from below so that
-# the densities the KL compares stay within float32 (a standard deviation of 0.011).
-LOG_VAR_RANGE = (-9.0, 3.0)
+# log variance of the posterior: bounded so that no exponential overflows, and from below (a
+# standard deviation of 0.018) so that the densities the KL compares stay within float32.
+LOG_VAR_RANGE = (-8.0, 3.0)
 # Where it starts: codes of different patches are told apart from the first update on (a standard
-# deviation of 0.06 among codes about 1 apart), since codes that begin blurred under a KL term stay so.
+# deviation of 0.06 among codes about 1 apart), since codes that begin blurred stay so.
 LOG_VAR_START = -5.6
 
 
@@ -29,7 +29,9 @@ def bounded_log_var(raw: Tensor) -> Tensor:
     """Smoothly limit to LOG_VAR_RANGE; raw = 0 gives LOG_VAR_START."""
     low, high = LOG_VAR_RANGE
     share = (LOG_VAR_START - low) / (high - low)
-    return low + (high - low) * torch.sigmoid(raw * 4.0 / (high - low) + math.log(share / (1 - share)))
+    return low + (high - low) * torch.sigmoid(
+        raw * 4.0 / (high - low) + math.log(share / (1 - share))
+    )
 
 
 def patch_tokens(x: Tensor, patch: int, classes: int) -> Tensor:
@@ -62,7 +64,8 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         hidden: Tensor = self.up(self.norm(x))
-        return x + self.down(hidden.relu_())
+        out: Tensor = self.down(hidden.relu_())
+        return x + out
 
 
 class MixerBlock(nn.Module):

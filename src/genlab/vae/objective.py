@@ -19,8 +19,10 @@ negative ELBO itself (plus warm-up and free bits, if asked): they tilt the trade
 and rate, and at beta = 0, where there is no rate to trade, they only say which cells matter.
 
 A learned prior is always fitted at full strength, to codes it cannot move unless beta says so: the
-gradient of -log p(z) reaches p's parameters times 1 and the encoder times beta. So a run at beta = 0
-has an honest prior for its KL and its samples, and at beta = 1 this is the ELBO's own gradient.
+gradient of -log p(z) reaches p's parameters times 1 and the encoder times beta (free bits, where
+they are asked for, cut both). So a run at
+beta = 0 has an honest prior for its KL and its samples, and at beta = 1 this is the ELBO's own
+gradient.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class _ScaleGradient(torch.autograd.Function):
 
 def scale_gradient(x: Tensor, factor: float) -> Tensor:
     """x itself; gradients that flow back through it are multiplied by `factor`."""
-    scaled: Tensor = _ScaleGradient.apply(x, factor)  # type: ignore[no-untyped-call]
+    scaled: Tensor = _ScaleGradient.apply(x, factor)
     return scaled
 
 
@@ -137,8 +139,9 @@ def training_loss(
     """The training loss of the module's docstring.
 
     kl: (batch, tokens) from `token_kl(..., encoder_gradient=beta)`, which has put beta into the
-    gradient, so that it is *not* multiplied by beta again in the surrogate. fade: 1 puts focal exponent
-    and class weights to full strength, 0 takes them away. weights: (classes,) at full strength.
+    gradient, so that it is *not* multiplied by beta again in the surrogate. fade: 1 puts focal
+    exponent and class weights to full strength, 0 takes them away. weights: (classes,) at full
+    strength.
     free_nats: the nats that each token may spend at no cost (Kingma et al. 2016, eq. 15).
     """
     reconstruction = focal_nll(logits, x, gamma * fade, weights**fade).mean()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -24,26 +25,25 @@ class ShardedGradient:
         self.parameters, self.shards = list(parameters), shards
         self._pool = ThreadPoolExecutor(shards) if shards > 1 else None
 
-    def __call__(self, part: Part, rows: int) -> dict[str, float]:
-        """`part(slice)` gives the loss over those rows and named numbers; returns their sums."""
+    def __call__(self, part: Part, rows: int) -> dict[str, Tensor]:
+        """`part(slice)` gives the loss over those rows and named tensors; returns their sums."""
         edges = [rows * i // self.shards for i in range(self.shards + 1)]
-        slices = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+        slices = [slice(a, b) for a, b in pairwise(edges) if b > a]
         run = map if self._pool is None else self._pool.map
         results = list(run(lambda rows_: self._one(part, rows_), slices))
         for index, parameter in enumerate(self.parameters):
-            total = results[0][0][index]
-            for gradients, _ in results[1:]:
-                total = total + gradients[index]
-            parameter.grad = total
-        sums = dict.fromkeys(results[0][1], 0.0)
-        for _, numbers in results:
-            for name, value in numbers.items():
-                sums[name] += float(value)
-        return sums
+            parameter.grad = sum_in_order([gradients[index] for gradients, _ in results])
+        return {name: sum_in_order([named[name] for _, named in results]) for name in results[0][1]}
 
-    def _one(
-        self, part: Part, rows: slice
-    ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+    def _one(self, part: Part, rows: slice) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         loss, numbers = part(rows)
         gradients = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
         return gradients, numbers
+
+
+def sum_in_order(parts: Sequence[Tensor]) -> Tensor:
+    """Their sum, added from the first to the last."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

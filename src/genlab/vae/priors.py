@@ -16,9 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from genlab.vae.networks import LOG_VAR_START, MLP
+from genlab.vae.networks import LOG_VAR_RANGE, LOG_VAR_START, MLP
 
-LOG_SCALE_RANGE = (-4.0, 1.5)
+# Codes nearer than this many posterior standard deviations are one cluster.
+APART = 4.0
+PARKED = -1e9
+MEMORY = 0.98  # of the running sums behind the components, from update to update
+LEAST_SEEN = 1e-4  # tokens in that memory below which a component is left as it is
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
@@ -48,12 +52,14 @@ class StandardPrior(nn.Module):
 
 
 class AutoregressivePrior(nn.Module):
-    """p(z) = prod_t sum_k w_k(z_<t) N(z_t; m_k, s_k^2 I): one codebook of components for all tokens.
+    """p(z) = prod_t sum_k w_k(z_<t) N(z_t; m_k, diag(v_k)), one codebook for all.
 
     The tokens lie on a square; the weights w see the tokens before t, in reading order, through
     two causal windows (`WINDOW_ROWS` above, `WINDOW_SIDE` to each side) and a running sum over
     everything before, which lets it count. A token enters through its responsibilities under the
-    codebook, so that a tight cluster acts as a discrete symbol.
+    codebook, so that a tight cluster acts as a discrete symbol. The weights are trained by
+    gradients, the codebook by online EM (`moments`, `observe`), which follows moving clusters where
+    gradient steps would have to be small against a cluster's width.
     latent_dim must be a multiple of tokens; raises ValueError otherwise.
     """
 
@@ -71,8 +77,17 @@ class AutoregressivePrior(nn.Module):
         if self.side**2 != tokens or latent_dim % tokens:
             raise ValueError(f"latent_dim must be a multiple of {tokens} tokens, got {latent_dim}")
         self.tokens, self.token_dim = tokens, latent_dim // tokens
-        self.means = nn.Parameter(torch.randn(components, self.token_dim))
-        self.log_scales = nn.Parameter(torch.full((components,), 0.5 * LOG_VAR_START))
+        self.means: Tensor
+        self.variances: Tensor
+        self.parked: Tensor
+        self.seen: Tensor
+        shape = (components, self.token_dim)
+        self.register_buffer("means", torch.randn(shape))
+        self.register_buffer("variances", torch.full(shape, math.exp(LOG_VAR_START)))
+        # 0 for a component in use, PARKED for one that `settle` had no cluster for.
+        self.register_buffer("parked", torch.zeros(components))
+        # Running sums of responsibility, and of it times codes and squared codes.
+        self.register_buffer("seen", torch.zeros(components, 1 + 2 * self.token_dim))
         self.symbols = nn.Parameter(torch.randn(components, self.EMBED))
         self.offsets = [
             (-dy, dx)
@@ -91,46 +106,70 @@ class AutoregressivePrior(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, components)
 
-    @property
-    def scales(self) -> Tensor:
-        """Standard deviation of each component: (components,)."""
-        return self.log_scales.clamp(*LOG_SCALE_RANGE).exp()
-
     @torch.no_grad()
-    def settle(self, codes: Tensor) -> None:
+    def settle(self, codes: Tensor, std: float) -> int:
         """Put the components on the clusters of `codes` (n, token_dim), before training the prior.
 
-        Greedy farthest points (Gonzalez 1985), then two rounds of k-means: rare codes get a
-        component as well as the common ones, which density alone would not give them.
+        Greedy farthest points (Gonzalez 1985), until every code is within APART * `std`, the
+        posterior's standard deviation, of a centre; then two rounds of k-means. So a rare code gets
+        a component as well as a common one, and no cluster gets two that would blur each other.
+        Components that are left over are parked. Returns the number in use.
         """
         centres = codes[:1]
         distance = (codes - centres).square().sum(1)
-        while len(centres) < len(self.means):
+        while len(centres) < len(self.means) and float(distance.max()) > (APART * std) ** 2:
             farthest = codes[distance.argmax()][None]
             centres = torch.cat([centres, farthest])
             distance = torch.minimum(distance, (codes - farthest).square().sum(1))
+        used = len(centres)
         for _ in range(2):
             owner = torch.cdist(codes, centres).argmin(1)
             count = torch.bincount(owner, minlength=len(centres)).clamp_min(1)[:, None]
             centres = torch.zeros_like(centres).index_add_(0, owner, codes) / count
-        spread = (codes - centres[owner]).square().mean(1)
-        variance = torch.zeros(len(centres)).to(codes).index_add_(0, owner, spread) / count[:, 0]
-        self.means.copy_(centres)
-        self.log_scales.copy_(0.5 * (variance + math.exp(LOG_VAR_START)).log())
+        spread = (codes - centres[owner]).square()
+        within = torch.zeros_like(centres).index_add_(0, owner, spread) / count
+        self.means[:used] = centres
+        self.variances[:used] = within + std**2
+        self.parked[used:] = PARKED
+        squares = self.variances + self.means.square()
+        self.seen.copy_(torch.cat([torch.ones_like(squares[:, :1]), self.means, squares], dim=1))
+        return used
+
+    @torch.no_grad()
+    def moments(self, mean: Tensor, log_var: Tensor) -> Tensor:
+        """What codes N(mean, exp(log_var)), each (batch, latent_dim), say about the components.
+
+        Sums over tokens of each component's responsibility, and of it times the code's first and
+        second moments: (components, 1 + 2 token_dim).
+        """
+        codes = mean.reshape(-1, self.token_dim)
+        squares = codes.square() + log_var.reshape(-1, self.token_dim).exp()
+        share = self.component_log_prob(codes).softmax(-1)
+        rows = torch.cat([torch.ones_like(codes[:, :1]), codes, squares], dim=1)
+        return share.T @ rows
+
+    @torch.no_grad()
+    def observe(self, moments: Tensor) -> None:
+        """One step of online EM (Cappe & Moulines 2009): forget a little, add, read off."""
+        self.seen.mul_(MEMORY).add_(moments)
+        count, first = self.seen[:, :1], self.seen[:, 1 : 1 + self.token_dim]
+        second = self.seen[:, 1 + self.token_dim :]
+        known = count > LEAST_SEEN  # a component that fades away stays where it was
+        means = torch.where(known, first / count, self.means)
+        variances = (second / count - means.square()).clamp_min(math.exp(LOG_VAR_RANGE[0]))
+        self.variances.copy_(torch.where(known, variances, self.variances))
+        self.means.copy_(means)
 
     def component_log_prob(self, z: Tensor) -> Tensor:
-        """log N(z_t; m_k, s_k^2 I): (..., token_dim) -> (..., components).
+        """log N(z_t; m_k, diag(v_k)): (..., token_dim) -> (..., components).
 
         Expanded into products, so that the work is one matrix multiplication.
         """
-        precision = self.scales**-2
-        quadratic = (
-            z.square().sum(-1, keepdim=True) * precision
-            - 2.0 * z @ (self.means * precision[:, None]).T
-            + self.means.square().sum(1) * precision
-        )
-        log_norm = self.token_dim * (self.scales.log() + 0.5 * LOG_TWO_PI)
-        return -0.5 * quadratic - log_norm
+        precision = self.variances.reciprocal()
+        factors = torch.cat([-0.5 * precision, self.means * precision], dim=1)
+        quadratic = torch.cat([z.square(), z], dim=-1) @ factors.T
+        constant = (self.means.square() * precision + self.variances.log() + LOG_TWO_PI).sum(1)
+        return quadratic - 0.5 * constant + self.parked
 
     def token_log_prob(self, z: Tensor) -> Tensor:
         """log p(z_t | z_<t): (batch, latent_dim) -> (batch, tokens), nats."""
@@ -160,11 +199,11 @@ class AutoregressivePrior(nn.Module):
             counted = counted + self.counters(h).relu() / self.side
             summaries[:, t] = self.summary(h)
             h = h + self.reread(summaries[:, window].flatten(1)) + self.recount(counted)
-            logits = self.head(self.norm(self.second(h))) / temperature
+            logits = self.parked + self.head(self.norm(self.second(h))) / temperature
             shares = logits.softmax(-1).cpu()
             chosen = torch.multinomial(shares, 1, generator=generator)[:, 0].to(device)
             noise = torch.randn(count, self.token_dim, generator=generator).to(device)
-            z[:, t] = self.means[chosen] + self.scales[chosen, None] * noise
+            z[:, t] = self.means[chosen] + self.variances[chosen].sqrt() * noise
             embedded[:, t] = self.component_log_prob(z[:, t]).softmax(-1) @ self.symbols
         return z.flatten(1)
 
@@ -173,7 +212,7 @@ class AutoregressivePrior(nn.Module):
         h = self.first(self.read(self._windows(embedded)) + self.position)
         counted = torch.cumsum(self.counters(h).relu(), dim=1) / self.side
         h = h + self.reread(self._windows(self.summary(h))) + self.recount(counted)
-        return F.log_softmax(self.head(self.norm(self.second(h))), dim=-1)
+        return F.log_softmax(self.parked + self.head(self.norm(self.second(h))), dim=-1)
 
     def _windows(self, x: Tensor) -> Tensor:
         """Each token's causal window: (batch, tokens, c) -> (batch, tokens, offsets * c).

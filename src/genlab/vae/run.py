@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from genlab.core import engine
-from genlab.core.artifacts import sha256, write_json
+from genlab.core.artifacts import read_json, sha256, write_json
 from genlab.core.console import GenlabError
 from genlab.core.params import Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
@@ -55,6 +56,8 @@ TRAINING_KEYS = (
 )
 SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl", "exact_grid_accuracy")
 CHECKPOINT = "model.safetensors"
+HISTORY = "history.json"
+HISTORY_KIND = "epochs of training"
 MAKING = Path("data/.making")
 PICTURE_EVERY = 10  # epochs
 PICTURED = 12  # grids
@@ -100,7 +103,7 @@ def train_grids(
         tracker.image("reconstructions_best.png", _picture(model, trainer.val))
     summary = _summary(trainer, model, history)
     save_checkpoint(folder / CHECKPOINT, model, {"dataset": dataset.name, "training": config})
-    write_json(folder / "history.json", {"kind": "training history", "epochs": history})
+    write_history(folder, history)
     seconds = trainer.progress.seconds
     write_json(
         folder / "provenance.json",
@@ -108,6 +111,18 @@ def train_grids(
     )
     trainer.forget()
     return summary
+
+
+def write_history(folder: Path, history: list[dict[str, float]]) -> None:
+    """Every epoch's numbers; a number that is not finite stands as null, which JSON has."""
+    rows = [{name: _finite(value) for name, value in row.items()} for row in history]
+    write_json(folder / HISTORY, {"kind": HISTORY_KIND, "epochs": rows})
+
+
+def read_history(folder: Path, *, made_by: str) -> list[dict[str, float]]:
+    """What `write_history` wrote, null as NaN. Raises GenlabError as `read_json` does."""
+    rows = read_json(folder / HISTORY, made_by=made_by, kind=HISTORY_KIND)["epochs"]
+    return [{k: math.nan if v is None else v for k, v in row.items()} for row in rows]
 
 
 def require_shape(model: VAE, grids: np.ndarray[Any, np.dtype[np.uint8]], source: Path) -> None:
@@ -134,9 +149,7 @@ def run_key(params: Params, data: Path) -> str:
     )
 
 
-def _summary(
-    trainer: Trainer, model: VAE, history: list[dict[str, float]]
-) -> dict[str, Any]:
+def _summary(trainer: Trainer, model: VAE, history: list[dict[str, float]]) -> dict[str, Any]:
     progress = trainer.progress
     best: Mapping[str, float] = history[progress.best_epoch - 1]
     counts = model.parameter_counts()
@@ -148,9 +161,13 @@ def _summary(
         "updates": progress.updates,
         "skipped_updates": progress.skipped_updates,
         "parameters": {**counts, "all": sum(counts.values())},
-        "best": {name: value for name, value in best.items() if "/" not in name},
-        "series": {name: [row[name] for row in history] for name in SERIES},
+        "best": {name: _finite(value) for name, value in best.items() if "/" not in name},
+        "series": {name: [_finite(row[name]) for row in history] for name in SERIES},
     }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _picture(model: VAE, grids: torch.Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:

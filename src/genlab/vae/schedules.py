@@ -39,8 +39,16 @@ def beta_at(
     raise ValueError(f"beta_schedule must be constant, linear, sigmoid or cyclical: {schedule!r}")
 
 
-def lr_at(progress: float, schedule: str, lr: float) -> float:
-    """Learning rate at `progress`: a short linear rise, then constant or a half cosine to zero."""
+def lr_at(progress: float, schedule: str, lr: float, delay: float = 0.0) -> float:
+    """Learning rate at `progress`: a short linear rise, then constant or a half cosine to zero.
+
+    With a `delay` there are two such stretches, before and after it (a warm restart, Loshchilov &
+    Hutter 2017): what was learned before it has settled by the time the rest comes in.
+    """
+    if progress < delay:
+        progress = progress / delay
+    elif delay > 0:
+        progress = (progress - delay) / (1.0 - delay)
     rise = min(1.0, (progress + 1e-4) / LR_WARMUP)
     if schedule == "constant":
         return lr * rise

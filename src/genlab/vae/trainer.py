@@ -7,6 +7,7 @@ uninterrupted one ends.
 
 from __future__ import annotations
 
+import io
 import math
 import shutil
 import time
@@ -30,8 +31,10 @@ from genlab.vae.parallel import ShardedGradient
 from genlab.vae.priors import AutoregressivePrior, StandardPrior
 from genlab.vae.schedules import beta_at, lr_at
 
-VALIDATION_GRIDS = 1000
+VALIDATION_GRIDS = 500
 SETTLING_GRIDS = 2000  # grids whose codes the prior's components start on
+AUTOENCODER_LR = 0.1  # of the learning rate, once the learned prior is in
+LOSSES = ("loss", "reconstruction_loss", "kl_divergence")
 EXPLODING = 20.0  # times the running mean of the gradient norm
 NORM_RATE = 0.05  # of that running mean
 STATE_VERSION = 1
@@ -115,8 +118,8 @@ class Trainer:
 
     @property
     def delay(self) -> int:
-        """Whole epochs before beta and the learned prior come in; see `_begin`."""
-        return round(self.params.beta_delay * self.params.epochs)
+        """Whole epochs before beta and the learned prior come in, at most all but one."""
+        return min(round(self.params.beta_delay * self.params.epochs), self.params.epochs - 1)
 
     @property
     def prior(self) -> StandardPrior | AutoregressivePrior:
@@ -145,7 +148,9 @@ class Trainer:
                 progress.history.append(values)
                 self._keep_best(values["selection_nats"])
                 grids = self.updates_an_epoch * p.batch_size
-                on_epoch(progress.epoch, self.model, values, {"samples_per_second": grids / seconds})
+                on_epoch(
+                    progress.epoch, self.model, values, {"samples_per_second": grids / seconds}
+                )
                 self._save_state()
                 bar.set_postfix(epoch=progress.epoch, elbo=f"{values['elbo']:.1f}")
         self.model.load_state_dict(progress.best)
@@ -162,24 +167,23 @@ class Trainer:
         if epoch == self.delay and isinstance(self.model.prior, AutoregressivePrior):
             self.model.eval()
             grids = self.train[:SETTLING_GRIDS].to(self.device)
-            codes = self.model.encode(grids)[0].view(-1, self.model.prior.token_dim)
-            self.model.prior.settle(codes)
+            mean, log_var = self.model.encode(grids)
+            codes = mean.view(-1, self.model.prior.token_dim)
+            self.model.prior.settle(codes, float((0.5 * log_var).exp().mean()))
             self.progress.norm_mean = 0.0
 
     def _epoch(self, epoch: int, bar: tqdm[Any]) -> dict[str, float]:
         """One epoch; the means of its losses, nats a grid."""
         self.model.train()
         generator = epoch_generator(self.params.seed, epoch)
-        sums: dict[str, float] = dict.fromkeys(("loss", "reconstruction_loss", "kl_divergence"), 0.0)
+        sums: dict[str, float] = dict.fromkeys(LOSSES, 0.0)
         norms = beta = lr = 0.0
         steps = self.updates_an_epoch
-        for step, x in enumerate(self._batches(epoch)):
+        for step, x in enumerate(self.batches(epoch)):
             at = (epoch * steps + step) / (self.params.epochs * steps)
             beta = self._beta(at)
-            lr = lr_at(at, self.params.lr_schedule, self.params.lr)
-            for group in self.optimiser.param_groups:
-                group["lr"] = lr
-            loss, norm = self._update(x, beta, generator)
+            lr = self._set_lr(at)
+            loss, norm = self.update(x, beta, generator)
             for name, value in loss.items():
                 sums[name] += value / steps
             norms += norm / steps
@@ -192,7 +196,7 @@ class Trainer:
             "skipped_updates": float(self.progress.skipped_updates),
         }
 
-    def _update(
+    def update(
         self, x: Tensor, beta: float, generator: torch.Generator
     ) -> tuple[dict[str, float], float]:
         """One optimiser step, unless its gradient is not finite or explodes."""
@@ -200,35 +204,41 @@ class Trainer:
         noise = torch.randn(len(x), self.params.latent_dim, generator=generator)
         x, noise = x.to(self.device), noise.to(self.device)
         parts = self.gradient(lambda rows: self._surrogate(x[rows], noise[rows], beta), len(x))
-        norm = float(torch.nn.utils.get_total_norm(p.grad for p in self.model.parameters()))
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = float(torch.nn.utils.get_total_norm(gradients))
         if self._explodes(norm):
             self.progress.skipped_updates += 1
         else:
-            if self.params.grad_clip > 0 and norm > self.params.grad_clip:
-                for parameter in self.model.parameters():
-                    parameter.grad.mul_(self.params.grad_clip / norm)
+            if self.params.grad_clip > 0:
+                for group in self.optimiser.param_groups:
+                    torch.nn.utils.clip_grad_norm_(group["params"], self.params.grad_clip)
             self.optimiser.step()
+            if "moments" in parts and isinstance(self.model.prior, AutoregressivePrior):
+                self.model.prior.observe(parts["moments"])
         self.progress.updates += 1
-        finite = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
+        finite = {name: float(parts[name].nan_to_num(0.0, 0.0, 0.0)) for name in LOSSES}
         return finite, norm if math.isfinite(norm) else 0.0
 
     def _surrogate(self, x: Tensor, noise: Tensor, beta: float) -> tuple[Tensor, dict[str, Tensor]]:
         """The sum over grids of the training loss, nats a cell, and its readable parts."""
-        loss = self._loss(x, noise, beta)
+        mean, log_var = self.model.encode(x)
+        loss = self._loss(x, mean, log_var, noise, beta)
         share = len(x) / self.params.batch_size
         parts = {
             "loss": loss.loss * share,
             "reconstruction_loss": loss.reconstruction * share,
             "kl_divergence": loss.kl * share,
         }
+        if isinstance(self.prior, AutoregressivePrior):
+            parts["moments"] = self.prior.moments(mean, log_var)
         return loss.surrogate * (share / self.cells), parts
 
-    def _loss(self, x: Tensor, noise: Tensor, beta: float) -> objective.TrainingLoss:
-        model = self.model
-        mean, log_var = model.encode(x)
+    def _loss(
+        self, x: Tensor, mean: Tensor, log_var: Tensor, noise: Tensor, beta: float
+    ) -> objective.TrainingLoss:
         z = objective.reparameterise(mean, log_var, noise)
         return objective.training_loss(
-            model.decode(z),
+            self.model.decode(z),
             x,
             objective.token_kl(self.prior, mean, log_var, z, encoder_gradient=beta),
             beta=beta,
@@ -241,8 +251,8 @@ class Trainer:
     def _explodes(self, norm: float) -> bool:
         """Whether this gradient is not finite, or far above what the run is used to.
 
-        The running mean takes in exploding norms too, cut to the limit, so that it follows a lasting
-        change within some ten updates instead of skipping for ever.
+        The running mean takes in exploding norms too, cut to the limit, so that it follows a
+        lasting change within some ten updates instead of skipping for ever.
         """
         if not math.isfinite(norm):
             return True
@@ -259,7 +269,7 @@ class Trainer:
         noise = torch.randn(
             len(self.val), self.params.latent_dim, generator=torch.Generator().manual_seed(0)
         ).to(self.device)
-        loss = self._loss(self.val, noise, beta)
+        loss = self._loss(self.val, *self.model.encode(self.val), noise, beta)
         halves = self.model.bound(self.val, noise, self.prior)
         right = self.model.reconstruct(self.val) == self.val
         values = {
@@ -273,7 +283,8 @@ class Trainer:
         }
         for colour in range(self.classes):
             cells = right[self.val == colour]
-            values[f"per_class_accuracy/{colour}"] = float(cells.float().mean())
+            if len(cells):  # a colour may be absent from a small validation split
+                values[f"per_class_accuracy/{colour}"] = float(cells.float().mean())
         # What the best epoch is chosen by: the bound at the final beta, so that epochs of the
         # warm-up compare with later ones.
         values["selection_nats"] = float(
@@ -281,12 +292,24 @@ class Trainer:
         )
         return values
 
+    def _set_lr(self, at: float) -> float:
+        """Set the learning rates; returns the full one.
+
+        Once a learned prior has come in, the settled autoencoder moves at AUTOENCODER_LR of it.
+        """
+        delay = self.delay / self.params.epochs
+        lr = lr_at(at, self.params.lr_schedule, self.params.lr, delay)
+        learned = isinstance(self.prior, AutoregressivePrior)
+        for group in self.optimiser.param_groups:
+            group["lr"] = lr * AUTOENCODER_LR if learned and not group["prior"] else lr
+        return lr
+
     def _beta(self, at: float) -> float:
         p = self.params
         delay = self.delay / p.epochs
         return beta_at(at, p.beta_schedule, p.beta_max, p.beta_warmup, p.beta_cycles, delay)
 
-    def _batches(self, epoch: int) -> Iterator[Tensor]:
+    def batches(self, epoch: int) -> Iterator[Tensor]:
         """The epoch's batches: the next stretch of an endless walk through shuffled passes."""
         size, count = self.params.batch_size, len(self.train)
         first = epoch * self.updates_an_epoch * size
@@ -312,8 +335,10 @@ class Trainer:
             "optimiser": self.optimiser.state_dict(),
             "progress": vars(self.progress),
         }
-        with artifacts.whole(self.state_file) as temporary:
-            torch.save(state, temporary)
+        # Through memory, since torch.save itself turns a full disk into an unrelated error.
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        artifacts.write_bytes(self.state_file, buffer.getvalue())
 
     def _load_state(self) -> None:
         try:
@@ -370,10 +395,12 @@ def _optimiser(model: VAE, params: Params) -> torch.optim.AdamW:
         for module in model.modules()
         if isinstance(module, torch.nn.Linear | torch.nn.Conv2d | torch.nn.ConvTranspose2d)
     }
-    decayed = [p for p in model.parameters() if id(p) in matrices]
-    free = [p for p in model.parameters() if id(p) not in matrices]
-    groups = [
-        {"params": decayed, "weight_decay": params.weight_decay},
-        {"params": free, "weight_decay": 0.0},
-    ]
+    groups = []
+    for of_prior, part in ((False, [model.encoder, model.decoder]), (True, [model.prior])):
+        parameters = [p for module in part for p in module.parameters()]
+        for decay in (True, False):
+            chosen = [p for p in parameters if (id(p) in matrices) == decay]
+            rate = params.weight_decay if decay else 0.0
+            groups.append({"params": chosen, "weight_decay": rate, "prior": of_prior})
+    groups = [group for group in groups if group["params"]]
     return torch.optim.AdamW(groups, lr=params.lr, betas=(0.9, 0.99), fused=True)

@@ -1,0 +1,1 @@
+"""The pipeline as a user runs it: real processes, real files."""

@@ -1,0 +1,228 @@
+"""The whole pipeline at a small size, in a clone: every promised output, twice the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ci.smoke import IDENTITY, SMALL, smoke
+from PIL import Image
+from ruamel.yaml import YAML
+
+from genlab.core.artifacts import sha256
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+METRICS = Path("metrics/arc_grids")
+PLOTS = Path("plots/arc_grids")
+DATA = Path("data/arc_grids")
+TIMEOUT = 900
+
+
+@pytest.fixture(scope="session")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone in which the pipeline has run once."""
+    return smoke(tmp_path_factory.mktemp("smoke"))
+
+
+def _run(clone: Path, *command: str) -> str:
+    """The standard output of a command in the clone, which must succeed."""
+    environment = {
+        **os.environ,
+        **IDENTITY,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(clone / "src"),
+        "DVC_NO_ANALYTICS": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        command, cwd=clone, env=environment, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _dvc(clone: Path, *arguments: str) -> str:
+    return _run(clone, sys.executable, "-m", "dvc", *arguments)
+
+
+def _json(clone: Path, path: Path) -> Any:
+    return json.loads((clone / path).read_text())
+
+
+def _stages(clone: Path) -> dict[str, Any]:
+    return YAML(typ="safe").load((clone / "dvc.yaml").read_text())["stages"]
+
+
+def _outs(clone: Path) -> list[Path]:
+    found = []
+    for stage in _stages(clone).values():
+        for out in stage["outs"]:
+            name = out if isinstance(out, str) else next(iter(out))
+            found.append(Path(name.replace("${item.dataset}", "arc_grids")))
+    return found
+
+
+def _hashes(clone: Path, *places: Path) -> dict[str, str]:
+    """Content of files, but for clocks: provenance and timing, which say so."""
+    files = [path for place in places for path in sorted((clone / place).rglob("*"))]
+    return {
+        str(path.relative_to(clone)): sha256(path)
+        for path in files
+        if path.is_file() and path.name != "provenance.json" and "timing" not in path.parts
+    }
+
+
+def test_everything_that_dvc_yaml_promises_is_there(clone: Path) -> None:
+    outs = _outs(clone)
+    assert len(outs) > 10
+    for out in outs:
+        path = clone / out
+        assert path.is_file() or (path.is_dir() and any(path.rglob("*"))), out
+
+
+def test_the_split_is_exactly_80_10_10_and_shares_no_grid(clone: Path) -> None:
+    (file,) = (clone / DATA).glob("simplified_dataset_*.npz")
+    with np.load(file) as archive:
+        splits = {name: archive[name] for name in ("train", "val", "test")}
+    count = SMALL["grids.count"]
+    assert {name: len(grids) for name, grids in splits.items()} == {
+        "train": count * 8 // 10,
+        "val": count // 10,
+        "test": count // 10,
+    }
+    everything = np.concatenate(list(splits.values()))
+    assert everything.dtype == np.uint8
+    assert everything.shape[1:] == (16, 16)
+    assert len(np.unique(everything.reshape(count, -1), axis=0)) == count
+
+
+def test_the_metrics_that_were_promised_are_there_and_in_range(clone: Path) -> None:
+    metrics = _json(clone, METRICS / "metrics.json")
+    for name in ("pixel_accuracy", "foreground_accuracy", "exact_grid_accuracy"):
+        assert 0 <= metrics[name] <= 1
+        assert metrics["intervals"][name]["low"] <= metrics[name]
+        assert metrics[name] <= metrics["intervals"][name]["high"]
+    assert set(metrics["per_class_accuracy"]) == {str(colour) for colour in range(10)}
+    assert all(0 <= value <= 1 for value in metrics["per_class_accuracy"].values())
+    assert metrics["neg_elbo_nats"] > metrics["program_entropy_nats"] > 0
+    assert metrics["elbo_over_entropy"] == pytest.approx(
+        metrics["neg_elbo_nats"] / metrics["program_entropy_nats"]
+    )
+    assert 0 <= metrics["active_units"] <= metrics["latent_dim"]
+    assert metrics["samplers"]
+    for sampler in metrics["samplers"].values():
+        assert 0 <= sampler["legal_grids"] <= 1
+        assert sampler["n"] == SMALL["evaluate.samples"]
+    assert 0 <= metrics["arc_agi"]["exact_grid_accuracy"] <= 1
+    assert metrics["arc_agi"]["n"] > 1000
+    assert metrics["n"] == SMALL["grids.count"] // 10
+
+
+def test_training_is_recorded(clone: Path) -> None:
+    training = _json(clone, METRICS / "training.json")
+    assert training["epochs"] == SMALL["epochs"]
+    assert training["skipped_updates"] >= 0
+    series = training["series"]
+    assert {"loss", "reconstruction_loss", "kl_divergence", "beta_kl"} <= set(series)
+    assert all(len(row) == SMALL["epochs"] for row in series.values())
+    for name in ("loss", "reconstruction_loss", "kl_divergence"):
+        lines = (clone / PLOTS / f"training/plots/metrics/train/{name}.tsv").read_text()
+        assert len(lines.splitlines()) == SMALL["epochs"] + 1
+
+
+def test_provenance_stands_beside_the_checkpoint(clone: Path) -> None:
+    provenance = _json(clone, Path("data/checkpoints/arc_grids/provenance.json"))
+    assert len(provenance["commit"]) == 40
+    assert provenance["training_seconds"] > 0
+    (file,) = (clone / DATA).glob("simplified_dataset_*.npz")
+    assert provenance["data"] == sha256(file)
+
+
+def test_the_verdict_has_its_criteria(clone: Path) -> None:
+    verdict = _json(clone, METRICS / "verdict.json")
+    assert isinstance(verdict["passed"], bool)
+    assert {criterion["name"] for criterion in verdict["criteria"]} >= {
+        "pixel_accuracy",
+        "above_collapse_threshold",
+        "colour_histogram_tv",
+        "active_share",
+    }
+    for criterion in verdict["criteria"]:
+        assert {"value", "threshold", "passed", "why"} <= set(criterion)
+    assert verdict["passed"] == all(criterion["passed"] for criterion in verdict["criteria"])
+
+
+def test_every_diagnosis_names_its_evidence(clone: Path) -> None:
+    diagnoses = _json(clone, METRICS / "diagnosis.json")["diagnoses"]
+    assert len(diagnoses) == 5
+    for diagnosis in diagnoses:
+        for file in diagnosis["evidence_files"]:
+            assert (clone / file).is_file(), file
+
+
+def test_the_failure_page_shows_between_10_and_20_of_each(clone: Path) -> None:
+    failures = _json(clone, METRICS / "failures.json")
+    assert 10 <= len(failures["items"]) <= 20
+    assert failures["tests"]
+    page = (clone / PLOTS / "failures/index.html").read_text()
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    assert "http://" not in page.replace("http://www.w3.org", "")  # it opens without a network
+
+
+def test_every_picture_opens(clone: Path) -> None:
+    pictures = sorted((clone / PLOTS).rglob("*.png"))
+    assert len(pictures) >= 8
+    for path in pictures:
+        with Image.open(path) as picture:
+            picture.verify()
+
+
+def test_no_half_file_is_left(clone: Path) -> None:
+    assert [path for path in clone.rglob(".*.part*") if ".dvc" not in path.parts] == []
+
+
+def test_a_second_repro_does_nothing(clone: Path) -> None:
+    before = _hashes(clone, METRICS, PLOTS)
+    said = _dvc(clone, "repro")
+    assert "Running stage" not in said
+    assert said.count("didn't change, skipping") == len(_stages(clone))
+    assert _hashes(clone, METRICS, PLOTS) == before
+
+
+def test_the_status_is_clean(clone: Path) -> None:
+    assert "up to date" in _dvc(clone, "status")
+
+
+def test_the_figures_are_shown_by_dvc(clone: Path) -> None:
+    shown = _dvc(clone, "metrics", "show", "--json")
+    assert "exact_grid_accuracy" in shown
+    _dvc(clone, "plots", "show", "-o", "dvc_plots")
+    page = (clone / "dvc_plots/index.html").read_text()
+    assert "kl_divergence" in page
+    assert "pixel_accuracy" in page
+
+
+def test_the_same_seed_gives_the_same_bytes(clone: Path) -> None:
+    places = [METRICS, PLOTS, Path("data/checkpoints"), Path("data/evaluated")]
+    before = _hashes(clone, *places)
+    assert any(name.endswith("model.safetensors") for name in before)
+    for stage in ("train@arc_grids", "evaluate@arc_grids"):
+        assert "Running stage" in _dvc(clone, "repro", "--force", "--single-item", stage)
+    assert _hashes(clone, *places) == before
+
+
+def test_an_experiment_runs_with_other_params(clone: Path) -> None:
+    _dvc(clone, "exp", "run", "-S", "beta_max=0.0", "-S", "epochs=1", "--name", "free-kl")
+    assert _json(clone, METRICS / "metrics.json")["beta_max"] == 0.0
+    assert _json(clone, METRICS / "training.json")["epochs"] == 1
+    names = {criterion["name"] for criterion in _json(clone, METRICS / "verdict.json")["old_rules"]}
+    assert names
+    assert "free-kl" in _dvc(clone, "exp", "show", "--csv")
+    assert "exact_grid_accuracy" in _dvc(clone, "metrics", "diff", "--json")

@@ -1,0 +1,171 @@
+"""p(z) is a density, it looks back only, and its samples follow it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from scipy.stats import chisquare
+from torch.distributions import MultivariateNormal, Normal
+
+import tiny
+from genlab.vae.priors import AutoregressivePrior, StandardPrior, normal_log_prob
+
+
+def _prior(latent_dim: int, tokens: int, components: int = 3, seed: int = 0) -> AutoregressivePrior:
+    torch.manual_seed(seed)
+    prior = AutoregressivePrior(latent_dim, tokens, width=8, depth=2, components=components)
+    prior = tiny.stir(prior.double(), seed, 0.5)
+    with torch.no_grad():
+        prior.log_scales.uniform_(-1.5, 0.5)
+    return prior
+
+
+def _generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_normal_log_prob_is_that_of_torch_distributions() -> None:
+    z, mean, log_var = torch.randn(3, 50, dtype=torch.float64)
+    expected = Normal(mean, (0.5 * log_var).exp()).log_prob(z)
+    torch.testing.assert_close(normal_log_prob(z, mean, log_var), expected)
+
+
+def test_the_standard_prior_is_the_standard_normal() -> None:
+    z = torch.randn(5, 3, dtype=torch.float64)
+    torch.testing.assert_close(StandardPrior(3).token_log_prob(z), Normal(0, 1).log_prob(z))
+
+
+def test_components_are_the_gaussians_they_are_said_to_be() -> None:
+    prior = _prior(latent_dim=3, tokens=1, components=4)
+    z = torch.randn(6, 3, dtype=torch.float64)
+    for k in range(4):
+        gaussian = MultivariateNormal(
+            prior.means[k], torch.eye(3, dtype=torch.float64) * prior.scales[k] ** 2
+        )
+        torch.testing.assert_close(prior.component_log_prob(z)[:, k], gaussian.log_prob(z))
+
+
+@pytest.mark.parametrize("token", range(4))
+def test_each_conditional_density_integrates_to_one_whatever_came_before(token: int) -> None:
+    prior = _prior(latent_dim=4, tokens=4)
+    line = torch.linspace(-12, 12, 4001, dtype=torch.float64)
+    for context in 2 * torch.randn(3, 4, dtype=torch.float64, generator=_generator(token)):
+        z = context.repeat(len(line), 1)
+        z[:, token] = line
+        with torch.no_grad():
+            density = prior.token_log_prob(z)[:, token].exp()
+        assert float(torch.trapezoid(density, line)) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_single_token_density_integrates_to_one() -> None:
+    prior = _prior(latent_dim=2, tokens=1)
+    line = torch.linspace(-9, 9, 301, dtype=torch.float64)
+    plane = torch.cartesian_prod(line, line)
+    with torch.no_grad():
+        density = prior.token_log_prob(plane).exp().view(301, 301)
+    total = torch.trapezoid(torch.trapezoid(density, line), line)
+    assert float(total) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("changed", [0, 4, 8])
+def test_a_token_is_judged_by_those_before_it_alone(changed: int) -> None:
+    prior = _prior(latent_dim=18, tokens=9)
+    z = torch.randn(1, 9, 2, dtype=torch.float64, generator=_generator())
+    other = z.clone()
+    other[:, changed] += 1.0
+    before = prior.token_log_prob(z.flatten(1))[0]
+    after = prior.token_log_prob(other.flatten(1))[0]
+    moved = (before - after).abs() > 1e-9
+    assert not moved[:changed].any()
+    assert moved[changed:].all()
+
+
+def test_the_first_token_is_still_felt_beyond_every_window() -> None:
+    prior = _prior(latent_dim=100, tokens=100)
+    z = torch.randn(1, 100, dtype=torch.float64, generator=_generator())
+    other = z.clone()
+    other[:, 0] += 2.0
+    reach = 2 * prior.WINDOW_ROWS  # two windows, one read after the other
+    far = slice((reach + 2) * 10, None)
+    change = prior.token_log_prob(z)[0, far] - prior.token_log_prob(other)[0, far]
+    assert (change.abs() > 1e-9).all()
+
+
+def test_samples_follow_the_density() -> None:
+    # Components far apart make every token a symbol, so that all 81 outcomes can be counted.
+    prior = _prior(latent_dim=4, tokens=4).float()
+    with torch.no_grad():
+        prior.means.copy_(torch.tensor([[-6.0], [0.0], [6.0]]))
+        prior.log_scales.fill_(-1.0)
+        prior.head.weight.mul_(2.0)
+    draws = 20_000
+    z = prior.sample(draws, _generator(1))
+    symbols = (z[..., None] - prior.means[:, 0]).abs().argmin(-1)
+    counts = torch.bincount(symbols @ torch.tensor([27, 9, 3, 1]), minlength=81)
+    outcomes = torch.tensor(list(itertools.product(range(3), repeat=4)))
+    with torch.no_grad():
+        at_means = prior.token_log_prob(prior.means[outcomes, 0])
+        peak = prior.component_log_prob(prior.means).diagonal()[outcomes]
+    shares = (at_means - peak).sum(1).exp().double()
+    assert float(shares.sum()) == pytest.approx(1.0, abs=1e-4)
+    assert float(shares.max() / shares.min()) > 10  # a prior that prefers
+    expected = shares / shares.sum() * draws
+    seen = expected > 5
+    pooled = [[*c[seen].tolist(), float(c[~seen].sum()) + 1e-9] for c in (counts, expected)]
+    assert chisquare(*pooled, sum_check=False).pvalue > 1e-3
+    within = (z - prior.means.detach()[symbols, 0]).std()
+    assert float(within) == pytest.approx(0.3679, rel=0.02)
+
+
+def test_samples_score_as_high_as_their_own_entropy_says() -> None:
+    # Over samples, the mean of -log p of a token is the entropy of its conditional. Where sampling
+    # and scoring disagree about a window or the order, samples look less likely than that.
+    prior = _prior(latent_dim=9, tokens=9, components=5).float()
+    with torch.no_grad():
+        prior.means.copy_(4.0 * torch.arange(5.0)[:, None])
+        prior.log_scales.fill_(-1.5)
+        z = prior.sample(4000, _generator(3))
+        found = prior.token_log_prob(z)
+        weights = prior._log_weights(
+            prior.component_log_prob(z.view(4000, 9, 1)).softmax(-1) @ prior.symbols
+        )
+        symbol_entropy = -(weights.exp() * weights).sum(-1)
+    gaussian_entropy = 0.5 * (1 + torch.tensor(2 * torch.pi).log()) - 1.5
+    gap = -found - symbol_entropy - gaussian_entropy
+    error = gap.std(0) / 4000**0.5
+    assert (gap.mean(0).abs() < 5 * error + 1e-3).all()
+
+
+@pytest.mark.parametrize("prior", [StandardPrior(4), _prior(latent_dim=4, tokens=4).float()])
+def test_the_seed_decides_the_sample(prior: StandardPrior | AutoregressivePrior) -> None:
+    first, again, other = (prior.sample(8, _generator(seed)) for seed in (1, 1, 2))
+    assert first.shape == (8, 4)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_a_low_temperature_takes_the_likeliest_component() -> None:
+    prior = _prior(latent_dim=1, tokens=1).float()
+    with torch.no_grad():
+        prior.means.copy_(torch.tensor([[-6.0], [0.0], [6.0]]))
+        prior.log_scales.fill_(-2.0)
+        likeliest = prior.token_log_prob(prior.means)[:, 0].argmax()
+    cold = prior.sample(200, _generator(), temperature=1e-3)
+    warm = prior.sample(200, _generator(), temperature=1.0)
+    assert ((cold - prior.means[likeliest]).abs() < 1.5).all()
+    assert not ((warm - prior.means[likeliest]).abs() < 1.5).all()
+
+
+def test_a_cold_standard_prior_stays_near_its_mean() -> None:
+    draws = StandardPrior(4).sample(5000, _generator(), temperature=0.5)
+    assert float(draws.std()) == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(("latent_dim", "tokens"), [(9, 4), (6, 3)])
+def test_latents_that_do_not_lie_on_a_square_of_tokens_are_refused(
+    latent_dim: int, tokens: int
+) -> None:
+    with pytest.raises(ValueError, match=f"multiple of {tokens} tokens, got {latent_dim}"):
+        AutoregressivePrior(latent_dim, tokens, 8, 1, 2)
