@@ -82,7 +82,7 @@ def test_importance_weights_of_an_exact_posterior_do_not_vary() -> None:
         model.encoder.head.bias.zero_()
         _, log_var = model.encode(torch.from_numpy(GRIDS))
         prior.means.zero_()
-        prior.log_scales.fill_(0.5 * float(log_var[0, 0]))
+        prior.variances.fill_(float(log_var[0, 0].exp()))
     log_p = -inference.bounds(model, GRIDS, 0)[0]
     weights = inference.log_weights(model, GRIDS, 5, seed=0)
     np.testing.assert_allclose(weights, np.repeat(log_p[:, None], 5, 1), atol=1e-2)

@@ -33,7 +33,7 @@ def _normal_prior(latent_dim: int = 4) -> AutoregressivePrior:
     prior = tiny.stir(AutoregressivePrior(latent_dim, 4, width=8, depth=2, components=1).double())
     with torch.no_grad():
         prior.means.zero_()
-        prior.log_scales.zero_()
+        prior.variances.fill_(1.0)
     return prior
 
 
@@ -119,7 +119,8 @@ def test_the_kl_pulls_the_encoder_times_beta_and_the_prior_times_one(
     name: str, beta: float
 ) -> None:
     mean, log_var, noise = _leaves(3)
-    prior = StandardPrior(4) if name == "standard" else tiny.stir(_normal_prior(), seed=2)
+    learned = AutoregressivePrior(4, 4, width=8, depth=2, components=3).double()
+    prior = StandardPrior(4) if name == "standard" else tiny.stir(learned, seed=2)
     leaves = [mean, log_var, *prior.parameters()]
 
     def gradients(factor: float) -> tuple[Tensor, ...]:

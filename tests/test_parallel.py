@@ -25,7 +25,8 @@ def _gradient(shards: int, model: VAE, rows: int = ROWS) -> tuple[list[Tensor], 
         }
 
     sums = ShardedGradient(list(model.parameters()), shards)(part, rows)
-    return [parameter.grad.clone() for parameter in model.parameters()], sums
+    numbers = {name: float(value) for name, value in sums.items()}
+    return [parameter.grad.clone() for parameter in model.parameters()], numbers
 
 
 @pytest.mark.parametrize("shards", [2, 3])
@@ -65,8 +66,9 @@ def test_more_shards_than_rows_is_no_fault() -> None:
     whole, _ = _gradient(1, model, rows=2)
     parts, sums = _gradient(5, model, rows=2)
     assert sums["rows"] == 2
+    scale = torch.cat([gradient.flatten() for gradient in whole]).norm()
     for a, b in zip(whole, parts, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+        assert float((a - b).norm() / scale) < 1e-5
 
 
 def test_a_parameter_that_the_loss_does_not_use_gets_zeros() -> None:

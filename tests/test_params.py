@@ -171,8 +171,8 @@ def test_a_section_changes_its_dataset_alone(tmp_path: Path) -> None:
 
 def test_the_command_line_wins_over_a_section(tmp_path: Path) -> None:
     params = load_params(_write(tmp_path, {"arc_grids.latent_dim": 64}))
-    chosen = params.with_overrides(latent_dim=32, lr=None)
-    assert chosen.for_dataset("arc_grids").latent_dim == 32
+    chosen = params.with_overrides(latent_dim=256, lr=None)
+    assert chosen.for_dataset("arc_grids").latent_dim == 256
     assert chosen.lr == params.lr
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ def _prior(latent_dim: int, tokens: int, components: int = 3, seed: int = 0) -> 
     prior = AutoregressivePrior(latent_dim, tokens, width=8, depth=2, components=components)
     prior = tiny.stir(prior.double(), seed, 0.5)
     with torch.no_grad():
-        prior.log_scales.uniform_(-1.5, 0.5)
+        prior.variances.uniform_(-3.0, 1.0).exp_()
     return prior
 
 
@@ -41,9 +42,7 @@ def test_components_are_the_gaussians_they_are_said_to_be() -> None:
     prior = _prior(latent_dim=3, tokens=1, components=4)
     z = torch.randn(6, 3, dtype=torch.float64)
     for k in range(4):
-        gaussian = MultivariateNormal(
-            prior.means[k], torch.eye(3, dtype=torch.float64) * prior.scales[k] ** 2
-        )
+        gaussian = MultivariateNormal(prior.means[k], torch.diag(prior.variances[k]))
         torch.testing.assert_close(prior.component_log_prob(z)[:, k], gaussian.log_prob(z))
 
 
@@ -98,7 +97,7 @@ def test_samples_follow_the_density() -> None:
     prior = _prior(latent_dim=4, tokens=4).float()
     with torch.no_grad():
         prior.means.copy_(torch.tensor([[-6.0], [0.0], [6.0]]))
-        prior.log_scales.fill_(-1.0)
+        prior.variances.fill_(math.exp(-2.0))
         prior.head.weight.mul_(2.0)
     draws = 20_000
     z = prior.sample(draws, _generator(1))
@@ -125,7 +124,7 @@ def test_samples_score_as_high_as_their_own_entropy_says() -> None:
     prior = _prior(latent_dim=9, tokens=9, components=5).float()
     with torch.no_grad():
         prior.means.copy_(4.0 * torch.arange(5.0)[:, None])
-        prior.log_scales.fill_(-1.5)
+        prior.variances.fill_(math.exp(-3.0))
         z = prior.sample(4000, _generator(3))
         found = prior.token_log_prob(z)
         weights = prior._log_weights(
@@ -150,7 +149,7 @@ def test_a_low_temperature_takes_the_likeliest_component() -> None:
     prior = _prior(latent_dim=1, tokens=1).float()
     with torch.no_grad():
         prior.means.copy_(torch.tensor([[-6.0], [0.0], [6.0]]))
-        prior.log_scales.fill_(-2.0)
+        prior.variances.fill_(math.exp(-4.0))
         likeliest = prior.token_log_prob(prior.means)[:, 0].argmax()
     cold = prior.sample(200, _generator(), temperature=1e-3)
     warm = prior.sample(200, _generator(), temperature=1.0)
@@ -169,3 +168,64 @@ def test_latents_that_do_not_lie_on_a_square_of_tokens_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=f"multiple of {tokens} tokens, got {latent_dim}"):
         AutoregressivePrior(latent_dim, tokens, 8, 1, 2)
+
+
+def _clusters() -> tuple[torch.Tensor, torch.Tensor]:
+    """Three tight clusters, one of them rare: codes (n, 2) and their centres."""
+    centres = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 5.0]])
+    owner = torch.tensor([0] * 900 + [1] * 95 + [2] * 5)
+    noise = 0.01 * torch.randn(len(owner), 2, generator=_generator(4))
+    return centres[owner] + noise, centres
+
+
+def test_settling_gives_each_cluster_one_component_and_parks_the_rest() -> None:
+    codes, centres = _clusters()
+    prior = AutoregressivePrior(2, 1, width=8, depth=2, components=10)
+    assert prior.settle(codes, std=0.05) == 3
+    used = prior.means[:3]
+    nearest = torch.cdist(centres, used)
+    assert (nearest.min(1).values < 0.02).all()
+    assert nearest.argmin(1).unique().numel() == 3
+    share = prior.component_log_prob(codes).softmax(-1)
+    assert float(share[:, 3:].max()) == 0.0
+    samples = prior.sample(500, _generator(), 1.0)
+    assert float(torch.cdist(samples, centres).min(1).values.max()) < 0.5
+
+
+def test_settling_takes_the_farthest_clusters_where_components_are_few() -> None:
+    codes, centres = _clusters()
+    prior = AutoregressivePrior(2, 1, width=8, depth=2, components=2)
+    assert prior.settle(codes, std=0.05) == 2
+    assert float(torch.cdist(centres[2:], prior.means).min()) < 0.02  # rare, but far
+
+
+def test_observing_codes_is_em_and_follows_clusters_that_move() -> None:
+    codes, centres = _clusters()
+    prior = AutoregressivePrior(2, 1, width=8, depth=2, components=10)
+    prior.settle(codes, std=0.05)
+    shift, log_var = torch.tensor([0.04, -0.02]), torch.full_like(codes, math.log(0.04**2))
+    for _ in range(400):
+        prior.observe(prior.moments(codes + shift, log_var))
+    moved = torch.cdist(centres + shift, prior.means[:3]).min(1)
+    assert (moved.values < 0.01).all()
+    # The variance of what was seen: that within the cluster and that of each code.
+    torch.testing.assert_close(
+        prior.variances[moved.indices].sqrt(),
+        torch.full((3, 2), (0.01**2 + 0.04**2) ** 0.5),
+        rtol=0.1,
+        atol=0.0,
+    )
+
+
+def test_a_component_that_sees_nothing_stays_where_it_was() -> None:
+    codes, _ = _clusters()
+    prior = AutoregressivePrior(2, 1, width=8, depth=2, components=10)
+    prior.settle(codes, std=0.05)
+    rare = int(prior.means[:3, 1].argmax())
+    before = prior.means[rare].clone()
+    common = codes[:900]
+    for _ in range(1000):
+        prior.observe(prior.moments(common, torch.full_like(common, -6.0)))
+    assert torch.isfinite(prior.means).all()
+    assert torch.isfinite(prior.variances).all()
+    torch.testing.assert_close(prior.means[rare], before, atol=1e-3, rtol=0.0)

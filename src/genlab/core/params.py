@@ -111,7 +111,7 @@ class Params(_Section):
     lr: float = Field(gt=0, le=1, description="Peak learning rate.")
     lr_schedule: Literal["constant", "cosine"] = Field(description="Learning rate over the run.")
     weight_decay: float = Field(ge=0, le=1, description="Decoupled weight decay.")
-    grad_clip: float = Field(ge=0, description="Greatest gradient norm; 0 = off.")
+    grad_clip: float = Field(ge=0, description="Greatest gradient norm of a group; 0 = off.")
     patience: int = Field(ge=1, description="Epochs without a gain before stopping.")
 
     beta_max: float = Field(ge=0, description="Weight of the KL term; 1 = the ELBO.")
