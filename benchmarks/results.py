@@ -14,13 +14,14 @@ import numpy as np
 import typer
 
 from genlab.core.artifacts import read_json
-from genlab.core.console import guarded
+from genlab.core.console import GenlabError, guarded
 from genlab.measure.evaluation import best_sampler
 from record import BENCHMARKS, record
 
 METRICS = Path("metrics/arc_grids/metrics.json")
 EXPERIMENTS = Path("metrics/experiments.json")
 PROVENANCE = Path("data/checkpoints/arc_grids/provenance.json")
+SEEDED = ("seeds-seed1", "seeds-seed2")
 BETA0 = {
     "grids.beta0.pixel": "pixel_accuracy",
     "grids.beta0.foreground": "foreground_accuracy",
@@ -35,46 +36,32 @@ def bench(
     metrics = read_json(METRICS, made_by="make repro")
     experiments = read_json(EXPERIMENTS, made_by="make experiments")
     provenance = read_json(PROVENANCE, made_by="make repro")
-    beta0 = experiments["beta0"]
-    default = "dvc repro"
+    if "beta0" not in experiments:
+        raise GenlabError(f"{EXPERIMENTS} has no beta0; run: make experiments ARGS='--only beta0'")
+    beta0, best = experiments["beta0"], best_sampler(metrics)
+    default, command = "dvc repro", beta0["command"]
     for key, name in BETA0.items():
-        keep(output, key, beta0["metrics"], name, beta0["command"])
-    keep(
-        output,
-        "grids.arc_agi_exact",
-        beta0["metrics"]["arc_agi"],
-        "exact_grid_accuracy",
-        beta0["command"],
-    )
+        keep(output, key, beta0["metrics"], name, command)
+    real = beta0["metrics"]["arc_agi"]
+    keep(output, "grids.arc_agi_exact", real, "exact_grid_accuracy", command)
     keep(output, "grids.elbo_over_entropy", metrics, "elbo_over_entropy", default)
-    best = best_sampler(metrics)
     keep(output, "grids.legal_samples", metrics["samplers"][best], "legal_grids", default)
-    runs = [
-        metrics,
-        *(e["metrics"] for name, e in experiments.items() if name.startswith("seeds-")),
-    ]
-    accuracies = [run["pixel_accuracy"] for run in runs]
-    seeds = [0, *(int(name.rsplit("-", 1)[1]) for name in experiments if name.startswith("seeds-"))]
-    record(
-        "grids.seed_sd",
-        float(np.std(accuracies, ddof=1)),
-        interval=None,
-        n=len(runs),
-        seeds=seeds,
-        command="make experiments ARGS='--only seeds-1 seeds-2'",
-        path=output,
-    )
-    record(
-        "grids.train_minutes",
-        provenance["training_seconds"] / 60,
-        interval=None,
-        n=1,
-        seeds=[0],
-        command=default,
-        path=output,
-    )
+    keep_alone(output, "grids.train_minutes", provenance["training_seconds"] / 60, [0], default)
+    seeded = {int(k.rpartition("seed")[2]): e for k, e in experiments.items() if k in SEEDED}
+    if seeded:
+        runs = [metrics, *(e["metrics"] for e in seeded.values())]
+        spread = float(np.std([run["pixel_accuracy"] for run in runs], ddof=1))
+        again = f"make experiments ARGS='--only seeds'"
+        keep_alone(output, "grids.seed_sd", spread, [0, *seeded], again)
+    else:
+        print(f"grids.seed_sd left out: no {' or '.join(SEEDED)} in {EXPERIMENTS}")
     for key, entry in read_json(output, made_by="make bench").items():
         print(f"{key:28s} {entry['value']:.6g}  {entry['interval'] or ''}")
+
+
+def keep_alone(output: Path, key: str, value: float, seeds: list[int], command: str) -> None:
+    """Record a number that has no interval, one run a seed."""
+    record(key, value, interval=None, n=len(seeds), seeds=seeds, command=command, path=output)
 
 
 def keep(output: Path, key: str, found: Mapping[str, Any], name: str, command: str) -> None:

@@ -93,7 +93,9 @@ class Params(_Section):
     seed: int = Field(ge=0, lt=2**31, description="Seed of all randomness.")
     datasets: list[Dataset] = Field(min_length=1, description="Datasets the pipeline runs over.")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where tensors live.")
-    threads: int = Field(ge=1, le=256, description="Threads of training, each on its part of a batch.")
+    threads: int = Field(
+        ge=1, le=256, description="Threads of training, each on its part of a batch."
+    )
 
     network: Literal["mixer", "conv"] = Field(description="Encoder and decoder.")
     patch: int = Field(ge=1, le=16, description="Side of a patch in cells.")
