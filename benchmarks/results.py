@@ -51,7 +51,7 @@ def bench(
     if seeded:
         runs = [metrics, *(e["metrics"] for e in seeded.values())]
         spread = float(np.std([run["pixel_accuracy"] for run in runs], ddof=1))
-        again = f"make experiments ARGS='--only seeds'"
+        again = "make experiments ARGS='--only seeds'"
         keep_alone(output, "grids.seed_sd", spread, [0, *seeded], again)
     else:
         print(f"grids.seed_sd left out: no {' or '.join(SEEDED)} in {EXPERIMENTS}")
