@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 STAGE = """
 import json, pathlib, sys
 params = json.loads(json.dumps(__import__("yaml").safe_load(open("params.yaml"))))
-if params["latent_dim"] == 8:
-    sys.exit("genlab: error: nothing is learnt with 8 latents")
+if params["latent_dim"] == 192:
+    sys.exit("genlab: error: nothing is learnt with 192 latents")
 folder = pathlib.Path("metrics/arc_grids")
 folder.mkdir(parents=True, exist_ok=True)
 for name in ("metrics", "verdict", "diagnosis", "training"):
@@ -48,7 +48,7 @@ beta0:
   keep: [reconstructions.png]
 broken:
   why: It fails.
-  params: {latent_dim: 8}
+  params: {latent_dim: 192}
 seeds:
   why: The spread.
   params: {beta_max: 0.5}
@@ -102,7 +102,7 @@ def _records(folder: Path) -> dict[str, Any]:
 def test_experiments_run_are_kept_and_are_not_run_twice(project: Path) -> None:
     first = _run(project, "--jobs", "2")
     assert first.returncode == 2
-    assert "broken failed: nothing is learnt with 8 latents" in first.stderr
+    assert "broken failed: nothing is learnt with 192 latents" in first.stderr
     assert "3 run, 1 failed" in first.stdout
     records = _records(project)
     assert list(records) == ["beta0", "seeds-seed1", "seeds-seed2"]

@@ -60,7 +60,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
     run, black = _run(grids, predicted, 1.0), _run(grids, np.zeros_like(grids), 0.0)
     counts = np.bincount(objects["grid"], minlength=600)
     metrics = {**run["metrics"], "samplers": {}}
-    for name, samples in (("prior", grids[:200]), ("specks", np.zeros_like(grids[:200]))):
+    # Enough of them that their colours lie near the data's by more than luck.
+    fresh, _ = AtomicImageGenerator(GridProgram()).generate(3000, 1)
+    for name, samples in (("prior", fresh), ("specks", np.zeros_like(fresh))):
         metrics["samplers"][name] = sample_metrics(
             samples, grids[300:], objects, counts, bootstrap=20
         )
