@@ -28,7 +28,7 @@ repro: $(STAMP) ## Run the pipeline: data, training, measurement, failures, verd
 smoke: $(STAMP) ## Run the whole pipeline at a small size in a temporary clone (about 2 minutes)
 	@$(PY) ci/smoke.py $(ARGS)
 
-experiments: $(STAMP) ## Run the documented experiments (ARGS="--only NAME", "--jobs 2", "--force")
+experiments: $(STAMP) ## Run the documented experiments (ARGS="--only NAME --jobs 2 --force")
 	@$(PY) stages/experiments.py $(ARGS)
 
 report: $(STAMP) ## Write reports/ and the README's results from the run's files
