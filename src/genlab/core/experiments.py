@@ -158,8 +158,12 @@ def _result(reference: str, dataset: str, name: str) -> Any:
 
 
 def _reference(name: str) -> str:
-    head = _git("rev-parse", "HEAD").decode().strip()
-    return f"refs/exps/{head[:2]}/{head[2:]}/{name}"
+    """The newest experiment called `name`; somebody may have committed since it was started."""
+    newest = ["--sort=-committerdate", "--count=1", "--format=%(refname)"]
+    found = _git("for-each-ref", *newest, f"refs/exps/*/*/{name}").decode().strip()
+    if not found:
+        raise GenlabError(f"dvc kept no experiment {name}; run: make experiments ARGS='--force'")
+    return found
 
 
 def _git(*arguments: str) -> bytes:
