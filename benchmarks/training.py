@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +56,7 @@ def bench(
         trainer = Trainer(params, data[:19_000], data[19_000:], CLASSES, Path(folder) / "state")
     trainer.progress.epoch = trainer.delay  # the learned prior is in from here on
     generator = epoch_generator(params.seed, 0)
-    batches = trainer.batches(0)
+    batches = chain.from_iterable(trainer.batches(epoch) for epoch in count())
 
     def step() -> None:
         trainer.update(next(batches), params.beta_max, generator)
