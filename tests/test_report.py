@@ -279,3 +279,8 @@ def test_a_readme_without_markers_is_one_line_and_stays(repository: Path) -> Non
 )  # fmt: skip
 def test_shares_do_not_round_a_miss_away(share: float | None, text: str) -> None:
     assert formats.share(share) == text
+
+
+def test_the_committed_reports_say_what_the_committed_files_say(root: Path) -> None:
+    written = report.texts(root, DATASET, report.gather(root, DATASET))
+    assert report.stale(written) == []
