@@ -25,7 +25,8 @@ from genlab.core.console import guarded
 from genlab.core.params import load_params
 from genlab.datasets.arc_grids import program_of
 from genlab.grids.compose import AtomicImageGenerator
-from genlab.vae.trainer import Trainer, epoch_generator
+from genlab.vae.batches import epoch_generator
+from genlab.vae.trainer import Trainer
 from record import BENCHMARKS, record
 
 SIDE = 1024

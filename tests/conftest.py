@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ["WANDB_MODE"] = "offline"
 os.environ["DVC_NO_ANALYTICS"] = "1"
 
+import torch
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -20,3 +23,10 @@ ROOT = Path(__file__).resolve().parent.parent
 def root() -> Path:
     """The repository's root."""
     return ROOT
+
+
+@pytest.fixture(autouse=True)
+def denormals() -> Iterator[None]:
+    """What `engine.deterministic` sets for its process must not outlive the test that calls it."""
+    yield
+    torch.set_flush_denormal(False)

@@ -32,9 +32,6 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
         {"grids": 1000, "object_count": {"1": 0.5, "2": 0.5}, "kinds": dict.fromkeys(KINDS, 0.1)},
     ),
     "reconstructions": lambda path: figures.reconstructions(path, GRIDS, GRIDS, "Test"),
-    "before_after": lambda path: figures.before_after(
-        path, [("Before", GRIDS[:4], 0 * GRIDS[:4]), ("After", GRIDS[:4], GRIDS[:4])]
-    ),
     "samples": lambda path: figures.samples(path, GRIDS, np.arange(16) % 2 == 0, "Prior"),
     "colour_histogram": lambda path: figures.colour_histogram(path, SHARES, SHARES),
     "training_curves": lambda path: figures.training_curves(

@@ -53,9 +53,20 @@ def test_each_conditional_density_integrates_to_one_whatever_came_before(token: 
     for context in 2 * torch.randn(3, 4, dtype=torch.float64, generator=_generator(token)):
         z = context.repeat(len(line), 1)
         z[:, token] = line
+        plan = torch.full((len(line),), token)
         with torch.no_grad():
-            density = prior.token_log_prob(z)[:, token].exp()
+            density = prior.planned_log_prob(z, plan)[:, token].exp()
         assert float(torch.trapezoid(density, line)) == pytest.approx(1.0, abs=1e-6)
+
+
+def _every_plan(prior: AutoregressivePrior, z: torch.Tensor) -> torch.Tensor:
+    """log p(z) with the sum over all plans: (batch,)."""
+    plans = torch.log_softmax(prior.plan_logits, 0)
+    terms = [
+        plans[c] + prior.planned_log_prob(z, torch.full((len(z),), c)).sum(1)
+        for c in range(prior.PLANS)
+    ]
+    return torch.logsumexp(torch.stack(terms), 0)
 
 
 def test_a_single_token_density_integrates_to_one() -> None:
@@ -63,9 +74,46 @@ def test_a_single_token_density_integrates_to_one() -> None:
     line = torch.linspace(-9, 9, 301, dtype=torch.float64)
     plane = torch.cartesian_prod(line, line)
     with torch.no_grad():
-        density = prior.token_log_prob(plane).exp().view(301, 301)
+        density = _every_plan(prior, plane).exp().view(301, 301)
     total = torch.trapezoid(torch.trapezoid(density, line), line)
     assert float(total) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_score_is_the_term_of_the_plan_that_z_fulfils_and_so_a_bound() -> None:
+    prior = _prior(latent_dim=16, tokens=16)
+    z = 2 * torch.randn(50, 16, dtype=torch.float64, generator=_generator())
+    nearest = prior.component_log_prob(z[..., None]).argmax(-1)
+    full = (nearest != 0).sum(1)
+    plan = torch.tensor([sum(int(n) > 2 * c for c in range(1, 8)) for n in full])
+    assert torch.equal(prior.plan_of(z), plan)
+    assert plan.unique().numel() > 2
+    score = prior.token_log_prob(z).sum(1)
+    expected = torch.log_softmax(prior.plan_logits, 0)[plan]
+    torch.testing.assert_close(score, expected + prior.planned_log_prob(z, plan).sum(1))
+    assert (score < _every_plan(prior, z)).all()
+
+
+def test_counts_are_of_what_stands_before_a_token() -> None:
+    prior = _prior(latent_dim=9, tokens=9)
+    square = torch.tensor([[1, 1, 0], [0, 0, 0], [1, 0, 1]], dtype=torch.bool)[None]
+    with torch.no_grad():
+        prior.plan.fill_(0.0)
+        prior.occupied.copy_(100.0 * torch.arange(10.0)[:, None].expand(10, 8))
+        prior.begun.copy_(torch.arange(10.0)[:, None].expand(10, 8))
+        counts = prior._counts(square, torch.tensor([0]))[0, :, 0]
+    assert counts.tolist() == [0, 101, 201, 201, 201, 201, 201, 302, 302]
+
+
+def test_settling_makes_the_commonest_cluster_the_ground_and_plans_equally_likely() -> None:
+    squares = torch.zeros(800, 16, 2)
+    for full in range(16):  # as many squares with 0, 1, ... 15 occupied tokens
+        squares[full::16, :full] = torch.tensor([5.0, 5.0])
+    codes = squares + 0.01 * torch.randn(squares.shape, generator=_generator())
+    prior = AutoregressivePrior(32, 16, width=8, depth=2, components=4)
+    assert prior.settle(codes.view(-1, 2), std=0.05) == 2
+    assert float(prior.means[prior.ground].abs().max()) < 0.1
+    plans = torch.bincount(prior.plan_of(codes.flatten(1)), minlength=prior.PLANS)
+    assert plans.tolist() == [100] * 8
 
 
 @pytest.mark.parametrize("changed", [0, 4, 8])
@@ -74,8 +122,9 @@ def test_a_token_is_judged_by_those_before_it_alone(changed: int) -> None:
     z = torch.randn(1, 9, 2, dtype=torch.float64, generator=_generator())
     other = z.clone()
     other[:, changed] += 1.0
-    before = prior.token_log_prob(z.flatten(1))[0]
-    after = prior.token_log_prob(other.flatten(1))[0]
+    plan = torch.tensor([3])
+    before = prior.planned_log_prob(z.flatten(1), plan)[0]
+    after = prior.planned_log_prob(other.flatten(1), plan)[0]
     moved = (before - after).abs() > 1e-9
     assert not moved[:changed].any()
     assert moved[changed:].all()
@@ -88,7 +137,8 @@ def test_the_first_token_is_still_felt_beyond_every_window() -> None:
     other[:, 0] += 2.0
     reach = 2 * prior.WINDOW_ROWS  # two windows, one read after the other
     far = slice((reach + 2) * 10, None)
-    change = prior.token_log_prob(z)[0, far] - prior.token_log_prob(other)[0, far]
+    plan = torch.tensor([3])
+    change = (prior.planned_log_prob(z, plan) - prior.planned_log_prob(other, plan))[0, far]
     assert (change.abs() > 1e-9).all()
 
 
@@ -105,9 +155,9 @@ def test_samples_follow_the_density() -> None:
     counts = torch.bincount(symbols @ torch.tensor([27, 9, 3, 1]), minlength=81)
     outcomes = torch.tensor(list(itertools.product(range(3), repeat=4)))
     with torch.no_grad():
-        at_means = prior.token_log_prob(prior.means[outcomes, 0])
-        peak = prior.component_log_prob(prior.means).diagonal()[outcomes]
-    shares = (at_means - peak).sum(1).exp().double()
+        at_means = _every_plan(prior, prior.means[outcomes, 0])
+        peak = prior.component_log_prob(prior.means).diagonal()[outcomes].sum(1)
+    shares = (at_means - peak).exp().double()
     assert float(shares.sum()) == pytest.approx(1.0, abs=1e-4)
     assert float(shares.max() / shares.min()) > 10  # a prior that prefers
     expected = shares / shares.sum() * draws
@@ -125,11 +175,11 @@ def test_samples_score_as_high_as_their_own_entropy_says() -> None:
     with torch.no_grad():
         prior.means.copy_(4.0 * torch.arange(5.0)[:, None])
         prior.variances.fill_(math.exp(-3.0))
+        prior.plan_logits.copy_(torch.tensor([0.0, 0, 0, 50, 0, 0, 0, 0]))  # one plan for all
         z = prior.sample(4000, _generator(3))
-        found = prior.token_log_prob(z)
-        weights = prior._log_weights(
-            prior.component_log_prob(z.view(4000, 9, 1)).softmax(-1) @ prior.symbols
-        )
+        plan = torch.full((4000,), 3)
+        found = prior.planned_log_prob(z, plan)
+        weights = prior.log_weights(prior.component_log_prob(z.view(4000, 9, 1)), plan)
         symbol_entropy = -(weights.exp() * weights).sum(-1)
     gaussian_entropy = 0.5 * (1 + torch.tensor(2 * torch.pi).log()) - 1.5
     gap = -found - symbol_entropy - gaussian_entropy

@@ -12,6 +12,7 @@ import pytest
 
 from genlab.core.artifacts import write_json
 from genlab.core.console import GenlabError
+from genlab.core.params import load_params
 from genlab.datasets.datasheet import describe, entropy_facts
 from genlab.grids.compose import AtomicImageGenerator
 from genlab.grids.program import GridProgram
@@ -156,12 +157,13 @@ def test_numbers_follow_the_files(repository: Path) -> None:
 
 
 def test_the_report_holds_metrics_verdict_diagnosis_samples_and_configuration(
-    repository: Path,
+    repository: Path, root: Path
 ) -> None:
     text = _texts(repository)[f"{DATASET}.md"]
+    latent_dim = load_params(root / "params.yaml").latent_dim
     for words in (
         "## Final metrics", "## Verdict: passed", "posterior collapse", "## Samples from the prior",
-        "## Why grids fail", "## Surprises", "| `latent_dim` | 128 |",
+        "## Why grids fail", "## Surprises", f"| `latent_dim` | {latent_dim} |",
         "| `grids.count` | 100,000 |",
         "(old rule, recorded only)", "**missed**", "not measured",
     ):  # fmt: skip

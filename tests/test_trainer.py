@@ -13,8 +13,9 @@ from torch import Tensor
 
 import tiny
 from genlab.core.console import GenlabError
+from genlab.vae.batches import corrupt, epoch_generator, pass_order
 from genlab.vae.model import VAE
-from genlab.vae.trainer import Trainer, corrupt, epoch_generator, pass_order
+from genlab.vae.trainer import Trainer
 
 GRIDS = torch.from_numpy(tiny.grids(150))
 

@@ -19,7 +19,8 @@ from genlab.measure import collapse, figures, groups, likelihood, reconstruction
 
 Grids = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
-PICTURED = 32  # grids in a figure
+PICTURED = 32  # samples in a figure
+COMPARED = 16  # pairs of input and output in one
 SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl", "skipped_updates", "updates")
 
 
@@ -129,14 +130,14 @@ def draw(
 ) -> None:
     """Every figure of the evaluation, as PNG files in `folder`."""
     e = evidence
-    shown = slice(0, PICTURED)
+    shown, pairs = slice(0, PICTURED), slice(0, COMPARED)
     figures.reconstructions(
-        folder / "reconstructions.png", e.truth[shown], e.predicted[shown], "Test grids"
+        folder / "reconstructions.png", e.truth[pairs], e.predicted[pairs], "Test grids"
     )
     figures.reconstructions(
         folder / "arc_agi.png",
-        e.arc_truth[shown],
-        e.arc_predicted[shown],
+        e.arc_truth[pairs],
+        e.arc_predicted[pairs],
         "Real ARC-AGI grids, which training never saw",
     )
     for name, grids in e.samples.items():

@@ -15,30 +15,24 @@ def found_names(diagnosis: Any) -> list[str]:
 def surprises(context: Context) -> list[str]:
     """Statements about this run, each computed from its files; empty when nothing surprises."""
     return [
-        *_failed_criteria(context["verdict"]),
-        *_broken_rules(context["verdict"]),
+        *_missed(context["verdict"]),
         *_refuted(context["failures"]),
         *_uncounted(context["metrics"].get("samplers", {})),
         *_experiments(context["experiments"]),
     ]
 
 
-def _failed_criteria(verdict: Context) -> Iterator[str]:
-    for criterion in verdict["criteria"]:
-        if not criterion["passed"]:
-            yield (
-                f"The verdict's criterion `{criterion['name']}` fails: {criterion['value']:.4g} is "
-                f"not {criterion['sign']} {criterion['threshold']:.4g} ({criterion['why']})."
-            )
-
-
-def _broken_rules(verdict: Context) -> Iterator[str]:
-    for rule in verdict["old_rules"]:
-        if not rule["passed"]:
-            yield (
-                f"The old rule `{rule['name']}` would reject this model ({rule['value']:.4g} is "
-                f"not {rule['sign']} {rule['threshold']:.4g}): {rule['why']}."
-            )
+def _missed(verdict: Context) -> Iterator[str]:
+    for names, opening in (
+        ("criteria", "The verdict's criterion `{name}` fails"),
+        ("old_rules", "The old rule `{name}` would reject this model"),
+    ):
+        for rule in verdict[names]:
+            if not rule["passed"]:
+                yield (
+                    f"{opening.format(name=rule['name'])}: {rule['value']:.4g} is not "
+                    f"{rule['sign']} {rule['threshold']:.4g} ({rule['why']})."
+                )
 
 
 def _refuted(failures: Context) -> Iterator[str]:

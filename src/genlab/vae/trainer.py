@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -25,6 +24,7 @@ from genlab.core import artifacts
 from genlab.core.console import GenlabError
 from genlab.core.params import Params
 from genlab.vae import objective
+from genlab.vae.batches import corrupt, epoch_generator, walk
 from genlab.vae.likelihoods import class_weights
 from genlab.vae.model import VAE, Architecture
 from genlab.vae.parallel import ShardedGradient
@@ -310,14 +310,12 @@ class Trainer:
         return beta_at(at, p.beta_schedule, p.beta_max, p.beta_warmup, p.beta_cycles, delay)
 
     def batches(self, epoch: int) -> Iterator[Tensor]:
-        """The epoch's batches: the next stretch of an endless walk through shuffled passes."""
-        size, count = self.params.batch_size, len(self.train)
-        first = epoch * self.updates_an_epoch * size
-        order = np.arange(first, first + self.updates_an_epoch * size)
-        passes = {int(p): pass_order(self.params.seed, int(p), count) for p in set(order // count)}
-        rows = np.array([passes[int(i) // count][int(i) % count] for i in order])
-        for start in range(0, len(rows), size):
-            yield self.train[torch.from_numpy(rows[start : start + size])]
+        """The epoch's batches of training grids."""
+        p = self.params
+        taken = self.updates_an_epoch * p.batch_size
+        rows = torch.from_numpy(walk(p.seed, len(self.train), epoch * taken, taken))
+        for start in range(0, taken, p.batch_size):
+            yield self.train[rows[start : start + p.batch_size]]
 
     def _keep_best(self, score: float) -> None:
         """Keep the weights of the best epoch; any epoch's are better than those of the delay."""
@@ -358,34 +356,6 @@ class Trainer:
     def forget(self) -> None:
         """Remove the state of the run in the making, once its results stand."""
         shutil.rmtree(self.state_file.parent, ignore_errors=True)
-
-
-def corrupt(x: Tensor, share: float, classes: int, generator: torch.Generator) -> Tensor:
-    """Replace a share of the grids by denser, noisier ones, so that codes are not only for shapes.
-
-    A corrupted grid has its colours permuted (black too) and a random share of its cells, drawn
-    anew for each grid, recoloured at random. share 0 returns x itself.
-    """
-    if share <= 0:
-        return x
-    chosen = torch.rand(len(x), generator=generator) < share
-    colours = torch.rand(len(x), classes, generator=generator).argsort(1)
-    permuted = colours.gather(1, x.flatten(1).long()).view_as(x)
-    noise = torch.randint(0, classes, x.shape, generator=generator)
-    amount = torch.rand(len(x), 1, 1, generator=generator).square()
-    noisy = torch.rand(x.shape, generator=generator) < amount
-    return torch.where(chosen[:, None, None], torch.where(noisy, noise, permuted), x.long())
-
-
-def epoch_generator(seed: int, epoch: int) -> torch.Generator:
-    """The generator of everything random in one epoch."""
-    entropy = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
-    return torch.Generator().manual_seed(int(entropy >> np.uint64(1)))
-
-
-def pass_order(seed: int, number: int, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The order in which pass `number` walks through `count` grids."""
-    return np.random.default_rng([seed, number, count]).permutation(count)
 
 
 def _optimiser(model: VAE, params: Params) -> torch.optim.AdamW:

@@ -1,7 +1,6 @@
 """Figures: one style, the ARC palette for grids, the same bytes for the same numbers."""
 
 from genlab.measure.figures.boards import (
-    before_after,
     data_sheet,
     reconstructions,
     samples,
@@ -18,7 +17,6 @@ from genlab.measure.figures.charts import (
 
 __all__ = [
     "accuracy_by_group",
-    "before_after",
     "beta_skill",
     "capacity_curve",
     "colour_confusion",

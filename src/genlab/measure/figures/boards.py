@@ -50,15 +50,6 @@ def reconstructions(path: str | Path, truth: Grids, predicted: Grids, title: str
         _pairs(figure.add_subplot(), truth, predicted, title)
 
 
-def before_after(path: str | Path, panels: Sequence[tuple[str, Grids, Grids]]) -> None:
-    """Panels (title, truth, predicted) one below the other: the same inputs, other models."""
-    heights = [BAND * _pair_layout(len(truth))[0] + 0.35 for _, truth, _ in panels]
-    with drawn(path, sum(heights)) as figure:
-        grid = figure.add_gridspec(len(panels), 1, height_ratios=heights)
-        for row, (title, truth, predicted) in enumerate(panels):
-            _pairs(figure.add_subplot(grid[row]), truth, predicted, title)
-
-
 def samples(path: str | Path, grids: Grids, legal: Flags, title: str) -> None:
     """Sampled grids; illegal ones have a thick red frame and a cross, legal ones a thin frame."""
     columns = min(8, len(grids))
