@@ -11,7 +11,13 @@ from scipy.stats import chisquare
 from torch.distributions import MultivariateNormal, Normal
 
 import tiny
-from genlab.vae.priors import AutoregressivePrior, StandardPrior, normal_log_prob
+from genlab.vae.priors import (
+    PARKED,
+    AutoregressivePrior,
+    StandardPrior,
+    log_sum_exp,
+    normal_log_prob,
+)
 
 
 def _prior(latent_dim: int, tokens: int, components: int = 3, seed: int = 0) -> AutoregressivePrior:
@@ -279,3 +285,34 @@ def test_a_component_that_sees_nothing_stays_where_it_was() -> None:
     assert torch.isfinite(prior.means).all()
     assert torch.isfinite(prior.variances).all()
     torch.testing.assert_close(prior.means[rare], before, atol=1e-3, rtol=0.0)
+
+
+def test_windows_are_the_tokens_around_and_their_gradient_is_that_of_plain_indexing() -> None:
+    prior = _prior(latent_dim=25, tokens=25)
+    x = torch.randn(2, 25, 3, dtype=torch.float64, generator=_generator(), requires_grad=True)
+    outside = torch.zeros(2, 1, 3, dtype=torch.float64)
+    index = torch.tensor(
+        [
+            [
+                (y + dy) * 5 + c + dx if y + dy >= 0 and 0 <= c + dx < 5 else 25
+                for dy, dx in prior.offsets
+            ]
+            for y, c in itertools.product(range(5), repeat=2)
+        ]
+    )
+    plain = torch.cat([x, outside], dim=1)[:, index].flatten(2)
+    windows = prior._windows(x)
+    assert torch.equal(windows, plain)
+    weights = torch.randn(plain.shape, dtype=torch.float64, generator=_generator(1))
+    expected, found = (torch.autograd.grad((w * weights).sum(), x)[0] for w in (plain, windows))
+    torch.testing.assert_close(found, expected)
+
+
+def test_log_sum_exp_is_that_of_torch_with_its_gradient() -> None:
+    x = 300 * torch.randn(40, 9, dtype=torch.float64, generator=_generator())
+    x[:, 0] = PARKED
+    x.requires_grad_()
+    expected, found = torch.logsumexp(x, -1), log_sum_exp(x)
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(value.sum(), x)[0] for value in (expected, found)]
+    torch.testing.assert_close(gradients[1], gradients[0])

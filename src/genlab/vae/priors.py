@@ -11,6 +11,7 @@ Autoencoder; Tomczak & Welling 2018, VampPrior).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -208,7 +209,7 @@ class AutoregressivePrior(nn.Module):
         """log p(z_t | z_<t, c) under given plans (batch,): (batch, tokens), nats."""
         density = self.component_log_prob(z.view(len(z), self.tokens, self.token_dim))
         weights = self.log_weights(density, plan)
-        return torch.logsumexp(weights + density, dim=-1)
+        return log_sum_exp(weights + density)
 
     def plan_of(self, z: Tensor) -> Tensor:
         """The plan c(z) that each z fulfils: (batch, latent_dim) -> (batch,) integers."""
@@ -283,15 +284,54 @@ class AutoregressivePrior(nn.Module):
         return so_far + F.embedding(plan, self.plan)[:, None]
 
     def _windows(self, x: Tensor) -> Tensor:
-        """Each token's causal window: (batch, tokens, c) -> (batch, tokens, offsets * c).
+        """Each token's causal window: (batch, tokens, c) -> (batch, tokens, offsets * c)."""
+        windows: Tensor = _Windows.apply(x, self)
+        return windows
 
-        Shifted slices, since an index gather has a slow backward pass on a CPU.
+    def window_slices(self, x: Tensor) -> list[Tensor]:
+        """What stands at each offset, as views of x padded: (batch, side, side, c) each.
+
+        x: (batch, side + WINDOW_ROWS, side + 2 WINDOW_SIDE, c).
         """
-        batch, _, channels = x.shape
         rows, side, wide = self.WINDOW_ROWS, self.side, self.WINDOW_SIDE
-        padded = F.pad(x.view(batch, side, side, channels), (0, 0, wide, wide, rows, 0))
-        slices = [
-            padded[:, rows + dy : rows + dy + side, wide + dx : wide + dx + side]
+        return [
+            x[:, rows + dy : rows + dy + side, wide + dx : wide + dx + side]
             for dy, dx in self.offsets
         ]
-        return torch.cat(slices, dim=-1).view(batch, self.tokens, -1)
+
+
+class _Windows(torch.autograd.Function):
+    """Slices of the padded square, side by side; the backward pass adds into one square.
+
+    Left to itself, autograd makes a square of zeros for each of the slices.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, prior: AutoregressivePrior) -> Tensor:
+        ctx.prior = prior
+        batch, tokens, channels = x.shape
+        rows, wide = prior.WINDOW_ROWS, prior.WINDOW_SIDE
+        square = x.view(batch, prior.side, prior.side, channels)
+        padded = F.pad(square, (0, 0, wide, wide, rows, 0))
+        return torch.cat(prior.window_slices(padded), dim=-1).view(batch, tokens, -1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        prior, (gradient,) = ctx.prior, gradients
+        batch, side = len(gradient), prior.side
+        rows, wide = prior.WINDOW_ROWS, prior.WINDOW_SIDE
+        parts = gradient.view(batch, side, side, len(prior.offsets), -1).unbind(3)
+        padded = gradient.new_zeros(batch, side + rows, side + 2 * wide, parts[0].shape[-1])
+        for target, part in zip(prior.window_slices(padded), parts, strict=True):
+            target += part
+        return padded[:, rows:, wide:-wide].reshape(batch, side * side, -1), None
+
+
+def log_sum_exp(x: Tensor) -> Tensor:
+    """log sum exp over the last dimension.
+
+    Terms below e^-80 of the greatest are taken as e^-80, which float32 cannot tell from nothing in
+    the sum: exp is ten times slower where its result is no normal number, as nearly all are here.
+    """
+    peak = x.detach().amax(-1, keepdim=True)
+    return (x - peak).clamp_min(-80.0).exp().sum(-1).log() + peak[..., 0]
