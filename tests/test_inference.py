@@ -82,6 +82,7 @@ def test_importance_weights_of_an_exact_posterior_do_not_vary() -> None:
         model.encoder.head.bias.zero_()
         _, log_var = model.encode(torch.from_numpy(GRIDS))
         prior.means.zero_()
+        prior.plan_logits[0] = 50.0  # all is ground: the only plan
         prior.variances.fill_(float(log_var[0, 0].exp()))
     log_p = -inference.bounds(model, GRIDS, 0)[0]
     weights = inference.log_weights(model, GRIDS, 5, seed=0)

@@ -29,11 +29,12 @@ PRIORS = ["standard", "autoregressive"]
 
 
 def _normal_prior(latent_dim: int = 4) -> AutoregressivePrior:
-    """An autoregressive prior that is N(0, I): one component, at 0, of scale 1."""
+    """An autoregressive prior that is N(0, I): one component, at 0, of scale 1, and one plan."""
     prior = tiny.stir(AutoregressivePrior(latent_dim, 4, width=8, depth=2, components=1).double())
     with torch.no_grad():
         prior.means.zero_()
         prior.variances.fill_(1.0)
+        prior.plan_logits[0] = 50.0
     return prior
 
 
