@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -216,6 +217,22 @@ def test_the_same_seed_gives_the_same_bytes(clone: Path) -> None:
     for stage in ("train@arc_grids", "evaluate@arc_grids"):
         assert "Running stage" in _dvc(clone, "repro", "--force", "--single-item", stage)
     assert _hashes(clone, *places) == before
+
+
+def test_a_remote_hands_everything_to_a_clone(clone: Path, tmp_path: Path) -> None:
+    owner, reader = tmp_path / "owner", tmp_path / "reader"
+    shutil.copytree(clone, owner, symlinks=True)
+    _dvc(owner, "remote", "add", "-d", "store", str(tmp_path / "store"))
+    _run(owner, "git", "add", "--all")
+    _run(owner, "git", "commit", "--quiet", "--message", "Keep what was made")
+    _dvc(owner, "push")
+    _run(tmp_path, "git", "clone", "--quiet", str(owner), str(reader))
+    _dvc(reader, "pull")
+    assert "up to date" in _dvc(reader, "status")
+    assert "up to date" in _dvc(reader, "repro", "--dry")
+    made = _hashes(owner, Path("data"), Path("metrics"))
+    assert len(made) > 10
+    assert _hashes(reader, Path("data"), Path("metrics")) == made
 
 
 def test_an_experiment_runs_with_other_params(clone: Path) -> None:
