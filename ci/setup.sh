@@ -25,6 +25,26 @@ if [ -n "$missing" ]; then
     fi
 fi
 
+# Data of the image experiments: taken where it may be, never a reason to fail.
+wanted=""
+[ -e /usr/share/datasets/fashion-mnist ] || wanted="$wanted dataset-fashion-mnist"
+[ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] || wanted="$wanted fonts-noto-color-emoji"
+if [ -n "$wanted" ]; then
+    as_root=none
+    if [ "$(id -u)" = 0 ]; then as_root=""; elif sudo -n true 2>/dev/null; then as_root="sudo -n"; fi
+    if [ "$as_root" != none ] && command -v apt-get >/dev/null 2>&1; then
+        $as_root apt-get install -qy --no-install-recommends $wanted >/dev/null 2>&1 ||
+            { $as_root apt-get update -q && $as_root apt-get install -qy --no-install-recommends $wanted; } \
+                >/dev/null 2>&1 || true
+    fi
+    [ -e /usr/share/datasets/fashion-mnist ] ||
+        echo "make setup: no package dataset-fashion-mnist; fashion_mnist will be downloaded" \
+            "or looked for in data/raw/" >&2
+    [ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] ||
+        echo "make setup: no package fonts-noto-color-emoji; the dataset emoji is skipped until a" \
+            "font stands in data/raw/ or in images.emoji_font" >&2
+fi
+
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
     echo "make setup: $("$python" --version) is too old: genlab needs Python 3.10 or newer;" \
         "name another with: make PYTHON=python3.11" >&2

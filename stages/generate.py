@@ -1,7 +1,9 @@
-"""Stage generate: draw the grids of a data set and write them with their objects.
+"""Stage generate: make the items of a data set: draw grids, or read images from their source.
 
-Writes, into data/generated/DATASET/ or --output: grids.npz (key `grids`, uint8 (n, size, size)),
-objects.npz (key `objects`: one row an object) and manifest.json (program, seed, counts, checksum).
+Writes, into data/generated/DATASET/ or --output, for grids: grids.npz (key `grids`, uint8
+(n, size, size)), objects.npz (key `objects`: one row an object); for images: train.npy and test.npy
+(all.npy where there is no official test split; uint8 (n, height, width, channels)), labels.npz; and
+manifest.json (where it comes from, counts, checksums).
 """
 
 from __future__ import annotations
@@ -13,8 +15,6 @@ import typer
 
 from genlab.core.console import guarded
 from genlab.core.params import load_params
-from genlab.datasets.arc_grids import program_of
-from genlab.datasets.generated import write_generated
 from genlab.datasets.registry import dataset as find_dataset
 
 
@@ -32,22 +32,13 @@ def generate(
         typer.Option(min=1, help="Processes; any number gives the same. (default: grids.workers)"),
     ] = None,
 ) -> None:
-    """Draw the grids of a data set; what isn't given here comes from params.yaml.
+    """Make the items of a data set; what isn't given here comes from params.yaml.
 
     Example: python stages/generate.py --output /tmp/grids --count 2000 --seed 1
     """
     chosen = find_dataset(dataset)
-    params = load_params()
     folder = output or Path("data/generated") / dataset
-    count = params.grids.count if count is None else count
-    seed = params.seed if seed is None else seed
-    program = program_of(params.grids)
-    draw = chosen.generate(program, count, seed, workers or params.grids.workers)
-    write_generated(folder, draw, program, dataset, seed)
-    print(
-        f"{folder}: {count} different grids, {len(draw.objects)} objects"
-        f" ({draw.duplicates} duplicates dropped)"
-    )
+    print(chosen.make(load_params(), folder, count=count, seed=seed, workers=workers))
 
 
 if __name__ == "__main__":

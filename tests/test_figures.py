@@ -23,6 +23,7 @@ def _grids(n: int) -> np.ndarray:
 
 
 GRIDS = _grids(16)
+IMAGES = np.random.default_rng(0).integers(0, 256, (20, 28, 28, 1), dtype=np.uint8)
 SHARES = {str(colour): 0.91 if colour == 0 else 0.01 for colour in range(10)}
 POINT = (0.99, 0.98, 0.995)
 FIGURES: dict[str, Callable[[Path], Any]] = {
@@ -30,6 +31,9 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
         path,
         GRIDS,
         {"grids": 1000, "object_count": {"1": 0.5, "2": 0.5}, "kinds": dict.fromkeys(KINDS, 0.1)},
+    ),
+    "image_sheet": lambda path: figures.image_sheet(
+        path, IMAGES, {"train": 54_000, "mean grey": 0.286}, "Images"
     ),
     "reconstructions": lambda path: figures.reconstructions(path, GRIDS, GRIDS, "Test"),
     "samples": lambda path: figures.samples(path, GRIDS, np.arange(16) % 2 == 0, "Prior"),
@@ -87,6 +91,22 @@ def test_reconstructions_show_a_wrong_cell(tmp_path: Path) -> None:
     assert cols.max() < 1200 / 8 + 60  # and no other pair
     outline = (wrong[rows, cols, :3] == 255).all(axis=-1) & (rows < rows.min() + 20)
     assert outline.sum() > 20  # the words stand further down
+
+
+def test_a_sheet_shows_grey_images_grey_and_colours_in_their_place(tmp_path: Path) -> None:
+    coloured = np.zeros((2, 32, 32, 3), dtype=np.uint8)
+    coloured[0, ..., 0] = coloured[1, ..., 2] = 250
+    figures.image_sheet(tmp_path / "colour.png", coloured, {}, "Two", columns=2)
+    figures.image_sheet(tmp_path / "grey.png", coloured[..., :1], {}, "Two", columns=2)
+    colour, grey = (
+        np.asarray(Image.open(tmp_path / f"{name}.png").convert("RGB"))
+        for name in ("colour", "grey")
+    )
+    middle = colour.shape[0] // 2
+    assert tuple(colour[middle, 300]) == (250, 0, 0)
+    assert tuple(colour[middle, 900]) == (0, 0, 250)
+    assert tuple(grey[middle, 300]) == (250, 250, 250)
+    assert tuple(grey[middle, 900]) == (0, 0, 0)
 
 
 def test_legal_and_illegal_samples_look_different(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from genlab.core.faults import did_you_mean, first_fault
 
 PARAMS_FILE = "params.yaml"
 
-Dataset = Literal["arc_grids"]
+Dataset = Literal["arc_grids", "fashion_mnist", "mnist", "cifar10", "celeba", "emoji"]
 Kind = Literal[
     "rectangle_filled",
     "rectangle_hollow",
@@ -75,6 +75,26 @@ class GridParams(_Section):
             raise ValueError(f"kinds.{absent[0]} is missing; give its weight, 0 to leave it out")
         if not any(self.kinds.values()):
             raise ValueError("kinds must hold a weight over 0, got none")
+        return self
+
+
+class ImageParams(_Section):
+    """The data of the image datasets: stages generate and split."""
+
+    raw: str = Field(min_length=1, description="Folder that original files are looked for in.")
+    download: bool = Field(description="Whether to download what is not on this machine.")
+    val_share: Share = Field(description="Share of the validation split in what is not test.")
+    test_share: Share = Field(description="Share of the test split where none is official.")
+    emoji_size: int = Field(ge=16, le=128, description="Side of an emoji in pixels.")
+    emoji_font: str = Field(description="Font with colour bitmaps; empty = look for one.")
+
+    @model_validator(mode="after")
+    def _possible(self) -> ImageParams:
+        if self.val_share + self.test_share >= 1:
+            raise ValueError(
+                "val_share + test_share must be < 1 to leave images for training,"
+                f" got {self.val_share + self.test_share:g}"
+            )
         return self
 
 
@@ -133,8 +153,14 @@ class Params(_Section):
     wandb: bool = Field(description="Mirror the logs to Weights & Biases.")
 
     grids: GridParams
+    images: ImageParams
     evaluate: EvaluateParams
     arc_grids: dict[str, Any] = Field(description="What differs for arc_grids.")
+    fashion_mnist: dict[str, Any] = Field(description="What differs for fashion_mnist.")
+    mnist: dict[str, Any] = Field(description="What differs for mnist.")
+    cifar10: dict[str, Any] = Field(description="What differs for cifar10.")
+    celeba: dict[str, Any] = Field(description="What differs for celeba.")
+    emoji: dict[str, Any] = Field(description="What differs for emoji.")
 
     @model_validator(mode="after")
     def _possible(self) -> Params:

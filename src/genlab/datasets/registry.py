@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
 from genlab.core.console import GenlabError
-from genlab.datasets import arc_grids
+from genlab.core.params import Params
+from genlab.datasets.arc_grids import make, program_of
+from genlab.datasets.emoji import LABELS as EMOJI_LABELS
+from genlab.datasets.generated import write_generated
+from genlab.datasets.image_files import LEVELS
+from genlab.datasets.images import make_images, share_images
+from genlab.datasets.splits import Shared, share_grids
 
 
 @dataclass(frozen=True)
 class Dataset:
     """One data set. `shape` is that of one item, `classes` the number of values of a cell.
 
-    `generate(program, count, seed, workers)` makes items from nothing.
+    `labels` names what an item can be; empty for grids. The side of an emoji is a param: the shape
+    that its files have stands in their manifest.
     """
 
     name: str
@@ -22,19 +29,100 @@ class Dataset:
     kind: Literal["grids", "images"]
     shape: tuple[int, ...]
     classes: int
-    generate: Callable[..., Any]
+    labels: tuple[str, ...] = ()
+
+    def make(
+        self,
+        params: Params,
+        folder: Path,
+        *,
+        count: int | None = None,
+        seed: int | None = None,
+        workers: int | None = None,
+    ) -> str:
+        """Make the data set's items in `folder` (stage generate); returns a line about them."""
+        if self.kind == "grids":
+            return _make_grids(self.name, params, folder, count, seed, workers)
+        for option, value in (("--count", count), ("--workers", workers)):
+            if value is not None:
+                raise GenlabError(
+                    f"{option} is for generated grids; {self.name} is read whole: leave it out"
+                )
+        return make_images(self.name, self.labels, params, folder)
+
+    def share(self, params: Params, folder: Path, data: Path, seed: int) -> Shared:
+        """Share what `make` left in `folder` out to `data` (stage split)."""
+        share = share_grids if self.kind == "grids" else share_images
+        return share(self.name, params, folder, data, seed)
 
 
-DATASETS: dict[str, Dataset] = {
-    "arc_grids": Dataset(
+def _make_grids(
+    name: str,
+    params: Params,
+    folder: Path,
+    count: int | None,
+    seed: int | None,
+    workers: int | None,
+) -> str:
+    """Draw grids into `folder`; what is not given comes from the params."""
+    program = program_of(params.grids)
+    count = params.grids.count if count is None else count
+    seed = params.seed if seed is None else seed
+    draw = make(program, count, seed, workers or params.grids.workers)
+    write_generated(folder, draw, program, name, seed)
+    dropped = f"{draw.duplicates} duplicates dropped"
+    return f"{folder}: {count} different grids, {len(draw.objects)} objects ({dropped})"
+
+
+def _images(name: str, title: str, shape: tuple[int, int, int], labels: tuple[str, ...]) -> Dataset:
+    return Dataset(name, title, "images", shape, LEVELS, labels)
+
+
+# The names of the classes are torchvision's, which takes seconds to import.
+_ALL = (
+    Dataset(
         name="arc_grids",
         title="Generated grids in the language of ARC: a few plain shapes on black",
         kind="grids",
         shape=(16, 16),
         classes=10,
-        generate=arc_grids.make,
     ),
-}
+    _images(
+        "fashion_mnist",
+        "Fashion-MNIST: articles of clothing",
+        (28, 28, 1),
+        (
+            "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+            "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+        ),
+    ),
+    _images(
+        "mnist",
+        "MNIST: handwritten digits",
+        (28, 28, 1),
+        (
+            "0 - zero", "1 - one", "2 - two", "3 - three", "4 - four",
+            "5 - five", "6 - six", "7 - seven", "8 - eight", "9 - nine",
+        ),
+    ),
+    _images(
+        "cifar10",
+        "CIFAR-10: small photographs of animals and vehicles",
+        (32, 32, 3),
+        (
+            "airplane", "automobile", "bird", "cat", "deer",
+            "dog", "frog", "horse", "ship", "truck",
+        ),
+    ),
+    _images(
+        "celeba",
+        "CelebA: faces of celebrities, centre crop",
+        (64, 64, 3),
+        ("female", "male", "female, smiling", "male, smiling"),
+    ),
+    _images("emoji", "Emoji: the glyphs of Noto Color Emoji on white", (32, 32, 3), EMOJI_LABELS),
+)  # fmt: skip
+DATASETS: dict[str, Dataset] = {each.name: each for each in _ALL}
 
 
 def dataset(name: str) -> Dataset:

@@ -73,6 +73,11 @@ def train_grids(
     `history.json` (every epoch's numbers) and `provenance.json`; plots gets dvclive's series and
     reconstructions. Raises GenlabError on unreadable or unfitting data.
     """
+    if dataset.kind != "grids":
+        raise GenlabError(
+            f"{dataset.name} holds images, and training takes grids so far;"
+            " take it out of `datasets` in params.yaml"
+        )
     file = data_file(data_path)
     train = torch.from_numpy(load_split(file, "train", params.grids.size))
     val = torch.from_numpy(load_split(file, "val", params.grids.size))

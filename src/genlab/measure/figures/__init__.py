@@ -2,6 +2,7 @@
 
 from genlab.measure.figures.boards import (
     data_sheet,
+    image_sheet,
     reconstructions,
     samples,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "colour_confusion",
     "colour_histogram",
     "data_sheet",
+    "image_sheet",
     "loss_over_baselines",
     "reconstructions",
     "samples",

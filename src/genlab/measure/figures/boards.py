@@ -70,6 +70,33 @@ def samples(path: str | Path, grids: Grids, legal: Flags, title: str) -> None:
         axes.set_xlabel(shown + "a red frame with a cross marks the others", color=MUTED)
 
 
+def image_sheet(
+    path: str | Path, images: Grids, stats: Mapping[str, Any], title: str, columns: int = 16
+) -> None:
+    """Images, uint8 (n, height, width, 1 or 3), in rows of `columns`; numbers of stats below them.
+
+    A small image is drawn in its own pixels, none smoothed into its neighbour.
+    """
+    columns = min(columns, len(images))
+    count, height, width, _ = images.shape
+    places = _places(count, columns, (height, width))
+    bottom = max(row for row, _ in places) + height
+    right = max(col for _, col in places) + width
+    canvas = np.full((bottom, right, 3), 255, dtype=np.uint8)
+    for (row, col), image in zip(places, images, strict=True):
+        canvas[row : row + height, col : col + width] = np.broadcast_to(image, (height, width, 3))
+    facts = _facts(stats)
+    words = 0.45 + 0.2 * len(facts.splitlines())
+    with drawn(path, max(2.0, WIDTH * bottom / right + words)) as figure:
+        axes = figure.add_subplot()
+        axes.imshow(canvas, interpolation="nearest")
+        axes.set(xticks=[], yticks=[])
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+        axes.set_title(title)
+        axes.set_xlabel(facts, color=MUTED)
+
+
 def _facts(stats: Mapping[str, Any]) -> str:
     numbers = {
         name: value

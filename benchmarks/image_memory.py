@@ -1,0 +1,98 @@
+"""Memory that stages generate and split take for a data set as large as CelebA.
+
+Builds a folder in CelebA's true format (a few photographs of noise under many names), runs both
+stages' work on it in a child process, and prints the child's peak resident memory. About 250,000
+small files and, at 200,000 images, 5 GB of disk are needed for the time of the run.
+
+    python benchmarks/image_memory.py --count 200000
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from PIL import Image
+
+from genlab.core.console import guarded
+
+PHOTOGRAPHS = 64
+ROOT = Path(__file__).resolve().parent.parent
+CHILD = """
+import json, resource, sys
+from pathlib import Path
+from torchvision.datasets import CelebA
+from torchvision.datasets.utils import calculate_md5
+from genlab.core.params import load_params
+from genlab.datasets.registry import dataset
+
+raw, params_file = Path(sys.argv[1]), sys.argv[2]
+sums = lambda name: "" if name.endswith(".zip") else calculate_md5(raw / "celeba" / name)
+CelebA.file_list = [(key, sums(name), name) for key, _, name in CelebA.file_list]
+params = load_params(params_file)
+params = params.model_copy(update={"images": params.images.model_copy(update={"raw": str(raw)})})
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+peaks = {"libraries imported": peak()}
+dataset("celeba").make(params, raw / "generated" / "celeba")
+peaks["generate"] = peak()
+dataset("celeba").share(params, raw / "generated" / "celeba", raw / "split" / "celeba", 0)
+peaks["split"] = peak()
+print(json.dumps(peaks))
+"""
+
+
+def simulate(raw: Path, count: int) -> None:
+    """Write CelebA's five tables and `count` photographs (links to a few) under `raw`/celeba."""
+    folder = raw / "celeba" / "img_align_celeba"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for index in range(PHOTOGRAPHS):
+        coarse = rng.integers(0, 256, (12, 10, 3), dtype=np.uint8)
+        Image.fromarray(coarse).resize((178, 218)).save(raw / f"{index}.jpg")
+    names = [f"{index + 1:06d}.jpg" for index in range(count)]
+    for index, name in enumerate(names):
+        os.link(raw / f"{index % PHOTOGRAPHS}.jpg", folder / name)
+    signs = rng.choice([-1, 1], (count, 40))
+    attributes = [f"Attribute{i}" for i in range(38)] + ["Male", "Smiling"]
+    parts = np.digitize(np.arange(count) / count, (0.8, 0.9))
+    tables: dict[str, tuple[list[str], object]] = {
+        "list_eval_partition.txt": ([], parts[:, None]),
+        "identity_CelebA.txt": ([], rng.integers(1, 2 + count // 20, (count, 1))),
+        "list_bbox_celeba.txt": ([str(count), "image_id x_1 y_1 width height"], signs[:, :4] + 99),
+        "list_landmarks_align_celeba.txt": ([str(count), "lefteye_x"], signs[:, :10] + 99),
+        "list_attr_celeba.txt": ([str(count), " ".join(attributes)], signs),
+    }
+    for file, (head, values) in tables.items():
+        rows = [
+            f"{name} {' '.join(map(str, row))}"
+            for name, row in zip(names, np.asarray(values), strict=True)
+        ]
+        (raw / "celeba" / file).write_text("\n".join([*head, *rows]) + "\n", encoding="utf-8")
+
+
+def bench(
+    count: Annotated[int, typer.Option(min=1000, help="Images to simulate.")] = 200_000,
+    scratch: Annotated[Path | None, typer.Option(help="Folder on a disk with room.")] = None,
+) -> None:
+    """Print the peak resident memory of generate and split for `count` images of 64 x 64."""
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
+        simulate(Path(name), count)
+        command = [sys.executable, "-c", CHILD, name, str(ROOT / "params.yaml")]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    for stage, megabytes in json.loads(done.stdout).items():
+        print(f"peak after {stage:<20}{megabytes:>8,.0f} MiB")
+    highest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    size = count * 64 * 64 * 3 / 2**20
+    print(f"highest {highest:,.0f} MiB, for {count:,} images of {size:,.0f} MiB")
+
+
+if __name__ == "__main__":
+    guarded(lambda: typer.run(bench))
