@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from genlab.vae.networks import LOG_VAR_RANGE, LOG_VAR_START, MLP
 
 # Codes nearer than this many posterior standard deviations are one cluster. On settled grid codes
-# (three seeds) clusters have radii up to 11 and centres 22 or more apart; 8 splits some, 24 melts.
-APART = 16.0
+# (three seeds) clusters have radii up to 11 and centres 22 or more apart.
+APART = 10.0
 PARKED = -1e9
 MEMORY = 0.98  # of the running sums behind the components, from update to update
 LEAST_SEEN = 1e-4  # tokens in that memory below which a component is left as it is
@@ -184,6 +184,8 @@ class AutoregressivePrior(nn.Module):
         variances = (second / count - means.square()).clamp_min(math.exp(LOG_VAR_RANGE[0]))
         self.variances.copy_(torch.where(known, variances, self.variances))
         self.means.copy_(means)
+        # Followed too: where two components share the common cluster, one of them takes it over.
+        self.ground.copy_(count[:, 0].argmax())
 
     def component_log_prob(self, z: Tensor) -> Tensor:
         """log N(z_t; m_k, diag(v_k)): (..., token_dim) -> (..., components).
@@ -227,7 +229,10 @@ class AutoregressivePrior(nn.Module):
         embedded = torch.zeros(count, self.tokens + 1, self.EMBED, device=device)
         summaries = torch.zeros(count, self.tokens + 1, self.SUMMARY, device=device)
         counted = torch.zeros(count, self.COUNTERS, device=device)
-        occupancy = torch.zeros(count, self.side, self.side, dtype=torch.bool, device=device)
+        # One row above and a column to each side, so that every token has its neighbours.
+        edged = (count, self.side + 1, self.side + 2)
+        occupancy = torch.zeros(edged, dtype=torch.bool, device=device)
+        full, begun = torch.zeros_like(plan), torch.zeros_like(plan)
         z = torch.zeros(count, self.tokens, self.token_dim, device=device)
         for t in range(self.tokens):
             y, x = divmod(t, self.side)
@@ -240,8 +245,8 @@ class AutoregressivePrior(nn.Module):
             h = self.first(self.read(embedded[:, window].flatten(1)) + self.position[t])
             counted = counted + self.counters(h).relu() / self.side
             summaries[:, t] = self.summary(h)
-            counts = self._counts(occupancy, plan)[:, t]
-            h = h + self.reread(summaries[:, window].flatten(1)) + self.recount(counted) + counts
+            h = h + self.reread(summaries[:, window].flatten(1)) + self.recount(counted)
+            h = h + (self._so_far(full, begun) + F.embedding(plan, self.plan))
             logits = self.parked + self.head(self.norm(self.second(h))) / temperature
             shares = logits.softmax(-1).cpu()
             chosen = torch.multinomial(shares, 1, generator=generator)[:, 0].to(device)
@@ -249,7 +254,10 @@ class AutoregressivePrior(nn.Module):
             z[:, t] = self.means[chosen] + self.variances[chosen].sqrt() * noise
             density = self.component_log_prob(z[:, t])
             embedded[:, t] = density.softmax(-1) @ self.symbols
-            occupancy[:, y, x] = density.argmax(-1) != self.ground
+            is_full = density.argmax(-1) != self.ground
+            begins = is_full & ~(occupancy[:, y, x : x + 3].any(1) | occupancy[:, y + 1, x])
+            occupancy[:, y + 1, x + 1] = is_full
+            full, begun = full + is_full, begun + begins
         return z.flatten(1)
 
     def log_weights(self, density: Tensor, plan: Tensor) -> Tensor:
@@ -278,10 +286,13 @@ class AutoregressivePrior(nn.Module):
         behind = (above[:, :-1, :-2], above[:, :-1, 1:-1], above[:, :-1, 2:], above[:, 1:, :-2])
         begins = occupancy & ~torch.stack(behind).any(0)
         full, begun = occupancy.flatten(1).long(), begins.flatten(1).long()
-        # F.embedding, whose backward pass takes two thirds of the time of an index's.
-        so_far = F.embedding(full.cumsum(1) - full, self.occupied)
-        so_far = so_far + F.embedding(begun.cumsum(1) - begun, self.begun)
+        so_far = self._so_far(full.cumsum(1) - full, begun.cumsum(1) - begun)
         return so_far + F.embedding(plan, self.plan)[:, None]
+
+    def _so_far(self, full: Tensor, begun: Tensor) -> Tensor:
+        """Two counts, of one shape, as vectors: (..., width)."""
+        # F.embedding, whose backward pass takes two thirds of the time of an index's.
+        return F.embedding(full, self.occupied) + F.embedding(begun, self.begun)
 
     def _windows(self, x: Tensor) -> Tensor:
         """Each token's causal window: (batch, tokens, c) -> (batch, tokens, offsets * c)."""
