@@ -4,6 +4,7 @@
 two markers; `draw` makes the pictures that compare experiments.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -36,7 +37,8 @@ SOURCES: Mapping[str, tuple[str, str]] = {
 TARGETS: Mapping[str, tuple[str, str, float | None, float | None]] = {
     "grids.beta0.pixel": ("cells right at β = 0", ">=", 0.9999, None),
     "grids.beta0.foreground": ("non-black cells right at β = 0", ">=", 0.999, None),
-    "grids.beta0.exact": ("grids wholly right at β = 0", ">=", 0.995, 1.0),
+    # Its stretch asks for all grids by 64 latents or fewer: see the capacity curve.
+    "grids.beta0.exact": ("grids wholly right at β = 0", ">=", 0.995, None),
     "grids.elbo_over_entropy": ("−ELBO over the program's entropy", "<=", 1.5, 1.1),
     "grids.legal_samples": ("prior samples wholly legal", ">=", 0.5, 0.85),
     "grids.arc_agi_exact": ("real ARC-AGI grids wholly right at β = 0", ">=", 0.45, 0.75),
@@ -46,6 +48,9 @@ TARGETS: Mapping[str, tuple[str, str, float | None, float | None]] = {
     "grids.seed_sd": ("SD of pixel accuracy over seeds", "<=", None, None),
 }
 """What the project set out to reach: {benchmark: (what, direction, bar, stretch)}."""
+
+SWEPT = re.compile(r"-(seed)?[\d.]+$")
+"""Names of runs of a sweep or of a seed: too many curves for one figure, and too like."""
 
 CAPTIONS: Mapping[str, str] = {
     "reconstructions": "Reconstructions of test grids: input over output, wrong cells outlined",
@@ -115,7 +120,8 @@ def draw(root: Path, dataset: str, context: Context) -> list[Path]:
         skills = [(beta, *_point(m, "skill_over_black")) for beta, m in by_beta.items()]
         drawn.append(folder / "beta_skill.png")
         figures.beta_skill(drawn[-1], skills)
-    runs = {"default": context["training"], **{k: e["training"] for k, e in experiments.items()}}
+    baselines = {k: e["training"] for k, e in experiments.items() if not SWEPT.search(k)}
+    runs = {"default": context["training"], **baselines}
     curves = {name: run.get("series", {}).get("reconstruction_loss") for name, run in runs.items()}
     curves = {name: curve for name, curve in curves.items() if curve}
     if len(curves) > 1:
