@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
-BENCHMARKS := generator training results
+BENCHMARKS := generator training peers results
 
 # Stages are called as `python stages/...`: the environment's python comes first.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)

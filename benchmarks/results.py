@@ -18,9 +18,13 @@ from genlab.core.console import guarded
 from genlab.measure.evaluation import best_sampler
 from record import BENCHMARKS, record
 
-METRICS = Path("metrics/arc_grids/metrics.json")
+METRICS = Path("metrics/{dataset}/metrics.json")
 EXPERIMENTS = Path("metrics/experiments.json")
-PROVENANCE = Path("data/checkpoints/arc_grids/provenance.json")
+PROVENANCE = Path("data/checkpoints/{dataset}/provenance.json")
+EVALUATED = Path("data/evaluated/{dataset}/timing.json")
+FASHION, GRIDS = "fashion_mnist", "arc_grids"
+FRECHET_BAR, BITS_BAR, SSIM_BAR = 20.0, 0.9, 0.85
+PEERS = Path("metrics/peers.json")
 SEEDED = ("seeds-seed1", "seeds-seed2")
 BETA0 = {
     "grids.beta0.pixel": "pixel_accuracy",
@@ -32,10 +36,22 @@ BETA0 = {
 def bench(
     output: Annotated[Path, typer.Option(help="File the results go to.")] = BENCHMARKS,
 ) -> None:
-    """Collect the bars of the grid experiment from the run's files."""
-    metrics = read_json(METRICS, made_by="make repro")
+    """Collect the bars of the experiments from the runs' files."""
     experiments = read_json(EXPERIMENTS, made_by="make experiments")
-    provenance = read_json(PROVENANCE, made_by="make repro")
+    grids(output, experiments)
+    images(output, experiments)
+    for key, entry in read_json(output, made_by="make bench").items():
+        print(f"{key:28s} {entry['value']:.6g}  {entry['interval'] or ''}")
+
+
+def of(dataset: str, file: Path) -> Any:
+    """The content of a result file of `dataset`."""
+    return read_json(Path(str(file).format(dataset=dataset)), made_by="make repro")
+
+
+def grids(output: Path, experiments: Mapping[str, Any]) -> None:
+    """The bars of the grid experiment."""
+    metrics, provenance = of(GRIDS, METRICS), of(GRIDS, PROVENANCE)
     default, best = "dvc repro", best_sampler(metrics)
     keep(output, "grids.elbo_over_entropy", metrics, "elbo_over_entropy", default)
     if metrics["samplers"][best]["counted"]:
@@ -59,8 +75,49 @@ def bench(
         keep_alone(output, "grids.seed_sd", spread, [0, *seeded], again)
     else:
         print(f"grids.seed_sd left out: no {' or '.join(SEEDED)} in {EXPERIMENTS}")
-    for key, entry in read_json(output, made_by="make bench").items():
-        print(f"{key:28s} {entry['value']:.6g}  {entry['interval'] or ''}")
+
+
+def images(output: Path, experiments: Mapping[str, Any]) -> None:
+    """The bars of the image experiment."""
+    metrics, default = of(FASHION, METRICS), "dvc repro"
+    keep_frechet(output, "images.frechet_over_floor", metrics, default)
+    keep(output, "images.ssim", metrics, "ssim", default)
+    spent = of(FASHION, PROVENANCE)["training_seconds"] + of(FASHION, EVALUATED)["seconds"]
+    keep_alone(output, "images.minutes", spent / 60, [0], default)
+    if "emoji" in experiments:
+        emoji = experiments["emoji"]
+        keep(output, "images.emoji_bpd", emoji["metrics"], "bits_per_dim", emoji["command"])
+        keep_frechet(output, "images.emoji_frechet_over_floor", emoji["metrics"], emoji["command"])
+    else:
+        print(f"images.emoji_* left out: no emoji in {EXPERIMENTS}; run: make experiments")
+    peer = read_json(output, made_by="make bench").get("images.bpd_below_peer")
+    if peer is None:
+        print("images.one_model left out: no images.bpd_below_peer; run: benchmarks/peers.py")
+        return
+    # One model: the peer's bits/dim are those of the side by side, ours those of this checkpoint.
+    rows = read_json(PEERS, made_by="python benchmarks/peers.py")["rows"]
+    least = min(row["mean"]["bits_per_dim"] for row in rows if row["contender"] != "ours")
+    holds = (
+        metrics["samplers"][metrics["best_sampler"]]["frechet_over_floor"] <= FRECHET_BAR
+        and least - metrics["bits_per_dim"] >= BITS_BAR
+        and metrics["ssim"] >= SSIM_BAR
+    )
+    keep_alone(output, "images.one_model", float(holds), [0], default)
+
+
+def keep_frechet(output: Path, key: str, metrics: Mapping[str, Any], command: str) -> None:
+    """Record the best sampler's Fréchet distance over its floor."""
+    best = metrics["samplers"][metrics["best_sampler"]]
+    interval, floor = best["intervals"]["frechet_distance"], metrics["floor"]["frechet_distance"]
+    record(
+        key,
+        best["frechet_over_floor"],
+        interval=(interval["low"] / floor, interval["high"] / floor),
+        n=best["n"],
+        seeds=[0],
+        command=command,
+        path=output,
+    )
 
 
 def keep_alone(output: Path, key: str, value: float, seeds: list[int], command: str) -> None:

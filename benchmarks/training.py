@@ -1,9 +1,10 @@
 """What share of the machine's matrix-multiplication rate a training step reaches, on one thread.
 
 Both are measured in turn in the same run, in CPU seconds: the rate of a 1024 x 1024 float32
-product, and the step's own rate, which is the multiply-adds of its forward and backward passes
+product, and the step's own rate, which is the operations of its forward and backward passes
 (counted by torch's FlopCounterMode, nothing else is credited) over its time, optimiser included.
-The step is that of the default params once the learned prior is in, on the default program's grids.
+The step is that of the default params once the learned prior is in: on the default program's grids,
+and on images of Fashion-MNIST's shape.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from genlab.core import engine
 from genlab.core.console import guarded
-from genlab.core.params import load_params
+from genlab.core.params import Params, load_params
 from genlab.datasets.arc_grids import program_of
 from genlab.grids.compose import AtomicImageGenerator
 from genlab.vae.batches import epoch_generator
+from genlab.vae.tasks import Items, make_task
 from genlab.vae.trainer import Trainer
 from record import BENCHMARKS, record
 
 SIDE = 1024
-CLASSES = 10
 
 
 def cpu_seconds(work: Callable[[], object], times: int) -> float:
@@ -41,20 +42,61 @@ def cpu_seconds(work: Callable[[], object], times: int) -> float:
     return time.process_time() - start
 
 
+def grid_items(params: Params) -> Items:
+    """Grids of the default program."""
+    grids, _ = AtomicImageGenerator(program_of(params.grids)).generate(20_000, params.seed)
+    return grids
+
+
+def image_items(params: Params) -> Items:
+    """Noise of Fashion-MNIST's shape: what an image shows doesn't change the work."""
+    return np.random.default_rng(params.seed).integers(0, 256, (20_000, 28, 28, 1), dtype=np.uint8)
+
+
+CASES: dict[str, tuple[str, Callable[[Params], Items], int]] = {
+    "grids.step_over_matmul": ("arc_grids", grid_items, 10),
+    "images.step_over_matmul": ("fashion_mnist", image_items, 256),
+}
+
+
 def bench(
     repeats: Annotated[int, typer.Option(min=5, help="Repeats, taken in turn.")] = 15,
     steps: Annotated[int, typer.Option(min=1, help="Steps a repeat.")] = 10,
     products: Annotated[int, typer.Option(min=1, help="Products a repeat.")] = 20,
     output: Annotated[Path, typer.Option(help="File the result goes to.")] = BENCHMARKS,
 ) -> None:
-    """Measure a training step against matrix products; write `grids.step_over_matmul`."""
-    params = load_params().with_overrides(threads=1, device="cpu").for_dataset("arc_grids")
-    engine.deterministic(params.seed, 1)
-    program = program_of(params.grids)
-    grids, _ = AtomicImageGenerator(program).generate(20_000, params.seed)
+    """Measure training steps against matrix products; write `*.step_over_matmul`."""
+    for key, (dataset, items, classes) in CASES.items():
+        params = load_params().with_overrides(threads=1, device="cpu").for_dataset(dataset)
+        engine.deterministic(params.seed, 1)
+        ratios, flops = measure(params, dataset, items(params), classes, repeats, steps, products)
+        value = float(np.median(ratios))
+        low, high = (float(edge) for edge in np.percentile(ratios, [2.5, 97.5]))
+        print(f"{key} {value:.3f} ({low:.3f} to {high:.3f}), {flops / 1e9:.2f} GFLOP a step")
+        record(
+            key,
+            value,
+            interval=(low, high),
+            n=repeats,
+            seeds=[params.seed],
+            command="python benchmarks/training.py",
+            path=output,
+        )
+
+
+def measure(
+    params: Params,
+    dataset: str,
+    items: Items,
+    classes: int,
+    repeats: int,
+    steps: int,
+    products: int,
+) -> tuple[list[float], int]:
+    """The share in each repeat, and the operations of a step."""
+    task = make_task(params, dataset, items[:19_000], classes)
     with tempfile.TemporaryDirectory() as folder:
-        data = torch.from_numpy(grids)
-        trainer = Trainer(params, data[:19_000], data[19_000:], CLASSES, Path(folder) / "state")
+        trainer = Trainer(params, task, items[19_000:], Path(folder) / "state")
     trainer.progress.epoch = trainer.delay  # the learned prior is in from here on
     generator = epoch_generator(params.seed, 0)
     batches = chain.from_iterable(trainer.batches(epoch) for epoch in count())
@@ -74,18 +116,7 @@ def bench(
         machine = 2 * SIDE**3 * products / cpu_seconds(lambda: matrix @ matrix, products)
         ratios.append(ours / machine)
         print(f"step {ours / 1e9:6.1f}  products {machine / 1e9:6.1f} GFLOP a CPU-second")
-    value = float(np.median(ratios))
-    low, high = (float(edge) for edge in np.percentile(ratios, [2.5, 97.5]))
-    print(f"grids.step_over_matmul {value:.3f} ({low:.3f} to {high:.3f}), {flops / 1e9:.2f} GFLOP")
-    record(
-        "grids.step_over_matmul",
-        value,
-        interval=(low, high),
-        n=repeats,
-        seeds=[params.seed],
-        command="python benchmarks/training.py",
-        path=output,
-    )
+    return ratios, flops
 
 
 if __name__ == "__main__":

@@ -10,15 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from genlab.core.artifacts import read_npz, write_json, write_text
+from genlab.core.artifacts import write_json, write_text
 from genlab.core.console import guarded
 from genlab.core.params import load_params, overrides
-from genlab.datasets.arc_grids import load_objects, load_split
 from genlab.datasets.registry import dataset as find_dataset
-from genlab.measure import gallery
-
-EVALUATE = "dvc repro evaluate"
-KEYS = ["predicted", "nats", "samples"]
+from genlab.measure.galleries import show_grids, show_images
 
 
 @overrides("seed")
@@ -44,28 +40,23 @@ def failure_gallery(
 
     Example: python stages/failure_gallery.py --dataset arc_grids --count 20
     """
+    chosen = find_dataset(dataset)
     params = load_params().with_overrides(**overrides).for_dataset(dataset)
-    title = find_dataset(dataset).title
-    data = data_path or Path("data") / dataset
-    folder = evaluated or Path("data/evaluated") / dataset
-    evidence = read_npz(folder / "evidence.npz", kind="evaluation", keys=KEYS, made_by=EVALUATE)
-    summary = gallery.summary(
-        load_split(data, "test"),
-        evidence["predicted"],
-        evidence["nats"],
-        load_objects(data, "test"),
-        evidence["samples"],
-        count=count,
-        bootstrap=params.evaluate.bootstrap,
-        seed=params.seed,
+    settings = {"count": count, "bootstrap": params.evaluate.bootstrap, "seed": params.seed}
+    made = show_grids if chosen.kind == "grids" else show_images
+    summary, page = made(
+        chosen,
+        data_path or Path("data") / dataset,
+        (evaluated or Path("data/evaluated") / dataset) / "evidence.npz",
+        **settings,
     )
-    target = metrics_path or Path("metrics") / dataset / "failures.json"
-    write_json(target, summary)
-    page = (plots_path or Path("plots") / dataset / "failures") / "index.html"
-    write_text(page, gallery.page(f"What fails: {title}", summary))
+    write_json(metrics_path or Path("metrics") / dataset / "failures.json", summary)
+    target = (plots_path or Path("plots") / dataset / "failures") / "index.html"
+    write_text(target, page)
     verdicts = [test["verdict"] for test in summary["tests"]]
     print(
-        f"{page}: {len(summary['items'])} reconstructions, {len(summary['sample_items'])} samples;"
+        f"{target}: {len(summary['items'])} reconstructions,"
+        f" {len(summary['sample_items'])} samples;"
         f" hypotheses: {verdicts.count('supported')} supported,"
         f" {verdicts.count('refuted')} refuted, of {len(verdicts)}"
     )

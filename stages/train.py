@@ -17,7 +17,7 @@ from genlab.core.artifacts import write_json
 from genlab.core.console import guarded
 from genlab.core.params import load_params, overrides
 from genlab.datasets.registry import dataset as find_dataset
-from genlab.vae.run import TRAINING_KEYS, train_grids
+from genlab.vae.run import TRAINING_KEYS, train_dataset
 
 
 @overrides(*TRAINING_KEYS)
@@ -47,7 +47,7 @@ def train(
     params = load_params().with_overrides(**overrides).for_dataset(dataset)
     engine.deterministic(params.seed)
     folder = output or Path("data/checkpoints") / dataset
-    summary = train_grids(
+    summary = train_dataset(
         params,
         chosen,
         data_path or Path("data") / dataset,
@@ -55,10 +55,15 @@ def train(
         plots_path or Path("plots") / dataset / "training",
     )
     write_json(metrics_path or Path("metrics") / dataset / "training.json", summary)
+    best = summary["best"]
+    accuracy = (
+        f"PSNR {best['psnr']:.2f} dB"
+        if chosen.kind == "images"
+        else f"exact grids {best['exact_grid_accuracy']:.4f}"
+    )
     print(
         f"{folder}/model.safetensors: best epoch {summary['best_epoch']} of {summary['epochs']},"
-        f" validation ELBO {summary['best']['elbo']:.2f} nats,"
-        f" exact grids {summary['best']['exact_grid_accuracy']:.4f}"
+        f" validation ELBO {summary['best']['elbo']:.2f} nats, {accuracy}"
     )
 
 

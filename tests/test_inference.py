@@ -22,7 +22,9 @@ def model(request: pytest.FixtureRequest) -> VAE:
 def test_shapes_and_types(model: VAE) -> None:
     assert inference.reconstruct(model, GRIDS).shape == GRIDS.shape
     assert inference.reconstruct(model, GRIDS).dtype == np.uint8
-    assert inference.posterior_means(model, GRIDS).shape == (30, 32)
+    mean, log_var = inference.posteriors(model, GRIDS)
+    assert mean.shape == log_var.shape == (30, 32)
+    assert mean.dtype == log_var.dtype == np.float64
     reconstruction, kl = inference.bounds(model, GRIDS, seed=0)
     assert reconstruction.shape == kl.shape == (30,)
     assert inference.log_weights(model, GRIDS, 3, seed=0).shape == (30, 3)
@@ -38,11 +40,12 @@ def test_the_seed_decides_the_numbers(model: VAE) -> None:
 
 
 def test_batches_do_not_show_in_the_result(model: VAE, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = inference.posterior_means(model, GRIDS)
+    whole = np.stack(inference.posteriors(model, GRIDS))
     bounds = np.stack(inference.bounds(model, GRIDS, 0))
     monkeypatch.setattr(inference, "BATCH", 7)
     monkeypatch.setattr(inference._batches, "__defaults__", (7,))
-    np.testing.assert_allclose(inference.posterior_means(model, GRIDS), whole, rtol=1e-4, atol=1e-5)
+    parts = np.stack(inference.posteriors(model, GRIDS))
+    np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(np.stack(inference.bounds(model, GRIDS, 0)), bounds, rtol=1e-4)
 
 

@@ -15,6 +15,7 @@ from torch.distributions import Normal, kl_divergence
 
 import tiny
 from genlab.vae import objective
+from genlab.vae.likelihoods import focal_nll
 from genlab.vae.model import VAE
 from genlab.vae.objective import (
     kl_standard_normal,
@@ -140,16 +141,20 @@ def test_the_kl_pulls_the_encoder_times_beta_and_the_prior_times_one(
 def _objective(model: VAE, x: Tensor, noise: Tensor, beta: float, gamma: float, free: float = 0.0):
     mean, log_var = model.encode(x)
     z = reparameterise(mean, log_var, noise)
+    gate = torch.ones(())
     return training_loss(
-        model.decode(z),
-        x,
-        token_kl(model.prior, mean, log_var, z, encoder_gradient=beta),
+        _nll(model.decode(z), x, beta, gamma),
+        token_kl(model.prior, mean, log_var, z, encoder_gradient=gate),
         beta=beta,
-        fade=max(0.0, 1.0 - beta),
-        gamma=gamma,
-        weights=torch.linspace(0.3, 2.0, 10),
         free_nats=free,
+        gate=gate,
     )
+
+
+def _nll(out: Tensor, x: Tensor, beta: float, gamma: float) -> Tensor:
+    """What reconstruction costs at this beta: focal loss and weights fade towards beta 1."""
+    fade = max(0.0, 1.0 - beta)
+    return focal_nll(out, x, gamma * fade, torch.linspace(0.3, 2.0, 10) ** fade)
 
 
 def _case(prior: str) -> tuple[VAE, Tensor, Tensor]:
@@ -218,52 +223,74 @@ def test_at_beta_0_the_kl_costs_nothing_and_does_not_move_the_encoder() -> None:
     found = torch.autograd.grad(loss.surrogate, encoder, retain_graph=True)
     mean, log_var = model.encode(x)
     logits = model.decode(reparameterise(mean, log_var, noise))
-    alone = training_loss(
-        logits,
-        x,
-        torch.zeros(6, 16),
-        beta=0.0,
-        fade=1.0,
-        gamma=2.0,
-        weights=torch.linspace(0.3, 2.0, 10),
-        free_nats=0.0,
-    )
+    nll = _nll(logits, x, 0.0, 2.0)
+    alone = training_loss(nll, torch.zeros(6, 16), beta=0.0, free_nats=0.0)
     for a, b in zip(found, torch.autograd.grad(alone.surrogate, encoder), strict=True):
         torch.testing.assert_close(a, b)
 
 
-def _free(kl: Tensor, free_nats: float) -> objective.TrainingLoss:
-    return training_loss(
-        torch.zeros(2, 10, 1, 1),
-        torch.zeros(2, 1, 1, dtype=torch.uint8),
-        kl,
-        beta=1.0,
-        fade=0.0,
-        gamma=0.0,
-        weights=torch.ones(10),
-        free_nats=free_nats,
-    )
+def _free(kl: Tensor, free_nats: float, beta: float = 1.0) -> tuple[objective.TrainingLoss, Tensor]:
+    """The training loss of two items that cost 2 and 3 nats, and the gate that it set."""
+    gate = torch.full((), math.nan)
+    nll = torch.tensor([2.0, 3.0])[: len(kl)]
+    loss = training_loss(nll, kl, beta=beta, free_nats=free_nats, gate=gate)
+    return loss, gate
 
 
-def test_a_kl_below_the_free_nats_costs_nothing_more_and_gets_no_gradient() -> None:
-    kl = torch.tensor([[0.1, 5.0, 0.0], [0.7, 7.0, 0.0]], requires_grad=True)
-    loss = _free(kl, free_nats=1.0)
-    (gradient,) = torch.autograd.grad(loss.surrogate, kl)
-    assert gradient.tolist() == [[0.0, 0.5, 0.0], [0.0, 0.5, 0.0]]
-    smaller = _free(kl.detach() * torch.tensor([0.2, 1.0, 1.0]), free_nats=1.0)
+def test_a_code_below_the_free_nats_costs_nothing_more_and_shuts_the_gate() -> None:
+    # 1 + 2 nats on average: the whole code is one group, whatever its tokens hold.
+    kl = torch.tensor([[0.5, 1.0, 0.0], [1.5, 3.0, 0.0]])
+    loss, gate = _free(kl, free_nats=3.1)
+    assert float(gate) == 0.0
+    smaller, _ = _free(kl * torch.tensor([0.2, 0.7, 1.0]), free_nats=3.1)
     assert torch.equal(loss.loss, smaller.loss)
+    assert float(loss.loss) == pytest.approx(2.5 + 3.1)
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+def test_a_code_above_the_free_nats_pays_for_all_of_it(beta: float) -> None:
+    kl = torch.tensor([[0.5, 1.0, 0.0], [1.5, 3.0, 0.0]])
+    loss, gate = _free(kl, free_nats=2.9, beta=beta)
+    assert float(gate) == pytest.approx(beta)
+    assert float(loss.loss) == pytest.approx(2.5 + beta * 3.0)
 
 
 def test_without_free_nats_all_of_the_kl_is_paid() -> None:
     kl = torch.tensor([[0.1, 5.0], [0.7, -0.2]], requires_grad=True)
-    loss = _free(kl, free_nats=0.0)
+    loss, gate = _free(kl, free_nats=0.0)
     assert torch.autograd.grad(loss.surrogate, kl)[0].tolist() == [[0.5, 0.5], [0.5, 0.5]]
-    assert float(loss.loss) == pytest.approx(math.log(10) + 2.8, rel=1e-6)
+    assert float(loss.loss) == pytest.approx(2.5 + 2.8, rel=1e-6)
+    assert float(gate) == 1.0
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.4])
+def test_the_encoder_feels_beta_times_the_kl_and_nothing_of_what_is_free(beta: float) -> None:
+    model, x, noise = _case("autoregressive")
+    encoder, prior = list(model.encoder.parameters()), list(model.prior.parameters())
+    plain = _objective(model, x, noise, beta, 0.0)
+    free = _objective(model, x, noise, beta, 0.0, free=2 * float(plain.kl))
+    paid = _objective(model, x, noise, beta, 0.0, free=0.5 * float(plain.kl))
+    assert float(plain.kl) > 0
+    mean, log_var = model.encode(x)
+    nll = _nll(model.decode(reparameterise(mean, log_var, noise)), x, beta, 0.0).mean()
+    alone = torch.autograd.grad(nll, encoder)
+    for name, part in (("encoder", encoder), ("prior", prior)):
+        without, under, over = (
+            torch.autograd.grad(loss.surrogate, part, retain_graph=True)
+            for loss in (plain, free, paid)
+        )
+        for a, b in zip(over, without, strict=True):  # above the budget it is as if there was none
+            torch.testing.assert_close(a, b)
+        # Below it the encoder hears of reconstruction alone; the prior learns on, at full strength.
+        for a, b in zip(under, alone if name == "encoder" else without, strict=True):
+            torch.testing.assert_close(a, b)
+    paying = torch.autograd.grad(plain.surrogate, encoder)
+    assert not any(torch.allclose(a, b) for a, b in zip(alone, paying, strict=True))
 
 
 def test_free_nats_do_not_hide_the_kl_that_is_reported() -> None:
     kl = torch.tensor([[0.1, 0.2]])
-    assert torch.equal(_free(kl, 1.0).kl, _free(kl, 0.0).kl)
+    assert torch.equal(_free(kl, 1.0)[0].kl, _free(kl, 0.0)[0].kl)
 
 
 # -- a model whose log p(x) is known: p(z) = N(0, 1), p(x|z) = N(w z, s^2), p(x) = N(0, w^2 + s^2)

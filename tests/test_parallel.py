@@ -86,3 +86,17 @@ def test_a_fault_in_a_thread_comes_out() -> None:
 
     with pytest.raises(RuntimeError, match="no gradient here"):
         ShardedGradient([torch.ones(1, requires_grad=True)], 2)(part, 4)
+
+
+def test_a_gradient_lies_in_memory_as_its_weights_do() -> None:
+    # Fed channels last, a convolution gives its weights' gradient channels last too.
+    layer = torch.nn.Conv2d(8, 8, 3)
+    x = torch.randn(4, 8, 6, 6).to(memory_format=torch.channels_last)
+    raw = torch.autograd.grad(layer(x).sum(), [layer.weight])[0]
+    assert raw.stride() != layer.weight.stride()  # else there is nothing to mend
+
+    gradient = ShardedGradient(list(layer.parameters()), 1)
+    gradient(lambda rows: (layer(x[rows]).sum(), {}), len(x))
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.stride() == layer.weight.stride()
+    torch.testing.assert_close(layer.weight.grad, raw)

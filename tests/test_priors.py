@@ -295,13 +295,13 @@ def test_windows_are_the_tokens_around_and_their_gradient_is_that_of_plain_index
         [
             [
                 (y + dy) * 5 + c + dx if y + dy >= 0 and 0 <= c + dx < 5 else 25
-                for dy, dx in prior.offsets
+                for dy, dx in prior.window.offsets
             ]
             for y, c in itertools.product(range(5), repeat=2)
         ]
     )
     plain = torch.cat([x, outside], dim=1)[:, index].flatten(2)
-    windows = prior._windows(x)
+    windows = prior.window.gather(x)
     assert torch.equal(windows, plain)
     weights = torch.randn(plain.shape, dtype=torch.float64, generator=_generator(1))
     expected, found = (torch.autograd.grad((w * weights).sum(), x)[0] for w in (plain, windows))

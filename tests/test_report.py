@@ -30,7 +30,8 @@ SERIES = {
     "loss": [200.0, 55.0],
     "reconstruction_loss": [190.0, 11.0],
 }
-README = f"# genlab\n\nabove\n\n{report.BEGIN}\nold\n{report.END}\n\nbelow\n"
+BEGIN, END = (marker.format(dataset=DATASET) for marker in (report.BEGIN, report.END))
+README = f"# genlab\n\nabove\n\n{BEGIN}\nold\n{END}\n\nbelow\n"
 
 
 def _run(grids: np.ndarray, predicted: np.ndarray, beta: float) -> dict[str, Any]:
@@ -88,6 +89,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
             ),
             "conv-collapsed": _entry(black, {"network": "conv", "beta_max": 0.0}),
             "conv-mended": _entry(_run(grids, grids, 0.0), {"network": "conv", "patch": 4}),
+            "of-images": {"dataset": "fashion_mnist", "params": {}, "diagnosis": []},
         },
         "metrics/benchmarks.json": {
             "grids.beta0.exact": {
@@ -97,6 +99,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
             "grids.legal_samples": {
                 "value": 0.41, "interval": [0.4, 0.42], "n": 2000, "seeds": [0],
                 "command": "b",
+            },
+            "images.ssim": {
+                "value": 0.123, "interval": None, "n": 1, "seeds": [0], "command": "b",
             },
         },
     }  # fmt: skip
@@ -142,8 +147,8 @@ def _change(path: Path, **changes: Any) -> None:
 
 def test_what_is_outside_the_markers_stays(repository: Path) -> None:
     text = _texts(repository)["README.md"]
-    assert text.startswith("# genlab\n\nabove\n\n" + report.BEGIN)
-    assert text.endswith(report.END + "\n\nbelow\n")
+    assert text.startswith("# genlab\n\nabove\n\n" + BEGIN)
+    assert text.endswith(END + "\n\nbelow\n")
     assert "\nold\n" not in text
 
 
@@ -168,6 +173,12 @@ def test_the_report_holds_metrics_verdict_diagnosis_samples_and_configuration(
         "(old rule, recorded only)", "**missed**", "not measured",
     ):  # fmt: skip
         assert words in text, words
+
+
+def test_experiments_and_benchmarks_of_images_stay_out(repository: Path) -> None:
+    for text in _texts(repository).values():
+        assert "of-images" not in text
+        assert "images.ssim" not in text
 
 
 def test_surprises_are_computed(repository: Path) -> None:
@@ -283,6 +294,18 @@ def test_shares_do_not_round_a_miss_away(share: float | None, text: str) -> None
     assert formats.share(share) == text
 
 
-def test_the_committed_reports_say_what_the_committed_files_say(root: Path) -> None:
-    written = report.texts(root, DATASET, report.gather(root, DATASET))
+def _datasets() -> list[str]:
+    return list(load_params(Path(__file__).parents[1] / "params.yaml").datasets)
+
+
+@pytest.mark.parametrize("dataset", _datasets())
+def test_the_committed_reports_say_what_the_committed_files_say(dataset: str, root: Path) -> None:
+    written = report.texts(root, dataset, report.gather(root, dataset))
     assert report.stale(written) == []
+
+
+def test_the_committed_readme_has_a_place_for_every_dataset(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    for dataset in {*_datasets(), "fashion_mnist"}:
+        for marker in (report.BEGIN, report.END):
+            assert text.count(marker.format(dataset=dataset)) == 1

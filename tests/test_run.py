@@ -22,7 +22,7 @@ from genlab.vae.run import (
     read_history,
     require_shape,
     run_key,
-    train_grids,
+    train_dataset,
     write_history,
 )
 from genlab.vae.trainer import Trainer
@@ -45,7 +45,7 @@ def _outside_any_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _train(params: Params, data: Path) -> dict[str, object]:
-    return train_grids(params, dataset("arc_grids"), data, FILES, PLOTS)
+    return train_dataset(params, dataset("arc_grids"), data, FILES, PLOTS)
 
 
 def _lasting(folder: Path) -> dict[str, str]:
@@ -83,7 +83,7 @@ def test_the_summary_has_the_keys_that_others_read_and_no_clock(data: Path) -> N
         "epochs",
         "best_epoch",
         "stopped_early",
-        "grids_seen",
+        "items_seen",
         "updates",
         "skipped_updates",
         "parameters",
@@ -91,7 +91,7 @@ def test_the_summary_has_the_keys_that_others_read_and_no_clock(data: Path) -> N
         "series",
     }
     assert summary["updates"] == 12
-    assert summary["grids_seen"] == 192
+    assert summary["items_seen"] == 192
     assert summary["stopped_early"] is False
     assert {"loss", "reconstruction_loss", "kl_divergence", "beta_kl"} <= set(summary["series"])
     assert all(len(row) == 3 for row in summary["series"].values())
@@ -180,7 +180,7 @@ def test_data_of_another_size_is_refused(data: Path) -> None:
 def test_a_checkpoint_for_another_size_is_refused() -> None:
     model = tiny.model()
     require_shape(model, tiny.grids(3), Path("data"))
-    with pytest.raises(GenlabError, match="grids are 16x16, the checkpoint is for 8x8") as caught:
+    with pytest.raises(GenlabError, match="items are 16x16, the checkpoint is for 8x8") as caught:
         require_shape(model, np.zeros((3, 16, 16), dtype=np.uint8), Path("data/arc_grids"))
     assert "data/arc_grids" in str(caught.value)
     assert "dvc repro train" in str(caught.value)

@@ -13,18 +13,22 @@ from torch import Tensor
 
 import tiny
 from genlab.core.console import GenlabError
+from genlab.datasets.arc_grids import Grids
 from genlab.vae.batches import corrupt, epoch_generator, pass_order
 from genlab.vae.model import VAE
+from genlab.vae.tasks import make_task
 from genlab.vae.trainer import Trainer
 
-GRIDS = torch.from_numpy(tiny.grids(150))
+ARRAY = tiny.grids(150)
+GRIDS = torch.from_numpy(ARRAY)
 
 
 def _trainer(
-    folder: Path, kind: type[Trainer] = Trainer, train: Tensor = GRIDS, **training: object
+    folder: Path, kind: type[Trainer] = Trainer, train: Grids = ARRAY, **training: object
 ) -> Trainer:
     """A trainer on the first grids, or on `train`, validated on the last 40."""
-    return kind(tiny.params(**training), train[:100], GRIDS[-40:], tiny.CLASSES, folder)
+    task = tiny.task(train[:100], **training)
+    return kind(tiny.params(**training), task, ARRAY[-40:], folder)
 
 
 def _nothing(*_: object) -> None:
@@ -49,7 +53,8 @@ def test_four_grids_are_memorised(tmp_path: Path) -> None:
     four = GRIDS[:4]
     off = {"corruption": 0.0, "focal_gamma": 0.0, "class_weight_power": 0.0}
     params = tiny.params(epochs=40, beta_max=0.0, prior="standard", width=16, **off)
-    model = Trainer(params, four, four, tiny.CLASSES, tmp_path).run(_nothing)
+    task = make_task(params, "arc_grids", ARRAY[:4], tiny.CLASSES)
+    model = Trainer(params, task, ARRAY[:4], tmp_path).run(_nothing)
     assert torch.equal(model.reconstruct(four), four)
 
 
@@ -242,7 +247,7 @@ def test_a_score_that_is_not_finite_is_never_the_best(tmp_path: Path) -> None:
 def test_no_grid_comes_twice_before_every_grid_came_once(tmp_path: Path) -> None:
     labels = torch.arange(100, dtype=torch.uint8).view(100, 1, 1).expand(100, 8, 8)
     trainer = _trainer(tmp_path)
-    trainer.train = labels  # 64 an epoch of 100: three passes take 300 grids
+    trainer.task.items = labels  # 64 an epoch of 100: three passes take 300 grids
     shown = [
         int(label) for epoch in range(5) for x in trainer.batches(epoch) for label in x[:, 0, 0]
     ]

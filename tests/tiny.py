@@ -6,15 +6,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from ruamel.yaml import YAML
 
-from genlab.core.artifacts import write_npz
+from genlab.core.artifacts import sha256, write_json, write_npz
 from genlab.core.params import Params, load_params, parse_params
 from genlab.datasets.arc_grids import OBJECTS_FILE, OBJECTS_KIND, Grids, make, program_of
 from genlab.datasets.arc_grids import write_splits as write_grids
+from genlab.datasets.image_files import (
+    LABELS_FILE,
+    LABELS_KIND,
+    LEVELS,
+    MANIFEST_FILE,
+    SPLIT_KIND,
+    SPLITS,
+    VERSION,
+    write_images,
+)
 from genlab.datasets.splits import take_objects
 from genlab.vae.model import VAE, Architecture
+from genlab.vae.tasks import Task, make_task
+
+Images = npt.NDArray[np.uint8]
+Labels = npt.NDArray[np.int64]
 
 PARAMS_FILE = Path(__file__).resolve().parent.parent / "params.yaml"
 SIZE = 8
@@ -32,6 +47,8 @@ TRAINING: dict[str, Any] = {
     "prior_width": 8,
     "prior_depth": 2,
     "prior_components": 4,
+    "likelihood": "categorical",
+    "likelihood_components": 3,
     "epochs": 3,
     "epoch_size": 64,
     "batch_size": 16,
@@ -40,6 +57,9 @@ TRAINING: dict[str, Any] = {
     "weight_decay": 0.01,
     "grad_clip": 1.0,
     "patience": 20,
+    "ema": 0.0,
+    "precision": "auto",
+    "compile": False,
     "beta_max": 1.0,
     "beta_schedule": "linear",
     "beta_warmup": 0.5,
@@ -51,9 +71,25 @@ TRAINING: dict[str, Any] = {
     "corruption": 0.5,
     "wandb": False,
 }
+# What differs for images of SIDE x SIDE pixels: one latent at each of 7 x 7 places
+SIDE = 28
+IMAGE_TRAINING: dict[str, Any] = {
+    "network": "conv",
+    "patch": 4,
+    "width": 4,
+    "latent_dim": 49,
+    "prior": "autoregressive_mixture",
+    "prior_components": 3,
+    "likelihood": "discretized_logistic_mixture",
+    "likelihood_components": 2,
+    "epochs": 2,
+    "batch_size": 8,
+}
+IMAGES_ALONE: dict[str, Any] = {"datasets": ["fashion_mnist"], "fashion_mnist": {}}
 GRIDS: dict[str, Any] = {"count": 400, "size": SIZE, "min_objects": 1, "max_objects": 2}
 EVALUATE: dict[str, Any] = {
     "samples": 100,
+    "image_samples": 100,
     "importance_samples": 4,
     "importance_grids": 8,
     "bootstrap": 100,
@@ -101,10 +137,88 @@ def write_dataset(folder: Path, count: int = 400, seed: int = 0) -> Path:
     return path
 
 
+def task(train: Grids, **training: Any) -> Task:
+    """The task of training on tiny grids."""
+    return make_task(params(**training), "arc_grids", train, CLASSES)
+
+
 def architecture(**changes: Any) -> Architecture:
     """The shapes of a tiny model."""
     shapes = {key: TRAINING[key] for key in Architecture.__dataclass_fields__ if key in TRAINING}
-    return Architecture(**{**shapes, "size": SIZE, "classes": CLASSES, **changes})
+    return Architecture(**{**shapes, "size": SIZE, "classes": CLASSES, "channels": 0, **changes})
+
+
+def images(count: int, seed: int = 0, side: int = SIDE, channels: int = 1) -> Images:
+    """Soft rectangles on a dark, grainy ground: uint8 (count, side, side, channels).
+
+    An image's class is which way its rectangle lies: `image_labels`.
+    """
+    rng = np.random.default_rng([seed, side, channels])
+    places = np.arange(side) / side
+    pixels = rng.normal(0.1, 0.02, (count, side, side, channels))
+    for image, wide in zip(pixels, image_labels(count), strict=True):
+        extent = rng.uniform(0.2, 0.35, 2)
+        extent[int(wide)] *= 0.4
+        centre = rng.uniform(0.35, 0.65, 2)
+        across = np.clip(8 * (extent[:, None] - np.abs(places - centre[:, None])), 0, 1)
+        image += np.outer(*across)[:, :, None] * rng.uniform(0.4, 0.8, channels)
+    return (np.clip(pixels, 0, 1) * 255).round().astype(np.uint8)
+
+
+def image_labels(count: int) -> Labels:
+    """0 for an upright and 1 for a lying rectangle: (count,)."""
+    return np.arange(count, dtype=np.int64) % 2
+
+
+def image_params(**training: Any) -> Params:
+    """The params of a tiny experiment with images called fashion_mnist."""
+    return params(**IMAGES_ALONE, **{**IMAGE_TRAINING, **training})
+
+
+def write_image_dataset(
+    folder: Path,
+    counts: tuple[int, int, int] = (96, 24, 48),
+    *,
+    side: int = SIDE,
+    channels: int = 1,
+) -> Path:
+    """The folder that stage split writes, with so many images of train, val and test."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shape = (side, side, channels)
+    splits = dict(zip(SPLITS, counts, strict=True))
+    for seed, (split, count) in enumerate(splits.items()):
+        chunks = iter([images(count, seed, side, channels)])
+        write_images(folder / f"{split}.npy", count, shape, chunks)
+    labels = {split: image_labels(count) for split, count in splits.items()}
+    write_npz(folder / LABELS_FILE, labels, kind=LABELS_KIND)
+    manifest = {
+        "kind": SPLIT_KIND,
+        "version": VERSION,
+        "counts": splits,
+        "shape": list(shape),
+        "labels": ["upright", "lying"],
+        "sha256": {file.name: sha256(file) for file in sorted(folder.iterdir())},
+    }
+    write_json(folder / MANIFEST_FILE, manifest)
+    return folder
+
+
+def image_task(train: Images, **training: Any) -> Task:
+    """The task of training on tiny images."""
+    return make_task(image_params(**training), "fashion_mnist", train, LEVELS)
+
+
+def image_architecture(**changes: Any) -> Architecture:
+    """The shapes of a tiny model of images."""
+    asked = {**TRAINING, **IMAGE_TRAINING}
+    shapes = {key: asked[key] for key in Architecture.__dataclass_fields__ if key in asked}
+    return Architecture(**{**shapes, "size": SIDE, "classes": LEVELS, "channels": 1, **changes})
+
+
+def image_model(seed: int = 0, **changes: Any) -> VAE:
+    """A tiny model of images in evaluation mode, with a little noise on every weight."""
+    torch.manual_seed(seed)
+    return stir(VAE(image_architecture(**changes)), seed, size=0.1).eval()
 
 
 def model(seed: int = 0, **changes: Any) -> VAE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -36,6 +37,7 @@ class Description(BaseModel):
     dataset: str = Field(default="arc_grids", description="Dataset whose results are kept.")
     seeds: list[int] = Field(default=[], description="Run once for each of these seeds.")
     keep: list[str] = Field(default=[], description="Names of figures to keep.")
+    mends: list[str] = Field(default=[], description="Failures on purpose that this cures.")
 
 
 @dataclass(frozen=True)
@@ -47,19 +49,21 @@ class Experiment:
     params: Mapping[str, Any]
     dataset: str
     keep: tuple[str, ...]
+    mends: tuple[str, ...]
     fingerprint: str
 
     @property
     def arguments(self) -> list[str]:
-        """What stands after `dvc`."""
-        changes = [f"{key}={_hydra(value)}" for key, value in self.params.items()]
+        """What stands after `dvc`; only the experiment's own dataset is run."""
+        wanted = {"datasets": [self.dataset], **self.params}
+        changes = [f"{key}={_hydra(value)}" for key, value in wanted.items()]
         flags = [part for change in changes for part in ("-S", change)]
         return ["exp", "run", "--temp", "--name", self.name, *flags]
 
     @property
     def command(self) -> str:
         """The line a person types for the same run."""
-        return " ".join(["dvc", *self.arguments])
+        return shlex.join(["dvc", *self.arguments])
 
 
 def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) -> list[Experiment]:
@@ -77,7 +81,8 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
         except ValidationError as error:
             raise GenlabError(f"{path}: {name}: {first_fault(error, Description)}") from error
         for suffix, changes in _runs(description):
-            values = _with_changes(base, changes, f"{path}: {name}")
+            wanted = {"datasets": [description.dataset], **changes}
+            values = _with_changes(base, wanted, f"{path}: {name}")
             params = parse_params(values, f"{path}: {name}")
             found.append(
                 Experiment(
@@ -86,6 +91,7 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
                     params=changes,
                     dataset=description.dataset,
                     keep=tuple(description.keep),
+                    mends=tuple(description.mends),
                     fingerprint=digest({"code": code, "params": params.model_dump()}),
                 )
             )
@@ -132,6 +138,8 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
     keep_figures(experiment, reference)
     return {
         "why": experiment.why,
+        "dataset": experiment.dataset,
+        "mends": list(experiment.mends),
         "params": dict(experiment.params),
         "command": experiment.command,
         **{name: _result(reference, experiment.dataset, name) for name in RESULTS},

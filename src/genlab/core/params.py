@@ -18,6 +18,7 @@ from ruamel.yaml.error import YAMLError
 
 from genlab.core.console import GenlabError
 from genlab.core.faults import did_you_mean, first_fault
+from genlab.core.geometry import require_fitting
 
 PARAMS_FILE = "params.yaml"
 
@@ -102,8 +103,9 @@ class EvaluateParams(_Section):
     """The measurement: stages evaluate and failure_gallery."""
 
     samples: int = Field(ge=100, description="Grids drawn from each sampler.")
+    image_samples: int = Field(ge=100, description="Images drawn from each sampler.")
     importance_samples: int = Field(ge=1, description="k of the IWAE bound.")
-    importance_grids: int = Field(ge=1, description="Test grids of the IWAE bound.")
+    importance_grids: int = Field(ge=1, description="Test items of the IWAE bound.")
     bootstrap: int = Field(ge=100, le=100_000, description="Resamples behind every interval.")
 
 
@@ -118,23 +120,41 @@ class Params(_Section):
     )
 
     network: Literal["mixer", "conv"] = Field(description="Encoder and decoder.")
-    patch: int = Field(ge=1, le=16, description="Side of a patch in cells.")
+    patch: int = Field(ge=1, le=16, description="Side of a patch in cells or pixels.")
     width: int = Field(ge=4, le=4096, description="Channels of encoder and decoder.")
     depth: int = Field(ge=1, le=64, description="Blocks of encoder and of decoder.")
-    latent_dim: int = Field(ge=1, le=8192, description="Latents a grid.")
-    prior: Literal["standard", "autoregressive"] = Field(description="Prior over the latents.")
+    latent_dim: int = Field(ge=1, le=8192, description="Latents an item.")
+    prior: Literal["standard", "autoregressive", "autoregressive_mixture"] = Field(
+        description="Prior over the latents."
+    )
     prior_width: int = Field(ge=4, le=4096, description="Channels of the learned prior.")
     prior_depth: int = Field(ge=1, le=64, description="Blocks of the learned prior.")
     prior_components: int = Field(ge=1, le=65536, description="Components of the learned prior.")
+    likelihood: Literal[
+        "categorical",
+        "bernoulli",
+        "continuous_bernoulli",
+        "gaussian",
+        "gaussian_analytic",
+        "discretized_logistic_mixture",
+    ] = Field(description="What the decoder says of a cell or a pixel.")
+    likelihood_components: int = Field(
+        ge=1, le=100, description="Logistics of the mixture a pixel."
+    )
 
     epochs: int = Field(ge=1, le=100_000, description="Most epochs.")
-    epoch_size: int = Field(ge=1, description="Training grids shown an epoch.")
-    batch_size: int = Field(ge=1, description="Grids an update.")
+    epoch_size: int = Field(ge=1, description="Training items shown an epoch.")
+    batch_size: int = Field(ge=1, description="Items an update.")
     lr: float = Field(gt=0, le=1, description="Peak learning rate.")
     lr_schedule: Literal["constant", "cosine"] = Field(description="Learning rate over the run.")
     weight_decay: float = Field(ge=0, le=1, description="Decoupled weight decay.")
     grad_clip: float = Field(ge=0, description="Greatest gradient norm of a group; 0 = off.")
     patience: int = Field(ge=1, description="Epochs without a gain before stopping.")
+    ema: float = Field(ge=0, lt=1, description="Memory of the averaged weights; 0 = off.")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        description="Numbers inside the networks; auto = bfloat16 where the GPU has it."
+    )
+    compile: bool = Field(description="Compile the networks (torch.compile).")
 
     beta_max: float = Field(ge=0, description="Weight of the KL term; 1 = the ELBO.")
     beta_schedule: Literal["constant", "linear", "sigmoid", "cyclical"] = Field(
@@ -166,40 +186,11 @@ class Params(_Section):
     def _possible(self) -> Params:
         if len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"datasets must name each dataset once, got {self.datasets}")
-        side, rest = divmod(self.grids.size, self.patch)
-        if rest:
-            raise ValueError(f"patch must divide grids.size ({self.grids.size}), got {self.patch}")
-        tokens = side * side
-        if self.network == "mixer" and self.latent_dim % tokens and tokens % self.latent_dim:
-            raise ValueError(
-                f"latent_dim must be a multiple or a divisor of the {tokens} patches of a grid,"
-                f" got {self.latent_dim} (choose {_nearest_latent_dim(self.latent_dim, tokens)})"
-            )
-        if self.prior == "autoregressive" and self.network == "mixer" and self.latent_dim % tokens:
-            raise ValueError(
-                f"latent_dim must be a multiple of the {tokens} patches of a grid for the"
-                f" autoregressive prior, got {self.latent_dim} (or choose prior standard)"
-            )
-        if self.network == "conv" and self.grids.size % 2**self.depth:
-            raise ValueError(
-                f"depth must halve grids.size ({self.grids.size}) evenly for network conv,"
-                f" got {self.depth}"
-            )
-        if self.prior == "autoregressive" and self.network != "mixer":
-            raise ValueError(
-                f"prior must be standard for network {self.network}, got autoregressive"
-                " (or choose network mixer)"
-            )
         if self.batch_size > self.epoch_size:
             raise ValueError(
                 f"batch_size must be <= epoch_size ({self.epoch_size}), got {self.batch_size}"
             )
         return self
-
-    @property
-    def tokens(self) -> int:
-        """Patches of a grid."""
-        return (self.grids.size // self.patch) ** 2
 
     def for_dataset(self, name: str) -> Params:
         """These params with what the section of dataset `name` says put over the flat keys."""
@@ -208,7 +199,7 @@ class Params(_Section):
                 f"no dataset is called {name!r}{did_you_mean(name, SECTIONS)};"
                 f" known: {', '.join(SECTIONS)}"
             )
-        return _with_section(self.model_dump(), name, PARAMS_FILE)
+        return _with_section(self.model_dump(), name, PARAMS_FILE, shapes=True)
 
     def with_overrides(self, **overrides: Any) -> Params:
         """These params with other values for flat keys, checked anew; `None` changes nothing.
@@ -263,12 +254,15 @@ def parse_params(values: dict[str, Any], source: str) -> Params:
     """Check the content of a params file, with its datasets' sections; errors name `source`."""
     params = _validated(values, source)
     for name in SECTIONS:
-        _with_section(values, name, source)
+        _with_section(values, name, source, shapes=name in params.datasets)
     return params
 
 
-def _with_section(values: dict[str, Any], name: str, source: str) -> Params:
-    """The params of dataset `name`: its section's keys over the flat ones."""
+def _with_section(values: dict[str, Any], name: str, source: str, *, shapes: bool) -> Params:
+    """The params of dataset `name`: its section's keys over the flat ones.
+
+    shapes: whether its items are to be built for, so that the shapes must fit them.
+    """
     section: dict[str, Any] = values[name]
     for key in section:
         if key in NEVER_IN_A_SECTION:
@@ -282,9 +276,14 @@ def _with_section(values: dict[str, Any], name: str, source: str) -> Params:
                 f"{source}: {name}.{key} is not a training key{did_you_mean(key, known)};"
                 " a dataset's section holds flat training keys"
             )
-    return _validated(
-        {**values, **section}, f"{source} (with section {name})" if section else source
-    )
+    place = f"{source} (with section {name})" if section else source
+    params = _validated({**values, **section}, place)
+    if shapes:
+        try:
+            require_fitting(params, name)
+        except ValueError as error:
+            raise GenlabError(f"{place}: {error}") from error
+    return params
 
 
 def _validated(values: dict[str, Any], source: str) -> Params:
@@ -292,12 +291,6 @@ def _validated(values: dict[str, Any], source: str) -> Params:
         return Params.model_validate(values)
     except ValidationError as error:
         raise GenlabError(f"{source}: {first_fault(error, Params)}") from error
-
-
-def _nearest_latent_dim(wanted: int, tokens: int) -> int:
-    divisors = [size for size in range(1, tokens) if tokens % size == 0]
-    multiples = [tokens * max(1, wanted // tokens + step) for step in (0, 1)]
-    return min(divisors + multiples, key=lambda size: abs(size - wanted))
 
 
 def _yaml_fault(error: YAMLError) -> str:

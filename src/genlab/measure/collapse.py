@@ -1,6 +1,7 @@
 """Did the model learn, and if not, which of the known collapses is it? Rules over numbers only."""
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ Metrics = Mapping[str, Any]
 Series = Mapping[str, Sequence[float]]
 Finding = dict[str, Any]
 
+COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 COLOURS = [str(colour) for colour in range(10)]
 
 
@@ -47,7 +49,7 @@ def verdict(
     metric is missing.
     """
     criteria = [
-        _criterion(
+        criterion(
             "pixel_accuracy",
             metrics["pixel_accuracy"],
             ">",
@@ -57,14 +59,14 @@ def verdict(
         _above_baseline(metrics, thresholds),
         _no_dominant_colour(metrics, thresholds),
         _all_colours(metrics, thresholds),
-        _criterion(
+        criterion(
             "colour_histogram_tv",
             metrics["colour_histogram_tv"],
             "<",
             thresholds.histogram_tv,
             "total variation between the predicted and the true shares of the ten colours",
         ),
-        _criterion(
+        criterion(
             "active_share",
             metrics["active_units"] / metrics["latent_dim"],
             ">=",
@@ -73,7 +75,7 @@ def verdict(
         ),
     ]
     return {
-        "passed": all(criterion["passed"] for criterion in criteria),
+        "passed": all(rule["passed"] for rule in criteria),
         "criteria": criteria,
         "old_rules": _old_rules(metrics, thresholds, beta_max),
     }
@@ -101,29 +103,52 @@ def diagnose(
         _dead_colours(metrics),
         _over_regularisation(metrics, series),
     ]
-    for finding in findings:
-        finding["evidence_files"] = list(evidence_files)
-        if not finding["found"]:
-            finding["cure"] = {}
-    return findings
+    return with_files(findings, evidence_files)
 
 
-def _criterion(name: str, value: float, sign: str, threshold: float, why: str) -> dict[str, Any]:
-    compared = {"<": value < threshold, ">": value > threshold, ">=": value >= threshold}
+def criterion(
+    name: str, value: float | None, sign: str, threshold: float, why: str
+) -> dict[str, Any]:
+    """One criterion of a verdict. A value of None was not measured, and what was not fails."""
     return {
         "name": name,
-        "value": float(value),
+        "value": None if value is None else float(value),
         "threshold": float(threshold),
         "sign": sign,
-        "passed": bool(compared[sign]),
+        "passed": value is not None and bool(COMPARED[sign](value, threshold)),
         "obeyed": True,
-        "why": why,
+        "why": why if value is not None else f"{why}; not measured, or not finite",
     }
+
+
+def finding(
+    name: str, found: bool, rule: str, evidence: Mapping[str, Any], cure: Mapping[str, Any]
+) -> Finding:
+    """One finding of a diagnosis; `with_files` completes it."""
+    return {
+        "name": name,
+        "found": bool(found),
+        "rule": rule,
+        "evidence": dict(evidence),
+        "cure": dict(cure),
+    }
+
+
+def with_files(findings: Sequence[Finding], evidence_files: Sequence[str]) -> list[Finding]:
+    """The findings with the files that their evidence is in; only what was found has a cure."""
+    return [
+        {
+            **found,
+            "cure": found["cure"] if found["found"] else {},
+            "evidence_files": list(evidence_files),
+        }
+        for found in findings
+    ]
 
 
 def _above_baseline(metrics: Metrics, thresholds: Thresholds) -> dict[str, Any]:
     baseline = metrics["all_black_baseline"]
-    return _criterion(
+    return criterion(
         "above_collapse_threshold",
         metrics["pixel_accuracy"],
         ">",
@@ -142,7 +167,7 @@ def _excess(metrics: Metrics) -> dict[str, float]:
 def _no_dominant_colour(metrics: Metrics, thresholds: Thresholds) -> dict[str, Any]:
     excess = _excess(metrics)
     worst = max(excess, key=lambda colour: excess[colour])
-    return _criterion(
+    return criterion(
         "no_dominant_colour",
         excess[worst],
         "<",
@@ -154,7 +179,7 @@ def _no_dominant_colour(metrics: Metrics, thresholds: Thresholds) -> dict[str, A
 def _all_colours(metrics: Metrics, thresholds: Thresholds) -> dict[str, Any]:
     accuracies = metrics["per_class_accuracy"]
     worst = min(accuracies, key=lambda colour: accuracies[colour])
-    criterion = _criterion(
+    learnt = criterion(
         "all_colours_learnt",
         accuracies[worst],
         ">",
@@ -163,9 +188,9 @@ def _all_colours(metrics: Metrics, thresholds: Thresholds) -> dict[str, Any]:
     )
     missing = [colour for colour in COLOURS if colour not in accuracies]
     if missing:
-        criterion["passed"] = False
-        criterion["why"] += f"; the data hold no cell of colour {', '.join(missing)}"
-    return criterion
+        learnt["passed"] = False
+        learnt["why"] += f"; the data hold no cell of colour {', '.join(missing)}"
+    return learnt
 
 
 def _old_rules(metrics: Metrics, thresholds: Thresholds, beta_max: float) -> list[dict[str, Any]]:
@@ -173,7 +198,7 @@ def _old_rules(metrics: Metrics, thresholds: Thresholds, beta_max: float) -> lis
     black, baseline = metrics["per_class_accuracy"].get("0", 1.0), metrics["all_black_baseline"]
     cap = 1 - baseline * (1 - thresholds.old_black_accuracy)
     rules = [
-        _criterion(
+        criterion(
             "black_accuracy_below_95_percent",
             black,
             "<",
@@ -185,7 +210,7 @@ def _old_rules(metrics: Metrics, thresholds: Thresholds, beta_max: float) -> lis
     ]
     if beta_max == 0:
         rules.append(
-            _criterion(
+            criterion(
                 "kl_near_zero_at_beta_0",
                 metrics["kl_nats"],
                 "<",
@@ -199,23 +224,11 @@ def _old_rules(metrics: Metrics, thresholds: Thresholds, beta_max: float) -> lis
     return rules
 
 
-def _finding(
-    name: str, found: bool, rule: str, evidence: Mapping[str, Any], cure: Mapping[str, Any]
-) -> Finding:
-    return {
-        "name": name,
-        "found": bool(found),
-        "rule": rule,
-        "evidence": dict(evidence),
-        "cure": dict(cure),
-    }
-
-
 def _posterior_collapse(metrics: Metrics) -> Finding:
     kl, active = metrics["kl_nats"], metrics["active_units"]
     # KL bounds the information between grid and latent from above: under 1 nat the latent cannot
     # tell three grids apart.
-    return _finding(
+    return finding(
         "posterior_collapse",
         kl < 1.0 or active == 0,
         "kl_nats < 1 or active_units == 0",
@@ -227,7 +240,7 @@ def _posterior_collapse(metrics: Metrics) -> Finding:
 def _all_black(metrics: Metrics) -> Finding:
     skill, recall = metrics["skill_over_black"], metrics["foreground_recall"]
     black = metrics["colour_histogram"]["predicted"]["0"]
-    return _finding(
+    return finding(
         "all_black_collapse",
         skill < 0.1 and recall < 0.5,
         "skill_over_black < 0.1 and foreground_recall < 0.5",
@@ -250,7 +263,7 @@ def _exploding_kl(metrics: Metrics, series: Series) -> Finding:
     # At beta 0 nothing holds the KL and its growth is no disease; a penalised KL that is ten times
     # the information in the data is.
     runaway = beta > 0 and metrics["kl_nats"] > 10 * entropy
-    return _finding(
+    return finding(
         "exploding_kl",
         not finite or runaway or skipped_share > 0.01,
         "a non-finite loss or KL, more than 1 % of the updates skipped, or (beta > 0) "
@@ -275,7 +288,7 @@ def _dead_colours(metrics: Metrics) -> Finding:
         if accuracies[colour] < 0.05
         or histogram["predicted"][colour] < 0.1 * histogram["true"][colour]
     ]
-    return _finding(
+    return finding(
         "dead_colours",
         bool(dead),
         "a colour of the data has accuracy < 0.05, or is predicted on less than a tenth of its "
@@ -293,7 +306,7 @@ def _over_regularisation(metrics: Metrics, series: Series) -> Finding:
     beta, entropy = final_beta(series), metrics["program_entropy_nats"]
     ratio = metrics["kl_nats"] / entropy
     # A code of fewer nats than half the data's entropy cannot name the grid: the rest is a guess.
-    return _finding(
+    return finding(
         "over_regularisation",
         beta > 0 and ratio < 0.5 and metrics["skill_over_black"] < 0.9,
         "beta > 0, kl_nats < 0.5 x program_entropy_nats and skill_over_black < 0.9",

@@ -1,6 +1,6 @@
 """All the numbers and pictures of a grid experiment, from arrays.
 
-`stages/evaluate.py` asks the model for the arrays; what they mean is decided here, out of its
+`grid_run` asks the model for the arrays; what they mean is decided here, out of its
 reach.
 """
 

@@ -1,4 +1,4 @@
-"""Why grids fail: hypotheses about measured attributes, each tested over the whole test split."""
+"""Why items fail: hypotheses about measured attributes, each tested over the whole test split."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,21 +16,35 @@ Flags = npt.NDArray[np.bool_]
 Test = dict[str, Any]
 
 LEAST_ARM = 20
-"""Grids that must stand on each side of a comparison, in a stratum and in all."""
+"""Items that must stand on each side of a comparison, in a stratum and in all."""
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """What items are compared at equal values of: an attribute, and what the ratio is called."""
+
+    attribute: str
+    ratio: str
+
+
+SAME_COUNT = Stratum("object_count", "ratio_same_count")
+"""More objects mean more of everything: grids are compared at an equal number of them."""
+SAME_CLASS = Stratum("class", "ratio_same_class")
+"""Classes differ in everything: images are compared within theirs."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A claim that grids with an attribute fail more.
+    """A claim that items with an attribute fail more.
 
-    `holds` maps the attributes of all grids to flags (n,). More objects mean more of everything,
-    so grids are compared at an equal number of objects, unless the claim is about that number.
+    `holds` maps the attributes of all items to flags (n,). Items are compared within a stratum
+    (grids at an equal number of objects, images of one class), unless the claim is about just that.
     """
 
     name: str
     sentence: str
     holds: Callable[[Attributes], Flags]
-    same_count: bool = True
+    within_stratum: bool = True
 
 
 def kind_words(kind: str) -> str:
@@ -113,18 +127,20 @@ def compare(
     *,
     error_name: str,
     hypotheses: Sequence[Hypothesis] = HYPOTHESES,
+    stratum: Stratum = SAME_COUNT,
     bootstrap: int = 2000,
     seed: int = 0,
     level: float = 0.95,
 ) -> list[Test]:
-    """Mean error with and without each attribute, over all grids.
+    """Mean error with and without each attribute, over all items.
 
     errors: (n,), not negative: wrong cells, or nats where nearly every grid is exact. For each
     hypothesis: `n_with`, `n_without`, `error_with`, `error_without`, `ratio` of the two as they
-    are; `ratio_same_count`, the ratio after direct standardisation to the same numbers of objects,
-    with its bootstrap interval `low`, `high`; and the `verdict`, which the interval gives:
-    supported (all above 1), refuted (all below 1), undecided (it holds 1) or untestable (fewer
-    than LEAST_ARM grids on one side, or no error at all).
+    are; `ratio_same_count` (or as `stratum` calls it), the ratio after direct standardisation to
+    the same numbers of objects (or shares of the classes), with its bootstrap interval `low`,
+    `high`; and the `verdict`, which the interval gives: supported (all above 1), refuted (all
+    below 1), undecided (it holds 1) or untestable (fewer than LEAST_ARM items on one side, or no
+    error at all).
 
     The intervals hold jointly at `level`: each is taken at 1 - (1 - level) / m for m hypotheses
     (Bonferroni), so that thirty looks at the same data do not make a finding. Where a bound is
@@ -132,15 +148,15 @@ def compare(
     """
     values = np.asarray(errors, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError("errors must be finite, not negative, one a grid")
-    counts = np.asarray(attributes["object_count"])
-    comparisons = [_Comparison.of(hypothesis, attributes, counts) for hypothesis in hypotheses]
+        raise ValueError("errors must be finite, not negative, one an item")
+    keys = np.asarray(attributes[stratum.attribute])
+    comparisons = [_Comparison.of(hypothesis, attributes, keys) for hypothesis in hypotheses]
     terms = [comparison.terms(values) for comparison in comparisons]
     resampled = resampled_sums(np.hstack(terms), bootstrap=bootstrap, seed=seed)
     ends = np.cumsum([part.shape[1] for part in terms])[:-1]
     each = 1 - (1 - level) / len(hypotheses)
     return [
-        _result(comparison, values, error_name, part, sums, each)
+        _result(comparison, values, error_name, part, sums, each, stratum.ratio)
         for comparison, part, sums in zip(
             comparisons, terms, np.split(resampled, ends, axis=1), strict=True
         )
@@ -157,16 +173,17 @@ class _Comparison:
 
     @classmethod
     def of(
-        cls, hypothesis: Hypothesis, attributes: Attributes, counts: npt.NDArray[Any]
+        cls, hypothesis: Hypothesis, attributes: Attributes, keys: npt.NDArray[Any]
     ) -> "_Comparison":
         flags = np.asarray(hypothesis.holds(attributes), dtype=np.bool_)
-        keys = counts if hypothesis.same_count else np.zeros_like(counts)
+        if not hypothesis.within_stratum:
+            keys = np.zeros_like(keys)
         strata = np.stack([keys == key for key in np.unique(keys)])
         arms = np.minimum((strata & flags).sum(axis=1), (strata & ~flags).sum(axis=1))
         return cls(hypothesis, flags, strata[arms >= LEAST_ARM])
 
     def terms(self, errors: Floats) -> Floats:
-        """Sums to resample, (n, 4 s): grids and errors, with the attribute and without."""
+        """Sums to resample, (n, 4 s): items and errors, with the attribute and without."""
         with_it, without = self.strata & self.flags, self.strata & ~self.flags
         parts = [with_it, with_it * errors, without, without * errors]
         return np.concatenate(parts, axis=0).T.astype(np.float64)
@@ -189,6 +206,7 @@ def _result(
     terms: Floats,
     resampled: Floats,
     level: float,
+    ratio_name: str,
 ) -> Test:
     flags = comparison.flags
     test: Test = {
@@ -212,7 +230,7 @@ def _result(
         verdict = "supported" if ends[0] > 1 else "refuted" if ends[1] < 1 else "undecided"
         low, high = _finite(ends[0]), _finite(ends[1])
     return test | {
-        "ratio_same_count": standard,
+        ratio_name: standard,
         "low": low,
         "high": high,
         "level": level,
@@ -220,19 +238,26 @@ def _result(
     }
 
 
-def explanation(index: int, attributes: Attributes, tests: Sequence[Test]) -> Test | None:
-    """The test that best explains the failure of grid `index`, None when none applies.
+def explanation(
+    index: int,
+    attributes: Attributes,
+    tests: Sequence[Test],
+    *,
+    hypotheses: Sequence[Hypothesis] = HYPOTHESES,
+    stratum: Stratum = SAME_COUNT,
+) -> Test | None:
+    """The test that best explains the failure of item `index`, None when none applies.
 
-    Of the hypotheses whose attribute the grid has: the supported one whose interval lies highest;
+    Of the hypotheses whose attribute the item has: the supported one whose interval lies highest;
     without one, the undecided one of the greatest ratio. A refuted one explains nothing.
     """
-    known = {hypothesis.name: hypothesis for hypothesis in HYPOTHESES}
+    known = {hypothesis.name: hypothesis for hypothesis in hypotheses}
     has = [test for test in tests if known[test["name"]].holds(attributes)[index]]
     supported = [test for test in has if test["verdict"] == "supported"]
     if supported:
         return max(supported, key=lambda test: float(test["low"] or np.inf))
     undecided = [test for test in has if test["verdict"] == "undecided"]
-    return max(undecided, key=lambda t: float(t["ratio_same_count"] or 0), default=None)
+    return max(undecided, key=lambda t: float(t[stratum.ratio] or 0), default=None)
 
 
 def _mean(values: Floats) -> float | None:

@@ -9,12 +9,17 @@ from typing import Any
 
 from genlab.core.artifacts import read_json
 from genlab.core.console import GenlabError
+from genlab.datasets.registry import dataset as find_dataset
 from genlab.measure.evaluation import best_sampler
-from genlab.measure.formats import number, share
-from genlab.measure.report import CAPTIONS
+from genlab.measure.formats import number, share, words
+from genlab.measure.report import kind_of
 from genlab.measure.surprises import found_names
 
-SHOWN = ("reconstructions", "samples_*", "training_curves", "accuracy_by_group")
+SHOWN = {
+    "grids": ("reconstructions", "samples_*", "training_curves", "accuracy_by_group"),
+    "images": ("reconstructions", "samplers", "training_curves", "kl_by_latent"),
+}
+"""Figures of the evaluation, by the dataset's kind, in the order of the page."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ def read_overview(root: Path, dataset: str) -> Overview | str:
     """The overview of `dataset`, or the sentence that says how to get one."""
     results = root / "metrics" / dataset
     try:
+        kind = find_dataset(dataset).kind
         metrics, verdict, diagnosis = (
             read_json(results / f"{name}.json", made_by="make repro")
             for name in ("metrics", "verdict", "diagnosis")
@@ -47,24 +53,25 @@ def read_overview(root: Path, dataset: str) -> Overview | str:
     except GenlabError as error:
         return f"Nothing to show yet. {error}"
     found = found_names(diagnosis)
+    captions = kind_of(dataset).captions
     state = "passed" if verdict["passed"] else "not passed"
     return Overview(
         passed=bool(verdict["passed"]),
         sentence=f"Verdict: {state}. Diagnosed: {', '.join(found) or 'no collapse'}.",
-        numbers=_numbers(metrics),
+        numbers=NUMBERS[kind](metrics),
         criteria=[
             {key: row[key] for key in ("name", "value", "threshold", "passed", "why")}
             for row in verdict["criteria"]
         ],
         pictures=[
-            Picture(path, CAPTIONS.get(path.stem, path.stem.replace("_", " ")))
-            for pattern in SHOWN
+            Picture(path, captions.get(path.stem, words(path.stem)))
+            for pattern in SHOWN[kind]
             for path in sorted((root / "plots" / dataset / "evaluation").glob(f"{pattern}.png"))
         ],
     )
 
 
-def _numbers(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _of_grids(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     best = best_sampler(metrics)
     return [
         ("cells right", share(metrics["pixel_accuracy"])),
@@ -73,3 +80,19 @@ def _numbers(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("−ELBO over entropy", number(metrics["elbo_over_entropy"])),
         (f"legal samples ({best})", share(metrics["samplers"][best]["legal_grids"])),
     ]
+
+
+def _of_images(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    best = metrics["best_sampler"]
+    found = metrics["samplers"][best]
+    scale = "bits/dim" if metrics["comparable"] else "bits/dim (own scale)"
+    return [
+        (scale, number(metrics["bits_per_dim"])),
+        ("SSIM", number(metrics["ssim"])),
+        ("Fréchet distance", number(found["frechet_distance"])),
+        ("over its floor", number(found["frechet_over_floor"])),
+        ("sampler", words(best)),
+    ]
+
+
+NUMBERS = {"grids": _of_grids, "images": _of_images}

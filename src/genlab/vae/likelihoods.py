@@ -7,9 +7,57 @@ alone (see `objective`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+
+class Likelihood(nn.Module, ABC):
+    """What the model asks of p(x|z); `out` is what the decoder says, (batch, outputs, h, w)."""
+
+    comparable = True  # whether log_prob is that of discrete values, and so a code length
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """Numbers a cell or pixel that the decoder gives."""
+
+    @abstractmethod
+    def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
+        """log p(x|z), summed over the item, nats: (batch,)."""
+
+    @abstractmethod
+    def shown(self, out: Tensor) -> Tensor:
+        """The one item that stands for p(x|z), uint8."""
+
+    @abstractmethod
+    def drawn(self, out: Tensor, generator: torch.Generator) -> Tensor:
+        """x ~ p(x|z), uint8; random numbers come from the CPU."""
+
+
+class Categorical(Likelihood):
+    """Each cell is one of `classes` colours. x: (batch, h, w); shown: the likeliest colours."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.classes = classes
+
+    @property
+    def outputs(self) -> int:
+        return self.classes
+
+    def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
+        return categorical_log_prob(out, x)
+
+    def shown(self, out: Tensor) -> Tensor:
+        return out.argmax(1).to(torch.uint8)
+
+    def drawn(self, out: Tensor, generator: torch.Generator) -> Tensor:
+        cells = out.permute(0, 2, 3, 1).cpu()
+        drawn = torch.multinomial(cells.softmax(-1).flatten(0, 2), 1, generator=generator)
+        return drawn.view(cells.shape[:3]).to(torch.uint8)
 
 
 def categorical_cell_log_prob(logits: Tensor, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The VAE: encoder, prior, decoder, and its file."""
+"""The VAE: encoder, prior, decoder, likelihood, and its file."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from genlab.core import artifacts
 from genlab.core.console import GenlabError
-from genlab.vae import networks, objective
-from genlab.vae.priors import AutoregressivePrior, StandardPrior
+from genlab.vae import image_networks, networks, objective, pixels
+from genlab.vae.likelihoods import Categorical, Likelihood
+from genlab.vae.priors import Prior, make_prior
 
 FORMAT = "genlab.vae"
-VERSION = 1
+VERSION = 2
 HEADER = "genlab"
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Everything that shapes the weights; stored in the checkpoint."""
+    """Everything that shapes the weights; stored in the checkpoint.
+
+    size: side of an item; classes: values of a cell or pixel; channels: of a pixel, 0 for grids.
+    """
 
     network: str
     size: int
     classes: int
+    channels: int
     patch: int
     width: int
     depth: int
@@ -38,6 +42,8 @@ class Architecture:
     prior_width: int
     prior_depth: int
     prior_components: int
+    likelihood: str
+    likelihood_components: int
 
     @property
     def tokens(self) -> int:
@@ -45,30 +51,16 @@ class Architecture:
 
 
 class VAE(nn.Module):
-    """q(z|x), p(z) and p(x|z) of integer grids (batch, size, size)."""
+    """q(z|x), p(z) and p(x|z) of grids (batch, size, size) or images (batch, c, size, size)."""
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         a = self.architecture = architecture
-        self.encoder: nn.Module
-        self.decoder: nn.Module
-        if a.network == "mixer":
-            shape = (a.size, a.patch, a.classes, a.width, a.depth, a.latent_dim)
-            self.encoder = networks.MixerEncoder(*shape)
-            self.decoder = networks.MixerDecoder(*shape)
-        elif a.network == "conv":
-            dense = (a.size, a.classes, a.width, a.depth, a.latent_dim)
-            self.encoder = networks.ConvEncoder(*dense)
-            self.decoder = networks.ConvDecoder(*dense)
-        else:
-            raise ValueError(f"network must be mixer or conv: {a.network!r}")
-        self.prior: StandardPrior | AutoregressivePrior
-        if a.prior == "standard":
-            self.prior = StandardPrior(a.latent_dim)
-        else:
-            self.prior = AutoregressivePrior(
-                a.latent_dim, a.tokens, a.prior_width, a.prior_depth, a.prior_components
-            )
+        self.likelihood = _likelihood(a)
+        self.encoder, self.decoder = _networks(a, self.likelihood.outputs)
+        self.prior = make_prior(
+            a.prior, a.latent_dim, a.tokens, a.prior_width, a.prior_depth, a.prior_components
+        )
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log variance of q(z|x), each (batch, latent_dim)."""
@@ -76,32 +68,59 @@ class VAE(nn.Module):
         return mean, log_var
 
     def decode(self, z: Tensor) -> Tensor:
-        """Logits of p(x|z): (batch, classes, size, size)."""
-        logits: Tensor = self.decoder(z)
-        return logits
+        """What p(x|z) is told by: (batch, outputs, size, size); logits for grids."""
+        out: Tensor = self.decoder(z)
+        return out
 
     def reconstruct(self, x: Tensor) -> Tensor:
-        """The likeliest grid given the posterior mean: (batch, size, size) uint8."""
-        return self.decode(self.encode(x)[0]).argmax(1).to(torch.uint8)
+        """The item that stands for p(x|z) at the posterior mean, uint8, of the shape of x."""
+        return self.likelihood.shown(self.decode(self.encode(x)[0]))
 
-    def bound(
-        self,
-        x: Tensor,
-        noise: Tensor,
-        prior: StandardPrior | AutoregressivePrior | None = None,
-    ) -> objective.Bound:
-        """One-sample ELBO halves of each grid; noise: (batch, latent_dim) standard normal.
+    def bound(self, x: Tensor, noise: Tensor, prior: Prior | None = None) -> objective.Bound:
+        """One-sample ELBO halves of each item; noise: (batch, latent_dim) standard normal.
 
         prior: another p(z) than the model's own, for a run whose prior hasn't come in yet.
         """
         mean, log_var = self.encode(x)
         z = objective.reparameterise(mean, log_var, noise)
-        return objective.bound(prior or self.prior, self.decode(z), x, mean, log_var, z)
+        log_likelihood = self.likelihood.log_prob(self.decode(z), x)
+        return objective.bound(prior or self.prior, log_likelihood, mean, log_var, z)
 
     def parameter_counts(self) -> dict[str, int]:
         """Trainable numbers of each part."""
         parts = {"encoder": self.encoder, "decoder": self.decoder, "prior": self.prior}
         return {k: sum(p.numel() for p in part.parameters()) for k, part in parts.items()}
+
+
+def _likelihood(a: Architecture) -> Likelihood:
+    if a.likelihood == "categorical":
+        return Categorical(a.classes)
+    return pixels.make(a.likelihood, a.channels, a.likelihood_components)
+
+
+def _networks(a: Architecture, outputs: int) -> tuple[nn.Module, nn.Module]:
+    """Encoder and decoder, made in this order: weights are drawn as they are made."""
+    if a.network not in ("mixer", "conv"):
+        raise ValueError(f"network must be mixer or conv: {a.network!r}")
+    images, mixer = bool(a.channels), a.network == "mixer"
+    if images and not mixer:
+        token_dim = a.latent_dim // a.tokens
+        shape = (a.patch, a.width, a.depth, token_dim)
+        return (
+            image_networks.ConvEncoder(a.channels, *shape),
+            image_networks.ConvDecoder(a.size, *shape, outputs),
+        )
+    if images:
+        rest = (a.width, a.depth, a.latent_dim)
+        return (
+            image_networks.MixerImageEncoder(a.size, a.patch, a.channels, *rest),
+            image_networks.MixerImageDecoder(a.size, a.patch, outputs, *rest),
+        )
+    if mixer:
+        patches = (a.size, a.patch, a.classes, a.width, a.depth, a.latent_dim)
+        return networks.MixerEncoder(*patches), networks.MixerDecoder(*patches)
+    dense = (a.size, a.classes, a.width, a.depth, a.latent_dim)
+    return networks.ConvEncoder(*dense), networks.ConvDecoder(*dense)
 
 
 def save_checkpoint(path: Path, model: VAE, facts: Mapping[str, Any]) -> None:

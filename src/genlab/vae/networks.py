@@ -25,10 +25,10 @@ LOG_VAR_RANGE = (-8.0, 3.0)
 LOG_VAR_START = -5.6
 
 
-def bounded_log_var(raw: Tensor) -> Tensor:
-    """Smoothly limit to LOG_VAR_RANGE; raw = 0 gives LOG_VAR_START."""
+def bounded_log_var(raw: Tensor, start: float = LOG_VAR_START) -> Tensor:
+    """Smoothly limit to LOG_VAR_RANGE; raw = 0 gives `start`."""
     low, high = LOG_VAR_RANGE
-    share = (LOG_VAR_START - low) / (high - low)
+    share = (start - low) / (high - low)
     return low + (high - low) * torch.sigmoid(
         raw * 4.0 / (high - low) + math.log(share / (1 - share))
     )
@@ -94,6 +94,8 @@ class MixerEncoder(nn.Module):
     fewer, each latent is read off a run of tokens / latent_dim neighbours.
     """
 
+    log_var_start = LOG_VAR_START
+
     def __init__(
         self, size: int, patch: int, classes: int, width: int, depth: int, latent_dim: int
     ) -> None:
@@ -106,10 +108,15 @@ class MixerEncoder(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width * tokens // self.groups, 2 * latent_dim // self.groups)
 
+    def cut(self, x: Tensor) -> Tensor:
+        """An item as patches: (batch, tokens, patch^2 * classes)."""
+        return patch_tokens(x, self.patch, self.classes)
+
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        h = self.norm(self.blocks(self.embed(patch_tokens(x, self.patch, self.classes))))
+        h = self.norm(self.blocks(self.embed(self.cut(x))))
         mean, raw = self.head(h.reshape(len(x), self.groups, -1)).chunk(2, dim=2)
-        return mean.reshape(len(x), -1), bounded_log_var(raw.reshape(len(x), -1))
+        raw = raw.reshape(len(x), -1)
+        return mean.reshape(len(x), -1), bounded_log_var(raw, self.log_var_start)
 
 
 class MixerDecoder(nn.Module):
@@ -133,7 +140,11 @@ class MixerDecoder(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         lifted: Tensor = self.lift(z.view(len(z), self.groups, -1))
         h = self.embed(lifted.relu_()).view(len(z), self.tokens, -1)
-        return unpatch_logits(self.head(self.norm(self.blocks(h))), self.patch, self.classes)
+        return self.join(self.head(self.norm(self.blocks(h))))
+
+    def join(self, tokens: Tensor) -> Tensor:
+        """Patches (batch, tokens, patch^2 * classes) as an item's numbers."""
+        return unpatch_logits(tokens, self.patch, self.classes)
 
 
 class ConvEncoder(nn.Module):

@@ -1,28 +1,31 @@
 """The bound that is reported and the loss that is trained: two functions, never one.
 
-The ELBO (Kingma & Welling 2014, eq. 2), for one grid x of H x W cells, in nats:
+The ELBO (Kingma & Welling 2014, eq. 2), for one item x (a grid or an image), in nats:
 
     log p(x) >= ELBO(x) = E_q(z|x)[ sum_cells log p(x_cell | z) ] - KL( q(z|x) || p(z) )
 
-The sum runs over cells and latents, the mean over grids; nothing else is averaged. q(z|x) =
-N(mean, diag(var)) and z = mean + std * noise, so that gradients reach the encoder. The KL is closed
-form for p = N(0, I); for a learned prior it is the unbiased one-sample estimate
+The sum runs over cells (pixels) and latents, the mean over items; nothing else is averaged.
+q(z|x) = N(mean, diag(var)) and z = mean + std * noise, so that gradients reach the encoder. The KL
+is closed form for p = N(0, I); for a learned prior it is the unbiased one-sample estimate
 log q(z|x) - log p(z). `neg_elbo = -reconstruction_log_prob + kl`: lower is better, and it stays
-above the entropy of the data. Bits a cell = nats / (H W ln 2).
+above the entropy of the data. Bits a cell, or a dimension = nats / (H W C ln 2).
 
 The training loss is
 
-    focal_nll(gamma * fade, weights^fade) + beta * KL_free_bits,   fade = max(0, 1 - beta_max)
+    nll + beta * max(KL, free nats)
+
+nll = -log p(x|z) for images, and for grids
+
+    focal_nll(gamma * fade, weights^fade),   fade = max(0, 1 - beta_max)
 
 Focal exponent and class weights fade as beta_max grows, so that at beta_max = 1 the loss is the
 negative ELBO itself (plus warm-up and free bits, if asked): they tilt the trade between distortion
 and rate, and at beta = 0, where there is no rate to trade, they only say which cells matter.
 
 A learned prior is always fitted at full strength, to codes it cannot move unless beta says so: the
-gradient of -log p(z) reaches p's parameters times 1 and the encoder times beta (free bits, where
-they are asked for, cut both). So a run at
-beta = 0 has an honest prior for its KL and its samples, and at beta = 1 this is the ELBO's own
-gradient.
+gradient of -log p(z) reaches p's parameters times 1 and the encoder times beta (0 while free bits
+last). So a run at beta = 0 has an honest prior for its KL and its samples, and at beta = 1 without
+free bits this is the ELBO's own gradient.
 """
 
 from __future__ import annotations
@@ -33,8 +36,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from genlab.vae.likelihoods import categorical_log_prob, focal_nll
-from genlab.vae.priors import AutoregressivePrior, StandardPrior, normal_log_prob
+from genlab.vae.priors import Prior, StandardPrior, normal_log_prob
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class TrainingLoss:
-    """What training descends, and its parts; each a mean over the batch, nats a grid.
+    """What training descends, and its parts; each a mean over the batch, nats an item.
 
     `surrogate` is what is differentiated; `loss` = reconstruction + beta * paid KL is its value as
     people read it (beta stands in the surrogate's gradient alone, see `training_loss`).
@@ -67,7 +69,7 @@ class _ScaleGradient(torch.autograd.Function):
     """The identity, whose gradient is multiplied by a number."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, factor: float | Tensor) -> Tensor:
         ctx.factor = factor
         return x.view_as(x)
 
@@ -76,8 +78,11 @@ class _ScaleGradient(torch.autograd.Function):
         return gradients[0] * ctx.factor, None
 
 
-def scale_gradient(x: Tensor, factor: float) -> Tensor:
-    """x itself; gradients that flow back through it are multiplied by `factor`."""
+def scale_gradient(x: Tensor, factor: float | Tensor) -> Tensor:
+    """x itself; gradients that flow back through it are multiplied by `factor`.
+
+    A tensor may be filled in after the forward pass: it is read on the way back.
+    """
     scaled: Tensor = _ScaleGradient.apply(x, factor)
     return scaled
 
@@ -93,11 +98,11 @@ def kl_standard_normal(mean: Tensor, log_var: Tensor) -> Tensor:
 
 
 def token_kl(
-    prior: StandardPrior | AutoregressivePrior,
+    prior: Prior,
     mean: Tensor,
     log_var: Tensor,
     z: Tensor,
-    encoder_gradient: float = 1.0,
+    encoder_gradient: float | Tensor = 1.0,
 ) -> Tensor:
     """KL of q(z|x) from p(z), token by token, nats: (batch, tokens).
 
@@ -112,44 +117,33 @@ def token_kl(
     return log_q - prior.token_log_prob(z)
 
 
-def bound(
-    prior: StandardPrior | AutoregressivePrior,
-    logits: Tensor,
-    x: Tensor,
-    mean: Tensor,
-    log_var: Tensor,
-    z: Tensor,
-) -> Bound:
-    """The ELBO's halves at one sample z ~ q(z|x); untouched by beta, focal, weights, free bits."""
-    kl = token_kl(prior, mean, log_var, z).sum(1)
-    return Bound(categorical_log_prob(logits, x), kl)
+def bound(prior: Prior, log_likelihood: Tensor, mean: Tensor, log_var: Tensor, z: Tensor) -> Bound:
+    """The ELBO's halves at one sample z ~ q(z|x); untouched by beta, focal, weights, free bits.
+
+    log_likelihood: log p(x|z), (batch,).
+    """
+    return Bound(log_likelihood, token_kl(prior, mean, log_var, z).sum(1))
 
 
 def training_loss(
-    logits: Tensor,
-    x: Tensor,
-    kl: Tensor,
-    *,
-    beta: float,
-    fade: float,
-    gamma: float,
-    weights: Tensor,
-    free_nats: float,
+    nll: Tensor, kl: Tensor, *, beta: float, free_nats: float, gate: Tensor | None = None
 ) -> TrainingLoss:
     """The training loss of the module's docstring.
 
-    kl: (batch, tokens) from `token_kl(..., encoder_gradient=beta)`, which has put beta into the
-    gradient, so that it is *not* multiplied by beta again in the surrogate. fade: 1 puts focal
-    exponent and class weights to full strength, 0 takes them away. weights: (classes,) at full
-    strength.
-    free_nats: the nats that each token may spend at no cost (Kingma et al. 2016, eq. 15).
+    nll: (batch,) what reconstruction costs, focal and weighted where that is asked for. kl:
+    (batch, tokens) from `token_kl(..., encoder_gradient=gate)`: beta stands in the gradient, so
+    that it is *not* multiplied by beta again in the surrogate. gate: (), set here to beta, or to 0
+    while the code spends fewer than `free_nats` (Kingma et al. 2016, eq. 15, the whole code as one
+    group: an empty corner of an image needs no nats, and shouldn't be made to spend any).
     """
-    reconstruction = focal_nll(logits, x, gamma * fade, weights**fade).mean()
-    mean_kl = kl.mean(0)
-    paid = mean_kl.clamp_min(free_nats) if free_nats > 0 else mean_kl
+    reconstruction, mean_kl = nll.mean(), kl.mean(0).sum()
+    free = bool(mean_kl < free_nats)
+    if gate is not None:
+        gate.fill_(0.0 if free else beta)
+    paid = mean_kl.clamp_min(free_nats)
     return TrainingLoss(
-        surrogate=reconstruction + paid.sum(),
-        loss=(reconstruction + beta * paid.sum()).detach(),
+        surrogate=reconstruction + mean_kl,
+        loss=(reconstruction + beta * paid).detach(),
         reconstruction=reconstruction.detach(),
-        kl=mean_kl.sum().detach(),
+        kl=mean_kl.detach(),
     )

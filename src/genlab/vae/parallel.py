@@ -32,7 +32,11 @@ class ShardedGradient:
         run = map if self._pool is None else self._pool.map
         results = list(run(lambda rows_: self._one(part, rows_), slices))
         for index, parameter in enumerate(self.parameters):
-            parameter.grad = sum_in_order([gradients[index] for gradients, _ in results])
+            total = sum_in_order([gradients[index] for gradients, _ in results])
+            # A convolution's gradient may lie in memory in another order than its weights; fused
+            # optimisers go through both as they lie, and would mix up the elements.
+            same = total.stride() == parameter.stride()
+            parameter.grad = total if same else torch.empty_like(parameter).copy_(total)
         return {name: sum_in_order([named[name] for _, named in results]) for name in results[0][1]}
 
     def _one(self, part: Part, rows: slice) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:

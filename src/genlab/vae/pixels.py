@@ -14,11 +14,13 @@ decoder gives, (batch, outputs, height, width). log_prob is summed over pixels a
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from genlab.vae.likelihoods import Likelihood
 
 LEVELS = 256
 HALF = 0.5 / (LEVELS - 1)  # half of the distance between two levels on [0, 1]
@@ -29,10 +31,8 @@ NEAR_HALF = 0.02  # distance of a probability from 1/2 at which the constant's s
 TINY = 1e-12
 
 
-class PixelLikelihood(nn.Module, ABC):
-    """What the model asks of a likelihood of images with `channels` channels."""
-
-    comparable = True  # whether log_prob is of the 256 levels
+class PixelLikelihood(Likelihood):
+    """A likelihood of images with `channels` channels; it shows the mean."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -44,16 +44,25 @@ class PixelLikelihood(nn.Module, ABC):
         return self.channels
 
     @abstractmethod
-    def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
-        """log p(x|z), nats: (batch,)."""
-
-    @abstractmethod
     def mean(self, out: Tensor) -> Tensor:
         """E[x|z] on [0, 1]: (batch, channels, height, width)."""
 
     @abstractmethod
     def draw(self, out: Tensor, generator: torch.Generator) -> Tensor:
         """x ~ p(x|z) on [0, 1], of the same shape; random numbers come from the CPU."""
+
+    def shown(self, out: Tensor) -> Tensor:
+        return levels(self.mean(out))
+
+    def drawn(self, out: Tensor, generator: torch.Generator) -> Tensor:
+        return levels(self.draw(out, generator))
+
+    def squared_error(self, out: Tensor, x: Tensor) -> Tensor | None:
+        """Mean squared error of each channel, where `observe` wants it: (channels,)."""
+        return None
+
+    def observe(self, squared_error: Tensor) -> None:
+        """Take in the squared error of an update's whole batch."""
 
 
 class Bernoulli(PixelLikelihood):
@@ -113,12 +122,17 @@ class Gaussian(PixelLikelihood):
         """Standard deviation of each channel on [0, 1]; error: that of the batch, in training."""
         if not self.analytic:
             return self.log_sigma.exp().clamp_min(LEAST_SIGMA)
-        square = self.mean_square
-        if self.training and error is not None:
-            square = error.square().mean((0, 2, 3))
-            with torch.no_grad():
-                self.mean_square.lerp_(square.detach(), 1 - SIGMA_MEMORY)
+        batch = self.training and error is not None
+        square = error.square().mean((0, 2, 3)) if batch and error is not None else self.mean_square
         return square.sqrt().clamp_min(LEAST_SIGMA)
+
+    @torch.no_grad()
+    def squared_error(self, out: Tensor, x: Tensor) -> Tensor | None:
+        return (unit(x) - out).square().mean((0, 2, 3)) if self.analytic else None
+
+    @torch.no_grad()
+    def observe(self, squared_error: Tensor) -> None:
+        self.mean_square.lerp_(squared_error, 1 - SIGMA_MEMORY)
 
     def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
         error = unit(x) - out
@@ -130,8 +144,8 @@ class Gaussian(PixelLikelihood):
         log_a, log_b = torch.special.log_ndtr(a), torch.special.log_ndtr(b)
         inside = log_b + torch.log1p(-(log_a - log_b).clamp_max(-TINY).exp())
         first, last = torch.special.log_ndtr(high), torch.special.log_ndtr(-low)
-        levels = torch.where(x == 0, first, torch.where(x == LEVELS - 1, last, inside))
-        return levels.sum((1, 2, 3))
+        mass = torch.where(x == 0, first, torch.where(x == LEVELS - 1, last, inside))
+        return mass.sum((1, 2, 3))
 
     def mean(self, out: Tensor) -> Tensor:
         return out.clamp(0, 1)
@@ -170,8 +184,8 @@ class LogisticMixture(PixelLikelihood):
         inside = torch.where(mass > 1e-5, mass.clamp_min(TINY).log(), density)
         level = x[:, None]
         first, last = F.logsigmoid(upper), F.logsigmoid(-lower)
-        levels = torch.where(level == 0, first, torch.where(level == LEVELS - 1, last, inside))
-        return torch.logsumexp(levels.sum(2) + logits.log_softmax(1), dim=1).sum((1, 2))
+        each = torch.where(level == 0, first, torch.where(level == LEVELS - 1, last, inside))
+        return torch.logsumexp(each.sum(2) + logits.log_softmax(1), dim=1).sum((1, 2))
 
     def mean(self, out: Tensor) -> Tensor:
         logits, means, _, links = self._split(out)
@@ -181,6 +195,20 @@ class LogisticMixture(PixelLikelihood):
             chained = self._linked(means, links, chained).clamp(-1, 1)
         return ((shares * chained).sum(1) + 1) / 2
 
+    def shown(self, out: Tensor) -> Tensor:
+        """The mean of each pixel's likeliest component.
+
+        Where a pixel may be dark or light, the mean of the whole mixture is a grey that it never
+        is: a blur.
+        """
+        logits, means, _, links = self._split(out)
+        likeliest = logits.argmax(1)[:, None, None]
+        means, links = _pick(means, likeliest), _pick(links, likeliest)
+        chained = means.clamp(-1, 1)
+        for _ in range(1, self.channels):
+            chained = self._linked(means, links, chained).clamp(-1, 1)
+        return levels((chained[:, 0] + 1) / 2)
+
     def draw(self, out: Tensor, generator: torch.Generator) -> Tensor:
         logits, means, log_scales, links = self._split(out)
         batch, _, height, width = out.shape
@@ -188,11 +216,7 @@ class LogisticMixture(PixelLikelihood):
         chosen = torch.multinomial(shares, 1, generator=generator).view(batch, 1, 1, height, width)
         chosen = chosen.to(out.device)
 
-        def pick(x: Tensor) -> Tensor:
-            return x.gather(1, chosen.expand(-1, 1, x.shape[2], -1, -1))
-
-        means, log_scales = pick(means), pick(log_scales)
-        links = pick(links) if self.links else links
+        means, log_scales, links = (_pick(x, chosen) for x in (means, log_scales, links))
         u = _uniform(means, generator).clamp(1e-5, 1 - 1e-5)
         noise = log_scales.exp() * (u.log() - torch.log1p(-u))
         value = (means + noise).clamp(-1, 1)
@@ -226,6 +250,11 @@ class LogisticMixture(PixelLikelihood):
         return torch.cat(moved, dim=2) if len(moved) > 1 else moved[0]
 
 
+def _pick(x: Tensor, chosen: Tensor) -> Tensor:
+    """One component of each pixel: of x (batch, k, c, h, w), chosen (batch, 1, 1, h, w)."""
+    return x.gather(1, chosen.expand(-1, 1, x.shape[2], -1, -1))
+
+
 def make(name: str, channels: int, components: int) -> PixelLikelihood:
     """The likelihood called `name`. Raises ValueError that lists the known ones."""
     if name == "bernoulli":
@@ -251,6 +280,11 @@ NAMES = (
 def unit(x: Tensor) -> Tensor:
     """Levels 0..255 as numbers on [0, 1]."""
     return x.to(torch.get_default_dtype()) / (LEVELS - 1)
+
+
+def levels(x: Tensor) -> Tensor:
+    """Numbers on [0, 1] as the nearest of the 256 levels, uint8."""
+    return (x * (LEVELS - 1)).round().clamp(0, LEVELS - 1).to(torch.uint8)
 
 
 def log_constant(p: Tensor) -> Tensor:

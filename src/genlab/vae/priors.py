@@ -11,13 +11,14 @@ Autoencoder; Tomczak & Welling 2018, VampPrior).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from genlab.vae.mixture_prior import AutoregressiveMixture
 from genlab.vae.networks import LOG_VAR_RANGE, LOG_VAR_START, MLP
+from genlab.vae.windows import CausalWindow
 
 # Codes nearer than this many posterior standard deviations are one cluster. On settled grid codes
 # (three seeds) clusters have radii up to 11 and centres 22 or more apart.
@@ -104,20 +105,17 @@ class AutoregressivePrior(nn.Module):
         # A plan's number is how many of these its count of occupied tokens is above.
         self.register_buffer("plan_edges", tokens * torch.arange(1, self.PLANS) / self.PLANS)
         self.symbols = nn.Parameter(torch.randn(components, self.EMBED))
-        self.offsets = [
-            (-dy, dx)
-            for dy in range(self.WINDOW_ROWS, 0, -1)
-            for dx in range(-self.WINDOW_SIDE, self.WINDOW_SIDE + 1)
-        ] + [(0, -dx) for dx in range(self.WINDOW_SIDE, 0, -1)]
+        self.window = CausalWindow(self.side, self.WINDOW_ROWS, self.WINDOW_SIDE)
+        seen = len(self.window.offsets)
         self.position = nn.Parameter(torch.randn(tokens, width) * 0.02)
         self.plan_logits = nn.Parameter(torch.zeros(self.PLANS))
         self.plan = nn.Parameter(torch.randn(self.PLANS, width) * 0.02)
         self.occupied = nn.Parameter(torch.randn(tokens + 1, width) * 0.02)
         self.begun = nn.Parameter(torch.randn(tokens + 1, width) * 0.02)
-        self.read = nn.Linear(len(self.offsets) * self.EMBED, width)
+        self.read = nn.Linear(seen * self.EMBED, width)
         self.first = nn.Sequential(*(MLP(width, 2 * width) for _ in range(depth // 2)))
         self.summary = nn.Linear(width, self.SUMMARY)
-        self.reread = nn.Linear(len(self.offsets) * self.SUMMARY, width, bias=False)
+        self.reread = nn.Linear(seen * self.SUMMARY, width, bias=False)
         nn.init.zeros_(self.reread.weight)
         self.counters = nn.Linear(width, self.COUNTERS)
         self.recount = nn.Linear(self.COUNTERS, width, bias=False)
@@ -222,10 +220,10 @@ class AutoregressivePrior(nn.Module):
     @torch.no_grad()
     def sample(self, count: int, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
         """`count` draws, token by token: (count, latent_dim); `temperature` divides the logits."""
-        outside = self.tokens  # one row of zeros stands for everything beyond the square
         device = self.means.device  # the generator's numbers come from the CPU on any device
         shares = (self.plan_logits / temperature).softmax(0).cpu()
         plan = torch.multinomial(shares, count, replacement=True, generator=generator).to(device)
+        # One row of zeros more, for everything beyond the square.
         embedded = torch.zeros(count, self.tokens + 1, self.EMBED, device=device)
         summaries = torch.zeros(count, self.tokens + 1, self.SUMMARY, device=device)
         counted = torch.zeros(count, self.COUNTERS, device=device)
@@ -236,12 +234,7 @@ class AutoregressivePrior(nn.Module):
         z = torch.zeros(count, self.tokens, self.token_dim, device=device)
         for t in range(self.tokens):
             y, x = divmod(t, self.side)
-            window = [
-                (y + dy) * self.side + x + dx
-                if y + dy >= 0 and 0 <= x + dx < self.side
-                else outside
-                for dy, dx in self.offsets
-            ]
+            window = self.window.places(t)
             h = self.first(self.read(embedded[:, window].flatten(1)) + self.position[t])
             counted = counted + self.counters(h).relu() / self.side
             summaries[:, t] = self.summary(h)
@@ -266,9 +259,9 @@ class AutoregressivePrior(nn.Module):
         density: what `component_log_prob` gives, of the same shape; plan: (batch,).
         """
         embedded = density.softmax(-1) @ self.symbols
-        h = self.first(self.read(self._windows(embedded)) + self.position)
+        h = self.first(self.read(self.window.gather(embedded)) + self.position)
         counted = torch.cumsum(self.counters(h).relu(), dim=1) / self.side
-        h = h + self.reread(self._windows(self.summary(h))) + self.recount(counted)
+        h = h + self.reread(self.window.gather(self.summary(h))) + self.recount(counted)
         h = h + self._counts(self._occupancy(density), plan)
         return F.log_softmax(self.parked + self.head(self.norm(self.second(h))), dim=-1)
 
@@ -294,48 +287,21 @@ class AutoregressivePrior(nn.Module):
         # F.embedding, whose backward pass takes two thirds of the time of an index's.
         return F.embedding(full, self.occupied) + F.embedding(begun, self.begun)
 
-    def _windows(self, x: Tensor) -> Tensor:
-        """Each token's causal window: (batch, tokens, c) -> (batch, tokens, offsets * c)."""
-        windows: Tensor = _Windows.apply(x, self)
-        return windows
 
-    def window_slices(self, x: Tensor) -> list[Tensor]:
-        """What stands at each offset, as views of x padded: (batch, side, side, c) each.
-
-        x: (batch, side + WINDOW_ROWS, side + 2 WINDOW_SIDE, c).
-        """
-        rows, side, wide = self.WINDOW_ROWS, self.side, self.WINDOW_SIDE
-        return [
-            x[:, rows + dy : rows + dy + side, wide + dx : wide + dx + side]
-            for dy, dx in self.offsets
-        ]
+Prior = StandardPrior | AutoregressivePrior | AutoregressiveMixture
 
 
-class _Windows(torch.autograd.Function):
-    """Slices of the padded square, side by side; the backward pass adds into one square.
-
-    Left to itself, autograd makes a square of zeros for each of the slices.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, prior: AutoregressivePrior) -> Tensor:
-        ctx.prior = prior
-        batch, tokens, channels = x.shape
-        rows, wide = prior.WINDOW_ROWS, prior.WINDOW_SIDE
-        square = x.view(batch, prior.side, prior.side, channels)
-        padded = F.pad(square, (0, 0, wide, wide, rows, 0))
-        return torch.cat(prior.window_slices(padded), dim=-1).view(batch, tokens, -1)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        prior, (gradient,) = ctx.prior, gradients
-        batch, side = len(gradient), prior.side
-        rows, wide = prior.WINDOW_ROWS, prior.WINDOW_SIDE
-        parts = gradient.view(batch, side, side, len(prior.offsets), -1).unbind(3)
-        padded = gradient.new_zeros(batch, side + rows, side + 2 * wide, parts[0].shape[-1])
-        for target, part in zip(prior.window_slices(padded), parts, strict=True):
-            target += part
-        return padded[:, rows:, wide:-wide].reshape(batch, side * side, -1), None
+def make_prior(
+    name: str, latent_dim: int, tokens: int, width: int, depth: int, components: int
+) -> Prior:
+    """The prior called `name`. Raises ValueError that lists the known ones."""
+    if name == "standard":
+        return StandardPrior(latent_dim)
+    if name == "autoregressive":
+        return AutoregressivePrior(latent_dim, tokens, width, depth, components)
+    if name == "autoregressive_mixture":
+        return AutoregressiveMixture(latent_dim, tokens, width, depth, components)
+    raise ValueError(f"prior must be standard, autoregressive or autoregressive_mixture: {name!r}")
 
 
 def log_sum_exp(x: Tensor) -> Tensor:

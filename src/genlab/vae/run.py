@@ -14,12 +14,16 @@ import torch
 from genlab.core import engine
 from genlab.core.artifacts import read_json, sha256, write_json
 from genlab.core.console import GenlabError
+from genlab.core.geometry import side_of
 from genlab.core.params import Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import data_file, load_split
+from genlab.datasets.image_files import MANIFEST_FILE, load_images
 from genlab.datasets.registry import Dataset
 from genlab.grids import palette
+from genlab.vae.inference import array
 from genlab.vae.model import VAE, save_checkpoint
+from genlab.vae.tasks import Items, make_task
 from genlab.vae.trainer import Trainer
 
 TRAINING_KEYS = (
@@ -35,6 +39,8 @@ TRAINING_KEYS = (
     "prior_width",
     "prior_depth",
     "prior_components",
+    "likelihood",
+    "likelihood_components",
     "epochs",
     "epoch_size",
     "batch_size",
@@ -43,6 +49,9 @@ TRAINING_KEYS = (
     "weight_decay",
     "grad_clip",
     "patience",
+    "ema",
+    "precision",
+    "compile",
     "beta_max",
     "beta_schedule",
     "beta_delay",
@@ -54,37 +63,31 @@ TRAINING_KEYS = (
     "corruption",
     "wandb",
 )
-SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl", "exact_grid_accuracy")
+SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl")
 CHECKPOINT = "model.safetensors"
 HISTORY = "history.json"
 HISTORY_KIND = "epochs of training"
 MAKING = Path("data/.making")
 PICTURE_EVERY = 10  # epochs
-PICTURED = 12  # grids
-PICTURE_SCALE = 6  # pixels a cell
+PICTURED = 12  # items
+PICTURE_SIDE = 96  # pixels that an item is drawn on, about
 
 
-def train_grids(
+def train_dataset(
     params: Params, dataset: Dataset, data_path: Path, folder: Path, plots: Path
 ) -> dict[str, Any]:
-    """Train on a grid dataset; returns the summary (numbers that depend on the params alone).
+    """Train on a dataset; returns the summary (numbers that depend on the params alone).
 
-    data_path: the split file, or the folder that holds it. folder gets `model.safetensors`,
-    `history.json` (every epoch's numbers) and `provenance.json`; plots gets dvclive's series and
-    reconstructions. Raises GenlabError on unreadable or unfitting data.
+    data_path: the folder of stage split, or its split file of grids. folder gets
+    `model.safetensors`, `history.json` (every epoch's numbers) and `provenance.json`; plots gets
+    dvclive's series and reconstructions. Raises GenlabError on unreadable or unfitting data.
     """
-    if dataset.kind != "grids":
-        raise GenlabError(
-            f"{dataset.name} holds images, and training takes grids so far;"
-            " take it out of `datasets` in params.yaml"
-        )
-    file = data_file(data_path)
-    train = torch.from_numpy(load_split(file, "train", params.grids.size))
-    val = torch.from_numpy(load_split(file, "val", params.grids.size))
+    file, train, val = load_items(params, dataset, data_path)
+    task = make_task(params, dataset.name, train, dataset.classes)
     key = run_key(params, file)
     making = MAKING / f"{dataset.name}-{key[:16]}"
     device = engine.device(params.device)
-    trainer = Trainer(params, train, val, dataset.classes, making, device)
+    trainer = Trainer(params, task, val, making, device)
     config = {name: getattr(params, name) for name in TRAINING_KEYS}
     mirror = WandbMirror(dataset.name, params.beta_max, config) if params.wandb else None
     history: list[dict[str, float]] = trainer.progress.history
@@ -118,6 +121,21 @@ def train_grids(
     return summary
 
 
+def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path, Items, Items]:
+    """(file that tells the data apart, training items, validation items), uint8.
+
+    Grids are (n, size, size), images (n, side, side, channels), mapped from disk.
+    """
+    side = side_of(params, dataset.name)
+    if dataset.kind == "grids":
+        file = data_file(data_path)
+        return file, load_split(file, "train", side), load_split(file, "val", side)
+    shape = (side, side, dataset.shape[2])
+    train, val = (load_images(data_path, split, shape) for split in ("train", "val"))
+    # The manifest holds the checksums of all files beside it.
+    return data_path / MANIFEST_FILE, train, val
+
+
 def write_history(folder: Path, history: list[dict[str, float]]) -> None:
     """Every epoch's numbers; a number that is not finite stands as null, which JSON has."""
     rows = [{name: _finite(value) for name, value in row.items()} for row in history]
@@ -130,13 +148,15 @@ def read_history(folder: Path, *, made_by: str) -> list[dict[str, float]]:
     return [{k: math.nan if v is None else v for k, v in row.items()} for row in rows]
 
 
-def require_shape(model: VAE, grids: np.ndarray[Any, np.dtype[np.uint8]], source: Path) -> None:
-    """Raise a GenlabError where the checkpoint is for grids of another size."""
-    size = model.architecture.size
-    if grids.shape[1:] != (size, size):
+def require_shape(model: VAE, items: Items, source: Path) -> None:
+    """Raise a GenlabError where the checkpoint is for items of another shape."""
+    a = model.architecture
+    wanted = (a.size, a.size, a.channels) if a.channels else (a.size, a.size)
+    if items.shape[1:] != wanted:
+        found, expected = ("x".join(map(str, shape)) for shape in (items.shape[1:], wanted))
         raise GenlabError(
-            f"{source}: grids are {grids.shape[1]}x{grids.shape[2]}, the checkpoint is for"
-            f" {size}x{size}; train again with: dvc repro train"
+            f"{source}: items are {found}, the checkpoint is for {expected};"
+            " train again with: dvc repro train"
         )
 
 
@@ -162,12 +182,15 @@ def _summary(trainer: Trainer, model: VAE, history: list[dict[str, float]]) -> d
         "epochs": progress.epoch,
         "best_epoch": progress.best_epoch,
         "stopped_early": progress.epoch < trainer.params.epochs,
-        "grids_seen": progress.updates * trainer.params.batch_size,
+        "items_seen": progress.updates * trainer.params.batch_size,
         "updates": progress.updates,
         "skipped_updates": progress.skipped_updates,
         "parameters": {**counts, "all": sum(counts.values())},
         "best": {name: _finite(value) for name, value in best.items() if "/" not in name},
-        "series": {name: [_finite(row[name]) for row in history] for name in SERIES},
+        "series": {
+            name: [_finite(row[name]) for row in history]
+            for name in (*SERIES, trainer.task.accuracy)
+        },
     }
 
 
@@ -175,12 +198,15 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _picture(model: VAE, grids: torch.Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Inputs over their reconstructions, a few cells of grey between them."""
-    shown = grids[:PICTURED]
+def _picture(model: VAE, items: torch.Tensor) -> Items:
+    """Inputs over their reconstructions, a few pixels of grey between them."""
+    shown = items[:PICTURED]
     with torch.no_grad():
-        pair = torch.stack([shown, model.reconstruct(shown)]).cpu().numpy()
-    rgb = np.pad(palette.to_rgb(pair), [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)], constant_values=90)
+        pair = np.stack([array(shown), array(model.reconstruct(shown))])
+    rgb = palette.to_rgb(pair) if not model.architecture.channels else pair
+    rgb = np.broadcast_to(rgb, (*rgb.shape[:4], 3))
+    rgb = np.pad(rgb, [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)], constant_values=90)
     rows, count, height, width, _ = rgb.shape
     sheet = rgb.transpose(0, 2, 1, 3, 4).reshape(rows * height, count * width, 3)
-    return sheet.repeat(PICTURE_SCALE, 0).repeat(PICTURE_SCALE, 1)
+    scale = max(1, PICTURE_SIDE // model.architecture.size)
+    return sheet.repeat(scale, 0).repeat(scale, 1)

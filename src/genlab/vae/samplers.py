@@ -1,67 +1,106 @@
-"""Where new grids come from: a distribution over latents, then the decoder.
+"""Where new items come from: a distribution over latents, then the decoder.
 
-`prior`: z ~ p(z), the model's own prior, and the likeliest colour of each cell. `ancestral`: the
-same z, with each cell drawn from p(x|z): the model's exact distribution, at temperature 1.
-`gaussian`: z from a normal fitted to the aggregate posterior of training grids (Ghosh et al. 2020),
-which mends an N(0, I) prior that the codes don't fill.
+- `prior`: z ~ p(z), the model's own prior, and the item that stands for p(x|z).
+- `ancestral`: the same z, with each cell or pixel drawn from p(x|z): the model's exact
+  distribution, at temperature 1.
+- `normal`: z ~ N(0, I), whatever the prior; of images whose prior is learned, it shows what the
+  codes would give to one who didn't know how they lie.
+- `gaussian`: z from a normal fitted to the aggregate posterior of training items (Ghosh et al.
+  2020), which mends an N(0, I) prior that the codes don't fill.
+- `gmm`: a mixture of normals fitted to them, as many as held-out codes like best.
+- `accepted`: draws of a learned prior, thinned by a discriminator of codes (`acceptance`).
+- `flow`: an autoregressive density fitted to them (`mixture_prior`), where the prior is N(0, I): a
+  learned prior is such a density already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from genlab.vae import inference
+from genlab.core.console import GenlabError
+from genlab.vae import acceptance, densities, inference
 from genlab.vae.model import VAE
 
-NAMES = ("prior", "ancestral", "gaussian")
-FITTED_ON = 20_000  # training grids behind the aggregate posterior
+OF_GRIDS = ("prior", "ancestral", "gaussian")
+OF_STANDARD = ("prior", "ancestral", "gaussian", "gmm", "flow")
+OF_LEARNED = ("accepted", "prior", "ancestral", "normal", "gaussian", "gmm")
+FITTED_ON = 20_000  # training items behind the aggregate posterior
+PER_DRAW = 4
 BATCH = 500
 
-Grids = npt.NDArray[np.uint8]
+Items = npt.NDArray[np.uint8]
 Draw = Callable[[int, torch.Generator], Tensor]
 
 
-def sample(model: VAE, name: str, count: int, train: Grids, seed: int) -> Grids:
-    """`count` grids, (count, size, size). Raises ValueError for an unknown sampler.
+@dataclass
+class Sampler:
+    """A way to draw latents, and how it was fitted."""
 
-    train: the training grids, to which `gaussian` is fitted.
+    name: str
+    draw: Draw
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def names(model: VAE) -> tuple[str, ...]:
+    """The samplers that say something about `model`, in the order of reports."""
+    if not model.architecture.channels:
+        return OF_GRIDS
+    return OF_STANDARD if model.architecture.prior == "standard" else OF_LEARNED
+
+
+def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) -> Sampler:
+    """The sampler `name`, fitted to what the encoder makes of `train` where it is to be.
+
+    count: how many draws are wanted, about: a discriminator takes PER_DRAW codes for each.
+
+    Raises GenlabError where there is no such sampler, or it cannot be fitted to these codes.
     """
-    if name not in NAMES:
-        raise ValueError(f"sampler must be one of {', '.join(NAMES)}: {name!r}")
-    draw: Draw = _gaussian(model, train) if name == "gaussian" else model.prior.sample
+    known = names(model)
+    if name not in known:
+        raise GenlabError(f"sampler must be one of {', '.join(known)}, got {name!r}")
+    dim = model.architecture.latent_dim
+    if name in ("prior", "ancestral"):
+        return Sampler(name, model.prior.sample)
+    if name == "normal":
+        return Sampler(name, lambda count, generator: torch.randn(count, dim, generator=generator))
+    items = PER_DRAW * count if name == "accepted" else FITTED_ON
+    mean, log_var = inference.posteriors(model, train[:items])
+    if name == "gaussian":
+        return Sampler(name, densities.gaussian(mean))
+    tokens = model.architecture.tokens
+    if name == "accepted":
+        draw, facts = acceptance.accepted(model.prior.sample, mean, log_var, tokens, seed)
+        return Sampler(name, draw, facts)
+    # Draws from the posteriors, not their means: what the decoder was trained on.
+    rng = np.random.default_rng([seed, 1])
+    codes = mean + np.exp(0.5 * log_var) * rng.standard_normal(mean.shape)
+    if name == "gmm":
+        draw, facts = densities.mixture(codes, seed)
+        return Sampler(name, draw, facts)
+    draw, facts = densities.autoregressive(codes, tokens, seed)
+    return Sampler(name, draw, facts)
+
+
+@torch.no_grad()
+def sample(model: VAE, sampler: Sampler, count: int, seed: int) -> Items:
+    """`count` items, grids (count, size, size) or images (count, size, size, channels)."""
     generator = torch.Generator().manual_seed(seed)
     device = next(model.parameters()).device
-    grids = []
-    with torch.no_grad():
-        for start in range(0, count, BATCH):
-            z = draw(min(BATCH, count - start), generator).to(device)
-            logits = model.decode(z).cpu()
-            grids.append(_colours(logits, generator if name == "ancestral" else None))
-    return np.concatenate(grids)
+    items = []
+    for start in range(0, count, BATCH):
+        z = sampler.draw(min(BATCH, count - start), generator).to(device)
+        out = model.decode(z).cpu()
+        items.append(inference.array(_items(model, out, sampler.name, generator)))
+    return np.concatenate(items)
 
 
-def _colours(logits: Tensor, generator: torch.Generator | None) -> Grids:
-    """The likeliest colours, or drawn ones: (batch, classes, h, w) -> uint8 (batch, h, w)."""
-    if generator is None:
-        return logits.argmax(1).to(torch.uint8).numpy()
-    cells = logits.permute(0, 2, 3, 1)
-    drawn = torch.multinomial(cells.softmax(-1).flatten(0, 2), 1, generator=generator)
-    return drawn.view(cells.shape[:3]).to(torch.uint8).numpy()
-
-
-def _gaussian(model: VAE, train: Grids) -> Draw:
-    """A normal with the mean and covariance of the codes (posterior means) of training grids."""
-    means = inference.posterior_means(model, train[:FITTED_ON])
-    centre = torch.from_numpy(means.mean(0)).float()
-    values, vectors = np.linalg.eigh(np.cov(means.T))
-    root = torch.from_numpy(vectors * np.sqrt(np.maximum(values, 0.0))).float()
-
-    def draw(count: int, generator: torch.Generator) -> Tensor:
-        return centre + torch.randn(count, len(centre), generator=generator) @ root.T
-
-    return draw
+def _items(model: VAE, out: Tensor, name: str, generator: torch.Generator) -> Tensor:
+    likelihood = model.likelihood.cpu()
+    return likelihood.drawn(out, generator) if name == "ancestral" else likelihood.shown(out)

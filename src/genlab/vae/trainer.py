@@ -16,29 +16,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
 from tqdm import tqdm
 
 from genlab.core import artifacts
 from genlab.core.console import GenlabError
 from genlab.core.params import Params
 from genlab.vae import objective
-from genlab.vae.batches import corrupt, epoch_generator, walk
-from genlab.vae.likelihoods import class_weights
-from genlab.vae.model import VAE, Architecture
+from genlab.vae.batches import epoch_generator, walk
+from genlab.vae.inference import tensor
+from genlab.vae.mixture_prior import AutoregressiveMixture
+from genlab.vae.model import VAE
 from genlab.vae.parallel import ShardedGradient
+from genlab.vae.pixels import PixelLikelihood
 from genlab.vae.priors import AutoregressivePrior, StandardPrior
 from genlab.vae.schedules import beta_at, lr_at
+from genlab.vae.tasks import Items, Task
 
-VALIDATION_GRIDS = 500
-SETTLING_GRIDS = 2000  # grids whose codes the prior's components start on
+VALIDATION_ITEMS = 500
+SETTLING_ITEMS = 2000  # items whose codes the prior's components start on
+PLANNING_ITEMS, PLANNED_AFTER = 10_000, 0.2  # items and share of the run behind its plans
 AUTOENCODER_LR = 0.1  # of the learning rate, once the learned prior is in
 LOSSES = ("loss", "reconstruction_loss", "kl_divergence")
 EXPLODING = 20.0  # times the running mean of the gradient norm
 NORM_RATE = 0.05  # of that running mean
-STATE_VERSION = 1
+STATE_VERSION = 2
 
+Tensors = tuple[Tensor, ...] | list[Tensor]
 EpochEnd = Callable[[int, VAE, dict[str, float], dict[str, float]], None]
 
 
@@ -61,60 +68,49 @@ class Progress:
         return self.epoch - max(self.best_epoch, delay) >= patience
 
 
-def architecture(params: Params, classes: int) -> Architecture:
-    """The shapes that `params` ask for."""
-    return Architecture(
-        network=params.network,
-        size=params.grids.size,
-        classes=classes,
-        patch=params.patch,
-        width=params.width,
-        depth=params.depth,
-        latent_dim=params.latent_dim,
-        prior=params.prior,
-        prior_width=params.prior_width,
-        prior_depth=params.prior_depth,
-        prior_components=params.prior_components,
-    )
-
-
 class Trainer:
-    """Train on integer grids.
+    """Train on the items of a task.
 
-    train, val: (n, size, size) uint8 on the CPU, where all random numbers are drawn too, so that
-    they are the same on any device. state_dir holds the state of the run in the making.
+    val: items as the task's own, of which the first VALIDATION_ITEMS are looked at. All random
+    numbers are drawn on the CPU, so that they are the same on any device. state_dir holds the state
+    of the run in the making.
     """
 
     def __init__(
         self,
         params: Params,
-        train: Tensor,
-        val: Tensor,
-        classes: int,
+        task: Task,
+        val: Items,
         state_dir: Path,
         device: torch.device | None = None,
     ) -> None:
-        self.params, self.train, self.classes = params, train, classes
+        self.params, self.task = params, task
         self.device = device or torch.device("cpu")
-        self.val = val[:VALIDATION_GRIDS].to(self.device)
+        self.val = tensor(val[:VALIDATION_ITEMS]).to(self.device)
         self.state_file = state_dir / "state.pt"
-        self.cells = train[0].numel()
+        self.cells = self.val[0].numel()
         torch.manual_seed(params.seed)
-        self.model = VAE(architecture(params, classes)).to(self.device)
-        counts = torch.bincount(train.flatten().to(torch.int64), minlength=classes)
-        weights = class_weights(counts / counts.sum(), params.class_weight_power)
-        self.weights = weights.to(self.device)
+        self.model = VAE(task.architecture).to(self.device)
+        self.average = _average(self.model, params.ema)
         self.waiting = StandardPrior(params.latent_dim)
         self.optimiser = _optimiser(self.model, params)
-        self.gradient = ShardedGradient(list(self.model.parameters()), params.threads)
+        self.gradient = ShardedGradient(_trained(self.model), params.threads)
+        self.half = half_precision(params.precision, self.device)
+        self.encode, self.decode = self.model.encode, self.model.decode
+        if params.compile:
+            self.encode, self.decode = torch.compile(self.encode), torch.compile(self.decode)
         self.progress = Progress()
         if self.state_file.exists():
             self._load_state()
 
     @property
-    def fade(self) -> float:
-        """How much of focal exponent, class weights and corruption is left at this beta_max."""
-        return max(0.0, 1.0 - self.params.beta_max)
+    def measured(self) -> VAE:
+        """The model that is validated and kept: the averaged one where `ema` asks for it."""
+        if self.average is None:
+            return self.model
+        averaged = self.average.module
+        assert isinstance(averaged, VAE)
+        return averaged
 
     @property
     def delay(self) -> int:
@@ -122,9 +118,14 @@ class Trainer:
         return min(round(self.params.beta_delay * self.params.epochs), self.params.epochs - 1)
 
     @property
-    def prior(self) -> StandardPrior | AutoregressivePrior:
-        """p(z) as it stands now: N(0, I) until the learned prior comes in."""
-        return self.model.prior if self.progress.epoch >= self.delay else self.waiting
+    def planning(self) -> int:
+        """The epoch before which the plans of an autoregressive mixture are found."""
+        return max(self.delay, round(PLANNED_AFTER * self.params.epochs))
+
+    @property
+    def waits(self) -> bool:
+        """Whether the learned prior has not come in yet: p(z) is N(0, I) until then."""
+        return self.progress.epoch < self.delay
 
     @property
     def updates_an_epoch(self) -> int:
@@ -136,7 +137,7 @@ class Trainer:
         p, progress = self.params, self.progress
         total = p.epochs * self.updates_an_epoch * p.batch_size
         done = progress.epoch * self.updates_an_epoch * p.batch_size
-        with tqdm(total=total, initial=done, unit="grid", unit_scale=True, smoothing=0.02) as bar:
+        with tqdm(total=total, initial=done, unit="item", unit_scale=True, smoothing=0.02) as bar:
             while progress.epoch < p.epochs and not progress.stopped(p.patience, self.delay):
                 started = time.perf_counter()
                 self._begin(progress.epoch)
@@ -147,10 +148,9 @@ class Trainer:
                 progress.seconds += time.perf_counter() - started
                 progress.history.append(values)
                 self._keep_best(values["selection_nats"])
-                grids = self.updates_an_epoch * p.batch_size
-                on_epoch(
-                    progress.epoch, self.model, values, {"samples_per_second": grids / seconds}
-                )
+                items = self.updates_an_epoch * p.batch_size
+                timing = {"samples_per_second": items / seconds}
+                on_epoch(progress.epoch, self.measured, values, timing)
                 self._save_state()
                 bar.set_postfix(epoch=progress.epoch, elbo=f"{values['elbo']:.1f}")
         self.model.load_state_dict(progress.best)
@@ -158,22 +158,30 @@ class Trainer:
 
     @torch.no_grad()
     def _begin(self, epoch: int) -> None:
-        """Bring in the learned prior when its epoch has come.
+        """Bring in the learned prior, or its plans, when their epoch has come.
 
         Encoder and decoder settle first, at beta 0, since a prior fitted to codes that are still
         finding their places is work thrown away (and most of an update's cost). Then the prior's
-        components start on the clusters that the codes have formed.
+        components start on the clusters that the codes have formed. Plans are clusters of whole
+        codes, found once the codes tell things apart.
         """
         if epoch == self.delay and isinstance(self.model.prior, AutoregressivePrior):
             self.model.eval()
-            grids = self.train[:SETTLING_GRIDS].to(self.device)
-            mean, log_var = self.model.encode(grids)
+            items = self.task.batch(np.arange(min(SETTLING_ITEMS, len(self.task.items))))
+            mean, log_var = self.model.encode(items.to(self.device))
             codes = mean.view(-1, self.model.prior.token_dim)
             self.model.prior.settle(codes, float((0.5 * log_var).exp().mean()))
             self.progress.norm_mean = 0.0
+        if epoch == self.planning and isinstance(self.model.prior, AutoregressiveMixture):
+            self.model.eval()
+            rows = np.arange(min(PLANNING_ITEMS, len(self.task.items)))
+            parts = [self.task.batch(part) for part in np.array_split(rows, 1 + len(rows) // 500)]
+            codes = torch.cat([self.model.encode(x.to(self.device))[0] for x in parts])
+            if len(codes) >= self.model.prior.PLANS:
+                self.model.prior.settle(codes, self.params.seed)
 
     def _epoch(self, epoch: int, bar: tqdm[Any]) -> dict[str, float]:
-        """One epoch; the means of its losses, nats a grid."""
+        """One epoch; the means of its losses, nats an item."""
         self.model.train()
         generator = epoch_generator(self.params.seed, epoch)
         sums: dict[str, float] = dict.fromkeys(LOSSES, 0.0)
@@ -200,7 +208,7 @@ class Trainer:
         self, x: Tensor, beta: float, generator: torch.Generator
     ) -> tuple[dict[str, float], float]:
         """One optimiser step, unless its gradient is not finite or explodes."""
-        x = corrupt(x, self.params.corruption * self.fade, self.classes, generator)
+        x = self.task.changed(x, generator)
         noise = torch.randn(len(x), self.params.latent_dim, generator=generator)
         x, noise = x.to(self.device), noise.to(self.device)
         parts = self.gradient(lambda rows: self._surrogate(x[rows], noise[rows], beta), len(x))
@@ -213,39 +221,64 @@ class Trainer:
                 for group in self.optimiser.param_groups:
                     torch.nn.utils.clip_grad_norm_(group["params"], self.params.grad_clip)
             self.optimiser.step()
-            if "moments" in parts and isinstance(self.model.prior, AutoregressivePrior):
-                self.model.prior.observe(parts["moments"])
+            self._observe(parts)
         self.progress.updates += 1
         finite = {name: float(parts[name].nan_to_num(0.0, 0.0, 0.0)) for name in LOSSES}
         return finite, norm if math.isfinite(norm) else 0.0
 
+    def _observe(self, parts: dict[str, Tensor]) -> None:
+        """Take in what is learned without a gradient: clusters, sigma, averaged weights."""
+        model = self.model
+        if "moments" in parts and isinstance(model.prior, AutoregressivePrior):
+            model.prior.observe(parts["moments"])
+        if "squared_error" in parts and isinstance(model.likelihood, PixelLikelihood):
+            model.likelihood.observe(parts["squared_error"])
+        if self.average is not None:
+            self.average.update_parameters(model)
+
     def _surrogate(self, x: Tensor, noise: Tensor, beta: float) -> tuple[Tensor, dict[str, Tensor]]:
-        """The sum over grids of the training loss, nats a cell, and its readable parts."""
-        mean, log_var = self.model.encode(x)
-        loss = self._loss(x, mean, log_var, noise, beta)
+        """The sum over items of the training loss, nats a cell, and its readable parts."""
+        model = self.model
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
+            mean, log_var = self.encode(x)
+        mean, log_var = mean.float(), log_var.float()
+        z = objective.reparameterise(mean, log_var, noise)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
+            out = self.decode(z)
+        out = out.float()
+        loss = self._loss(model, x, out, mean, log_var, z, beta)
         share = len(x) / self.params.batch_size
         parts = {
             "loss": loss.loss * share,
             "reconstruction_loss": loss.reconstruction * share,
             "kl_divergence": loss.kl * share,
         }
-        if isinstance(self.prior, AutoregressivePrior):
-            parts["moments"] = self.prior.moments(mean, log_var)
+        if isinstance(model.prior, AutoregressivePrior) and not self.waits:
+            parts["moments"] = model.prior.moments(mean, log_var)
+        if isinstance(model.likelihood, PixelLikelihood):
+            error = model.likelihood.squared_error(out, x)
+            if error is not None:
+                parts["squared_error"] = error * share
         return loss.surrogate * (share / self.cells), parts
 
     def _loss(
-        self, x: Tensor, mean: Tensor, log_var: Tensor, noise: Tensor, beta: float
+        self,
+        model: VAE,
+        x: Tensor,
+        out: Tensor,
+        mean: Tensor,
+        log_var: Tensor,
+        z: Tensor,
+        beta: float,
     ) -> objective.TrainingLoss:
-        z = objective.reparameterise(mean, log_var, noise)
+        gate = torch.ones((), device=self.device)
+        prior = self.waiting if self.waits else model.prior
         return objective.training_loss(
-            self.model.decode(z),
-            x,
-            objective.token_kl(self.prior, mean, log_var, z, encoder_gradient=beta),
+            self.task.nll(model, out, x),
+            objective.token_kl(prior, mean, log_var, z, encoder_gradient=gate),
             beta=beta,
-            fade=self.fade,
-            gamma=self.params.focal_gamma,
-            weights=self.weights,
-            free_nats=self.params.free_bits * self.params.latent_dim / self.prior.tokens,
+            free_nats=self.params.free_bits * self.params.latent_dim,
+            gate=gate,
         )
 
     def _explodes(self, norm: float) -> bool:
@@ -264,32 +297,30 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self, beta: float) -> dict[str, float]:
-        """The training loss, the untouched bound and accuracies on the validation grids."""
-        self.model.eval()
-        noise = torch.randn(
-            len(self.val), self.params.latent_dim, generator=torch.Generator().manual_seed(0)
-        ).to(self.device)
-        loss = self._loss(self.val, *self.model.encode(self.val), noise, beta)
-        halves = self.model.bound(self.val, noise, self.prior)
-        right = self.model.reconstruct(self.val) == self.val
+        """The training loss, the untouched bound and accuracies on the validation items."""
+        model = self.measured.eval()
+        p, x = self.params, self.val
+        generator = torch.Generator().manual_seed(0)
+        noise = torch.randn(len(x), p.latent_dim, generator=generator).to(self.device)
+        mean, log_var = model.encode(x)
+        z = objective.reparameterise(mean, log_var, noise)
+        out = model.decode(z)
+        loss = self._loss(model, x, out, mean, log_var, z, beta)
+        prior = self.waiting if self.waits else model.prior
+        log_likelihood = model.likelihood.log_prob(out, x)
+        halves = objective.bound(prior, log_likelihood, mean, log_var, z)
         values = {
             "loss": float(loss.loss),
             "reconstruction_loss": float(-halves.log_likelihood.mean()),
             "kl_divergence": float(halves.kl.mean()),
             "beta_kl": beta * float(halves.kl.mean()),
             "elbo": -float(halves.neg_elbo.mean()),
-            "pixel_accuracy": float(right.float().mean()),
-            "exact_grid_accuracy": float(right.flatten(1).all(1).float().mean()),
+            **self.task.numbers(model.reconstruct(x), x),
         }
-        for colour in range(self.classes):
-            cells = right[self.val == colour]
-            if len(cells):  # a colour may be absent from a small validation split
-                values[f"per_class_accuracy/{colour}"] = float(cells.float().mean())
         # What the best epoch is chosen by: the bound at the final beta, so that epochs of the
-        # warm-up compare with later ones.
-        values["selection_nats"] = float(
-            (self.params.beta_max * halves.kl - halves.log_likelihood).mean()
-        )
+        # warm-up compare with later ones; nats that go free are no gain.
+        paid = halves.kl.mean().clamp_min(p.free_bits * p.latent_dim)
+        values["selection_nats"] = float(p.beta_max * paid - halves.log_likelihood.mean())
         return values
 
     def _set_lr(self, at: float) -> float:
@@ -299,7 +330,7 @@ class Trainer:
         """
         delay = self.delay / self.params.epochs
         lr = lr_at(at, self.params.lr_schedule, self.params.lr, delay)
-        learned = isinstance(self.prior, AutoregressivePrior)
+        learned = isinstance(self.model.prior, AutoregressivePrior) and not self.waits
         for group in self.optimiser.param_groups:
             group["lr"] = lr * AUTOENCODER_LR if learned and not group["prior"] else lr
         return lr
@@ -310,12 +341,12 @@ class Trainer:
         return beta_at(at, p.beta_schedule, p.beta_max, p.beta_warmup, p.beta_cycles, delay)
 
     def batches(self, epoch: int) -> Iterator[Tensor]:
-        """The epoch's batches of training grids."""
+        """The epoch's batches of training items."""
         p = self.params
         taken = self.updates_an_epoch * p.batch_size
-        rows = torch.from_numpy(walk(p.seed, len(self.train), epoch * taken, taken))
+        rows = walk(p.seed, len(self.task.items), epoch * taken, taken)
         for start in range(0, taken, p.batch_size):
-            yield self.train[rows[start : start + p.batch_size]]
+            yield self.task.batch(rows[start : start + p.batch_size])
 
     def _keep_best(self, score: float) -> None:
         """Keep the weights of the best epoch; any epoch's are better than those of the delay."""
@@ -323,7 +354,7 @@ class Trainer:
             score = math.inf
         if score < self.progress.best_score or self.progress.best_epoch <= self.delay:
             self.progress.best_score, self.progress.best_epoch = score, self.progress.epoch
-            state = self.model.state_dict()
+            state = self.measured.state_dict()
             self.progress.best = {name: value.clone() for name, value in state.items()}
 
     def _save_state(self) -> None:
@@ -331,6 +362,7 @@ class Trainer:
             "version": STATE_VERSION,
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
             "progress": vars(self.progress),
         }
         # Through memory, since torch.save itself turns a full disk into an unrelated error.
@@ -345,6 +377,8 @@ class Trainer:
                 raise ValueError(f"version {state['version']}")
             self.model.load_state_dict(state["model"])
             self.optimiser.load_state_dict(state["optimiser"])
+            if self.average is not None:
+                self.average.load_state_dict(state["average"])
             self.progress = Progress(**state["progress"])
         except Exception as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
@@ -366,11 +400,41 @@ def _optimiser(model: VAE, params: Params) -> torch.optim.AdamW:
         if isinstance(module, torch.nn.Linear | torch.nn.Conv2d | torch.nn.ConvTranspose2d)
     }
     groups = []
-    for of_prior, part in ((False, [model.encoder, model.decoder]), (True, [model.prior])):
-        parameters = [p for module in part for p in module.parameters()]
+    own = [model.encoder, model.decoder, model.likelihood]
+    for of_prior, part in ((False, own), (True, [model.prior])):
+        parameters = [p for module in part for p in module.parameters() if p.requires_grad]
         for decay in (True, False):
             chosen = [p for p in parameters if (id(p) in matrices) == decay]
             rate = params.weight_decay if decay else 0.0
             groups.append({"params": chosen, "weight_decay": rate, "prior": of_prior})
     groups = [group for group in groups if group["params"]]
     return torch.optim.AdamW(groups, lr=params.lr, betas=(0.9, 0.99), fused=True)
+
+
+def _trained(model: VAE) -> list[Tensor]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def _average(model: VAE, ema: float) -> AveragedModel | None:
+    """A copy of the model whose weights follow it slowly; None where `ema` is 0.
+
+    It follows faster at first, so that a short run's average forgets the weights it began with.
+    Buffers (sigma, clusters) are running means by themselves: they are copied.
+    """
+    if not ema:
+        return None
+
+    @torch.no_grad()
+    def follow(averaged: Tensors, current: Tensors, seen: Tensor | int) -> None:
+        updates = int(seen)
+        memory = min(ema, (1 + updates) / (10 + updates))
+        torch._foreach_lerp_(averaged, current, 1 - memory)
+
+    return AveragedModel(model, multi_avg_fn=follow)
+
+
+def half_precision(precision: str, device: torch.device) -> bool:
+    """Whether networks run in bfloat16: asked for, or `auto` on a GPU that has it."""
+    if precision == "auto":
+        return device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return precision == "bfloat16"

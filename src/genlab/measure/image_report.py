@@ -1,0 +1,191 @@
+"""The report of an image dataset: bars, captions, experiments, peers, and what they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from genlab.measure import ablations, figures, image_ablations
+from genlab.measure.image_ablations import CHOICES, MEASURES, Row, headline
+from genlab.measure.next_steps import next_steps
+from genlab.measure.report_kind import Context, ReportKind, Target
+from genlab.measure.surprises import found_names, image_surprises
+
+MAIN = "fashion_mnist"
+"""The dataset that the bars are set for, and that peers are trained on."""
+
+TARGETS: Mapping[str, Target] = {
+    "images.frechet_over_peer": Target(
+        "Fréchet distance, ours over the best peer's, equal CPU time", "<=", 0.10, 0.05
+    ),
+    "images.frechet_over_floor": Target("Fréchet distance of samples over its floor", "<=", 20, 8),
+    "images.bpd_below_peer": Target("bits/dim, the best peer's minus ours", ">=", 0.9, 1.2),
+    "images.ssim": Target("SSIM of reconstructions", ">=", 0.85, 0.92),
+    "images.one_model": Target(
+        "one model holds the bars of Fréchet, bits/dim and SSIM", ">=", 1, None, flag=True
+    ),
+    "images.step_over_matmul": Target("training step over the matmul rate", ">=", 0.5, 0.7),
+    "images.emoji_bpd": Target("emoji in colour, bits/dim", "<=", None, None),
+    "images.emoji_frechet_over_floor": Target(
+        "emoji in colour, Fréchet distance over its floor", "<=", None, None
+    ),
+    "images.minutes": Target("train and evaluate, minutes", "<=", 15, 8),
+}
+"""What the project set out to reach with images, by key of metrics/benchmarks.json."""
+
+CAPTIONS: Mapping[str, str] = {
+    "reconstructions": "Test images over their reconstructions",
+    "samplers": "Samples of each sampler",
+    "samples": "Samples of the sampler that was picked",
+    "neighbours": "Samples over their nearest training images",
+    "interpolations": "On the way between two test images",
+    "traversals": "Along principal directions of the codes",
+    "projection": "Codes of test images on two principal directions",
+    "kl_by_latent": "KL of each latent",
+    "training_curves": "Loss, reconstruction and KL over training",
+    "rate_distortion": "Distortion, IWAE bound and Fréchet distance against the rate, along β",
+    "sheet": "Training images of every class",
+}
+
+PEER_COLUMNS = (
+    "cpu_seconds", "images_seen", "bits_per_dim", "ssim", "psnr", "frechet_normal",
+    "frechet_distance", "frechet_over_floor",
+)  # fmt: skip
+COUNTED = ("cpu_seconds", "images_seen")  # means of counts: their deviation says nothing
+OURS = "ours"
+MANY = 5  # claims in a list
+
+
+def complete(context: Context) -> Context:
+    """What the templates of an image dataset speak about beside the files."""
+    experiments, metrics, failures = (context[k] for k in ("experiments", "metrics", "failures"))
+    default = {name: context[name] for name in ("metrics", "diagnosis", "training")}
+    every = ablations.runs(experiments, context["params"], default)
+    measures = image_ablations.measures(every, MEASURES)
+    choices = image_ablations.measures(every, CHOICES)
+    likelihoods = image_ablations.likelihoods(every)
+    return {
+        "surprises": image_surprises(context),
+        "headline": headline(metrics),
+        "rows": [
+            {
+                "name": run.name,
+                "changed": run.changed,
+                "found": found_names(run.record["diagnosis"]),
+                **headline(run.metrics),
+            }
+            for run in every
+        ],
+        "measures": measures,
+        "choices": [choice for choice in choices if choice["rows"]],
+        "likelihoods": likelihoods,
+        "likelihood_winners": image_ablations.winners(likelihoods),
+        "points": image_ablations.rate_distortion(every),
+        "seeds": image_ablations.seeds(every),
+        "findings": ablations.findings(context["diagnosis"]),
+        "claims": {
+            "reconstructions": claims(failures["tests"]),
+            "samples": claims(failures["sample_tests"]),
+        },
+        "provoked": _provoked(experiments),
+        "peer_rows": _peer_rows(context["peers"], context["dataset"]),
+        "steps": next_steps(metrics, [*measures, *choices]),
+    }
+
+
+def claims(tests: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The supported claims about failures, the best supported first."""
+    supported = [test for test in tests if test["verdict"] == "supported"]
+    return sorted(supported, key=lambda test: -float(test["low"]))[:MANY]
+
+
+def draw(folder: Path, context: Context) -> list[Path]:
+    """Draw the figures that compare experiments; returns those for which there were numbers."""
+    points = context["points"]
+    known = [
+        point
+        for point in points
+        if any(point[key] is not None for key in ("distortion", "neg_iwae_nats", "frechet"))
+        and point["rate"] is not None
+    ]
+    if not known:
+        return []
+    path = folder / "rate_distortion.png"
+    figures.rate_distortion(path, known)
+    return [path]
+
+
+def _provoked(experiments: Mapping[str, Any]) -> list[Row]:
+    """Failures on purpose, before and after their cure; any finding is one."""
+    return [
+        {
+            "name": pair["collapsed"],
+            "mended": pair["mended"],
+            "found": pair["found"],
+            "changed": experiments[pair["collapsed"]]["params"],
+            "cure": experiments[pair["mended"]]["params"],
+            "evidence": ablations.before_and_after(experiments, pair),
+            "before": headline(experiments[pair["collapsed"]]["metrics"]),
+            "after": headline(experiments[pair["mended"]]["metrics"]),
+        }
+        for pair in ablations.pairs(experiments, lambda fault: True)
+    ]
+
+
+def _peer_rows(peers: Mapping[str, Any] | None, dataset: str) -> list[Row]:
+    """Ours and the peers as the table has them: {title, columns: {name: (mean, sd)}, sampler, ...}.
+
+    frechet_share: ours over theirs; bits_below: theirs minus ours; None where ours is missing.
+    Empty for a dataset that they were not run on.
+    """
+    if peers is None or peers.get("dataset", MAIN) != dataset:
+        return []
+    ours = next((row for row in peers["rows"] if row["contender"] == OURS), None)
+    found = []
+    for row in peers["rows"]:
+        mean, spread = row["mean"], row["sd"]
+        rate = "" if row["rate"] is None else f"lr {row['rate']:g}"
+        rival = None if row is ours else ours
+        found.append(
+            {
+                "title": " ".join(part for part in (row["contender"], row["loss"], rate) if part),
+                "columns": {
+                    name: (mean[name], None if name in COUNTED else spread[name])
+                    for name in PEER_COLUMNS
+                },
+                "sampler": ", ".join(sorted(set(row["samplers"]))),
+                "seeds": len(row["seeds"]),
+                "frechet_share": rival
+                and image_ablations.ratio(
+                    rival["mean"]["frechet_distance"], mean["frechet_distance"]
+                ),
+                "bits_below": rival and mean["bits_per_dim"] - rival["mean"]["bits_per_dim"],
+            }
+        )
+    return found
+
+
+def targets(dataset: str) -> Mapping[str, Target]:
+    """The bars that are about `dataset`: all for the main one, for another those that name it."""
+    return {key: target for key, target in TARGETS.items() if about(key, dataset)}
+
+
+def about(key: str, dataset: str) -> bool:
+    """Whether a key of metrics/benchmarks.json is about `dataset`."""
+    start = "images." if dataset == MAIN else f"images.{dataset}_"
+    return key.startswith(start)
+
+
+IMAGES = ReportKind(
+    templates={
+        "report": "image_report.md.j2",
+        "data_sheet": "image_data_sheet.md.j2",
+        "readme": "image_readme.md.j2",
+    },
+    captions=CAPTIONS,
+    targets=targets,
+    benchmarks=about,
+    complete=complete,
+    draw=draw,
+)

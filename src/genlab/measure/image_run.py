@@ -1,0 +1,155 @@
+"""Measuring a model of images: data and checkpoint in, evidence, metrics and pictures out."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from platformdirs import user_cache_path
+from tqdm import tqdm
+
+from genlab.core import engine
+from genlab.core.artifacts import sha256
+from genlab.core.params import Params
+from genlab.datasets.image_files import MANIFEST_FILE, load_images, load_labels, split_command
+from genlab.datasets.registry import Dataset
+from genlab.measure import features, image_evaluation, image_health, memorisation
+from genlab.measure.features import Classifier
+from genlab.measure.image_evaluation import Drawn, ImageEvidence, Seen
+from genlab.measure.run import Folders, Judged, read_trained
+from genlab.vae import inference, latents, samplers
+from genlab.vae.model import VAE
+from genlab.vae.pixels import Gaussian
+
+Images = npt.NDArray[np.uint8]
+Labels = npt.NDArray[np.int64]
+LABELLED = ("fashion_mnist", "mnist", "cifar10", "celeba")
+LEAST_ACCURACY = {"fashion_mnist": 0.9, "mnist": 0.97}
+DIRECTIONS, STEPS = 6, 9
+WALKS = 6
+SAMPLES_KEPT = 2000  # of the best sampler, for the gallery
+
+
+def evaluate_images(params: Params, dataset: Dataset, folders: Folders) -> str:
+    """Measure the model of an image dataset; writes what `Judged` holds and returns a line."""
+    trained = read_trained(folders, params)
+    model = trained.model
+    train, val, test = (load_images(folders.data, name) for name in ("train", "val", "test"))
+    trained.require_shape(test)
+    labels = {name: load_labels(folders.data, name) for name in ("train", "test")}
+    classifier = extractor(dataset.name, folders.data, train, labels["train"], params.seed)
+    evidence = collect(model, params, train, val, test, labels["test"], dataset.labels)
+    seen = Seen.of(classifier, evidence, params.seed)
+    metrics = image_evaluation.measure(
+        evidence,
+        seen,
+        beta_max=trained.facts["training"]["beta_max"],
+        bootstrap=params.evaluate.bootstrap,
+        seed=params.seed,
+    )
+    series = trained.series()
+    accuracy = LEAST_ACCURACY.get(dataset.name)
+    verdict = image_health.verdict(metrics, series=series, least_accuracy=accuracy)
+    found = image_health.diagnose(metrics, series, evidence_files=folders.evidence_files())
+    judged = Judged(metrics, verdict, {"diagnoses": found})
+    judged.write(folders.metrics)
+    image_evaluation.draw(folders.plots, evidence, metrics, trained.history)
+    folders.keep(_arrays(evidence, metrics["best_sampler"], classifier, train, labels["train"]))
+    best = metrics["samplers"][metrics["best_sampler"]]
+    return (
+        f"{metrics['bits_per_dim']:.3f} bits/dim, SSIM {metrics['ssim']:.3f}, Fréchet distance"
+        f" {best['frechet_distance']:.3g} ({metrics['best_sampler']}),"
+        f" {best['frechet_over_floor']:.1f} times its floor, {judged.words()}"
+    )
+
+
+def collect(
+    model: VAE,
+    params: Params,
+    train: Images,
+    val: Images,
+    test: Images,
+    labels: Labels,
+    names: tuple[str, ...],
+) -> ImageEvidence:
+    """Everything that the model is asked for."""
+    settings, seed = params.evaluate, params.seed
+    reconstruction, kl = inference.bounds(model, test, seed)
+    mean, log_var = inference.posteriors(model, test)
+    rows, lengths = latents.directions(mean, DIRECTIONS)
+    steps = np.linspace(-3, 3, STEPS)
+    chosen = test[: settings.importance_grids]
+    likelihood = model.likelihood
+    sigma = likelihood.sigma().tolist() if isinstance(likelihood, Gaussian) else None
+    return ImageEvidence(
+        truth=np.asarray(test),
+        predicted=inference.reconstruct(model, test),
+        reconstruction=reconstruction,
+        kl=kl,
+        log_weights=inference.log_weights(model, chosen, settings.importance_samples, seed),
+        mean=mean,
+        log_var=log_var,
+        labels=labels,
+        names=names,
+        train=train,
+        val=np.asarray(val),
+        samples=_draws(model, train, settings.image_samples, seed),
+        traversals=latents.traverse(model, mean[0], rows, lengths, steps),
+        traversal_steps=steps.tolist(),
+        interpolations=latents.interpolate(model, mean[:WALKS], mean[WALKS : 2 * WALKS], STEPS),
+        tokens=model.architecture.tokens,
+        likelihood=model.architecture.likelihood,
+        comparable=likelihood.comparable,
+        sigma=sigma,
+    )
+
+
+def _draws(model: VAE, train: Images, count: int, seed: int) -> dict[str, Drawn]:
+    drawn = {}
+    for name in tqdm(samplers.names(model), desc="draws", unit="sampler"):
+        sampler = samplers.fit(model, name, train, seed, count)
+        drawn[name] = Drawn(samplers.sample(model, sampler, count, seed), sampler.facts)
+    return drawn
+
+
+def extractor(dataset: str, data: Path, train: Images, labels: Labels, seed: int) -> Classifier:
+    """The classifier whose features images are compared by, trained on the train split alone.
+
+    It depends on data, seed and its own code, not on the model: so it is kept in the user's cache,
+    and every experiment on the same data looks with the same eyes.
+    """
+    manifest = data / MANIFEST_FILE
+    code = Path(features.__file__).read_bytes()
+    told = [sha256(manifest).encode(), code, torch.__version__.encode(), f"{seed}".encode()]
+    key = hashlib.sha256(b"\0".join(told)).hexdigest()[:24]
+    path = user_cache_path("genlab") / "features" / f"{dataset}-{key}.safetensors"
+    if not path.is_file():
+        with engine.preserved_randomness():
+            known = labels if dataset in LABELLED else None
+            features.train_classifier(train, known, seed=seed).save(path)
+    return features.load_classifier(path, made_by=f"rm {path}; {split_command(data)}")
+
+
+def _arrays(
+    evidence: ImageEvidence, best: str, classifier: Classifier, train: Images, labels: Labels
+) -> dict[str, npt.NDArray[Any]]:
+    """What the gallery of failures asks for; nearest training images are those in features."""
+    samples = evidence.samples[best].images[:SAMPLES_KEPT]
+    known, of_test, of_samples = (
+        classifier.features(images).astype(np.float64)
+        for images in (train, evidence.truth, samples)
+    )
+    near_test, near_samples = (memorisation.nearest(x, known) for x in (of_test, of_samples))
+    return {
+        "predicted": evidence.predicted,
+        "nats": evidence.reconstruction,
+        "train_distances": near_test.distances,
+        "samples": samples,
+        "sample_errors": near_samples.distances,
+        "sample_labels": labels[near_samples.indices],
+        "sample_nearest": np.stack([train[index] for index in near_samples.indices]),
+    }
