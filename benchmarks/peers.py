@@ -10,7 +10,7 @@ pythae goes into a folder of its own with pydantic 1 (`pip install --no-deps --t
 the rest are those of the running environment, which stays as it is.
 
 A peer gets the best of its learning rates and, where it has several, of its losses. All are run
-with the first seed for `--search-seconds` (by default the whole budget), and the settings with the
+with the first seed for `--search-seconds`, and the settings with the
 fewest bits/dim and those with the least Fréchet distance, both on the validation split, go on to
 all seeds: as two rows, should they differ.
 
@@ -572,10 +572,10 @@ def _last_line(text: str) -> str:
 
 
 def bench(
-    seconds: Annotated[float, typer.Option(min=1, help="CPU-seconds of training a run.")] = 300,
+    seconds: Annotated[float, typer.Option(min=1, help="CPU-seconds of training a run.")] = 200,
     search_seconds: Annotated[
-        float | None, typer.Option(min=1, help="The same of a run of the search. (default: all)")
-    ] = None,
+        float, typer.Option(min=1, help="The same of a run that chooses rate and loss.")
+    ] = 40,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds, from 0.")] = 3,
     only: Annotated[str, typer.Option(help="Who takes part: peers, or names with commas.")] = "",
     data: Annotated[Path, typer.Option(help="Folder that stage split wrote.")] = Path(
@@ -604,7 +604,7 @@ def bench(
         install(folder)
     judge = Judge(data, output)
     made = Bench(data, output, judge, known)
-    budget = search_seconds or seconds
+    budget = min(search_seconds, seconds)
     samples = SAMPLES if budget == seconds else SEARCHED
     tries = [each.tried(budget, 0, samples) for each in entered]
     chosen = [made.chosen(each) for each in tries]

@@ -58,7 +58,7 @@ def test_a_tokens_density_knows_every_token_before_it(token: int) -> None:
 @torch.no_grad()
 def test_the_density_of_one_token_integrates_to_one() -> None:
     prior = _prior(1, 1)
-    z = torch.linspace(-25, 25, 4001, dtype=torch.float64)[:, None]
+    z = torch.linspace(-60, 60, 12001, dtype=torch.float64)[:, None]
     mass = torch.trapezoid(prior.token_log_prob(z)[:, 0].exp(), z[:, 0])
     assert float(mass) == pytest.approx(1.0, abs=1e-5)
 
@@ -66,7 +66,7 @@ def test_the_density_of_one_token_integrates_to_one() -> None:
 @torch.no_grad()
 def test_the_density_of_the_last_token_integrates_to_one_whatever_came_before() -> None:
     prior = _prior(4, 4)
-    last = torch.linspace(-25, 25, 4001, dtype=torch.float64)
+    last = torch.linspace(-60, 60, 12001, dtype=torch.float64)
     for before in _z(prior, 3)[:, :3]:
         z = torch.cat([before.expand(len(last), 3), last[:, None]], dim=1)
         mass = torch.trapezoid(prior.token_log_prob(z)[:, 3].exp(), last)
@@ -101,6 +101,7 @@ def test_a_component_is_no_narrower_and_no_wider_than_the_range() -> None:
 
 def test_gradients_reach_every_parameter() -> None:
     prior = _prior(9, 9)
+    prior.settle(_z(prior, 2 * prior.PLANS), 0)
     prior.token_log_prob(_z(prior, 4)).sum().backward()
     for name, parameter in prior.named_parameters():
         assert parameter.grad is not None, name
@@ -244,3 +245,52 @@ def test_a_prior_is_found_by_its_name_and_an_unknown_one_is_refused() -> None:
     assert (found.tokens, found.token_dim, found.components) == (4, 2, 2)
     with pytest.raises(ValueError, match="autoregressive_mixture: 'mixture'"):
         make_prior("mixture", 8, 4, 8, 2, 2)
+
+
+# -- plans
+
+
+def _planned(seed: int = 0) -> tuple[AutoregressiveMixture, Tensor]:
+    """A prior with its plans, and the codes they were found in: clusters far apart."""
+    prior = _prior(8, 4, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    centres = 6 * torch.randn(prior.PLANS, 8, generator=generator, dtype=torch.float64)
+    codes = centres.repeat(5, 1) + 0.1 * torch.randn(320, 8, generator=generator).double()
+    prior.settle(codes, seed)
+    return prior, codes
+
+
+@torch.no_grad()
+def test_a_planned_density_adds_what_the_plan_costs_to_the_first_token() -> None:
+    prior, codes = _planned()
+    plan = prior.plan_of(codes)
+    assert len(plan.unique()) > prior.PLANS // 2
+    within = prior._planned_log_prob(codes, prior.plan[plan])
+    whole = prior.token_log_prob(codes)
+    torch.testing.assert_close(whole[:, 1:], within[:, 1:])
+    torch.testing.assert_close(whole[:, 0], within[:, 0] + prior.plan_logits.log_softmax(0)[plan])
+
+
+@torch.no_grad()
+def test_codes_near_each_other_share_a_plan_and_shares_are_those_of_the_codes() -> None:
+    prior, codes = _planned()
+    near = prior.plan_of(codes + 0.01)
+    assert torch.equal(near, prior.plan_of(codes))
+    shares = torch.bincount(near, minlength=prior.PLANS) / len(codes)
+    torch.testing.assert_close(
+        prior.plan_logits.softmax(0), shares.double().clamp_min(1e-4), rtol=0.02, atol=1e-3
+    )
+
+
+@torch.no_grad()
+def test_the_sum_over_plans_is_never_below_the_term_that_is_taken() -> None:
+    prior, codes = _planned()
+    taken = prior.token_log_prob(codes).sum(1)
+    every = torch.stack(
+        [
+            prior._planned_log_prob(codes, prior.plan[c].expand(len(codes), -1)).sum(1)
+            + prior.plan_logits.log_softmax(0)[c]
+            for c in range(prior.PLANS)
+        ]
+    )
+    assert (torch.logsumexp(every, 0) >= taken - 1e-9).all()

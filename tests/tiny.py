@@ -90,6 +90,7 @@ GRIDS: dict[str, Any] = {"count": 400, "size": SIZE, "min_objects": 1, "max_obje
 EVALUATE: dict[str, Any] = {
     "samples": 100,
     "image_samples": 100,
+    "feature_images": 400,
     "importance_samples": 4,
     "importance_grids": 8,
     "bootstrap": 100,

@@ -104,6 +104,9 @@ class EvaluateParams(_Section):
 
     samples: int = Field(ge=100, description="Grids drawn from each sampler.")
     image_samples: int = Field(ge=100, description="Images drawn from each sampler.")
+    feature_images: int = Field(
+        ge=128, description="Images shown to the classifier that images are compared by."
+    )
     importance_samples: int = Field(ge=1, description="k of the IWAE bound.")
     importance_grids: int = Field(ge=1, description="Test items of the IWAE bound.")
     bootstrap: int = Field(ge=100, le=100_000, description="Resamples behind every interval.")

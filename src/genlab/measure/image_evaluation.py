@@ -196,7 +196,7 @@ def draw(
         {name: _caption(metrics["samplers"][name], name == best) for name in shown},
     )
     figures.image_sheet(folder / "samples.png", e.samples[best].images[:64], {}, f"Samples: {best}")
-    rows = [f"direction {index + 1}" for index in range(len(e.traversals))]
+    rows = [f"direction {index + 1},\nin its SDs" for index in range(len(e.traversals))]
     figures.traversals(folder / "traversals.png", e.traversals, rows, e.traversal_steps)
     figures.interpolations(
         folder / "interpolations.png", e.interpolations, "On the way between two test images"

@@ -41,7 +41,9 @@ def evaluate_images(params: Params, dataset: Dataset, folders: Folders) -> str:
     train, val, test = (load_images(folders.data, name) for name in ("train", "val", "test"))
     trained.require_shape(test)
     labels = {name: load_labels(folders.data, name) for name in ("train", "test")}
-    classifier = extractor(dataset.name, folders.data, train, labels["train"], params.seed)
+    known = labels["train"] if dataset.name in LABELLED else None
+    shown = params.evaluate.feature_images
+    classifier = extractor(dataset.name, folders.data, train, known, params.seed, shown)
     evidence = collect(model, params, train, val, test, labels["test"], dataset.labels)
     seen = Seen.of(classifier, evidence, params.seed)
     metrics = image_evaluation.measure(
@@ -116,21 +118,24 @@ def _draws(model: VAE, train: Images, count: int, seed: int) -> dict[str, Drawn]
     return drawn
 
 
-def extractor(dataset: str, data: Path, train: Images, labels: Labels, seed: int) -> Classifier:
+def extractor(
+    dataset: str, data: Path, train: Images, labels: Labels | None, seed: int, shown: int
+) -> Classifier:
     """The classifier whose features images are compared by, trained on the train split alone.
 
     It depends on data, seed and its own code, not on the model: so it is kept in the user's cache,
     and every experiment on the same data looks with the same eyes.
     """
-    manifest = data / MANIFEST_FILE
-    code = Path(features.__file__).read_bytes()
-    told = [sha256(manifest).encode(), code, torch.__version__.encode(), f"{seed}".encode()]
+    told = [
+        sha256(data / MANIFEST_FILE).encode(),
+        Path(features.__file__).read_bytes(),
+        f"{torch.__version__} {seed} {shown} {labels is None}".encode(),
+    ]
     key = hashlib.sha256(b"\0".join(told)).hexdigest()[:24]
     path = user_cache_path("genlab") / "features" / f"{dataset}-{key}.safetensors"
     if not path.is_file():
         with engine.preserved_randomness():
-            known = labels if dataset in LABELLED else None
-            features.train_classifier(train, known, seed=seed).save(path)
+            features.train_classifier(train, labels, seed=seed, shown=shown).save(path)
     return features.load_classifier(path, made_by=f"rm {path}; {split_command(data)}")
 
 
