@@ -112,7 +112,7 @@ def _run(metrics: dict[str, Any]) -> dict[str, Any]:
         "verdict": image_health.verdict(metrics, series=SERIES, least_accuracy=0.9),
         "diagnosis": {"diagnoses": image_health.diagnose(metrics, SERIES)},
         "training": {
-            "epochs": 27, "best_epoch": 26, "stopped_early": False, "images_seen": 108_321,
+            "epochs": 27, "best_epoch": 26, "stopped_early": False, "items_seen": 108_321,
             "updates": 3_375, "skipped_updates": 1, "series": SERIES,
             "parameters": {"encoder": 71_001, "decoder": 82_002, "prior": 93_003, "all": 246_006},
         },
