@@ -155,8 +155,8 @@ def test_a_mixer_may_have_fewer_latents_than_patches_under_the_standard_prior() 
 
 
 def test_only_data_sets_that_are_listed_or_asked_for_are_checked() -> None:
-    content = {**tiny.values(), "fashion_mnist": {"latent_dim": 100}}
-    params = tiny.parse_params(content, "tiny")  # arc_grids alone is listed
+    content = {**tiny.values(), "datasets": ["arc_grids"], "fashion_mnist": {"latent_dim": 100}}
+    params = tiny.parse_params(content, "tiny")
     with pytest.raises(GenlabError) as caught:
         params.for_dataset("fashion_mnist")
     message = str(caught.value)

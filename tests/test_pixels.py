@@ -96,7 +96,9 @@ def test_the_analytic_sigma_is_the_likeliest() -> None:
             learned.log_sigma.fill_(float(log_sigma))
             assert float(learned.log_prob(out, x).sum()) <= float(best) + 0.5
     for _ in range(600):
-        likelihood.log_prob(out, x)
+        observed = likelihood.squared_error(out, x)
+        assert observed is not None
+        likelihood.observe(observed)
     error = pixels.unit(x) - out
     likelihood.eval()
     torch.testing.assert_close(

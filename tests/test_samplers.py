@@ -28,7 +28,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(densities, "FLOW", {"width": 8, "depth": 2, "components": 2})
     monkeypatch.setattr(densities, "FLOW_STEPS", 3)
     monkeypatch.setattr(densities, "PRINCIPAL", 3)
-    monkeypatch.setattr(acceptance, "CHUNK", 40)
+    monkeypatch.setattr(acceptance, "CHUNK", 400)
+    monkeypatch.setattr(acceptance, "WIDTH", 8)
+    monkeypatch.setattr(acceptance, "HIDDEN", 8)
 
 
 def _draw(model: VAE, name: str, count: int, seed: int = 0) -> np.ndarray[Any, Any]:

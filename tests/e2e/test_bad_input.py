@@ -70,7 +70,7 @@ def _line(stderr: str) -> str:
     """What is on stderr beside the progress bar, which must be one line of ours."""
     assert "Traceback" not in stderr
     lines = [line for line in re.split(r"[\r\n]+", stderr) if line.strip()]
-    said = [line for line in lines if "grid/s" not in line and "?grid" not in line]
+    said = [line for line in lines if "item/s" not in line and "?item" not in line]
     assert len(said) == 1, stderr
     assert said[0].startswith("genlab: ")
     return said[0]

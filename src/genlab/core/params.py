@@ -215,7 +215,7 @@ class Params(_Section):
         values = self.model_dump()
         for name in SECTIONS:
             values[name] = {key: v for key, v in values[name].items() if key not in chosen}
-        return parse_params({**values, **chosen}, "overrides")
+        return parse_params({**values, **chosen}, "overrides", shapes=False)
 
     def digest(self, *keys: str) -> str:
         """SHA-256 of the values of `keys` (all, where none are named)."""
@@ -253,11 +253,14 @@ def load_params(path: str | Path = PARAMS_FILE) -> Params:
     return parse_params(values, source)
 
 
-def parse_params(values: dict[str, Any], source: str) -> Params:
-    """Check the content of a params file, with its datasets' sections; errors name `source`."""
+def parse_params(values: dict[str, Any], source: str, *, shapes: bool = True) -> Params:
+    """Check the content of a params file, with its datasets' sections; errors name `source`.
+
+    shapes: whether the shapes must fit the items of every dataset that the pipeline runs over.
+    """
     params = _validated(values, source)
     for name in SECTIONS:
-        _with_section(values, name, source, shapes=name in params.datasets)
+        _with_section(values, name, source, shapes=shapes and name in params.datasets)
     return params
 
 

@@ -8,6 +8,7 @@ sampling). It is trained on draws that are never shown.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from genlab.core.console import GenlabError
 from genlab.vae.schedules import lr_at
 
 Floats = npt.NDArray[np.float64]
@@ -85,6 +87,11 @@ def accepted(
         right = [(_logits(model, codes[: held[0]]) > 0), (_logits(model, drawn[: held[1]]) < 0)]
         told_apart = float(sum(flags.float().mean() for flags in right) / 2)
         cap = float(torch.quantile(_logits(model, drawn[: held[1]]), CAP))
+        if not math.isfinite(cap):
+            raise GenlabError(
+                "accepted: the discriminator of codes is not finite; has the training diverged?"
+                " train again with a lower lr"
+            )
         shares = (_logits(model, drawn[: held[1]]) - cap).clamp_max(0).exp()
 
     def thinned(count: int, generator: torch.Generator) -> Tensor:

@@ -65,6 +65,8 @@ def mixture(
     split = len(codes) - max(1, int(HELD_OUT * len(codes)))
     best: tuple[float, int, GaussianMixture, bool] | None = None
     for count in tqdm(components, desc="gmm", unit="fit", leave=False):
+        if best is not None and count > split:
+            break
         fitted, mended = fit_mixture(reduced[:split], count, seed)
         score = float(fitted.score(reduced[split:]))
         if best is not None and score <= best[0]:
@@ -86,7 +88,7 @@ def mixture(
         others = torch.randn(number, len(rest), generator=generator) * rest
         return origin + torch.cat([principal, others], dim=1) @ basis.T
 
-    return draw, {"components": count, "held_out_nats": score, "regularised": mended}
+    return draw, {"components": count, "held_out_nats": -score, "regularised": mended}
 
 
 def fit_mixture(codes: Floats, components: int, seed: int) -> tuple[GaussianMixture, bool]:
@@ -111,7 +113,9 @@ def fit_mixture(codes: Floats, components: int, seed: int) -> tuple[GaussianMixt
                 model.fit(codes)
         except ValueError:  # a covariance isn't positive definite
             continue
-        return model, ridge > RIDGES[0]
+        thinnest = float(np.linalg.eigvalsh(model.covariances_).min())
+        # What is no wider than the ridge stands by the ridge alone.
+        return model, ridge > RIDGES[0] or thinnest < 2 * ridge * scale
     raise GenlabError(
         f"gmm: no ridge up to {RIDGES[-1]:g} of the variance makes {components} covariances"
         f" positive definite over {len(codes)} codes; are the codes finite and not all alike?"

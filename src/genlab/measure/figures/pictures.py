@@ -419,8 +419,8 @@ def kl_by_latent(
         axes.set_xlim(0.5, len(values) + 0.5)
         axes.set(xlabel="latents, the largest KL first", ylabel="KL, nats an image")
         axes.set_title(
-            f"KL from N(0, I) by latent: {active} of {len(values)} above {active_threshold:g} nats, "
-            f"{values.sum():.4g} nats together"
+            f"KL from N(0, I) by latent: {active} of {len(values)} above"
+            f" {active_threshold:g} nats, {values.sum():.4g} nats together"
         )
 
 
