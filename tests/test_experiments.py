@@ -108,7 +108,9 @@ def test_experiments_run_are_kept_and_are_not_run_twice(project: Path) -> None:
     assert list(records) == ["beta0", "seeds-seed1", "seeds-seed2"]
     assert records["beta0"]["metrics"] == {"of": "metrics", "beta_max": 0.0, "seed": 0}
     assert records["beta0"]["verdict"]["of"] == "verdict"
-    assert records["beta0"]["command"] == "dvc exp run --temp --name beta0 -S beta_max=0.0"
+    assert records["beta0"]["command"] == (
+        "dvc exp run --temp --name beta0 -S 'datasets=[\"arc_grids\"]' -S beta_max=0.0"
+    )
     assert records["seeds-seed2"]["params"] == {"beta_max": 0.5, "seed": 2}
     assert records["seeds-seed2"]["metrics"]["seed"] == 2
     figure = project / "plots" / "arc_grids" / "experiments" / "beta0" / "reconstructions.png"

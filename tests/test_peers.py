@@ -168,14 +168,14 @@ def test_closer_reconstructions_score_higher(data: Path, judge: Judge) -> None:
 def test_the_best_of_all_rates_and_losses_goes_on(data: Path, judge: Judge, tmp_path: Path) -> None:
     calls: list[Settings] = []
     bench, contender = _bench(data, tmp_path, judge, _counted(data, calls))
-    chosen = bench.chosen(contender, 30, 0)
+    chosen = bench.chosen(contender.tried(30, 0, 20))
     assert len(calls) == 6
     best = next(each for each, aims in chosen.items() if "bits_per_dim" in aims)
     assert (best.loss, best.rate, best.seconds) == ("b", 0.01, 30)
 
 
 def test_settings_that_are_best_at_one_thing_each_both_go_on() -> None:
-    tried = [Settings("p", "", rate, 1, 0) for rate in (0.1, 0.2, 0.3)]
+    tried = [Settings("p", "", rate, 1, 0, 20) for rate in (0.1, 0.2, 0.3)]
     rows = [
         {"validation_bits_per_dim": bits, "validation_frechet": distance}
         for bits, distance in ((3.0, 9.0), (2.0, 5.0), (4.0, 1.0))
@@ -191,7 +191,7 @@ def test_a_contender_with_its_own_settings_is_not_searched(
     calls: list[Settings] = []
     alone = Contender(peers.OURS, _counted(data, calls), ())
     bench = Bench(data, tmp_path, judge, {peers.OURS: alone})
-    assert list(bench.chosen(alone, 30, 0)) == [Settings(peers.OURS, "", None, 30, 0)]
+    assert list(bench.chosen(alone.tried(30, 0, 20))) == [Settings(peers.OURS, "", None, 30, 0, 20)]
     assert calls == []
 
 
@@ -208,13 +208,13 @@ def test_a_killed_run_goes_on_with_what_is_not_there_yet(
 
     bench, contender = _bench(data, tmp_path, judge, killed)
     with pytest.raises(KeyboardInterrupt):
-        bench.chosen(contender, 30, 0)
+        bench.chosen(contender.tried(30, 0, 20))
     bench, contender = _bench(data, tmp_path, judge, counted)
-    first = bench.chosen(contender, 30, 0)
+    first = bench.chosen(contender.tried(30, 0, 20))
     assert len(calls) == len(set(calls)) == 6
-    assert bench.chosen(contender, 30, 0) == first
+    assert bench.chosen(contender.tried(30, 0, 20)) == first
     assert len(calls) == 6
-    bench.chosen(contender, 31, 0)
+    bench.chosen(contender.tried(31, 0, 20))
     assert len(calls) == 12
 
 
@@ -223,7 +223,7 @@ def test_a_kept_row_of_another_judge_is_measured_again(
 ) -> None:
     calls: list[Settings] = []
     bench, _ = _bench(data, tmp_path, judge, _counted(data, calls))
-    settings = Settings("fake", "b", 0.01, 30, 0)
+    settings = Settings("fake", "b", 0.01, 30, 0, 20)
     row = bench.measured(settings)
     path = bench.folder(settings) / "measured.json"
     assert bench.measured(settings) == row == read_json(path, made_by="x")["row"]
@@ -237,7 +237,7 @@ def test_a_kept_row_of_other_code_is_run_again(data: Path, judge: Judge, tmp_pat
     bench, _ = _bench(data, tmp_path, judge, _counted(data, calls))
     for text, runs in (("x = 1\n", 1), ("x = 1\n", 1), ("x = 2\n", 2)):
         (tmp_path / "code" / "model.py").write_text(text, encoding="utf-8")
-        bench.measured(Settings("fake", "b", 0.01, 30, 0))
+        bench.measured(Settings("fake", "b", 0.01, 30, 0, 20))
         assert len(calls) == runs
 
 
@@ -402,7 +402,7 @@ def test_a_peer_is_trained_in_its_own_process_once(
     data: Path, judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peers, "SAMPLES", 90)
-    settings, nowhere = Settings("antixk", "", 1e-3, 1, 0), tmp_path / "none"
+    settings, nowhere = Settings("antixk", "", 1e-3, 1, 0, 20), tmp_path / "none"
     outcome = peers.run_peer(settings, tmp_path / "run", data=data, environment=nowhere)
     assert outcome.facts["cpu_seconds"] >= 1
     assert outcome.reconstructions.shape == (80, SIDE, SIDE, 1)
@@ -419,7 +419,7 @@ def test_a_peer_is_trained_in_its_own_process_once(
 def test_a_peer_that_fails_is_one_line(data: Path, tmp_path: Path) -> None:
     (tmp_path / "pythae").mkdir()
     (tmp_path / "pythae" / "__init__.py").write_text("raise ImportError('broken')\n")
-    settings = Settings("pythae-mlp", "mse", 1e-3, 1, 0)
+    settings = Settings("pythae-mlp", "mse", 1e-3, 1, 0, 20)
     with pytest.raises(GenlabError, match=r"pythae-mlp failed .*broken") as caught:
         peers.run_peer(settings, tmp_path / "run", data=data, environment=tmp_path)
     assert "\n" not in str(caught.value)
@@ -467,7 +467,7 @@ def test_pythae_trains_beside_pydantic_1(
     name: str, loss: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peers, "SAMPLES", 40)
-    settings = Settings(name, loss, 1e-3, 1, 0)
+    settings = Settings(name, loss, 1e-3, 1, 0, 20)
     outcome = peers.run_peer(settings, tmp_path / "run", data=data, environment=ENVIRONMENT)
     assert outcome.facts["updates"] > 0
     assert outcome.samples["normal"].shape == (40, SIDE, SIDE, 1)

@@ -130,7 +130,7 @@ def _texts(repository: Path) -> dict[str, str]:
 
 
 def _stage(root: Path, repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(root / "stages" / "report.py"), *arguments]
+    command = [sys.executable, str(root / "stages" / "report.py"), "--dataset", DATASET, *arguments]
     environment = {
         "PYTHONPATH": str(root / "src"),
         "PATH": "/usr/bin:/bin",
