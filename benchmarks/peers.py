@@ -10,9 +10,9 @@ pythae goes into a folder of its own with pydantic 1 (`pip install --no-deps --t
 the rest are those of the running environment, which stays as it is.
 
 A peer gets the best of its learning rates and, where it has several, of its losses. All are run
-with the first seed for `--search-seconds`, and the settings with the
-fewest bits/dim and those with the least Fréchet distance, both on the validation split, go on to
-all seeds: as two rows, should they differ.
+with the first seed for `--search-seconds`, and the settings with the fewest bits/dim and those with
+the least Fréchet distance, both on the validation split, go on to all seeds: as two rows, should
+they differ.
 
 The judge is one for all: a classifier trained on the train split (`genlab.measure.features`), test
 images, n = 10,000. A sampler is picked on the validation split. bits/dim of a peer: it has a mean
@@ -56,8 +56,8 @@ from genlab.core.params import Params, load_params
 from genlab.datasets.image_files import LEVELS, MANIFEST_FILE, load_images, load_labels
 from genlab.datasets.registry import dataset as find_dataset
 from genlab.measure import frechet
-from genlab.measure.features import Classifier, load_classifier, train_classifier
 from genlab.measure.fidelity import fidelity
+from genlab.measure.image_run import extractor
 from genlab.measure.manifold import manifold
 from genlab.vae import inference, samplers
 from genlab.vae.batches import epoch_generator
@@ -206,7 +206,7 @@ def run_ours(settings: Settings, folder: Path, *, data: Path) -> Outcome:
     task = make_task(params, data.name, train, LEVELS)
     epochs = max(1, round(settings.seconds / _seconds_an_epoch(params, task, val, folder)))
     params = params.with_overrides(epochs=epochs)
-    trainer = Trainer(params, make_task(params, data.name, train, LEVELS), val, folder / "making")
+    trainer = Trainer(params, task, val, folder / "making")
     start = time.process_time()
     model = trainer.run(lambda *_: None)
     spent = time.process_time() - start
@@ -268,17 +268,20 @@ def gaussian_nats(images: Images, means: Images, sigma: float) -> Floats:
 
 
 class Judge:
-    """Measures outcomes against the images of the folder `data`, by one set of features."""
+    """Measures outcomes against the images of the folder `data`, by one set of features.
 
-    def __init__(self, data: Path, output: Path) -> None:
+    shown: images that the classifier's training shows; the features are those of stage evaluate.
+    """
+
+    def __init__(self, data: Path, shown: int) -> None:
         self.test = np.array(load_images(data, "test"))
         self.n = min(SAMPLES, len(self.test))
-        self.classifier = _classifier(data, output)
+        train = load_images(data, "train")
+        self.classifier = extractor(data.name, data, train, load_labels(data, "train"), 0, shown)
         self.digest = self.classifier.digest
         self.accuracy = self.classifier.accuracy(self.test, load_labels(data, "test"))
         self.features = self.classifier.features(self.test)
         self.validation = self.classifier.features(load_images(data, "val"))
-        train = load_images(data, "train")
         rows = np.sort(np.random.default_rng(0).permutation(len(train))[: self.n])
         own = self.classifier.features(np.array(train[rows]))
         self.floor = frechet.floor(own, self.features, min(self.n, len(own)))
@@ -311,21 +314,6 @@ class Judge:
             **{name: shape[name] for name in ("precision", "recall", "density", "coverage", "k")},
             **outcome.facts,
         }
-
-
-def kept_classifier(data: Path, output: Path) -> Path:
-    """The file that the extractor of this data is kept in."""
-    return output / f"classifier-{_data_digest(data)}.safetensors"
-
-
-def _classifier(data: Path, output: Path) -> Classifier:
-    """The extractor of this data, trained once and kept."""
-    path = kept_classifier(data, output)
-    if path.exists():
-        return load_classifier(path, made_by=f"rm {path}; {COMMAND}")
-    classifier = train_classifier(load_images(data, "train"), load_labels(data, "train"))
-    classifier.save(path)
-    return classifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -602,7 +590,7 @@ def bench(
     entered = taking_part(known, only)
     if any(each.name != OURS for each in entered):
         install(folder)
-    judge = Judge(data, output)
+    judge = Judge(data, load_params().evaluate.feature_images)
     made = Bench(data, output, judge, known)
     budget = min(search_seconds, seconds)
     samples = SAMPLES if budget == seconds else SEARCHED

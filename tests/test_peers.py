@@ -24,7 +24,6 @@ from genlab.datasets.image_files import (
     VERSION,
     load_images,
 )
-from genlab.measure.features import train_classifier
 
 # Benchmarks are scripts: they find each other because their folder comes first on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
@@ -67,12 +66,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def judge(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    """A judge whose classifier was trained for a moment and kept, as the real one is."""
-    output = tmp_path_factory.mktemp("judge")
-    images, labels = _bars(COUNTS["train"], 0)
-    classifier = train_classifier(images, labels, shown=2000, progress=False)
-    classifier.save(peers.kept_classifier(data, output))
-    return Judge(data, output)
+    """A judge whose classifier was trained for a moment, and kept in a cache of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        return Judge(data, 2000)
 
 
 def _outcome(data: Path, *, noise: float = 10.0, nats: float = 1000.0, seed: int = 5) -> Outcome:
