@@ -55,7 +55,7 @@ class Experiment:
     @property
     def arguments(self) -> list[str]:
         """What stands after `dvc`; only the experiment's own dataset is run."""
-        wanted = {"datasets": [self.dataset], **self.params}
+        wanted = _alone(self.dataset, self.params)
         changes = [f"{key}={_hydra(value)}" for key, value in wanted.items()]
         flags = [part for change in changes for part in ("-S", change)]
         return ["exp", "run", "--temp", "--name", self.name, *flags]
@@ -81,7 +81,7 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
         except ValidationError as error:
             raise GenlabError(f"{path}: {name}: {first_fault(error, Description)}") from error
         for suffix, changes in _runs(description):
-            wanted = {"datasets": [description.dataset], **changes}
+            wanted = _alone(description.dataset, changes)
             values = _with_changes(base, wanted, f"{path}: {name}")
             params = parse_params(values, f"{path}: {name}")
             found.append(
@@ -96,6 +96,11 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
                 )
             )
     return found
+
+
+def _alone(dataset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes, with nothing run but `dataset` unless they say otherwise."""
+    return {"datasets": [dataset], **changes}
 
 
 def _runs(description: Description) -> list[tuple[str, dict[str, Any]]]:
