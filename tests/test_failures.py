@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from genlab.grids.shapes import KINDS
 from genlab.measure import gallery
 from genlab.measure.attributes import ALONE, attributes
 from genlab.measure.failures import HYPOTHESES, compare, explanation, kind_words
+from pages import Page
 
 
 @pytest.fixture(scope="module")
@@ -207,21 +207,8 @@ def test_sample_items_all_have_stray_cells_and_a_fault(summary: dict[str, Any]) 
         assert item["faults"]
 
 
-class _Page(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.images: list[dict[str, str | None]] = []
-        self.addresses: list[str | None] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.addresses += [found[key] for key in ("src", "href") if key in found]
-        if tag == "img":
-            self.images.append(found)
-
-
 def test_the_page_needs_no_other_file_and_every_picture_has_words(summary: dict[str, Any]) -> None:
-    page = _Page()
+    page = Page()
     page.feed(gallery.page("Failures <of> arc_grids", summary))
     assert len(page.images) == 2 * 12 + len(summary["sample_items"])
     assert all(str(address).startswith("data:") for address in page.addresses)

@@ -4,7 +4,6 @@ import base64
 import io
 import json
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from genlab.measure import image_gallery
 from genlab.measure.failures import SAME_CLASS, compare
 from genlab.measure.image_attributes import image_attributes, image_hypotheses
 from genlab.measure.image_gallery import Reconstructions, Samples
+from pages import Page
 
 N, M, NAMES = 1200, 300, ("box", "<bar> & co")
 
@@ -169,19 +169,6 @@ def test_perfect_reconstructions_leave_a_page_without_reasons(
     assert "none of the tested attributes" in image_gallery.page("x", found, exact, samples)
 
 
-class _Page(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.images: list[dict[str, str | None]] = []
-        self.addresses: list[str | None] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.addresses += [found[key] for key in ("src", "href") if key in found]
-        if tag == "img":
-            self.images.append(found)
-
-
 def _picture(address: str | None) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(str(address).split(",")[1]))))
 
@@ -190,7 +177,7 @@ def _picture(address: str | None) -> np.ndarray:
 def test_the_page_shows_the_pictures_that_it_speaks_of(channels: int) -> None:
     real, samples = _made(channels)
     found = image_gallery.summary(real, samples, NAMES, count=10, bootstrap=20)
-    page = _Page()
+    page = Page()
     page.feed(image_gallery.page("Failures", found, real, samples))
     assert len(page.images) == 3 * 10 + 2 * 10
     assert all(str(address).startswith("data:image/png;base64,") for address in page.addresses)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import tiny
 from genlab.core.console import GenlabError
@@ -37,14 +37,6 @@ def _rgb_trainer(folder: Path, **training: Any) -> Trainer:
     return Trainer(params, tiny.make_task(params, "cifar10", train, 256), val, folder)
 
 
-def _nothing(*_: object) -> None:
-    """What to do after an epoch: nothing."""
-
-
-def _bits(module: nn.Module) -> dict[str, bytes]:
-    return {name: value.numpy().tobytes() for name, value in module.state_dict().items()}
-
-
 def _step(trainer: Trainer, beta: float = 1.0) -> tuple[dict[str, float], float]:
     x = trainer.task.batch(np.arange(trainer.params.batch_size))
     return trainer.update(x, beta, torch.Generator().manual_seed(0))
@@ -56,7 +48,7 @@ def _step(trainer: Trainer, beta: float = 1.0) -> tuple[dict[str, float], float]
 def test_the_loss_falls(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, epochs=4)
     before = trainer.validate(1.0)
-    trainer.run(_nothing)
+    trainer.run(tiny.nothing)
     losses = [row["train/loss"] for row in trainer.progress.history]
     assert losses[-1] < 0.9 * losses[0]
     after = trainer.progress.history[-1]
@@ -70,7 +62,7 @@ def test_four_images_are_told_apart(tmp_path: Path) -> None:
     training = {"epochs": 10, "beta_max": 0.0, "prior": "standard", "likelihood": "gaussian"}
     params = tiny.image_params(width=8, batch_size=4, epoch_size=32, **training)
     task = tiny.make_task(params, "fashion_mnist", four, 256)
-    model = Trainer(params, task, four, tmp_path).run(_nothing)
+    model = Trainer(params, task, four, tmp_path).run(tiny.nothing)
     back = inference.reconstruct(model, four).astype(float)
     own = np.square(back - four).mean((1, 2, 3))
     of_others = np.square(back - four[[1, 2, 3, 0]]).mean((1, 2, 3))
@@ -102,12 +94,12 @@ def test_every_likelihood_trains_every_network_under_every_prior(
     tmp_path: Path, likelihood: str, network: str, prior: str
 ) -> None:
     trainer = _trainer(tmp_path, likelihood=likelihood, network=network, prior=prior)
-    before = _bits(trainer.model)
+    before = tiny.bits(trainer.model)
     loss, norm = _step(trainer)
     assert all(math.isfinite(value) for value in loss.values())
     assert norm > 0
     assert trainer.progress.skipped_updates == 0
-    after = _bits(trainer.model)
+    after = tiny.bits(trainer.model)
     changed = {name for name in after if after[name] != before[name]}
     # Where a layer starts at zero, the one before it has no gradient yet.
     assert {"encoder.head.weight", "encoder.head.bias"} <= changed
@@ -132,7 +124,7 @@ def test_stability_measures_never_touch_the_reported_bound(
     tmp_path: Path, change: dict[str, float]
 ) -> None:
     plain, other = _trainer(tmp_path / "plain"), _trainer(tmp_path / "other", **change)
-    assert _bits(plain.model) == _bits(other.model)
+    assert tiny.bits(plain.model) == tiny.bits(other.model)
     before, after = (each.validate(each.params.beta_max) for each in (plain, other))
     for name in ("elbo", "reconstruction_loss", "kl_divergence", "psnr", "mse"):
         assert before[name] == after[name]
@@ -194,7 +186,7 @@ def test_free_bits_hold_the_kl_where_a_heavy_beta_would_crush_it(tmp_path: Path)
     held = _trainer(tmp_path / "held", free_bits=0.5, **training)
     crushed = _trainer(tmp_path / "crushed", **training)
     for trainer in (held, crushed):
-        trainer.run(_nothing)
+        trainer.run(tiny.nothing)
     kl = [t.progress.history[-1]["train/kl_divergence"] for t in (held, crushed)]
     assert kl[0] > 0.8 * 0.5 * 49
     assert kl[1] < 0.5 * kl[0]
@@ -229,12 +221,12 @@ def _same(model: VAE, expected: dict[str, Tensor]) -> None:
 def test_averaged_weights_are_what_is_validated_shown_kept_and_returned(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, ema=0.9)
     shown: list[dict[str, bytes]] = []
-    model = trainer.run(lambda epoch, model, *_: shown.append(_bits(model)))
+    model = trainer.run(lambda epoch, model, *_: shown.append(tiny.bits(model)))
     best = trainer.progress.best_epoch
-    assert _bits(model) == shown[best - 1]
-    assert shown[-1] == _bits(trainer.measured)
+    assert tiny.bits(model) == shown[best - 1]
+    assert shown[-1] == tiny.bits(trainer.measured)
     last = torch.load(tmp_path / "state.pt", weights_only=True)["model"]
-    assert _bits(trainer.measured) != {k: v.numpy().tobytes() for k, v in last.items()}
+    assert tiny.bits(trainer.measured) != {k: v.numpy().tobytes() for k, v in last.items()}
     trainer.model.load_state_dict(last)
     assert not torch.allclose(
         trainer.model.encode(trainer.val)[0], trainer.measured.encode(trainer.val)[0]
@@ -287,24 +279,12 @@ def test_sigma_is_observed_from_the_whole_batch_whatever_the_threads(tmp_path: P
 def test_the_same_threads_give_the_same_bytes(tmp_path: Path, threads: int) -> None:
     training = {"likelihood": "gaussian_analytic", "threads": threads, "ema": 0.9}
     first, again = (
-        _trainer(tmp_path / name, **training).run(_nothing) for name in ("first", "again")
+        _trainer(tmp_path / name, **training).run(tiny.nothing) for name in ("first", "again")
     )
-    assert _bits(first) == _bits(again)
+    assert tiny.bits(first) == tiny.bits(again)
 
 
 # -- going on after a kill
-
-
-class _Killed(BaseException):
-    """The end of a process, as far as one process can tell."""
-
-
-def _kill_at(epoch: int) -> Callable[..., None]:
-    def on_epoch(now: int, *_: object) -> None:
-        if now == epoch:
-            raise _Killed
-
-    return on_epoch
 
 
 @pytest.mark.parametrize("ema", [0.0, 0.9])
@@ -314,13 +294,13 @@ def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
 ) -> None:
     training = {"epochs": 3, "ema": ema, "threads": threads, "likelihood": "gaussian_analytic"}
     straight = _trainer(tmp_path / "straight", **training)
-    expected = straight.run(_nothing)
-    with pytest.raises(_Killed):
-        _trainer(tmp_path / "killed", **training).run(_kill_at(3))
+    expected = straight.run(tiny.nothing)
+    with pytest.raises(tiny.Killed):
+        _trainer(tmp_path / "killed", **training).run(tiny.kill_at(3))
     again = _trainer(tmp_path / "killed", **training)
     assert again.progress.epoch == 2
-    assert _bits(again.run(_nothing)) == _bits(expected)
-    assert _bits(again.measured) == _bits(straight.measured)
+    assert tiny.bits(again.run(tiny.nothing)) == tiny.bits(expected)
+    assert tiny.bits(again.measured) == tiny.bits(straight.measured)
     assert again.progress.history == straight.progress.history
 
 
@@ -328,7 +308,7 @@ def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
 def test_a_state_of_another_memory_goes_on_or_is_refused_in_one_line(
     tmp_path: Path, was: float, now: float
 ) -> None:
-    _trainer(tmp_path, epochs=1, ema=was).run(_nothing)
+    _trainer(tmp_path, epochs=1, ema=was).run(tiny.nothing)
     if was:
         assert _trainer(tmp_path, epochs=1, ema=now).progress.epoch == 1
         return
@@ -432,7 +412,7 @@ def test_a_checkpoint_of_images_comes_back_bit_for_bit(
     loaded, facts = load_checkpoint(path, made_by="dvc repro train")
     assert facts == {"dataset": "fashion_mnist"}
     assert loaded.architecture == model.architecture
-    assert _bits(loaded) == _bits(model)
+    assert tiny.bits(loaded) == tiny.bits(model)
     assert np.array_equal(inference.reconstruct(loaded, VAL), inference.reconstruct(model, VAL))
 
 

@@ -121,10 +121,6 @@ def test_the_same_run_gives_the_same_bytes(
     assert results[0] == results[1]
 
 
-class _Killed(BaseException):
-    """The end of a process, as far as one process can tell."""
-
-
 def test_a_run_that_was_killed_leaves_the_same_files(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +132,7 @@ def test_a_run_that_was_killed_leaves_the_same_files(
     monkeypatch.chdir(tmp_path / "killed")
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "_epoch", _dying(Trainer._epoch, 2))
-        with pytest.raises(_Killed):
+        with pytest.raises(tiny.Killed):
             _train(params, data)
     assert list(MAKING.rglob("state.pt"))
     assert not (FILES / CHECKPOINT).exists()
@@ -148,7 +144,7 @@ def _dying(epoch_of: Callable[..., object], last: int) -> Callable[..., object]:
     def epoch(self: Trainer, number: int, bar: object) -> object:
         found = epoch_of(self, number, bar)
         if number == last:
-            raise _Killed
+            raise tiny.Killed
         return found
 
     return epoch
@@ -218,7 +214,7 @@ def test_a_run_shuts_its_record_when_it_fails(data: Path, monkeypatch: pytest.Mo
     closed: list[bool] = []
     monkeypatch.setattr(Tracker, "close", lambda self: closed.append(True))
     monkeypatch.setattr(Trainer, "_epoch", _dying(Trainer._epoch, 0))
-    with pytest.raises(_Killed):
+    with pytest.raises(tiny.Killed):
         _train(tiny.params(), data)
     assert closed == [True]
 

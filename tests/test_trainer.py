@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ import tiny
 from genlab.core.console import GenlabError
 from genlab.datasets.arc_grids import Grids
 from genlab.vae.batches import corrupt, epoch_generator, pass_order
-from genlab.vae.model import VAE
 from genlab.vae.tasks import make_task
 from genlab.vae.trainer import Trainer
 
@@ -31,20 +29,12 @@ def _trainer(
     return kind(tiny.params(**training), task, ARRAY[-40:], folder)
 
 
-def _nothing(*_: object) -> None:
-    """What to do after an epoch: nothing."""
-
-
-def _bits(model: VAE) -> dict[str, bytes]:
-    return {name: value.numpy().tobytes() for name, value in model.state_dict().items()}
-
-
 # -- it learns
 
 
 def test_the_loss_falls(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, epochs=8, beta_max=0.0, corruption=0.0, prior="standard")
-    trainer.run(_nothing)
+    trainer.run(tiny.nothing)
     losses = [row["train/reconstruction_loss"] for row in trainer.progress.history]
     assert losses[-1] < 0.5 * losses[0]
 
@@ -54,7 +44,7 @@ def test_four_grids_are_memorised(tmp_path: Path) -> None:
     off = {"corruption": 0.0, "focal_gamma": 0.0, "class_weight_power": 0.0}
     params = tiny.params(epochs=40, beta_max=0.0, prior="standard", width=16, **off)
     task = make_task(params, "arc_grids", ARRAY[:4], tiny.CLASSES)
-    model = Trainer(params, task, ARRAY[:4], tmp_path).run(_nothing)
+    model = Trainer(params, task, ARRAY[:4], tmp_path).run(tiny.nothing)
     assert torch.equal(model.reconstruct(four), four)
 
 
@@ -78,7 +68,7 @@ def test_every_epoch_logs_the_promised_names(tmp_path: Path) -> None:
 
 def test_beta_rises_over_the_warm_up_to_beta_max(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, epochs=4, beta_max=0.6, beta_warmup=0.5)
-    trainer.run(_nothing)
+    trainer.run(tiny.nothing)
     betas = [row["beta"] for row in trainer.progress.history]
     assert 0 < betas[0] < betas[1] < 0.6
     assert betas[2:] == [0.6, 0.6]
@@ -86,7 +76,7 @@ def test_beta_rises_over_the_warm_up_to_beta_max(tmp_path: Path) -> None:
 
 def test_during_the_delay_beta_is_0(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, epochs=4, beta_delay=0.5, beta_schedule="constant")
-    trainer.run(_nothing)
+    trainer.run(tiny.nothing)
     assert [row["beta"] for row in trainer.progress.history] == [0.0, 0.0, 1.0, 1.0]
     assert trainer.progress.best_epoch > 2  # nothing of the delay is taken for the best
 
@@ -109,7 +99,7 @@ def test_beta_focal_weights_and_free_bits_never_touch_the_reported_bound(
 ) -> None:
     plain = _trainer(tmp_path / "plain", beta_max=0.5)
     other = _trainer(tmp_path / "other", **{"beta_max": 0.5, **change})
-    assert _bits(plain.model) == _bits(other.model)
+    assert tiny.bits(plain.model) == tiny.bits(other.model)
     before = plain.validate(plain.params.beta_max)
     after = other.validate(other.params.beta_max)
     for name in ("elbo", "reconstruction_loss", "kl_divergence", "pixel_accuracy"):
@@ -153,7 +143,7 @@ class _Exploding(_Spoilt):
 
 def test_a_nan_update_is_skipped_and_counted(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, _Nan)
-    model = trainer.run(_nothing)
+    model = trainer.run(tiny.nothing)
     assert trainer.progress.skipped_updates == 2
     assert trainer.progress.updates == 12
     assert [row["skipped_updates"] for row in trainer.progress.history] == [1, 2, 2]
@@ -163,23 +153,23 @@ def test_a_nan_update_is_skipped_and_counted(tmp_path: Path) -> None:
 
 def test_a_skipped_update_changes_no_weight(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, _Always)
-    before = _bits(trainer.model)
+    before = tiny.bits(trainer.model)
     trainer.update(GRIDS[:16], 0.5, torch.Generator().manual_seed(0))
-    assert _bits(trainer.model) == before
+    assert tiny.bits(trainer.model) == before
     assert trainer.progress.skipped_updates == 1
 
 
 def test_a_sound_update_changes_weights(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path)
-    before = _bits(trainer.model)
+    before = tiny.bits(trainer.model)
     trainer.update(GRIDS[:16], 0.5, torch.Generator().manual_seed(0))
-    assert _bits(trainer.model) != before
+    assert tiny.bits(trainer.model) != before
     assert trainer.progress.skipped_updates == 0
 
 
 def test_an_exploding_gradient_is_skipped_and_counted(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, _Exploding, epochs=20, beta_max=0.0)
-    trainer.run(_nothing)
+    trainer.run(tiny.nothing)
     assert trainer.progress.skipped_updates == 1
     skips = [row["skipped_updates"] for row in trainer.progress.history]
     assert skips[70 // 4 - 1 : 70 // 4 + 1] == [0, 1]
@@ -212,23 +202,23 @@ class _Scored(Trainer):
 
 def test_early_stopping_stops(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, _Scored, epochs=6, patience=2)
-    trainer.run(_nothing)
+    trainer.run(tiny.nothing)
     assert trainer.progress.epoch == 4
     assert trainer.progress.best_epoch == 2
 
 
 def test_patience_that_suffices_goes_on(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, _Scored, epochs=6, patience=3)
-    trainer.run(_nothing)
+    trainer.run(tiny.nothing)
     assert trainer.progress.epoch == trainer.progress.best_epoch == 6
 
 
 def test_the_best_epochs_weights_are_returned(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, _Scored, epochs=6, patience=2)
     after: dict[int, dict[str, bytes]] = {}
-    model = trainer.run(lambda epoch, model, *_: after.update({epoch: _bits(model)}))
-    assert _bits(model) == after[2]
-    assert _bits(model) != after[4]
+    model = trainer.run(lambda epoch, model, *_: after.update({epoch: tiny.bits(model)}))
+    assert tiny.bits(model) == after[2]
+    assert tiny.bits(model) != after[4]
     assert not model.training
 
 
@@ -237,7 +227,7 @@ def test_a_score_that_is_not_finite_is_never_the_best(tmp_path: Path) -> None:
         scores = (5.0, math.nan, -math.inf, 4.0)
 
     trainer = _trainer(tmp_path, Broken, epochs=4)
-    trainer.run(_nothing)
+    trainer.run(tiny.nothing)
     assert trainer.progress.best_epoch == 4
 
 
@@ -302,18 +292,6 @@ def test_half_corruption_leaves_half_of_the_grids_alone() -> None:
 # -- going on after a kill
 
 
-class _Killed(BaseException):
-    """The end of a process, as far as one process can tell."""
-
-
-def _kill_at(epoch: int) -> Callable[..., None]:
-    def on_epoch(now: int, *_: object) -> None:
-        if now == epoch:
-            raise _Killed
-
-    return on_epoch
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("killed_in", [1, 3, 4])
 def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
@@ -321,29 +299,29 @@ def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
 ) -> None:
     training = {"epochs": 4, "beta_max": 0.5, "threads": threads, "beta_delay": 0.5}
     straight = _trainer(tmp_path / "straight", **training)
-    expected = straight.run(_nothing)
-    with pytest.raises(_Killed):
-        _trainer(tmp_path / "killed", **training).run(_kill_at(killed_in))
+    expected = straight.run(tiny.nothing)
+    with pytest.raises(tiny.Killed):
+        _trainer(tmp_path / "killed", **training).run(tiny.kill_at(killed_in))
     again = _trainer(tmp_path / "killed", **training)
     assert again.progress.epoch == killed_in - 1  # the last epoch that was whole on disk
-    assert _bits(again.run(_nothing)) == _bits(expected)
+    assert tiny.bits(again.run(tiny.nothing)) == tiny.bits(expected)
     assert again.progress.history == straight.progress.history
     assert again.progress.updates == straight.progress.updates
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
     first = _trainer(tmp_path)
-    expected = _bits(first.run(_nothing))
+    expected = tiny.bits(first.run(tiny.nothing))
     epochs: list[int] = []
     again = _trainer(tmp_path)
-    assert _bits(again.run(lambda epoch, *_: epochs.append(epoch))) == expected
+    assert tiny.bits(again.run(lambda epoch, *_: epochs.append(epoch))) == expected
     assert epochs == []
 
 
 def test_forgetting_removes_the_state(tmp_path: Path) -> None:
     folder = tmp_path / "making"
     trainer = _trainer(folder)
-    trainer.run(_nothing)
+    trainer.run(tiny.nothing)
     assert (folder / "state.pt").is_file()
     trainer.forget()
     assert not folder.exists()
@@ -351,7 +329,7 @@ def test_forgetting_removes_the_state(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["truncated", "foreign", "version", "shapes"])
 def test_a_spoilt_state_is_one_line_with_the_cure(tmp_path: Path, fault: str) -> None:
-    _trainer(tmp_path, epochs=1).run(_nothing)
+    _trainer(tmp_path, epochs=1).run(tiny.nothing)
     file = tmp_path / "state.pt"
     training: dict[str, object] = {}
     if fault == "truncated":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,26 @@ def stir(module: Any, seed: int = 0, size: float = 0.3) -> Any:
             noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
             parameter.add_(size * noise)
     return module
+
+
+class Killed(BaseException):
+    """The end of a process, as far as one process can tell."""
+
+
+def kill_at(epoch: int) -> Callable[..., None]:
+    """What to do after an epoch: nothing, until `epoch` ends in a kill."""
+
+    def on_epoch(now: int, *_: object) -> None:
+        if now == epoch:
+            raise Killed
+
+    return on_epoch
+
+
+def nothing(*_: object) -> None:
+    """What to do after an epoch: nothing."""
+
+
+def bits(module: torch.nn.Module) -> dict[str, bytes]:
+    """The bytes of every weight and buffer."""
+    return {name: value.numpy().tobytes() for name, value in module.state_dict().items()}
