@@ -48,7 +48,7 @@ def evaluate(
     """
     chosen = find_dataset(dataset)
     params = load_params().with_overrides(**overrides).for_dataset(dataset)
-    engine.deterministic(params.seed)
+    engine.deterministic(params.seed, params.threads)
     folders = Folders(
         data=data_path or Path("data") / dataset,
         trained=checkpoint or Path("data/checkpoints") / dataset,

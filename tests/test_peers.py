@@ -305,6 +305,20 @@ def test_each_bar_is_held_against_the_peer_that_is_best_at_it() -> None:
     assert interval == pytest.approx((expected.low, expected.high))
 
 
+def test_a_peer_with_another_loss_than_its_own_is_compared_with_by_itself() -> None:
+    tuned = _runs("better", [10.0, 11.0, 12.0], [3.4, 3.5, 3.6], loss=peers.TUNED_LOSS)
+    found = peers.compare([*ROWS, tuned])
+    assert found["images.frechet_over_peer"] == peers.compare(ROWS)["images.frechet_over_peer"]
+    assert found["images.frechet_over_tuned"][0][0] == pytest.approx(4.3 / 11)
+    assert found["images.bpd_below_tuned"][0][0] == pytest.approx(3.5 - 3.05)
+
+
+def test_only_those_who_lead_at_something_and_ours_are_run_with_all_seeds() -> None:
+    slow = _runs("slow", [300.0], [5.0])
+    tuned = _runs("better", [10.0], [3.5], loss=peers.TUNED_LOSS)
+    assert peers.leaders([slow, *ROWS, tuned]) == [False, True, True, True, True]
+
+
 def test_without_ours_or_without_peers_nothing_is_compared() -> None:
     assert peers.compare(ROWS[:2]) == {}
     assert peers.compare(ROWS[2:]) == {}
@@ -396,15 +410,14 @@ def test_images_of_the_vanilla_peer_are_28_wide_and_within_range() -> None:
 
 @pytest.mark.slow
 def test_a_peer_is_trained_in_its_own_process_once(
-    data: Path, judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, judge: Judge, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(peers, "SAMPLES", 90)
-    settings, nowhere = Settings("antixk", "", 1e-3, 1, 0, 20), tmp_path / "none"
+    settings, nowhere = Settings("antixk", "", 1e-3, 1, 0, 60), tmp_path / "none"
     outcome = peers.run_peer(settings, tmp_path / "run", data=data, environment=nowhere)
     assert outcome.facts["cpu_seconds"] >= 1
-    assert outcome.reconstructions.shape == (80, SIDE, SIDE, 1)
-    assert outcome.samples["gmm"].shape == (90, SIDE, SIDE, 1)
-    assert outcome.test_nats.shape == (80,)
+    assert outcome.reconstructions.shape == (60, SIDE, SIDE, 1)
+    assert outcome.samples["gmm"].shape == (60, SIDE, SIDE, 1)
+    assert outcome.test_nats.shape == (60,)
     assert 0 < judge.measure(outcome)["bits_per_dim"] < 16
     stamp = (tmp_path / "run" / "run.npz").stat().st_mtime_ns
     again = peers.run_peer(settings, tmp_path / "run", data=data, environment=nowhere)
@@ -460,11 +473,8 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.skipif(not peers.installed(ENVIRONMENT), reason="pythae's folder is not there")
 @pytest.mark.parametrize(("name", "loss"), [("pythae-mlp", "bce"), ("pythae-conv", "mse")])
-def test_pythae_trains_beside_pydantic_1(
-    name: str, loss: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(peers, "SAMPLES", 40)
-    settings = Settings(name, loss, 1e-3, 1, 0, 20)
+def test_pythae_trains_beside_pydantic_1(name: str, loss: str, data: Path, tmp_path: Path) -> None:
+    settings = Settings(name, loss, 1e-3, 1, 0, 40)
     outcome = peers.run_peer(settings, tmp_path / "run", data=data, environment=ENVIRONMENT)
     assert outcome.facts["updates"] > 0
     assert outcome.samples["normal"].shape == (40, SIDE, SIDE, 1)

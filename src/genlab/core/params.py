@@ -119,7 +119,9 @@ class Params(_Section):
     datasets: list[Dataset] = Field(min_length=1, description="Datasets the pipeline runs over.")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where tensors live.")
     threads: int = Field(
-        ge=1, le=256, description="Threads of training, each on its part of a batch."
+        ge=1,
+        le=256,
+        description="Threads of training (each on its part of a batch) and of measuring.",
     )
 
     network: Literal["mixer", "conv"] = Field(description="Encoder and decoder.")

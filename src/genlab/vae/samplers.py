@@ -8,7 +8,7 @@
 - `gaussian`: z from a normal fitted to the aggregate posterior of training items (Ghosh et al.
   2020), which mends an N(0, I) prior that the codes don't fill.
 - `gmm`: a mixture of normals fitted to them, as many as held-out codes like best.
-- `accepted`: draws of a learned prior, thinned by a discriminator of codes (`acceptance`).
+- `accepted`: draws of a learned prior, thinned by a discriminator (`acceptance`).
 - `flow`: an autoregressive density fitted to them (`mixture_prior`), where the prior is N(0, I): a
   learned prior is such a density already.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ OF_GRIDS = ("prior", "ancestral", "gaussian")
 OF_STANDARD = ("prior", "ancestral", "gaussian", "gmm", "flow")
 OF_LEARNED = ("accepted", "prior", "ancestral", "normal", "gaussian", "gmm")
 FITTED_ON = 20_000  # training items behind the aggregate posterior
+MIXED = 10_000  # of them behind a mixture, whose fit takes longer than all else otherwise
 PER_DRAW = 4
 BATCH = 500
 
@@ -58,7 +60,7 @@ def names(model: VAE) -> tuple[str, ...]:
 def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) -> Sampler:
     """The sampler `name`, fitted to what the encoder makes of `train` where it is to be.
 
-    count: how many draws are wanted, about: a discriminator takes PER_DRAW codes for each.
+    count: how many draws are wanted, about: a discriminator takes PER_DRAW images for each.
 
     Raises GenlabError where there is no such sampler, or it cannot be fitted to these codes.
     """
@@ -70,21 +72,26 @@ def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) 
         return Sampler(name, model.prior.sample)
     if name == "normal":
         return Sampler(name, lambda count, generator: torch.randn(count, dim, generator=generator))
-    items = PER_DRAW * count if name == "accepted" else FITTED_ON
+    items = {"accepted": PER_DRAW * count, "gmm": MIXED}.get(name, FITTED_ON)
     mean, log_var = inference.posteriors(model, train[:items])
     if name == "gaussian":
         return Sampler(name, densities.gaussian(mean))
-    tokens = model.architecture.tokens
-    if name == "accepted":
-        draw, facts = acceptance.accepted(model.prior.sample, mean, log_var, tokens, seed)
-        return Sampler(name, draw, facts)
     # Draws from the posteriors, not their means: what the decoder was trained on.
     rng = np.random.default_rng([seed, 1])
     codes = mean + np.exp(0.5 * log_var) * rng.standard_normal(mean.shape)
+    if name == "accepted":
+        draw, facts = acceptance.accepted(
+            model.prior.sample,
+            partial(_shown, model),
+            train[: len(codes)],
+            torch.from_numpy(codes).float(),
+            seed,
+        )
+        return Sampler(name, draw, facts)
     if name == "gmm":
         draw, facts = densities.mixture(codes, seed)
         return Sampler(name, draw, facts)
-    draw, facts = densities.autoregressive(codes, tokens, seed)
+    draw, facts = densities.autoregressive(codes, model.architecture.tokens, seed)
     return Sampler(name, draw, facts)
 
 
@@ -92,15 +99,24 @@ def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) 
 def sample(model: VAE, sampler: Sampler, count: int, seed: int) -> Items:
     """`count` items, grids (count, size, size) or images (count, size, size, channels)."""
     generator = torch.Generator().manual_seed(seed)
-    device = next(model.parameters()).device
     items = []
     for start in range(0, count, BATCH):
-        z = sampler.draw(min(BATCH, count - start), generator).to(device)
-        out = model.decode(z).cpu()
-        items.append(inference.array(_items(model, out, sampler.name, generator)))
+        z = sampler.draw(min(BATCH, count - start), generator)
+        drawn = _drawn(model, z, generator) if sampler.name == "ancestral" else _shown(model, z)
+        items.append(inference.array(drawn))
     return np.concatenate(items)
 
 
-def _items(model: VAE, out: Tensor, name: str, generator: torch.Generator) -> Tensor:
-    likelihood = model.likelihood.cpu()
-    return likelihood.drawn(out, generator) if name == "ancestral" else likelihood.shown(out)
+@torch.no_grad()
+def _shown(model: VAE, z: Tensor) -> Tensor:
+    """The items that stand for p(x|z)."""
+    return model.likelihood.cpu().shown(_decoded(model, z))
+
+
+def _drawn(model: VAE, z: Tensor, generator: torch.Generator) -> Tensor:
+    """Items drawn from p(x|z)."""
+    return model.likelihood.cpu().drawn(_decoded(model, z), generator)
+
+
+def _decoded(model: VAE, z: Tensor) -> Tensor:
+    return model.decode(z.to(next(model.decoder.parameters()).device)).cpu()
