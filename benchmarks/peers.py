@@ -216,6 +216,8 @@ def run_ours(settings: Settings, folder: Path, *, data: Path) -> Outcome:
     left = settings.seconds * (1 - SAMPLER_SHARE)
     epochs = max(1, round(left / _seconds_an_epoch(params, task, val, folder)))
     params = params.with_overrides(epochs=epochs)
+    # A run that was killed is begun anew: its CPU-seconds would be counted in part alone.
+    shutil.rmtree(folder / "making", ignore_errors=True)
     trainer = Trainer(params, task, val, folder / "making")
     start = time.process_time()
     model = trainer.run(lambda *_: None)
