@@ -82,7 +82,7 @@ WORKER = Path(__file__).with_name("peer_worker.py")
 COMMAND = "python benchmarks/peers.py"
 OURS = "ours"
 DEFAULT_LOSS, TUNED_LOSS = "mse", "bce"
-SAMPLER_SHARE = 0.2
+SAMPLER_SHARE = 0.2  # of the seconds of ours, for fitting what its draws are thinned by
 TIMED = 8  # updates that the pace is taken from
 SAMPLES, SEARCHED, MANIFOLD_N, CHUNK = 10_000, 2_000, 2_000, 1_000
 MEASURED, VERSION = "peer_measured", 1  # raise the version where the judge changes
@@ -597,7 +597,7 @@ def _last_line(text: str) -> str:
 def bench(
     seconds: Annotated[float, typer.Option(min=1, help="CPU-seconds of training a run.")] = 1000,
     search_seconds: Annotated[
-        float, typer.Option(min=1, help="The same of a run that chooses rate and loss.")
+        float, typer.Option(min=1, help="The same of a run that chooses a rate.")
     ] = 40,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds, from 0.")] = 3,
     only: Annotated[str, typer.Option(help="Who takes part: peers, or names with commas.")] = "",

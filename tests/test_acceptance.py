@@ -66,10 +66,11 @@ def test_nearly_all_is_kept_where_nothing_is_wrong() -> None:
 def test_blur_alone_is_nothing_to_tell_apart() -> None:
     rng = np.random.default_rng(0)
     real = _real(0.5)
-    grain = rng.integers(-20, 21, real.shape)
-    for dy, dx in ((0, 0), (0, 1), (1, 0)):  # sums of squares of 2 x 2 pixels stay what they were
+    grain = rng.integers(-15, 16, real.shape)
+    grain[:, 1::2, 1::2] = 0
+    for dy, dx in ((0, 0), (0, 1), (1, 0)):  # so that it sums to nothing over 2 x 2 pixels
         grain[:, 1::2, 1::2] -= grain[:, dy::2, dx::2]
-    _, facts = _accepted((real + grain.clip(-50, 50)).astype(np.uint8))
+    _, facts = _accepted((real + grain).astype(np.uint8))
     assert facts["told_apart"] < 0.65
 
 
