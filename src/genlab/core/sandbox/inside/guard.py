@@ -69,6 +69,8 @@ class Guard:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self.waker)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.ours: set[str] = set()  # the way to the workspace may lead through /tmp
+        self.ours = set(self.left())
 
     def serve(self) -> None:
         self.say({"ready": True})
@@ -106,13 +108,22 @@ class Guard:
             stopped = "time"
         return {"exit": code, "cpu": cpu, "stopped": stopped or None, "clean": self.clean()}
 
+    def left(self) -> list[str]:
+        """Paths in the guest's private folders that were not there from the start."""
+        entries: list[str] = []
+        for folder in self.config["private"]:
+            try:
+                entries += [os.path.join(folder, name) for name in os.listdir(folder)]
+            except OSError:  # made unreadable, or there is none
+                entries += [folder] if os.path.isdir(folder) else []
+        return [path for path in entries if path not in self.ours]
+
     def clean(self) -> bool:
         """Empty the guest's private folders, as the guest's user; False where something is left.
 
         A job must not find there what an earlier one has left: its home, and caches with pickles.
         """
-        folders = [path for path in self.config["private"] if os.path.isdir(path)]
-        if not any(os.listdir(path) for path in folders if os.access(path, os.R_OK)):
+        if not self.left():
             return True
         cleaner = os.fork()
         if cleaner == 0:
@@ -121,13 +132,12 @@ class Guard:
                 signal.alarm(round(SWEEP_FOR))
                 if self.config["uid"] is not None:
                     lockdown.become(self.config["uid"], search=self.config["search"])
-                for folder in folders:
-                    for entry in os.scandir(folder):
-                        if entry.is_dir(follow_symlinks=False):
-                            shutil.rmtree(entry.path, ignore_errors=True)
-                        else:
-                            os.unlink(entry.path)
-                os._exit(1 if any(os.listdir(folder) for folder in folders) else 0)
+                for entry in self.left():
+                    if os.path.isdir(entry) and not os.path.islink(entry):
+                        shutil.rmtree(entry, ignore_errors=True)
+                    else:
+                        os.unlink(entry)
+                os._exit(1 if self.left() else 0)
             finally:
                 os._exit(1)
         return os.waitpid(cleaner, 0)[1] == 0
