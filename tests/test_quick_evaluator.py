@@ -65,8 +65,8 @@ def test_the_same_seed_gives_the_same_marks(evaluator: Evaluator) -> None:
     [
         (HEAD + "M = 3\n", "no nn.Module called M"),
         (HEAD + "class M(nn.Module)\n", "SyntaxError"),
-        (HEAD + LINEAR.replace("256, 4", "10, 4"), "line 8 of model.py"),
-        (HEAD + LINEAR.replace("256, 4", "256, 2"), "cannot be marked"),
+        (HEAD + LINEAR.replace("256, 4", "10, 4"), "of model.py"),
+        (HEAD + LINEAR.replace("256, 4", "256, 2"), "Target"),
         (HEAD + LINEAR.replace("x.flatten(1))", "x.flatten(1)) * float('nan')"), "not finite"),
         (HEAD + "import sys\nsys.exit(0)\n", "cannot be marked"),
         (HEAD + "import os\nos._exit(0)\n", "cannot be marked"),
@@ -91,7 +91,7 @@ def test_a_model_that_takes_too_long_is_stopped(evaluator: Evaluator) -> None:
 
 CHEATS = {
     "labels": "import glob\nassert not [p for p in glob.glob('/**/labels*', recursive=False)]\n",
-    "loss": "torch.nn.functional.cross_entropy = lambda *_, **__: torch.zeros((), requires_grad=True)\n",
+    "loss": "torch.nn.functional.cross_entropy = lambda logits, _: logits.sum() * 0\n",
     "clock": "import time\ntime.monotonic = lambda: 0.0\n",
     "scores": "import json\njson.dump({'accuracy': 1.0}, open('told.json', 'w'))\n",
     "safetensors": "import safetensors.torch\nsafetensors.torch.save_file = lambda *_: None\n",
@@ -115,7 +115,7 @@ def test_a_cheat_wins_nothing_and_reaches_no_other_attempt(
         ({"dataset": "imagenet"}, "dataset must be one of"),
         ({"epochs": 0}, "epochs: Input should be greater than or equal to 1, got 0"),
         ({"colour": 1}, "colour: Extra inputs"),
-        ({"lr": "fast"}, "lr: Input should be a valid number, got 'fast'"),
+        ({"lr": "fast"}, "lr: Input should be a valid number.*got 'fast'"),
     ],
 )
 def test_a_config_that_is_wrong_is_one_line(given: dict[str, Any], words: str) -> None:

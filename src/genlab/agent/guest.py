@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -115,9 +115,9 @@ def main(job_path: str) -> None:
     model = load(job["model"], job["class_name"]).to(device)
     if job.get("weights"):
         model.load_state_dict(load_file(job["weights"]))
-        told: dict[str, Any] = {"epochs": 0, "updates": 0}
+        done: dict[str, Any] = {"epochs": 0, "updates": 0}
     else:
-        told = train(model, x, y, job)
+        done = train(model, x, y, job)
     output = Path(job["output"])
     found = {
         "train_probe": logits(model, probe, job["scale"]),
@@ -126,7 +126,7 @@ def main(job_path: str) -> None:
     save_file(found, output / "logits.safetensors")
     state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
     save_file(state, output / "weights.safetensors")
-    (output / "told.json").write_text(json.dumps(told), encoding="utf-8")
+    (output / "told.json").write_text(json.dumps(done), encoding="utf-8")
 
 
 def in_a_line(error: BaseException, model: str) -> str:
@@ -138,12 +138,17 @@ def in_a_line(error: BaseException, model: str) -> str:
     return f"{type(error).__name__} at {where}: {text}"
 
 
+def told(reason: object) -> NoReturn:
+    """End with a reason as the last line, behind whatever the stranger printed."""
+    sys.stdout.flush()
+    print(reason, file=sys.stderr)
+    sys.exit(BROKEN)
+
+
 if __name__ == "__main__":
     try:
         main(sys.argv[1])
     except BrokenModelError as error:
-        print(error, file=sys.stderr)
-        sys.exit(BROKEN)
+        told(error)
     except Exception as error:
-        print(in_a_line(error, json.loads(Path(sys.argv[1]).read_text())["model"]), file=sys.stderr)
-        sys.exit(BROKEN)
+        told(in_a_line(error, json.loads(Path(sys.argv[1]).read_text())["model"]))

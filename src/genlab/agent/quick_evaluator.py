@@ -78,7 +78,7 @@ def eval_config(given: Mapping[str, Any]) -> EvalConfig:
 
 @dataclass(frozen=True)
 class SeedMarks:
-    """One training: marks on the part that decides, nats on training items, seconds by our clock."""
+    """One training: marks where it decides, nats on training items, seconds by our own clock."""
 
     seed: int
     validation: Marks
