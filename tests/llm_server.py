@@ -16,6 +16,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -172,6 +173,7 @@ class Server:
         self._script = script
         self._lock = threading.Lock()
         self._closing = threading.Event()
+        self._open: set[socket.socket] = set()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self._thread = threading.Thread(
@@ -197,6 +199,10 @@ class Server:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+        with self._lock:
+            for connection in self._open:  # a client would go on over one that is kept alive
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def _reply(self, request: Request) -> Reply:
         with self._lock:
@@ -215,6 +221,17 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                with server._lock:
+                    server._open.add(self.connection)
+
+            def finish(self) -> None:
+                with server._lock:
+                    server._open.discard(self.connection)
+                with suppress(OSError):
+                    super().finish()
 
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)

@@ -22,6 +22,7 @@ from tests.llm_server import Server
 
 from genlab.agent.llm import (
     MAX_BODY,
+    MAX_TEXT,
     Budget,
     BudgetSpent,
     LLMFailure,
@@ -181,11 +182,19 @@ def test_a_comma_in_a_string_is_no_trailing_comma() -> None:
     )
 
 
-@settings(max_examples=150, deadline=1000)
+@settings(max_examples=60, deadline=1000)
 @given(st.text(alphabet=st.sampled_from(list('{}[]",:\\`\n\t 01eE-.nNaflsu\ud800')), max_size=80))
 def test_no_text_breaks_the_parser(text: str) -> None:
     with suppress(MalformedError):
         assert isinstance(parse(text, Plan), Plan)
+
+
+@pytest.mark.parametrize("piece", ['{"a":', "<think>", "```\n", '{"a":[1,', "{{", '"', ",  "])
+def test_a_hostile_answer_costs_seconds_at_most(piece: str) -> None:
+    started = time.process_time()
+    with pytest.raises(MalformedError):
+        parse((piece * MAX_TEXT)[:MAX_TEXT], Plan)
+    assert time.process_time() - started < 10
 
 
 def test_the_model_is_told_what_was_wrong(backend: Make) -> None:

@@ -31,7 +31,8 @@ from genlab.core.console import GenlabError
 Purpose = Literal["planning", "tools"]
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_BODY = 8 << 20  # bytes of one HTTP answer
-MAX_STARTS = 64  # places of a prose answer at which JSON is looked for: bounds a hostile answer
+MAX_TEXT = 1 << 18  # characters of an answer in which JSON is looked for
+MAX_STARTS = 64  # places in it at which JSON may begin: together they bound a hostile answer's cost
 CONNECT_SECONDS = 10.0
 BYTES_A_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
 EXCERPT = 200  # characters of other people's text in a line of ours
@@ -218,7 +219,6 @@ class MalformedError(ValueError):
     """An answer that does not hold what the schema asks for."""
 
 
-_THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
 
@@ -229,8 +229,12 @@ def parse(text: str, schema: type[BaseModel]) -> BaseModel:
     Of several JSON values in it, the first that fits `schema` is taken. NaN and infinity are
     refused, since JSON has neither. Raises `MalformedError` with a line for the model to read.
     """
+    if len(text) > MAX_TEXT:
+        raise MalformedError(f"it is longer than {MAX_TEXT} characters")
+    if text.lstrip().startswith("<think>"):  # a reasoning model's thoughts are no answer
+        text = text.rpartition("</think>")[2]
     misfits: list[ValidationError] = []
-    for value in _values(_THOUGHTS.sub("", text)):
+    for value in _values(text):
         try:
             parsed = schema.model_validate(value)
         except ValidationError as error:
