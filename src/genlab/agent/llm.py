@@ -31,8 +31,8 @@ from genlab.core.console import GenlabError
 Purpose = Literal["planning", "tools"]
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_BODY = 8 << 20  # bytes of one HTTP answer
-MAX_TEXT = 1 << 18  # characters of an answer in which JSON is looked for
-MAX_STARTS = 64  # places in it at which JSON may begin: together they bound a hostile answer's cost
+MAX_TEXT = 1 << 17  # characters of an answer in which JSON is looked for
+MAX_STARTS = 32  # places in it at which JSON may begin: together they bound a hostile answer's cost
 CONNECT_SECONDS = 10.0
 BYTES_A_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
 EXCERPT = 200  # characters of other people's text in a line of ours

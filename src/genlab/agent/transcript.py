@@ -347,10 +347,16 @@ def _departure(path: Path, line: Line, question: Question) -> str:
         if old["role"] != new["role"]:
             return f"{head} message {number}: recorded {old['role']}, asked {new['role']}"
         if old["content"] != new["content"]:
-            at = len(os.path.commonprefix([old["content"], new["content"]]))
+            at = _common(old["content"], new["content"])
             texts = (excerpt(repr(text["content"][at : at + 40]), length=60) for text in (old, new))
             return f"{head} message {number}, character {at}: recorded {', asked '.join(texts)}"
     return f"{head} the fields of schema {line.shape}"
+
+
+def _common(one: str, other: str) -> int:
+    """Length of the beginning that both have."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _read(path: Path, say: Callable[[str], None]) -> tuple[list[Line], int]:
