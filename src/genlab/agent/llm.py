@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from itertools import islice
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 import httpx2
 import openai
 from pydantic import BaseModel, Field, ValidationError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential_jitter
+from typing_extensions import TypedDict  # pydantic reads typing's own from Python 3.12 on
 
 from genlab.core.console import GenlabError
 
