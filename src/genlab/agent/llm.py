@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import cache
 from itertools import islice
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
@@ -460,7 +461,7 @@ class OpenAIBackend:
             base_url=self.base_url,
             max_retries=0,  # retries are counted here, against the budget
             # A proxy of the environment cannot reach this machine's own loopback.
-            http_client=openai.DefaultHttpxClient(trust_env=not _is_loopback(self.base_url)),
+            http_client=_connections(trust_env=not _is_loopback(self.base_url)),
             default_headers={"Accept-Encoding": "identity"},  # MAX_BODY bounds what is unpacked
         )
 
@@ -705,6 +706,11 @@ class OpenAIBackend:
 
     def _excerpt(self, text: str) -> str:
         return excerpt(text, [self._key])
+
+
+@cache  # loading the certificates takes a tenth of a second
+def _connections(*, trust_env: bool) -> httpx2.Client:
+    return openai.DefaultHttpxClient(trust_env=trust_env)
 
 
 _FILTERS = ("content_filter", "content_policy_violation")
