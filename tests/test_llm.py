@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 
@@ -150,14 +151,16 @@ def test_a_hung_endpoint_is_left_and_asked_again(backend: Make) -> None:
     assert answer.attempts == 2
 
 
-def test_a_dripping_endpoint_does_not_hold_the_run(backend: Make) -> None:
-    with Server([llm.dripping(0.02), llm.good(GOOD)]) as server:
+@pytest.mark.parametrize("code", [200, 500])
+def test_a_dripping_endpoint_does_not_hold_the_run(backend: Make, code: int) -> None:
+    with Server([replace(llm.dripping(0.02), status=code), llm.good(GOOD)]) as server:
         answer = backend(server, patience=Patience(timeout=0.2)).ask(ASKED)
     assert answer.attempts == 2
 
 
-def test_a_huge_answer_is_not_read_to_its_end(backend: Make) -> None:
-    with Server([llm.huge(2 * MAX_BODY), llm.good(GOOD)]) as server:
+@pytest.mark.parametrize("code", [200, 400])
+def test_a_huge_answer_is_not_read_to_its_end(backend: Make, code: int) -> None:
+    with Server([replace(llm.huge(2 * MAX_BODY), status=code), llm.good(GOOD)]) as server:
         assert backend(server).ask(ASKED).attempts == 2
 
 

@@ -3,8 +3,9 @@
 What an endpoint may do wrong (limits of rate, torn, hung, empty, refused, cut-off or misshapen
 answers) ends either in a good answer or in one `LLMFailure`; never in a hang or another exception.
 What a person has to mend (a key, an address, a model's name) is a `GenlabError`. Not protected:
-an answer that is well formed and wrong, and a question that was paid for but not answered before
-the process was killed. A backend serves one thread.
+an answer that is well formed and wrong, an endpoint that sends its headers byte by byte, and a
+question that was paid for but not answered before the process was killed. A backend serves one
+thread.
 """
 
 from __future__ import annotations
@@ -624,21 +625,14 @@ class OpenAIBackend:
     def _post(self, request: dict[str, Any]) -> _Completion:
         """Send `request` and read its answer, bounded in size and in time."""
         seconds = min(self.patience.timeout, self.meter.seconds_left)
-        deadline = self._clock() + seconds
         limits = openai.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
-        body = bytearray()
         try:
-            # Streamed, since a client that reads to the end can be held for ever, byte by byte.
+            # Streamed, so that the client leaves the reading to us and to what bounds it.
             with self._client.chat.completions.with_streaming_response.create(
                 **request, timeout=limits
             ) as response:
                 kind = response.headers.get("content-type", "no content type")
-                for chunk in response.iter_bytes():
-                    body += chunk
-                    if len(body) > MAX_BODY:
-                        raise _RetryError(f"the answer is larger than {MAX_BODY >> 20} MiB")
-                    if self._clock() > deadline:
-                        raise _RetryError(f"no whole answer within {seconds:g} s")
+                body = response.read()
         except openai.APITimeoutError as error:
             lost = isinstance(error.__cause__, httpx2.ConnectTimeout)
             raise _RetryError(f"no answer within {seconds:g} s", unreachable=lost) from error
@@ -651,9 +645,9 @@ class OpenAIBackend:
         except httpx2.HTTPError as error:
             raise _RetryError(f"the answer broke off: {self._excerpt(str(error))}") from error
         try:
-            return _Completion.model_validate_json(bytes(body))
+            return _Completion.model_validate_json(body)
         except ValidationError as error:
-            said = self._excerpt(bytes(body[: 4 * EXCERPT]).decode("utf-8", "replace"))
+            said = self._excerpt(body[: 4 * EXCERPT].decode("utf-8", "replace"))
             what = f"{self._excerpt(kind)}: {said or 'nothing'}"
             raise _RetryError(f"the endpoint sent no chat completion but {what}") from error
 
@@ -708,9 +702,43 @@ class OpenAIBackend:
         return excerpt(text, [self._key])
 
 
+class _BoundedStream(httpx2.SyncByteStream):
+    """A body that ends in an error where it takes too many bytes, or too long as a whole."""
+
+    def __init__(self, stream: httpx2.SyncByteStream, seconds: float) -> None:
+        self._stream = stream
+        self._deadline = time.monotonic() + seconds
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        for chunk in self._stream:
+            size += len(chunk)
+            if size > MAX_BODY:
+                raise httpx2.ReadError(f"it is larger than {MAX_BODY >> 20} MiB")
+            if time.monotonic() > self._deadline:
+                raise httpx2.ReadTimeout("it came too slowly")
+            yield chunk
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _BoundedClient(openai.DefaultHttpxClient):
+    """A timeout of httpx2 is for one read: byte by byte, an endpoint could hold us for ever."""
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        response = super().send(request, **options)
+        seconds = request.extensions.get("timeout", {}).get("read")
+        if isinstance(response.stream, httpx2.SyncByteStream) and not response.is_closed:
+            response.stream = _BoundedStream(
+                response.stream, math.inf if seconds is None else seconds
+            )
+        return response
+
+
 @cache  # loading the certificates takes a tenth of a second
 def _connections(*, trust_env: bool) -> httpx2.Client:
-    return openai.DefaultHttpxClient(trust_env=trust_env)
+    return _BoundedClient(trust_env=trust_env)
 
 
 _FILTERS = ("content_filter", "content_policy_violation")
