@@ -298,6 +298,42 @@ def test_odd_characters_survive(path: Path) -> None:
     assert answer.text == odd.replace("\ud800", "?")
 
 
+def test_a_run_at_a_bad_endpoint_is_replayed_byte_for_byte(path: Path) -> None:
+    script = [
+        llm.good({"blocks": 1}),
+        llm.status(429, {"Retry-After": "9"}),
+        llm.prose({"blocks": 2}),
+        llm.refusal(),
+        *[llm.good("no")] * 3,
+        llm.torn(),
+        llm.invalid_utf8(),
+        llm.good({"blocks": 3}),
+        *[llm.status(500)] * 6,
+        llm.good({"blocks": 4}),
+    ]
+
+    def outcomes(backend: Recording | Replay) -> list[object]:
+        found: list[object] = []
+        for number in range(7):
+            try:
+                found.append(backend.ask(question(f"question {number}")))
+            except (LLMFailure, BudgetSpent) as end:
+                found.append((type(end), end.reason, end.tokens_in, end.seconds, end.attempts))
+        return found
+
+    meter = Meter(Budget(tokens=300))
+    with Server(script) as server:
+        backend = OpenAIBackend(
+            {"planning": "m"}, base_url=server.url, meter=meter, sleep=lambda seconds: None
+        )
+        with Recording(backend, path, meter=meter) as recording:
+            live = outcomes(recording)
+    kinds = [item[0] if isinstance(item, tuple) else Answer for item in live]
+    assert kinds == [Answer, Answer, LLMFailure, LLMFailure, Answer, LLMFailure, Answer]
+    assert outcomes(Replay(path)) == live
+    assert sum(line.tokens_in + line.tokens_out for line in read(path)) == meter.tokens
+
+
 def test_a_kill_loses_no_finished_question_and_pays_for_none_twice(path: Path) -> None:
     script = textwrap.dedent(
         """
