@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -162,6 +163,15 @@ def invalid_utf8() -> Reply:
     return raw(json.dumps(completion("HERE")).encode().replace(b"HERE", b"\xff\xfe\x80"))
 
 
+class _Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that were killed; anything else is a fault of the script."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
 Script = Sequence[Reply] | Callable[[Request], Reply]
 
 
@@ -174,8 +184,7 @@ class Server:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._open: set[socket.socket] = set()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
+        self._http = _Quiet(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         )
