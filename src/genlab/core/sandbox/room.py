@@ -155,7 +155,7 @@ class Sandbox:
         bound = (*SYSTEM, *FACTS, *readable, *devices, str(INSIDE), str(self.workspace))
         parents = {str(above) for path in bound for above in Path(path).parents}
         for above in sorted(parents - {"/", "/dev", "/tmp", "/dev/shm"}):
-            walls += ["--perms", "0755", "--dir", above]  # else as shut as they are outside
+            walls += ["--perms", "0555", "--dir", above]  # not as shut as they are outside
         for path in (*SYSTEM, *FACTS, *readable):
             walls += ["--ro-bind-try", path, path]
         for path in ROOT_LINKS:
