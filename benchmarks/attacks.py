@@ -6,6 +6,8 @@ too. The others must be stopped by a limit, or must not reach the next job. `tes
 runs the same list, in both modes, as root and as an ordinary user.
 """
 
+# ruff: noqa: E501  (a table: one attack a line)
+
 from __future__ import annotations
 
 import os
@@ -25,6 +27,7 @@ import typer
 
 from genlab.core.console import GenlabError, guarded
 from genlab.core.sandbox import Finished, Limits, Sandbox, Worker, read_back
+from genlab.core.sandbox.room import INSIDE
 
 SECRET = "sk-attack-me"
 COMMAND = "python benchmarks/attacks.py"
@@ -35,7 +38,7 @@ PRELUDE = """
 import ctypes, errno, os, socket, stat, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 BASE, PARENT, SECRET = os.environ["BASE"], int(os.environ["PARENT"]), os.environ["NEEDLE"]
-SECRET = SECRET[::-1]
+SECRET, SOURCE, GUARD = SECRET[::-1], os.environ["SOURCE"], os.environ["GUARD"]
 def call(number, *arguments):
     if os.uname().machine != "x86_64":
         raise OSError(errno.ENOSYS, "numbers of x86_64")
@@ -76,13 +79,21 @@ class Room:
     def workspace(self) -> Path:
         return self.sandbox.workspace
 
-    def guest(self, code: str, limits: Limits = QUICK, *, warm: bool = False, torch: bool = False) -> Finished:
+    def guest(
+        self, code: str, limits: Limits = QUICK, *, warm: bool = False, torch: bool = False
+    ) -> Finished:
         """Run `code` as a guest's script: cold, by a worker, or by one that holds torch."""
         script = self.workspace / "guest.py"
         with suppress(FileNotFoundError):
             script.unlink()
         script.write_text(code)
-        known = {"BASE": str(self.base), "PARENT": str(os.getpid()), "NEEDLE": SECRET[::-1]}
+        known = {
+            "BASE": str(self.base),
+            "PARENT": str(os.getpid()),
+            "NEEDLE": SECRET[::-1],
+            "SOURCE": str(INSIDE.parents[3]),
+            "GUARD": str(INSIDE / "guard.py"),
+        }
         if torch:
             return self.torch.run(script.name, env=known, limits=limits)
         if warm:
@@ -157,7 +168,8 @@ def special(name: str, layer: str, *, torch: bool = False) -> Callable[[Judge], 
 
 def intact(room: Room) -> bool:
     """Whether all that lies outside of the workspace is as it was made."""
-    names = sorted(str(p.relative_to(room.base)) for p in room.base.rglob("*") if "workspace" not in p.parts)
+    paths = (path for path in room.base.rglob("*") if "workspace" not in path.parts)
+    names = sorted(str(path.relative_to(room.base)) for path in paths)
     return (
         names == ["home", "home/key", "other", "other/secret", "outside", "socket"]
         and (room.base / "outside").read_text() == "untouched"
@@ -214,13 +226,9 @@ refused("overwrites the interpreter", FILES, 'write(os.path.realpath(sys.executa
 refused("plants a module in site-packages", FILES, 'import sysconfig; write(sysconfig.get_path("purelib") + "/planted.pth")')
 refused("plants a sitecustomize", FILES, 'import sysconfig; write(sysconfig.get_path("stdlib") + "/sitecustomize.py")')
 refused("writes a system program", FILES, 'write("/usr/bin/owned")')
-refused("imports the evaluator to change it", FILES, """
-    import sysconfig
-    sys.path.append(os.environ.get("BASE") + "/../src")
-    import genlab.measure""")
-refused("edits the guard", FILES, """
-    import glob
-    write(BASE + "/missing/guard.py")""")
+refused("imports the evaluator to change it", FILES, "sys.path.append(SOURCE); import genlab.measure")
+refused("edits the evaluator", FILES, 'write(SOURCE + "/genlab/measure/__init__.py", "")')
+refused("edits the guard", FILES, 'write(GUARD)')
 refused("opens a file by its handle", "seccomp", "call(304, -100, 0, 0)")
 
 NET = "seccomp, network namespace"
@@ -330,7 +338,10 @@ stopped("files that fill the disk", "look at the workspace", """
 
 @special("a grandchild that outlives its job", "guard reaps all")
 def _daemon(room: Room) -> str:
-    code = PRELUDE + "    pass\n" + textwrap.dedent("""
+    code = (
+        PRELUDE
+        + "    pass\n"
+        + textwrap.dedent("""
         if os.fork() == 0:
             os.setsid()
             if os.fork() == 0:
@@ -345,6 +356,7 @@ def _daemon(room: Room) -> str:
         while not os.path.exists("heart"):
             time.sleep(0.01)
         """)
+    )
     done = room.guest(code)
     if done.exit_code != 0:
         return f"did not run: {done}"
@@ -414,7 +426,9 @@ def _planted(room: Room) -> str:
 @special("a home left for the next job", "private folders emptied")
 def _home(room: Room) -> str:
     leave = 'import os; open(os.environ["HOME"] + "/.cache", "w").write("x"); os.mkdir(os.environ["HOME"] + "/deep")'
-    look = 'import os; print([n for n in os.listdir(os.environ["HOME"]) if n in (".cache", "deep")])'
+    look = (
+        'import os; print([n for n in os.listdir(os.environ["HOME"]) if n in (".cache", "deep")])'
+    )
     outputs = [room.guest(code, warm=True).output for code in (leave, look)]
     return "" if outputs == ["", "[]\n"] else f"{outputs}"
 
@@ -430,21 +444,25 @@ def _own_script(room: Room) -> str:
 
 @special("empties its workspace", "its own to lose")
 def _empties(room: Room) -> str:
-    room.guest('import shutil, os; shutil.rmtree(os.getcwd(), ignore_errors=True)')
+    room.guest("import shutil, os; shutil.rmtree(os.getcwd(), ignore_errors=True)")
     after = room.guest("print('still here')")
     return "" if after.output == "still here\n" and intact(room) else f"{after}"
 
 
 @special("changes builtins for the next job", "a fork for each job")
 def _builtins(room: Room) -> str:
-    room.guest("import builtins, os, gc; builtins.len = lambda _: 0; os.environ['X'] = '1'", warm=True)
+    room.guest(
+        "import builtins, os, gc; builtins.len = lambda _: 0; os.environ['X'] = '1'", warm=True
+    )
     done = room.guest("import os; print(len('four'), os.environ.get('X'))", warm=True)
     return "" if done.output == "4 None\n" else f"{done}"
 
 
 @special("changes the clock for the next job", "a fork for each job")
 def _clock(room: Room) -> str:
-    first = room.guest("import time; time.time = time.monotonic = lambda: 0.0; time.sleep(0.3)", warm=True)
+    first = room.guest(
+        "import time; time.time = time.monotonic = lambda: 0.0; time.sleep(0.3)", warm=True
+    )
     done = room.guest("import time; print(time.time() > 1e9)", warm=True)
     fair = first.seconds >= 0.3 and done.output == "True\n"
     return "" if fair else f"{first} {done}"
@@ -492,7 +510,11 @@ def room(mode: str) -> Iterator[Room]:
     before = os.environ.get("OPENAI_API_KEY")
     try:
         base.chmod(0o755)  # nothing here is kept by the modes of files
-        for name, text in (("home/key", SECRET), ("other/secret", SECRET), ("outside", "untouched")):
+        for name, text in (
+            ("home/key", SECRET),
+            ("other/secret", SECRET),
+            ("outside", "untouched"),
+        ):
             (base / name).parent.mkdir(exist_ok=True)
             (base / name).write_text(text)
             (base / name).chmod(0o666)

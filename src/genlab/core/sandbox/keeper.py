@@ -44,7 +44,7 @@ class Keeper:
         self.environment, self.workspace, self.private = dict(environment), workspace, private
         self.clean = True  # whether the last job's private folders could be emptied
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.complaints = tempfile.TemporaryFile()
+        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 (close does)
         try:
             self.process = subprocess.Popen(
                 [*argv, str(theirs.fileno())],

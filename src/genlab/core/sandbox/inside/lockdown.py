@@ -137,8 +137,10 @@ def limit(limits: Mapping[str, float], processes_already: int) -> None:
 def become(uid: int | None, *, search: bool) -> None:
     """Become `uid` (None: stay who we are) and give up every capability, and new ones for good.
 
-    `search` keeps CAP_DAC_READ_SEARCH, for an interpreter in root's home that only Landlock
-    guards: the rules then say what may be read, as they do for an ordinary user. Raises OSError.
+    `search` keeps CAP_DAC_READ_SEARCH, for an interpreter or data in a home that others cannot
+    enter: then the mounts or Landlock's rules alone say what may be read, as they do for an
+    ordinary user (opening files by handle, which would pass by the mounts, is refused by seccomp).
+    Raises OSError.
     """
     if uid is not None:
         if search:

@@ -61,7 +61,7 @@ SIGNALS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
            "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)}
 # fmt: on
 
-NAMESPACES = 0x7E020000 | 0x80  # CLONE_NEW*: mount, cgroup, uts, ipc, user, pid, net; time
+NAMESPACES = 0x7E020000  # CLONE_NEW*: mount, cgroup, uts, ipc, user, pid, net
 TERMINAL_IOCTLS = (0x5412, 0x541C, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCCONS: typing for another
 OWNER_IOCTLS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: signals sent by the kernel on our behalf
 OWNER_FCNTLS = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: the same
@@ -117,7 +117,7 @@ def program(machine: str, protected: tuple[int, ...], alone: int = 0) -> list[In
         code.append((EQUAL, 0, len(body), number))
         code.extend(body)
 
-    where(CLONE[column], [(LOAD, 0, 0, argument(0)), (ANY_BIT, 0, 0, NAMESPACES & ~0x80)])
+    where(CLONE[column], [(LOAD, 0, 0, argument(0)), (ANY_BIT, 0, 0, NAMESPACES)])
     where(
         IOCTL[column],
         [(LOAD, 0, 0, argument(1)), *((EQUAL, 0, 0, n) for n in TERMINAL_IOCTLS + OWNER_IOCTLS)],
