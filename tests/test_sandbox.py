@@ -18,7 +18,7 @@ import pytest
 
 import genlab.core.sandbox as package
 from genlab.core.console import GenlabError
-from genlab.core.sandbox import Limits, Sandbox, SandboxWarning, Worker, read_back, room
+from genlab.core.sandbox import Limits, Sandbox, SandboxWarning, Worker, keeper, read_back, room
 from genlab.core.sandbox.inside import lockdown, seccomp
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -154,6 +154,38 @@ def test_a_guest_that_was_root_owns_nothing_but_its_workspace(sandbox: Sandbox) 
     assert read_back(sandbox.workspace, "mine") == b""
 
 
+def test_files_of_the_caller_are_the_guests_to_change(place: attacks.Room) -> None:
+    (place.workspace / "job.py").write_text("open('deep/given', 'a').write('+')")
+    place.worker.run("job.py")  # the worker is warm: what follows is made under its feet
+    (place.workspace / "deep").mkdir()
+    (place.workspace / "deep/given").write_text("mine")
+    assert place.worker.run("job.py").output == ""
+    assert read_back(place.workspace, "deep/given") == b"mine+"
+
+
+def test_what_was_printed_before_the_end_of_time_is_kept(place: attacks.Room) -> None:
+    (place.workspace / "job.py").write_text("print('began')\nwhile True: pass")
+    soon = replace(SHORT, wall_seconds=0.5)
+    for done in (
+        place.worker.run("job.py", limits=soon),
+        place.sandbox.run(["python", "job.py"], limits=soon),
+    ):
+        assert (done.output, done.stopped_by) == ("began\n", "time")
+
+
+def test_an_interrupted_caller_leaves_no_guest(
+    place: attacks.Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(keeper._Course, "_overfull", interrupt)
+    (place.workspace / "job.py").write_text("while True: pass")
+    with Worker(place.sandbox, ("json",)) as worker, pytest.raises(KeyboardInterrupt):
+        worker.run("job.py")
+    assert attacks.left_alive(place) == ""
+
+
 def test_a_path_is_readable_where_it_was_named(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("held")
     argv = ["python", "-c", f"print(open({str(tmp_path / 'data')!r}).read())"]
@@ -206,6 +238,7 @@ def test_a_worker_that_was_harmed_starts_again(place: attacks.Room) -> None:
         worker._keeper.kill()
         assert worker.run("job.py").output == "here\n"
         os.killpg(worker._keeper.process.pid, signal.SIGKILL)
+        worker._keeper.process.wait()
         assert worker.run("job.py").output == "here\n"
         assert worker.started == 3
 

@@ -75,9 +75,10 @@ What is not kept out: the guest can read all of its interpreter, environment and
 and the kernel's version; it can use the limits up to the full, and slow the machine down; a fault
 of the kernel itself lets it out, as from any sandbox that shares the kernel. What a device handed
 in by `devices` can do, it can do: a GPU's driver is a large surface. Two jobs in one workspace see
-each other's files. In Landlock mode names, sizes and dates of files can still be asked for;
-before its ABI 6 (Linux 6.12) an ordinary user's guest may signal itself and its group alone. A result is never believed because it
-was printed: the caller scores predictions itself, on labels that the guest never sees.
+each other's files. In Landlock mode names, sizes and dates of files can still be asked for; before
+its ABI 6 (Linux 6.12) an ordinary user's guest may signal itself and its group alone. A result is
+never believed because it was printed: the caller scores predictions itself, on labels that the
+guest never sees.
 """
 
 from genlab.core.sandbox.limits import Finished, Limits

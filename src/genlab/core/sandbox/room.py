@@ -110,8 +110,6 @@ class Sandbox:
     def keeper(self, preload: Sequence[str] = ()) -> Keeper:
         """Start a guard in this sandbox that has imported `preload`; close it when done."""
         uid = _guest_uid(self.workspace) if os.getuid() == 0 else None
-        if uid is not None:
-            hand_over(self.workspace, uid)
         private = Path(tempfile.mkdtemp(prefix="genlab-guest-"))
         if uid is not None:
             os.chown(private, uid, uid)
@@ -130,7 +128,7 @@ class Sandbox:
             "readable": [*readable, *SYSTEM, *ROOT_LINKS, *FACTS, *PROC_FACTS],
             "writable": [str(self.workspace), tmp, *PLAIN_DEVICES, *devices],
         }
-        python = [sys.executable, "-I", *([] if preload else ["-S"]), "-c", START]
+        python = [sys.executable, "-I", "-u", *([] if preload else ["-S"]), "-c", START]
         argv = [*self._walls(readable, devices), *python] if bubblewrap else python
         return Keeper(argv, config, _environment(tmp), self.workspace, private)
 
@@ -230,22 +228,6 @@ def broken(mode: str, bwrap: str | None) -> str:
     return "" if done.output == "works\n" else " ".join(done.output.split())[:200] or "no output"
 
 
-def hand_over(workspace: Path, uid: int) -> None:
-    """Give the workspace's files to the guest: its owner then, and nobody else's, is the guest.
-
-    Root alone calls it. A guest's files stay the guest's afterwards, and root reads them; an
-    ordinary user is the guest's user, so nothing changes hands. Links are not followed, and a file
-    with a second name elsewhere is left alone.
-    """
-    for _, folders, files, handle in os.fwalk(workspace, follow_symlinks=False):
-        if os.fstat(handle).st_uid != uid:
-            os.fchown(handle, uid, uid)
-        for name in (*folders, *files):
-            state = os.stat(name, dir_fd=handle, follow_symlinks=False)
-            if state.st_uid != uid and (stat.S_ISDIR(state.st_mode) or state.st_nlink == 1):
-                os.chown(name, uid, uid, dir_fd=handle, follow_symlinks=False)
-
-
 def _guest_uid(workspace: Path) -> int:
     """A uid of its own for each workspace, so that guests cannot reach each other's processes."""
     state = workspace.stat()
@@ -283,7 +265,10 @@ def _reachable(*paths: str | Path) -> bool:
 
 
 def _environment(tmp: str) -> dict[str, str]:
-    """All that a guest's environment holds. -P and -s of python, in a form children inherit."""
+    """All that a guest's environment holds: python's -P, -s, -B and -u, as children inherit them.
+
+    Python 3.10 knows no -P: there a command line must say -I itself; a `Worker` is safe anyway.
+    """
     return {
         "PATH": f"{sys.prefix}/bin:{sys.base_prefix}/bin:/usr/bin:/bin",
         "HOME": tmp,

@@ -15,7 +15,6 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-import io
 import json
 import os
 import resource
@@ -146,8 +145,9 @@ class Guard:
     def watch(self, child: int, limits: Message) -> str:
         """Wait for the job's first process to end; why it must be stopped, or ""."""
         look = time.monotonic() + LOOK_EVERY
+        watched: list[Any] = [self.control, self.woken]
         while True:
-            ready: list[Any] = select.select([self.control, self.woken], [], [], LOOK_EVERY)[0]
+            ready, _, _ = select.select(watched, [], [], LOOK_EVERY)
             if self.woken in ready:
                 with suppress(BlockingIOError):
                     os.read(self.woken, 4096)
@@ -233,9 +233,6 @@ class Guard:
 def run_script(script: str, args: list[str]) -> int:
     """Run a Python file as `__main__`, as the interpreter would: its exit status."""
     sys.argv[:] = [script, *args]
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(write_through=True)  # what it said before it was stopped
     status = 0
     try:
         runpy.run_path(script, run_name="__main__")
