@@ -174,6 +174,8 @@ def intact(room: Room) -> bool:
         names == ["home", "home/key", "other", "other/secret", "outside", "socket"]
         and (room.base / "outside").read_text() == "untouched"
         and (room.base / "home/key").read_text() == SECRET
+        and (room.base / "home/key").stat().st_mode & 0o777 == 0o666
+        and (room.base / "home/key").stat().st_mtime > 0
     )
 
 
@@ -198,7 +200,7 @@ def left_alive(room: Room) -> str:
 # fmt: off
 FILES = "mount namespace / Landlock"
 refused("reads a key in the home folder", FILES, 'found(read(BASE + "/home/key"))')
-refused("reads the real home folder", FILES, 'os.listdir(os.path.expanduser("~root/.ssh")); os.listdir("/root/.ssh")')
+refused("reads a key through /proc/self/cwd", FILES, 'found(read("/proc/self/cwd/../home/key"))')
 refused("reads a key in the environment", "clean environment", "found(repr(os.environ))", warm=False)
 refused("reads /proc/1/environ", "pid namespace / Landlock", 'found(read("/proc/1/environ"))')
 refused("reads /proc/self/environ", "clean environment", 'found(read("/proc/self/environ"))', warm=False)
@@ -220,7 +222,8 @@ refused("reads through a symlink", FILES, 'os.symlink(BASE + "/home", "way-in");
 refused("makes a hard link to a key", FILES, 'os.link(BASE + "/home/key", "hard"); found(read("hard"))')
 refused("moves a file out of the workspace", FILES, 'write("mine"); os.rename("mine", BASE + "/moved")')
 refused("truncates a file outside", FILES, 'os.truncate(BASE + "/outside", 0)')
-refused("changes the mode of a file outside", "uid / mount namespace", 'write(BASE + "/home/key", "x"); os.chmod(BASE + "/home/key", 0o777)')
+refused("changes the mode of a file outside", "mount namespace, uid / seccomp", 'os.chmod(BASE + "/home/key", 0o600)')
+refused("changes the date of a file outside", "mount namespace, uid / seccomp", 'os.utime(BASE + "/home/key", (0, 0))')
 refused("deletes the workspace's root", FILES, 'os.rmdir(os.getcwd()) if not os.listdir() else os.rename(os.getcwd(), os.getcwd() + "-gone")')
 refused("overwrites the interpreter", FILES, 'write(os.path.realpath(sys.executable), "")')
 refused("plants a module in site-packages", FILES, 'import sysconfig; write(sysconfig.get_path("purelib") + "/planted.pth")')

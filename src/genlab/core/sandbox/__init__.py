@@ -24,11 +24,11 @@ read, as they do for an ordinary user.
 Layer | attacks that it stops, each proved by `tests/test_sandbox.py::test_attack_is_stopped` under
 its name (`SECURITY.md` has a row for each):
 
-- mount namespace / Landlock | reads a key in the home folder; reads the real home folder; reads
-  another workspace; reads the password hashes; writes outside of the workspace; makes a file beside
-  the workspace; writes outside by ..; writes through a symlink; reads through a symlink; makes a
-  hard link to a key; moves a file out of the workspace; truncates a file outside; deletes the
-  workspace's root; overwrites the interpreter; plants a module in site-packages; plants a
+- mount namespace / Landlock | reads a key in the home folder; reads a key through /proc/self/cwd;
+  reads another workspace; reads the password hashes; writes outside of the workspace; makes a file
+  beside the workspace; writes outside by ..; writes through a symlink; reads through a symlink;
+  makes a hard link to a key; moves a file out of the workspace; truncates a file outside; deletes
+  the workspace's root; overwrites the interpreter; plants a module in site-packages; plants a
   sitecustomize; writes a system program; imports the evaluator to change it; edits the evaluator;
   edits the guard.
 - clean environment | reads a key in the environment; reads /proc/self/environ.
@@ -36,7 +36,8 @@ its name (`SECURITY.md` has a row for each):
 - clean environment, uid | reads the environment of its parents.
 - uid / dumpable, Landlock | reads the memory of the guard.
 - pid namespace, uid | reads files through /proc/<parent>/root.
-- uid / mount namespace | changes the mode of a file outside.
+- mount namespace, uid / seccomp | changes the mode of a file outside; changes the date of a file
+  outside.
 - seccomp | opens a file by its handle; sockets through io_uring; an internet socket pair; signals
   by the owner of a file; limits its guard; reads another process's memory; takes a file of another
   process; hides memory in a memfd; hides memory in SysV segments; a system call of x32.
@@ -75,10 +76,10 @@ What is not kept out: the guest can read all of its interpreter, environment and
 and the kernel's version; it can use the limits up to the full, and slow the machine down; a fault
 of the kernel itself lets it out, as from any sandbox that shares the kernel. What a device handed
 in by `devices` can do, it can do: a GPU's driver is a large surface. Two jobs in one workspace see
-each other's files. In Landlock mode names, sizes and dates of files can still be asked for; before
-its ABI 6 (Linux 6.12) an ordinary user's guest may signal itself and its group alone. A result is
-never believed because it was printed: the caller scores predictions itself, on labels that the
-guest never sees.
+each other's files. In Landlock mode names, sizes and dates of files can still be asked for, and an
+ordinary user's guest cannot chmod its own files; before its ABI 6 (Linux 6.12) that guest may
+signal itself and its group alone. A result is never believed because it was printed: the caller
+scores predictions itself, on labels that the guest never sees.
 """
 
 from genlab.core.sandbox.limits import Finished, Limits

@@ -158,8 +158,10 @@ def become(uid: int | None, *, search: bool) -> None:
 def lock(ruleset: Ruleset, protected: tuple[int, ...], *, alone: bool) -> None:
     """Enter the ruleset, then the seccomp filter, which refuses to signal `protected`.
 
-    `alone` refuses to signal anything but oneself and one's group: for an ordinary user without a
-    namespace of processes, on a kernel whose Landlock doesn't keep signals in.
+    `alone` is for a guest that shares its user with others, behind Landlock alone: it may change
+    no file's mode, owner or date, and on a kernel whose Landlock doesn't keep signals in, it may
+    signal nothing but itself and its group.
     """
     ruleset.enter()
-    seccomp.install(protected, os.getpid() if alone and landlock_abi() < 6 else 0)
+    single = os.getpid() if alone and landlock_abi() < 6 else 0
+    seccomp.install(protected, single, attributes=not alone)
