@@ -333,3 +333,23 @@ def test_attacks_are_stopped_as_an_ordinary_user_too(
         pytest.skip(f"root cannot make a place for an ordinary user here: {output[-200:]}")
     assert ordinary[mode].returncode == 0, output[-3000:]
     assert f"{mode}: " in output
+
+
+def test_where_landlock_keeps_no_signals_in_the_filter_does() -> None:
+    child = os.fork()
+    if child == 0:  # a copy of the tests: nothing may be raised through it
+        told = 0
+        try:
+            lockdown.prctl(lockdown.PR_SET_NO_NEW_PRIVS, 1)
+            seccomp.install((), os.getpid(), attributes=False)
+            os.kill(os.getpid(), 0)
+            for number, forbidden in enumerate(
+                (lambda: os.kill(os.getppid(), 0), lambda: os.kill(-1, 0), lambda: os.utime("/"))
+            ):
+                try:
+                    forbidden()
+                except PermissionError:
+                    told |= 1 << number
+        finally:
+            os._exit(told)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0b111
