@@ -6,6 +6,8 @@ too. The others must be stopped by a limit, or must not reach the next job. `tes
 runs the same list, in both modes, as root and as an ordinary user.
 """
 
+# ruff: noqa: E501  (a table: one attack a line)
+
 from __future__ import annotations
 
 import os
@@ -25,6 +27,7 @@ import typer
 
 from genlab.core.console import GenlabError, guarded
 from genlab.core.sandbox import Finished, Limits, Sandbox, Worker, read_back
+from genlab.core.sandbox.room import INSIDE
 
 SECRET = "sk-attack-me"
 COMMAND = "python benchmarks/attacks.py"
@@ -35,7 +38,7 @@ PRELUDE = """
 import ctypes, errno, os, socket, stat, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 BASE, PARENT, SECRET = os.environ["BASE"], int(os.environ["PARENT"]), os.environ["NEEDLE"]
-SECRET = SECRET[::-1]
+SECRET, SOURCE, GUARD = SECRET[::-1], os.environ["SOURCE"], os.environ["GUARD"]
 def call(number, *arguments):
     if os.uname().machine != "x86_64":
         raise OSError(errno.ENOSYS, "numbers of x86_64")
@@ -70,18 +73,29 @@ class Room:
     base: Path
     sandbox: Sandbox
     worker: Worker
+    torch: Worker
 
     @property
     def workspace(self) -> Path:
         return self.sandbox.workspace
 
-    def guest(self, code: str, limits: Limits = QUICK, *, warm: bool = False) -> Finished:
-        """Run `code` as a guest's script, cold or by the worker."""
+    def guest(
+        self, code: str, limits: Limits = QUICK, *, warm: bool = False, torch: bool = False
+    ) -> Finished:
+        """Run `code` as a guest's script: cold, by a worker, or by one that holds torch."""
         script = self.workspace / "guest.py"
         with suppress(FileNotFoundError):
             script.unlink()
         script.write_text(code)
-        known = {"BASE": str(self.base), "PARENT": str(os.getpid()), "NEEDLE": SECRET[::-1]}
+        known = {
+            "BASE": str(self.base),
+            "PARENT": str(os.getpid()),
+            "NEEDLE": SECRET[::-1],
+            "SOURCE": str(INSIDE.parents[3]),
+            "GUARD": str(INSIDE / "guard.py"),
+        }
+        if torch:
+            return self.torch.run(script.name, env=known, limits=limits)
         if warm:
             return self.worker.run(script.name, env=known, limits=limits)
         return self.sandbox.run(["python", script.name], env=known, limits=limits)
@@ -103,7 +117,7 @@ class Attack:
 ATTACKS: list[Attack] = []
 
 
-def refused(name: str, layer: str, body: str, *, warm: bool = False) -> None:
+def refused(name: str, layer: str, body: str, *, warm: bool = True) -> None:
     """An attack that must raise in the guest and leave everything outside as it was."""
     code = PRELUDE + textwrap.indent(textwrap.dedent(body).strip(), "    ") + ENDING
 
@@ -118,13 +132,21 @@ def refused(name: str, layer: str, body: str, *, warm: bool = False) -> None:
     ATTACKS.append(Attack(name, layer, judge))
 
 
-def stopped(name: str, layer: str, body: str, by: tuple[str, ...], limits: Limits) -> None:
+def stopped(
+    name: str,
+    layer: str,
+    body: str,
+    by: tuple[str, ...],
+    limits: Limits,
+    *,
+    warm: bool = True,
+) -> None:
     """An attack that must be ended by a limit and leave no process."""
     code = PRELUDE + textwrap.indent(textwrap.dedent(body).strip(), "    ") + ENDING
 
     def judge(room: Room) -> str:
         began = time.monotonic()
-        done = room.guest(code, limits)
+        done = room.guest(code, limits, warm=warm)
         if time.monotonic() - began > limits.wall_seconds + 8:
             return f"was not ended in time: {done.seconds:.1f} s"
         if "BREACH" in done.output:
@@ -146,11 +168,14 @@ def special(name: str, layer: str, *, torch: bool = False) -> Callable[[Judge], 
 
 def intact(room: Room) -> bool:
     """Whether all that lies outside of the workspace is as it was made."""
-    names = sorted(str(p.relative_to(room.base)) for p in room.base.rglob("*") if "workspace" not in p.parts)
+    paths = (path for path in room.base.rglob("*") if "workspace" not in path.parts)
+    names = sorted(str(path.relative_to(room.base)) for path in paths)
     return (
         names == ["home", "home/key", "other", "other/secret", "outside", "socket"]
         and (room.base / "outside").read_text() == "untouched"
         and (room.base / "home/key").read_text() == SECRET
+        and (room.base / "home/key").stat().st_mode & 0o777 == 0o666
+        and (room.base / "home/key").stat().st_mtime > 0
     )
 
 
@@ -175,17 +200,17 @@ def left_alive(room: Room) -> str:
 # fmt: off
 FILES = "mount namespace / Landlock"
 refused("reads a key in the home folder", FILES, 'found(read(BASE + "/home/key"))')
-refused("reads the real home folder", FILES, 'os.listdir(os.path.expanduser("~root/.ssh")); os.listdir("/root/.ssh")')
-refused("reads a key in the environment", "clean environment", "found(repr(os.environ))")
+refused("reads a key through /proc/self/cwd", FILES, 'found(read("/proc/self/cwd/../home/key"))')
+refused("reads a key in the environment", "clean environment", "found(repr(os.environ))", warm=False)
 refused("reads /proc/1/environ", "pid namespace / Landlock", 'found(read("/proc/1/environ"))')
-refused("reads /proc/self/environ", "clean environment", 'found(read("/proc/self/environ"))')
+refused("reads /proc/self/environ", "clean environment", 'found(read("/proc/self/environ"))', warm=False)
 refused("reads the environment of its parents", "clean environment, uid", """
     texts = [read("/proc/self/environ")]
     for pid in [os.getppid(), PARENT, *range(2, 40)]:
         try: texts.append(read(f"/proc/{pid}/environ"))
         except OSError: pass
-    found("".join(texts))""")
-refused("reads the memory of the guard", "uid / dumpable, Landlock", 'open(f"/proc/{os.getppid()}/mem", "rb")', warm=True)
+    found("".join(texts))""", warm=False)
+refused("reads the memory of the guard", "uid / dumpable, Landlock", 'open(f"/proc/{os.getppid()}/mem", "rb")')
 refused("reads files through /proc/<parent>/root", "pid namespace, uid", 'found(read(f"/proc/{PARENT}/root{BASE}/home/key"))')
 refused("reads another workspace", FILES, 'found(read(BASE + "/other/secret"))')
 refused("reads the password hashes", FILES, 'read("/etc/shadow")')
@@ -197,19 +222,16 @@ refused("reads through a symlink", FILES, 'os.symlink(BASE + "/home", "way-in");
 refused("makes a hard link to a key", FILES, 'os.link(BASE + "/home/key", "hard"); found(read("hard"))')
 refused("moves a file out of the workspace", FILES, 'write("mine"); os.rename("mine", BASE + "/moved")')
 refused("truncates a file outside", FILES, 'os.truncate(BASE + "/outside", 0)')
-refused("changes the mode of a file outside", "uid / mount namespace", 'write(BASE + "/home/key", "x"); os.chmod(BASE + "/home/key", 0o777)')
+refused("changes the mode of a file outside", "mount namespace, uid / seccomp", 'os.chmod(BASE + "/home/key", 0o600)')
+refused("changes the date of a file outside", "mount namespace, uid / seccomp", 'os.utime(BASE + "/home/key", (0, 0))')
 refused("deletes the workspace's root", FILES, 'os.rmdir(os.getcwd()) if not os.listdir() else os.rename(os.getcwd(), os.getcwd() + "-gone")')
 refused("overwrites the interpreter", FILES, 'write(os.path.realpath(sys.executable), "")')
 refused("plants a module in site-packages", FILES, 'import sysconfig; write(sysconfig.get_path("purelib") + "/planted.pth")')
 refused("plants a sitecustomize", FILES, 'import sysconfig; write(sysconfig.get_path("stdlib") + "/sitecustomize.py")')
 refused("writes a system program", FILES, 'write("/usr/bin/owned")')
-refused("imports the evaluator to change it", FILES, """
-    import sysconfig
-    sys.path.append(os.environ.get("BASE") + "/../src")
-    import genlab.measure""")
-refused("edits the guard", FILES, """
-    import glob
-    write(BASE + "/missing/guard.py")""")
+refused("imports the evaluator to change it", FILES, "sys.path.append(SOURCE); import genlab.measure")
+refused("edits the evaluator", FILES, 'write(SOURCE + "/genlab/measure/__init__.py", "")')
+refused("edits the guard", FILES, 'write(GUARD)')
 refused("opens a file by its handle", "seccomp", "call(304, -100, 0, 0)")
 
 NET = "seccomp, network namespace"
@@ -226,25 +248,25 @@ refused("sockets through io_uring", "seccomp", "call(425, 4, ctypes.create_strin
 refused("an internet socket pair", "seccomp", "socket.socketpair(socket.AF_INET)")
 
 OTHERS = "seccomp, pid namespace, uid"
-refused("ptrace", OTHERS, "call(101, 16, os.getppid(), 0, 0)")
-refused("signals its guard", OTHERS, "os.kill(os.getppid(), 9)", warm=True)
+refused("ptrace", OTHERS, "call(101, 16, os.getppid(), 0, 0)", warm=False)
+refused("signals its guard", OTHERS, "os.kill(os.getppid(), 9)")
 refused("signals the caller", OTHERS, "os.kill(PARENT, 0); os.kill(PARENT, 10)")
-refused("signals the guard's group", OTHERS, "os.killpg(os.getpgid(os.getppid()), 9)", warm=True)
-refused("signals everybody", OTHERS, "os.kill(-1, 9)", warm=True)
+refused("signals the guard's group", OTHERS, "os.killpg(os.getpgid(os.getppid()), 9)")
+refused("signals everybody", OTHERS, "os.kill(-1, 9)")
 refused("signals by the owner of a file", "seccomp", """
     import fcntl
-    fcntl.fcntl(0, 10, 9); fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid())""", warm=True)
-refused("limits its guard", "seccomp", "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))", warm=True)
+    fcntl.fcntl(0, 10, 9); fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid())""")
+refused("limits its guard", "seccomp", "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))")
 refused("reads another process's memory", "seccomp", "call(310, os.getppid(), 0, 0, 0, 0, 0)")
 refused("takes a file of another process", "seccomp", "call(438, call(434, os.getppid(), 0), 3, 0)")
 
 KERNEL = "seccomp, no capabilities"
 refused("becomes root", KERNEL, "os.setuid(0)")
 refused("gains privileges by a setuid program", "no_new_privs", """
-    if "NoNewPrivs:\\t1" in read("/proc/self/status"): raise PermissionError("no new privileges")""")
+    if "NoNewPrivs:\\t1" in read("/proc/self/status"): raise PermissionError("no new privileges")""", warm=False)
 refused("has a capability that changes anything", "no capabilities", """
     held = int(read("/proc/self/status").split("CapEff:")[1].split()[0], 16)
-    if not held & ~4: raise PermissionError("none")""")
+    if not held & ~4: raise PermissionError("none")""", warm=False)
 refused("mount", KERNEL, 'call(165, b"none", b".", b"tmpfs", 0, 0)')
 refused("chroot", KERNEL, 'os.chroot(".")')
 refused("a user namespace by unshare", KERNEL, "call(272, 0x10000000)")
@@ -269,7 +291,7 @@ refused("uses an inherited file", "files closed", """
         except OSError: pass
     extra = [held for held in extra if not held[1].endswith("guest.py")]
     if not extra: raise PermissionError("none")
-    print(extra)""", warm=True)
+    print(extra)""")
 refused("dumps core", "rlimits", """
     import resource
     if os.fork() == 0: os.abort()
@@ -289,9 +311,9 @@ SHORT = replace(QUICK, wall_seconds=0.6)
 stopped("a fork bomb", "rlimits, kill of all", """
     while True:
         try: os.fork()
-        except OSError: pass""", ("time", "memory"), SHORT)
+        except OSError: pass""", ("time", "memory"), SHORT, warm=False)
 stopped("a system call of x32", "seccomp", "call(0x40000000 + 39)", ("signal",), QUICK)
-stopped("an endless loop", "wall clock", "while True: pass", ("time",), SHORT)
+stopped("an endless loop", "wall clock", "while True: pass", ("time",), SHORT, warm=False)
 stopped("a loop that ignores SIGTERM", "wall clock", """
     import signal
     for number in range(1, 64):
@@ -319,7 +341,10 @@ stopped("files that fill the disk", "look at the workspace", """
 
 @special("a grandchild that outlives its job", "guard reaps all")
 def _daemon(room: Room) -> str:
-    code = PRELUDE + "    pass\n" + textwrap.dedent("""
+    code = (
+        PRELUDE
+        + "    pass\n"
+        + textwrap.dedent("""
         if os.fork() == 0:
             os.setsid()
             if os.fork() == 0:
@@ -334,6 +359,7 @@ def _daemon(room: Room) -> str:
         while not os.path.exists("heart"):
             time.sleep(0.01)
         """)
+    )
     done = room.guest(code)
     if done.exit_code != 0:
         return f"did not run: {done}"
@@ -344,7 +370,7 @@ def _daemon(room: Room) -> str:
 
 
 def _read_back_refuses(room: Room, code: str, name: str) -> str:
-    done = room.guest(PRELUDE + "    pass\n" + code)
+    done = room.guest(PRELUDE + "    pass\n" + code, warm=True)
     if done.exit_code != 0:
         return f"did not run: {done}"
     try:
@@ -403,7 +429,9 @@ def _planted(room: Room) -> str:
 @special("a home left for the next job", "private folders emptied")
 def _home(room: Room) -> str:
     leave = 'import os; open(os.environ["HOME"] + "/.cache", "w").write("x"); os.mkdir(os.environ["HOME"] + "/deep")'
-    look = 'import os; print([n for n in os.listdir(os.environ["HOME"]) if n in (".cache", "deep")])'
+    look = (
+        'import os; print([n for n in os.listdir(os.environ["HOME"]) if n in (".cache", "deep")])'
+    )
     outputs = [room.guest(code, warm=True).output for code in (leave, look)]
     return "" if outputs == ["", "[]\n"] else f"{outputs}"
 
@@ -419,21 +447,25 @@ def _own_script(room: Room) -> str:
 
 @special("empties its workspace", "its own to lose")
 def _empties(room: Room) -> str:
-    room.guest('import shutil, os; shutil.rmtree(os.getcwd(), ignore_errors=True)')
+    room.guest("import shutil, os; shutil.rmtree(os.getcwd(), ignore_errors=True)")
     after = room.guest("print('still here')")
     return "" if after.output == "still here\n" and intact(room) else f"{after}"
 
 
 @special("changes builtins for the next job", "a fork for each job")
 def _builtins(room: Room) -> str:
-    room.guest("import builtins, os, gc; builtins.len = lambda _: 0; os.environ['X'] = '1'", warm=True)
+    room.guest(
+        "import builtins, os, gc; builtins.len = lambda _: 0; os.environ['X'] = '1'", warm=True
+    )
     done = room.guest("import os; print(len('four'), os.environ.get('X'))", warm=True)
     return "" if done.output == "4 None\n" else f"{done}"
 
 
 @special("changes the clock for the next job", "a fork for each job")
 def _clock(room: Room) -> str:
-    first = room.guest("import time; time.time = time.monotonic = lambda: 0.0; time.sleep(0.3)", warm=True)
+    first = room.guest(
+        "import time; time.time = time.monotonic = lambda: 0.0; time.sleep(0.3)", warm=True
+    )
     done = room.guest("import time; print(time.time() > 1e9)", warm=True)
     fair = first.seconds >= 0.3 and done.output == "True\n"
     return "" if fair else f"{first} {done}"
@@ -443,8 +475,8 @@ def _clock(room: Room) -> str:
 def _loss(room: Room) -> str:
     patch = "import torch; torch.nn.functional.cross_entropy = lambda *a, **k: torch.zeros(())\n"
     look = "import torch; print(float(torch.nn.functional.cross_entropy(torch.zeros(1, 4), torch.tensor([1]))) > 1)"
-    room.guest(patch, warm=True)
-    done = room.guest(look, warm=True)
+    room.guest(patch, torch=True)
+    done = room.guest(look, torch=True)
     return "" if done.output == "True\n" else f"{done}"
 
 
@@ -461,7 +493,7 @@ def _pickle(room: Room) -> str:
         except Exception as error:
             print("refused", type(error).__name__)
         """)
-    done = room.guest(code, warm=True)
+    done = room.guest(code, torch=True)
     held = read_back(room.workspace, "model.pt")
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -475,26 +507,30 @@ def _pickle(room: Room) -> str:
 
 
 @contextmanager
-def room(mode: str, *, torch: bool = False) -> Iterator[Room]:
+def room(mode: str) -> Iterator[Room]:
     """A place with a key, another workspace and open sockets beside the sandbox's workspace."""
     base = Path(tempfile.mkdtemp(prefix="genlab-attacks-")).resolve()
+    before = os.environ.get("OPENAI_API_KEY")
     try:
         base.chmod(0o755)  # nothing here is kept by the modes of files
-        for name, text in (("home/key", SECRET), ("other/secret", SECRET), ("outside", "untouched")):
+        for name, text in (
+            ("home/key", SECRET),
+            ("other/secret", SECRET),
+            ("outside", "untouched"),
+        ):
             (base / name).parent.mkdir(exist_ok=True)
             (base / name).write_text(text)
             (base / name).chmod(0o666)
         workspace = base / "workspace"
         workspace.mkdir()
-        before = os.environ.get("OPENAI_API_KEY")
         os.environ["OPENAI_API_KEY"] = SECRET
         with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as path:
             path.bind(str(base / "socket"))
             path.listen()
             (base / "socket").chmod(0o777)
             sandbox = Sandbox(workspace, QUICK, mode=mode)
-            with Worker(sandbox, ("torch",) if torch else ("json",)) as worker:
-                place = Room(base, sandbox, worker)
+            with Worker(sandbox, ("json",)) as worker, Worker(sandbox) as heavy:
+                place = Room(base, sandbox, worker, heavy)
                 (workspace / "port").write_text(str(tcp.getsockname()[1]))
                 yield place
     finally:
@@ -524,7 +560,7 @@ def bench(
     """Run every attack once and count those that were stopped."""
     attacks = [attack for attack in ATTACKS if torch or not attack.torch]
     outcomes = {}
-    with room(mode, torch=torch) as place:
+    with room(mode) as place:
         for attack in attacks:
             outcomes[attack.name] = judge(attack, place)
         mode = place.sandbox.mode

@@ -30,7 +30,8 @@ def read_back(workspace: str | Path, path: str | Path, *, limit: int = 256 * MIB
             # Without O_NONBLOCK a fifo would hold us for ever; O_NOFOLLOW refuses a link.
             kind = os.O_NONBLOCK if last else os.O_DIRECTORY
             try:
-                lower = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | kind, dir_fd=handle)
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | kind
+                lower = os.open(name, flags, dir_fd=handle)
             except OSError as error:
                 raise GenlabError(f"{path}: {error.strerror}; it must be a plain file") from error
             os.close(handle)

@@ -110,8 +110,6 @@ class Sandbox:
     def keeper(self, preload: Sequence[str] = ()) -> Keeper:
         """Start a guard in this sandbox that has imported `preload`; close it when done."""
         uid = _guest_uid(self.workspace) if os.getuid() == 0 else None
-        if uid is not None:
-            hand_over(self.workspace, uid)
         private = Path(tempfile.mkdtemp(prefix="genlab-guest-"))
         if uid is not None:
             os.chown(private, uid, uid)
@@ -126,14 +124,22 @@ class Sandbox:
             "pid_namespace": bubblewrap,
             "count_processes": uid is None and not bubblewrap,
             "landlock": not bubblewrap,
-            # For files in a home that others cannot enter: see `lockdown.become`.
-            "search": uid is not None and not bubblewrap and not _reachable(*readable, self.workspace),
+            "search": uid is not None and self._needs_search(readable),
             "readable": [*readable, *SYSTEM, *ROOT_LINKS, *FACTS, *PROC_FACTS],
             "writable": [str(self.workspace), tmp, *PLAIN_DEVICES, *devices],
         }
-        python = [sys.executable, "-I", *([] if preload else ["-S"]), "-c", START]
+        python = [sys.executable, "-I", "-u", *([] if preload else ["-S"]), "-c", START]
         argv = [*self._walls(readable, devices), *python] if bubblewrap else python
         return Keeper(argv, config, _environment(tmp), self.workspace, private)
+
+    def _needs_search(self, readable: Sequence[str]) -> bool:
+        """Whether a guest of another uid needs a capability to read what it may read.
+
+        For an interpreter or data in a home that others cannot enter: see `lockdown.become`.
+        """
+        if not all(map(_open_to_all, readable)):
+            return True
+        return self.mode == "landlock" and not _reachable(*readable, self.workspace)
 
     def _walls(self, readable: Sequence[str], devices: Sequence[str]) -> list[str]:
         """Bubblewrap's command line."""
@@ -145,7 +151,8 @@ class Sandbox:
         if os.getuid() == 0:
             # Root needs no user namespace, and a guest's uid shields the guard better than one.
             walls += ["--cap-drop", "ALL"]
-            for name in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL"):
+            search = ["CAP_DAC_READ_SEARCH"] if self._needs_search(readable) else []
+            for name in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", *search):
                 walls += ["--cap-add", name]
         else:
             walls += ["--unshare-user"]
@@ -155,7 +162,7 @@ class Sandbox:
         bound = (*SYSTEM, *FACTS, *readable, *devices, str(INSIDE), str(self.workspace))
         parents = {str(above) for path in bound for above in Path(path).parents}
         for above in sorted(parents - {"/", "/dev", "/tmp", "/dev/shm"}):
-            walls += ["--perms", "0755", "--dir", above]  # else as shut as they are outside
+            walls += ["--perms", "0555", "--dir", above]  # not as shut as they are outside
         for path in (*SYSTEM, *FACTS, *readable):
             walls += ["--ro-bind-try", path, path]
         for path in ROOT_LINKS:
@@ -167,7 +174,7 @@ class Sandbox:
             walls += ["--dev-bind", path, path]
         walls += ["--ro-bind", str(INSIDE), str(INSIDE)]
         walls += ["--bind", str(self.workspace), str(self.workspace)]
-        walls += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(self.workspace), "--"]
+        walls += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
         return walls
 
 
@@ -184,7 +191,7 @@ def best_mode() -> str:
 
     Raises a GenlabError where none works.
     """
-    faults = []
+    faults: list[str] = []
     for mode in ("bubblewrap", "landlock"):
         fault = broken(mode, _bwrap())
         if not fault:
@@ -198,7 +205,8 @@ def best_mode() -> str:
                 )
             return mode
         faults.append(f"{mode}: {fault}")
-    raise GenlabError(f"generated code is not run without a sandbox ({'; '.join(faults)}); {INSTALL}")
+    why = "; ".join(faults)
+    raise GenlabError(f"generated code is not run without a sandbox ({why}); {INSTALL}")
 
 
 @functools.cache
@@ -220,22 +228,6 @@ def broken(mode: str, bwrap: str | None) -> str:
     return "" if done.output == "works\n" else " ".join(done.output.split())[:200] or "no output"
 
 
-def hand_over(workspace: Path, uid: int) -> None:
-    """Give the workspace's files to the guest: its owner then, and nobody else's, is the guest.
-
-    Root alone calls it. A guest's files stay the guest's afterwards, and root reads them; an
-    ordinary user is the guest's user, so nothing changes hands. Links are not followed, and a file
-    with a second name elsewhere is left alone.
-    """
-    for _, folders, files, handle in os.fwalk(workspace, follow_symlinks=False):
-        if os.fstat(handle).st_uid != uid:
-            os.fchown(handle, uid, uid)
-        for name in (*folders, *files):
-            state = os.stat(name, dir_fd=handle, follow_symlinks=False)
-            if state.st_uid != uid and (stat.S_ISDIR(state.st_mode) or state.st_nlink == 1):
-                os.chown(name, uid, uid, dir_fd=handle, follow_symlinks=False)
-
-
 def _guest_uid(workspace: Path) -> int:
     """A uid of its own for each workspace, so that guests cannot reach each other's processes."""
     state = workspace.stat()
@@ -249,10 +241,18 @@ def _interpreter() -> list[str]:
     if sys.base_prefix in ("/usr", "/"):
         found = [sys.prefix] if sys.prefix not in ("/usr", "/") else []
     elif sys.base_prefix == "/usr/local":
-        found = ["/usr/local/bin", "/usr/local/lib", *([] if sys.prefix == "/usr/local" else [sys.prefix])]
+        own = [] if sys.prefix == "/usr/local" else [sys.prefix]
+        found = ["/usr/local/bin", "/usr/local/lib", *own]
     unique = dict.fromkeys(os.path.realpath(path) for path in found)
     # The links on the way are looked up by name: a venv's own path as well as where it leads.
     return list(dict.fromkeys([*unique, *found]))
+
+
+def _open_to_all(path: str) -> bool:
+    """Whether any user may read this, if the way there is open."""
+    mode = os.stat(path).st_mode
+    wanted = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
+    return mode & wanted == wanted
 
 
 def _reachable(*paths: str | Path) -> bool:
@@ -265,7 +265,10 @@ def _reachable(*paths: str | Path) -> bool:
 
 
 def _environment(tmp: str) -> dict[str, str]:
-    """All that a guest's environment holds. -P and -s of python, in a form children inherit."""
+    """All that a guest's environment holds: python's -P, -s, -B and -u, as children inherit them.
+
+    Python 3.10 knows no -P: there a command line must say -I itself; a `Worker` is safe anyway.
+    """
     return {
         "PATH": f"{sys.prefix}/bin:{sys.base_prefix}/bin:/usr/bin:/bin",
         "HOME": tmp,
@@ -277,5 +280,6 @@ def _environment(tmp: str) -> dict[str, str]:
         "PYTHONSAFEPATH": "1",
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",  # what a job said before it was stopped
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 4))),
     }

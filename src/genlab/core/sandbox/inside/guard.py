@@ -145,8 +145,9 @@ class Guard:
     def watch(self, child: int, limits: Message) -> str:
         """Wait for the job's first process to end; why it must be stopped, or ""."""
         look = time.monotonic() + LOOK_EVERY
+        watched: list[Any] = [self.control, self.woken]
         while True:
-            ready, _, _ = select.select([self.control, self.woken], [], [], LOOK_EVERY)
+            ready, _, _ = select.select(watched, [], [], LOOK_EVERY)
             if self.woken in ready:
                 with suppress(BlockingIOError):
                     os.read(self.woken, 4096)

@@ -137,8 +137,10 @@ def limit(limits: Mapping[str, float], processes_already: int) -> None:
 def become(uid: int | None, *, search: bool) -> None:
     """Become `uid` (None: stay who we are) and give up every capability, and new ones for good.
 
-    `search` keeps CAP_DAC_READ_SEARCH, for an interpreter in root's home that only Landlock
-    guards: the rules then say what may be read, as they do for an ordinary user. Raises OSError.
+    `search` keeps CAP_DAC_READ_SEARCH, for an interpreter or data in a home that others cannot
+    enter: then the mounts or Landlock's rules alone say what may be read, as they do for an
+    ordinary user (opening files by handle, which would pass by the mounts, is refused by seccomp).
+    Raises OSError.
     """
     if uid is not None:
         if search:
@@ -156,8 +158,10 @@ def become(uid: int | None, *, search: bool) -> None:
 def lock(ruleset: Ruleset, protected: tuple[int, ...], *, alone: bool) -> None:
     """Enter the ruleset, then the seccomp filter, which refuses to signal `protected`.
 
-    `alone` refuses to signal anything but oneself and one's group: for an ordinary user without a
-    namespace of processes, on a kernel whose Landlock doesn't keep signals in.
+    `alone` is for a guest that shares its user with others, behind Landlock alone: it may change
+    no file's mode, owner or date, and on a kernel whose Landlock doesn't keep signals in, it may
+    signal nothing but itself and its group.
     """
     ruleset.enter()
-    seccomp.install(protected, os.getpid() if alone and landlock_abi() < 6 else 0)
+    single = os.getpid() if alone and landlock_abi() < 6 else 0
+    seccomp.install(protected, single, attributes=not alone)

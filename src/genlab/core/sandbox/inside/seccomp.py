@@ -55,13 +55,21 @@ REFUSED = {
     "setresuid": (117, 147), "setresgid": (119, 149), "setgroups": (116, 159),
     "setfsuid": (122, 151), "setfsgid": (123, 152), "capset": (126, 91),
 }
+# What Landlock doesn't rule on: modes, owners and dates of files that the guest's user owns.
+ATTRIBUTES = {
+    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "chown": (92, -1),
+    "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1),
+    "utimes": (235, -1), "futimesat": (261, -1), "utimensat": (280, 88), "setxattr": (188, 5),
+    "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
+    "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+}
 CLONE, CLONE3, IOCTL, FCNTL = (56, 220), (435, 435), (16, 29), (72, 25)
 PRLIMIT, SOCKETPAIR = (302, 261), (53, 199)
 SIGNALS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
            "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)}
 # fmt: on
 
-NAMESPACES = 0x7E020000 | 0x80  # CLONE_NEW*: mount, cgroup, uts, ipc, user, pid, net; time
+NAMESPACES = 0x7E020000  # CLONE_NEW*: mount, cgroup, uts, ipc, user, pid, net
 TERMINAL_IOCTLS = (0x5412, 0x541C, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCCONS: typing for another
 OWNER_IOCTLS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: signals sent by the kernel on our behalf
 OWNER_FCNTLS = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: the same
@@ -78,10 +86,13 @@ def argument(index: int) -> int:
     return 16 + 8 * index
 
 
-def program(machine: str, protected: tuple[int, ...], alone: int = 0) -> list[Instruction]:
+def program(
+    machine: str, protected: tuple[int, ...], alone: int = 0, *, attributes: bool = True
+) -> list[Instruction]:
     """The filter for `machine`; `protected` are ids of processes and groups not to be signalled.
 
-    `alone`, where it isn't 0, is the one process that may be signalled (and 0, its own group).
+    `alone`, where it isn't 0, is the one process that may be signalled (and 0, its own group);
+    without `attributes` no file's mode, owner or date may be changed.
 
     Raises KeyError where the machine is not in the table.
     """
@@ -100,7 +111,7 @@ def program(machine: str, protected: tuple[int, ...], alone: int = 0) -> list[In
         (EQUAL, 0, 1, CLONE3[column]),
         (RETURN, 0, 0, unknown),
     ]
-    for numbers in REFUSED.values():
+    for numbers in (*REFUSED.values(), *({} if attributes else ATTRIBUTES).values()):
         if numbers[column] >= 0:
             code += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, refuse)]
 
@@ -117,7 +128,7 @@ def program(machine: str, protected: tuple[int, ...], alone: int = 0) -> list[In
         code.append((EQUAL, 0, len(body), number))
         code.extend(body)
 
-    where(CLONE[column], [(LOAD, 0, 0, argument(0)), (ANY_BIT, 0, 0, NAMESPACES & ~0x80)])
+    where(CLONE[column], [(LOAD, 0, 0, argument(0)), (ANY_BIT, 0, 0, NAMESPACES)])
     where(
         IOCTL[column],
         [(LOAD, 0, 0, argument(1)), *((EQUAL, 0, 0, n) for n in TERMINAL_IOCTLS + OWNER_IOCTLS)],
@@ -149,12 +160,12 @@ def program(machine: str, protected: tuple[int, ...], alone: int = 0) -> list[In
     return code
 
 
-def install(protected: tuple[int, ...], alone: int = 0) -> None:
+def install(protected: tuple[int, ...], alone: int = 0, *, attributes: bool = True) -> None:
     """Filter this process and all that it starts, for good; needs no_new_privs. Raises OSError."""
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"no seccomp filter is written for {machine}")
-    code = program(machine, protected, alone)
+    code = program(machine, protected, alone, attributes=attributes)
     packed = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
     header = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(packed))
     libc = ctypes.CDLL(None, use_errno=True)
