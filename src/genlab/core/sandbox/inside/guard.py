@@ -1,0 +1,290 @@
+"""The guard: a process between us and the guest, inside every wall but the last.
+
+It forks a child for each job, lets it give up all that `lockdown` names, and watches it: it is the
+reaper of everything the job leaves behind, and kills it all when the job ends, when it is told to,
+or when the caller is gone. Code of a guest never runs in the guard itself; a guest cannot signal,
+trace or limit it (another uid or a Landlock domain, and seccomp), nor does it inherit its socket.
+
+Protocol, one JSON packet each over a socket pair: the caller sends the config, and gets {"ready"};
+then for each job {"argv" or "script", "args", "env", "cwd", "limits"} with the ends of its stdin
+and output as file descriptors, and gets {"exit", "cpu", "stopped"} or {"error"}; {"stop"} ends it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import resource
+import runpy
+import select
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from . import lockdown
+
+PACKET = 1 << 18
+LOOK_EVERY = 0.2  # seconds between two looks at the memory of all processes of a job
+SWEEP_FOR = 5.0  # seconds in which killed processes must be gone
+EXIT_NOT_FOUND = 127
+
+Message = dict[str, Any]
+
+
+def main() -> None:
+    """Serve the socket whose number is the last argument until the caller closes it."""
+    control = socket.socket(fileno=int(sys.argv[-1]))
+    sys.argv[:] = ["guest"]
+    config: Message = json.loads(control.recv(PACKET))
+    lockdown.prctl(lockdown.PR_SET_CHILD_SUBREAPER, 1)
+    lockdown.prctl(lockdown.PR_SET_DUMPABLE, 0)  # nobody of the same uid opens our /proc files
+    if config["uid"] is not None:
+        kept = [lockdown.CAP_KILL, lockdown.CAP_SETUID, lockdown.CAP_SETGID]
+        search = [lockdown.CAP_DAC_READ_SEARCH] if config["search"] else []
+        lockdown.keep_capabilities([*kept, *search])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for module in config["preload"]:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # a child's collector must not copy all that was imported
+    Guard(control, config).serve()
+
+
+class Guard:
+    """One job at a time."""
+
+    def __init__(self, control: socket.socket, config: Message) -> None:
+        self.control, self.config = control, config
+        self.woken, self.waker = os.pipe()
+        for end in (self.woken, self.waker):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self.waker)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.ours: set[str] = set()  # the way to the workspace may lead through /tmp
+        self.ours = set(self.left())
+
+    def serve(self) -> None:
+        self.say({"ready": True})
+        while True:
+            packet, handles, _, _ = socket.recv_fds(self.control, PACKET, 2)
+            if not packet:
+                return
+            message = json.loads(packet)
+            if "stop" not in message:
+                self.say(self.job(message, handles))
+
+    def say(self, message: Message) -> None:
+        self.control.send(json.dumps(message).encode())
+
+    def job(self, message: Message, handles: list[int]) -> Message:
+        fault, told = os.pipe()
+        child = os.fork()
+        if child == 0:
+            self.become_guest(message, handles, told)
+        for handle in (*handles, told):
+            os.close(handle)
+        with os.fdopen(fault, "rb") as pipe:
+            error = pipe.read().decode(errors="replace")
+        stopped = "" if error else self.watch(child, message["limits"])
+        gone = self.sweep(child)
+        if error:
+            return {"error": error}
+        if gone is None:  # it outlived SIGKILL: the caller ends this guard and all below it
+            return {"error": "a process of the guest could not be killed"}
+        status, used = gone
+        code = os.waitstatus_to_exitcode(status)
+        cpu = used.ru_utime + used.ru_stime
+        killed = code in (-signal.SIGXCPU, -signal.SIGKILL)
+        if not stopped and killed and cpu >= message["limits"]["cpu_seconds"] - 0.1:
+            stopped = "time"
+        return {"exit": code, "cpu": cpu, "stopped": stopped or None, "clean": self.clean()}
+
+    def left(self) -> list[str]:
+        """Paths in the guest's private folders that were not there from the start."""
+        entries: list[str] = []
+        for folder in self.config["private"]:
+            try:
+                entries += [os.path.join(folder, name) for name in os.listdir(folder)]
+            except OSError:  # made unreadable, or there is none
+                entries += [folder] if os.path.isdir(folder) else []
+        return [path for path in entries if path not in self.ours]
+
+    def clean(self) -> bool:
+        """Empty the guest's private folders, as the guest's user; False where something is left.
+
+        A job must not find there what an earlier one has left: its home, and caches with pickles.
+        """
+        if not self.left():
+            return True
+        cleaner = os.fork()
+        if cleaner == 0:
+            try:
+                signal.set_wakeup_fd(-1)
+                signal.alarm(round(SWEEP_FOR))
+                if self.config["uid"] is not None:
+                    lockdown.become(self.config["uid"], search=self.config["search"])
+                for entry in self.left():
+                    if os.path.isdir(entry) and not os.path.islink(entry):
+                        shutil.rmtree(entry, ignore_errors=True)
+                    else:
+                        os.unlink(entry)
+                os._exit(1 if self.left() else 0)
+            finally:
+                os._exit(1)
+        return os.waitpid(cleaner, 0)[1] == 0
+
+    def watch(self, child: int, limits: Message) -> str:
+        """Wait for the job's first process to end; why it must be stopped, or ""."""
+        look = time.monotonic() + LOOK_EVERY
+        watched: list[Any] = [self.control, self.woken]
+        while True:
+            ready, _, _ = select.select(watched, [], [], LOOK_EVERY)
+            if self.woken in ready:
+                with suppress(BlockingIOError):
+                    os.read(self.woken, 4096)
+            if self.control in ready:
+                packet = self.control.recv(PACKET)
+                if not packet:
+                    self.sweep(child)
+                    os._exit(1)
+                return str(json.loads(packet).get("stop", "time"))
+            if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                return ""
+            if time.monotonic() >= look:
+                look = time.monotonic() + LOOK_EVERY
+                if sum(memory_of(pid) for pid in descendants()) > limits["memory_bytes"]:
+                    return "memory"
+
+    def sweep(self, child: int) -> tuple[int, Any] | None:
+        """Kill and reap all that the job started: how `child` ended, None where one lives on."""
+        ended: tuple[int, Any] | None = None
+        until = time.monotonic() + SWEEP_FOR
+        while True:
+            if self.config["pid_namespace"]:
+                with suppress(ProcessLookupError):
+                    os.kill(-1, signal.SIGKILL)  # all at once: a fork bomb cannot run away
+            else:
+                for pid in descendants():
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            while True:
+                try:
+                    pid, status, used = os.wait4(-1, os.WNOHANG)
+                except ChildProcessError:
+                    return ended
+                if pid == 0:
+                    break
+                if pid == child:
+                    ended = status, used
+            if time.monotonic() > until:
+                return None
+            time.sleep(0.001)
+
+    def become_guest(self, message: Message, handles: list[int], told: int) -> NoReturn:
+        """In the child: take the job's streams, give everything up, run it, end."""
+        guard, group = os.getppid(), os.getpgid(0)
+        protected = (guard, -guard, 1, *([-group] if group > 1 else []))
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.setsid()
+            os.dup2(handles[0], 0)
+            os.dup2(handles[1], 1)
+            os.dup2(handles[1], 2)
+            os.dup2(told, 3, inheritable=False)
+            told = 3
+            os.closerange(4, 65536)
+            config = self.config
+            already = threads_of(os.getuid()) if config["count_processes"] else 0
+            lockdown.limit(message["limits"], already)
+            ruleset = lockdown.Ruleset(
+                config["readable"], config["writable"], files=config["landlock"]
+            )
+            lockdown.become(config["uid"], search=config["search"])
+            os.chdir(message["cwd"])
+            alone = config["uid"] is None and not config["pid_namespace"]
+            lockdown.lock(ruleset, protected, alone=alone)
+        except BaseException as error:
+            os.write(told, f"{type(error).__name__}: {error}".encode() or b"?")
+            os._exit(1)
+        os.environ.clear()
+        os.environ.update(message["env"])
+        if "argv" in message:
+            try:
+                os.execvpe(message["argv"][0], message["argv"], message["env"])
+            except (OSError, ValueError) as error:
+                os.write(2, f"{message['argv'][0]}: {error}\n".encode())
+            os._exit(EXIT_NOT_FOUND)
+        os.close(told)
+        os._exit(run_script(message["script"], message["args"]))
+
+
+def run_script(script: str, args: list[str]) -> int:
+    """Run a Python file as `__main__`, as the interpreter would: its exit status."""
+    sys.argv[:] = [script, *args]
+    status = 0
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as stop:
+        if isinstance(stop.code, int):
+            status = stop.code & 0xFF
+        elif stop.code is not None:
+            print(stop.code, file=sys.stderr)
+            status = 1
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    with suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+    with suppress(BaseException):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return status
+
+
+def descendants() -> list[int]:
+    """Ids of all processes below this one."""
+    parents: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError, ValueError, IndexError):
+                with open(f"/proc/{name}/stat") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+                parents.setdefault(parent, []).append(int(name))
+    found = list(parents.get(os.getpid(), []))
+    for pid in found:  # it grows while it is read: breadth first
+        found += parents.get(pid, [])
+    return found
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of a process's own memory (files that it maps are not counted)."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            _, resident, shared, *_ = file.read().split()
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * resource.getpagesize()
+
+
+def threads_of(uid: int) -> int:
+    """Threads that a user already has: RLIMIT_NPROC counts these too."""
+    count = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):
+                if os.stat(f"/proc/{name}").st_uid == uid:
+                    count += len(os.listdir(f"/proc/{name}/task"))
+    return count

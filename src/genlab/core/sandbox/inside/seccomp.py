@@ -1,0 +1,173 @@
+"""The system calls that a guest may not make: a seccomp filter, written by hand in classic BPF.
+
+A list of what is refused, not of what is allowed: torch, its threads and CUDA call too much for a
+short list of allowed calls. Calls that are newer than this table answer ENOSYS, so that a kernel's
+new feature is closed until someone has looked at it. Numbers: x86_64, aarch64 (from Linux 6.1's
+`asm/unistd_64.h` and `asm-generic/unistd.h`); -1 where there is no such call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+
+ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+NEWEST = 451  # cachestat; what comes after is unknown here
+X32 = 0x40000000
+
+# fmt: off
+REFUSED = {
+    # other processes
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "kcmp": (312, 272), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
+    "pidfd_send_signal": (424, 424), "process_madvise": (440, 440), "process_mrelease": (448, 448),
+    "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
+    "ioprio_set": (251, 30), "setpriority": (141, 140), "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    # sockets: socketpair alone is left, and of the unix family
+    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
+    "accept": (43, 202), "accept4": (288, 242),
+    # file systems and namespaces
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
+    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
+    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
+    "mount_setattr": (442, 442), "unshare": (272, 97), "setns": (308, 268),
+    "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264), "fanotify_init": (300, 262),
+    "quotactl": (179, 60), "quotactl_fd": (443, 443), "swapon": (167, 224), "swapoff": (168, 225),
+    "lookup_dcookie": (212, 18),
+    # the kernel
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "bpf": (321, 280),
+    "perf_event_open": (298, 241), "keyctl": (250, 219), "add_key": (248, 217),
+    "request_key": (249, 218), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "init_module": (175, 105),
+    "finit_module": (313, 273), "delete_module": (176, 106), "reboot": (169, 142),
+    "acct": (163, 89), "syslog": (103, 116), "vhangup": (153, 58), "personality": (135, 92),
+    "iopl": (172, -1), "ioperm": (173, -1), "modify_ldt": (154, -1), "settimeofday": (164, 170),
+    "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266),
+    "sethostname": (170, 161), "setdomainname": (171, 162),
+    # memory that no limit counts
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
+    "shmat": (30, 196), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
+    # another user
+    "setuid": (105, 146), "setgid": (106, 144), "setreuid": (113, 145), "setregid": (114, 143),
+    "setresuid": (117, 147), "setresgid": (119, 149), "setgroups": (116, 159),
+    "setfsuid": (122, 151), "setfsgid": (123, 152), "capset": (126, 91),
+}
+# What Landlock doesn't rule on: modes, owners and dates of files that the guest's user owns.
+ATTRIBUTES = {
+    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "chown": (92, -1),
+    "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1),
+    "utimes": (235, -1), "futimesat": (261, -1), "utimensat": (280, 88), "setxattr": (188, 5),
+    "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
+    "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+}
+CLONE, CLONE3, IOCTL, FCNTL = (56, 220), (435, 435), (16, 29), (72, 25)
+PRLIMIT, SOCKETPAIR = (302, 261), (53, 199)
+SIGNALS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
+           "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)}
+# fmt: on
+
+NAMESPACES = 0x7E020000  # CLONE_NEW*: mount, cgroup, uts, ipc, user, pid, net
+TERMINAL_IOCTLS = (0x5412, 0x541C, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCCONS: typing for another
+OWNER_IOCTLS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: signals sent by the kernel on our behalf
+OWNER_FCNTLS = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: the same
+
+LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
+NUMBER, ARCH = 0, 4
+
+Instruction = tuple[int, int, int, int]
+
+
+def argument(index: int) -> int:
+    """Offset of the low half of a call's argument (both architectures are little endian)."""
+    return 16 + 8 * index
+
+
+def program(
+    machine: str, protected: tuple[int, ...], alone: int = 0, *, attributes: bool = True
+) -> list[Instruction]:
+    """The filter for `machine`; `protected` are ids of processes and groups not to be signalled.
+
+    `alone`, where it isn't 0, is the one process that may be signalled (and 0, its own group);
+    without `attributes` no file's mode, owner or date may be changed.
+
+    Raises KeyError where the machine is not in the table.
+    """
+    column, audit = ARCHITECTURES[machine]
+    refuse, unknown = REFUSE | errno.EPERM, REFUSE | errno.ENOSYS
+    code: list[Instruction] = [
+        (LOAD, 0, 0, ARCH),
+        (EQUAL, 1, 0, audit),
+        (RETURN, 0, 0, KILL),  # 32-bit calls have other numbers
+        (LOAD, 0, 0, NUMBER),
+        (GREATER, 0, 1, X32),
+        (RETURN, 0, 0, KILL),
+        (GREATER, 0, 1, NEWEST + 1),
+        (RETURN, 0, 0, unknown),
+        # threads fall back to clone, whose flags can be looked at
+        (EQUAL, 0, 1, CLONE3[column]),
+        (RETURN, 0, 0, unknown),
+    ]
+    for numbers in (*REFUSED.values(), *({} if attributes else ATTRIBUTES).values()):
+        if numbers[column] >= 0:
+            code += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, refuse)]
+
+    def where(number: int, tests: list[Instruction]) -> None:
+        """For call `number`: the tests, each refusing where it holds; else allowed."""
+        body: list[Instruction] = []
+        for operation, _, _, value in tests:
+            body += (
+                [(operation, 0, 0, value)]
+                if operation == LOAD
+                else [(operation, 0, 1, value), (RETURN, 0, 0, refuse)]
+            )
+        body.append((RETURN, 0, 0, ALLOW))
+        code.append((EQUAL, 0, len(body), number))
+        code.extend(body)
+
+    where(CLONE[column], [(LOAD, 0, 0, argument(0)), (ANY_BIT, 0, 0, NAMESPACES)])
+    where(
+        IOCTL[column],
+        [(LOAD, 0, 0, argument(1)), *((EQUAL, 0, 0, n) for n in TERMINAL_IOCTLS + OWNER_IOCTLS)],
+    )
+    where(FCNTL[column], [(LOAD, 0, 0, argument(1)), *((EQUAL, 0, 0, n) for n in OWNER_FCNTLS)])
+    # limits of oneself alone: pid 0 (GREATER is >=)
+    where(PRLIMIT[column], [(LOAD, 0, 0, argument(0)), (GREATER, 0, 0, 1)])
+    where(
+        SOCKETPAIR[column],
+        [(LOAD, 0, 0, argument(0)), (EQUAL, 0, 0, 0), (GREATER, 0, 0, 2)],
+    )
+    kept = [value & 0xFFFFFFFF for value in (-1, *protected)]
+    for name, numbers in SIGNALS.items():
+        places = (0, 1) if "tg" in name else (0,)
+        tests: list[Instruction] = []
+        for place in places:
+            tests += [(LOAD, 0, 0, argument(place)), *((EQUAL, 0, 0, value) for value in kept)]
+        if alone:
+            code += [
+                (EQUAL, 0, 5, numbers[column]),
+                (LOAD, 0, 0, argument(0)),
+                (EQUAL, 2, 0, 0),
+                (EQUAL, 1, 0, alone),
+                (RETURN, 0, 0, refuse),
+                (LOAD, 0, 0, NUMBER),
+            ]
+        where(numbers[column], tests)
+    code.append((RETURN, 0, 0, ALLOW))
+    return code
+
+
+def install(protected: tuple[int, ...], alone: int = 0, *, attributes: bool = True) -> None:
+    """Filter this process and all that it starts, for good; needs no_new_privs. Raises OSError."""
+    machine = os.uname().machine
+    if machine not in ARCHITECTURES:
+        raise OSError(errno.ENOSYS, f"no seccomp filter is written for {machine}")
+    code = program(machine, protected, alone, attributes=attributes)
+    packed = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+    header = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(packed))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(22, ctypes.c_ulong(2), ctypes.c_char_p(header), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp: " + os.strerror(ctypes.get_errno()))

@@ -1,0 +1,46 @@
+"""What a job may use, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one job may use; what passes a limit is stopped or fails, never only slowed.
+
+    `wall_seconds`, `cpu_seconds` (of one process); `address_space` in bytes of one process (torch
+    maps 4 GB before it does anything); `memory_bytes` of all its processes together;
+    `processes`, threads counted; `file_bytes` of one file; `output_bytes` that are kept of what it
+    prints; `files` and `disk_bytes` in the workspace when it ends or is looked at.
+    """
+
+    wall_seconds: float = 600.0
+    cpu_seconds: float = 1200.0
+    address_space: int = 8 * GIB
+    memory_bytes: int = 6 * GIB
+    processes: int = 64
+    file_bytes: int = 1 * GIB
+    output_bytes: int = 256 * 1024
+    files: int = 20_000
+    disk_bytes: int = 4 * GIB
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a job ended, whatever it did.
+
+    `output` of both streams, cut at the limit with a mark (`cut`); `exit_code` as subprocess has
+    it (minus the signal's number); wall `seconds`; `stopped_by`: None where it ended by itself,
+    "time", "memory", "output", "files", or "signal". Nothing in here is a result: whatever a job
+    prints, it can print falsely.
+    """
+
+    output: str
+    exit_code: int
+    seconds: float
+    stopped_by: str | None = None
+    cut: bool = False

@@ -1,0 +1,143 @@
+"""A planner proposes; what is tried, and what counts as reached, is decided by the numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from typing import Any
+
+import pytest
+
+from genlab.agent import planner
+from genlab.agent.goal import goal
+from genlab.agent.planner import (
+    BASELINE,
+    Planned,
+    Proposal,
+    Review,
+    Room,
+    next_of_search,
+    planned,
+    settled,
+    stalled,
+)
+from genlab.agent.registry import Record
+from genlab.agent.space import Block, ModelConfig
+
+ROOM = Room((1, 28, 28), 10, 100_000)
+GOAL = goal("fashion mnist, > 90 % accuracy")
+ONE = ModelConfig(blocks=(Block(kind="plain", channels=16, halve=True),))
+
+
+def _record(run_id: str, accuracy: float | None, origin: str = "llm") -> Record:
+    return Record(
+        run_id=run_id,
+        timestamp=run_id,
+        model_name="M",
+        dataset="fashion_mnist",
+        metrics_summary={} if accuracy is None else {"accuracy": accuracy},
+        experiment_dir=f"experiments/{run_id}",
+        plan_origin=origin,
+    )
+
+
+def _planned(proposal: dict[str, Any], tried: dict[str, str] | None = None) -> Planned:
+    records = [_record("base", 0.7, "baseline"), _record("one", 0.8)]
+    return planned(
+        Proposal.model_validate(proposal), ROOM, tried or {}, records,
+        {"base": BASELINE, "one": ONE}, "accuracy", random.Random(0),
+    )  # fmt: skip
+
+
+def test_a_good_proposal_is_tried_as_it_is() -> None:
+    architecture = ONE.model_dump(mode="json")
+    found = _planned(
+        {"architecture": architecture, "branch_from": "base", "modifications": "wider"}
+    )
+    assert (found.config, found.origin, found.parent) == (ONE, "llm", "base")
+    assert (found.edits, found.remark) == ([], "wider")
+
+
+def test_a_repaired_proposal_says_how_often() -> None:
+    found = _planned(
+        {
+            "architecture": {"blocks": [{"kind": "conv", "channels": 1}], "depth": 3},
+            "training": {"lr": 5, "optimizer": "lion", "batch_size": "many"},
+            "branch_from": "nowhere",
+        }
+    )
+    assert found.origin == f"llm+repaired({len(found.edits)})"
+    assert len(found.edits) == 7
+    assert found.parent is None
+    assert (found.training.lr, found.training.optimiser) == (planner.LR[1], "adamw")
+    assert all("\n" not in edit for edit in found.edits)
+
+
+def test_a_repeat_is_refused_and_the_best_one_mutated() -> None:
+    tried = {ONE.digest: "one", BASELINE.digest: "base"}
+    found = _planned({"architecture": ONE.model_dump(mode="json")}, tried)
+    assert found.config.digest not in tried
+    assert (found.origin, found.parent) == ("search", "one")
+    assert "was tried as one: mutated" in found.edits[-1]
+
+
+def test_search_draws_first_and_then_follows_the_best() -> None:
+    configs = {"base": BASELINE, "one": ONE}
+    only_base = [_record("base", 0.7, "baseline")]
+    rng = random.Random(0)
+    drawn, parent = next_of_search(ROOM, {}, only_base, configs, "accuracy", rng)
+    assert parent is None
+    assert drawn.parameters(ROOM.shape, ROOM.classes) <= ROOM.most_parameters
+    both = [*only_base, _record("one", 0.6, "search")]
+    _, parent = next_of_search(ROOM, {}, both, configs, "accuracy", rng)
+    assert parent == "base"
+
+
+@pytest.mark.parametrize(
+    ("said", "values", "holds", "told"),
+    [
+        ("achieved", [0.91, 0.92, 0.93], "achieved", ""),
+        ("achieved", [0.95, 0.95, 0.89], "iterate", "does not hold"),
+        ("achieved", [], "iterate", "measured none"),
+        ("achieved", [math.nan], "iterate", "does not hold"),
+        ("iterate", [0.95, 0.96], "achieved", "whatever the planner said"),
+        ("stop", [0.5], "stop", ""),
+        ("revise", [0.5], "revise", ""),
+    ],
+)
+def test_what_counts_as_reached_is_in_the_numbers(
+    said: Any, values: list[float], holds: str, told: str
+) -> None:
+    decision, why = settled(Review(decision=said), GOAL, values)
+    assert decision == holds
+    assert told in why
+
+
+def test_it_stalls_when_the_last_ones_brought_nothing() -> None:
+    values = [0.7, 0.8, 0.79, None, 0.8]
+    records = [_record(f"r{i}", value) for i, value in enumerate(values)]
+    assert stalled(records, "accuracy", 3)
+    assert not stalled(records, "accuracy", 4)
+    assert not stalled(records[:3], "accuracy", 3)
+    assert not stalled([*records, _record("r5", 0.81)], "accuracy", 3)
+    assert not stalled([_record(f"r{i}", None) for i in range(5)], "accuracy", 3)
+
+
+def test_the_planner_is_shown_goal_room_and_every_attempt() -> None:
+    records = [_record("base", 0.7, "baseline"), _record("one", None)]
+    asked = planner.ask_for_proposal(GOAL, ROOM, records, "It failed: forward broke", "20 s each.")
+    text = "\n".join(message["content"] for message in asked)
+    for part in (
+        "fashion mnist, > 90 % accuracy", "accuracy >= 0.9", "1 x 28 x 28", "100000 parameters",
+        '"base"', '"one"', "forward broke", "20 s each.",
+    ):  # fmt: skip
+        assert part in text
+    review = planner.ask_for_review(GOAL, "accuracy 0.8", records)[1]["content"]
+    assert "accuracy 0.8" in review
+    assert "revised_goal" in review
+
+
+def test_what_an_endpoint_is_sent_is_json() -> None:
+    for schema in (Proposal, Review):
+        assert json.loads(json.dumps(schema.model_json_schema()))["type"] == "object"
