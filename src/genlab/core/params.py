@@ -112,6 +112,54 @@ class EvaluateParams(_Section):
     bootstrap: int = Field(ge=100, le=100_000, description="Resamples behind every interval.")
 
 
+class AgentParams(_Section):
+    """The research agent: stage agent_iterate."""
+
+    goal: str = Field(min_length=1, description="What the agent is asked for, with its number.")
+    backend: Literal["embedded", "openai", "replay", "search"] = Field(
+        description="Who plans: a model of this machine, an endpoint, a transcript, or nobody."
+    )
+    planning_model: str = Field(description="Model that plans; empty = the endpoint's default.")
+    tools_model: str = Field(description="Model that writes code; empty = the planning one.")
+    base_url: str = Field(description="Endpoint; empty = OPENAI_BASE_URL, then OpenAI's own.")
+    gguf: str = Field(description="Weights of the embedded model; empty = those that come along.")
+    transcript: str = Field(description="transcript.jsonl that is replayed.")
+    max_iterations: int = Field(ge=1, le=1000, description="Most attempts, the baseline included.")
+    patience: int = Field(ge=1, le=1000, description="Attempts without a gain before stopping.")
+    max_repairs: int = Field(ge=0, le=20, description="Tries at mending code that failed a check.")
+    max_parameters: int = Field(ge=1000, description="Most parameters of a model.")
+    max_tokens: int = Field(ge=0, description="Most tokens of a run; 0 = no limit.")
+    max_cost: float = Field(ge=0, description="Most dollars of a run; 0 = no limit.")
+    max_seconds: float = Field(ge=0, description="Most seconds of a run; 0 = no limit.")
+    price_in: float = Field(ge=0, description="Dollars a million tokens asked.")
+    price_out: float = Field(ge=0, description="Dollars a million tokens answered.")
+    compare_with_search: bool = Field(
+        description="Whether search gets the same budget, for the report."
+    )
+    allow_pip: bool = Field(description="Whether pip may install into the workspace.")
+    sandbox: Literal["auto", "bubblewrap", "landlock"] = Field(
+        description="Walls around generated code; auto = the best that works here."
+    )
+    epochs: int = Field(ge=1, le=1000, description="Epochs of a quick evaluation.")
+    subset: int = Field(ge=10, description="Training items of a quick evaluation.")
+    validation: int = Field(ge=10, description="Items that a quick evaluation is marked on.")
+    time_limit: float = Field(gt=0, description="Seconds of one training in it.")
+    seeds: int = Field(ge=1, le=100, description="Seeds on which a goal has to be reached.")
+
+
+class BenchmarkParams(_Section):
+    """The person-swap benchmark: stage benchmark."""
+
+    cases: str = Field(min_length=1, description="Folder of the cases, a folder each.")
+    tools: list[str] = Field(min_length=1, description="Tools that are run, by their ids.")
+    concurrency: int = Field(ge=1, le=256, description="Images that are made at a time, at most.")
+    scorers: int = Field(ge=1, le=256, description="Processes that score.")
+    timeout: float = Field(gt=0, description="Seconds that a tool may take for an image.")
+    retries: int = Field(ge=0, le=20, description="Tries more after a passing fault.")
+    max_cost: float = Field(ge=0, description="Most dollars of a run; 0 = free tools alone.")
+    bootstrap: int = Field(ge=100, le=100_000, description="Resamples behind every interval.")
+
+
 class Params(_Section):
     """All of `params.yaml`; the flat keys are what people sweep."""
 
@@ -180,6 +228,8 @@ class Params(_Section):
     grids: GridParams
     images: ImageParams
     evaluate: EvaluateParams
+    agent: AgentParams
+    benchmark: BenchmarkParams
     arc_grids: dict[str, Any] = Field(description="What differs for arc_grids.")
     fashion_mnist: dict[str, Any] = Field(description="What differs for fashion_mnist.")
     mnist: dict[str, Any] = Field(description="What differs for mnist.")
