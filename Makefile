@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
+WORKERS ?= 2
 BENCHMARKS := generator training peers attacks results
 
 # Stages are called as `python stages/...`: the environment's python comes first.
@@ -34,8 +35,8 @@ experiments: $(STAMP) ## Run the documented experiments (ARGS="--only NAME --job
 report: $(STAMP) ## Write reports/ and the README's results from the run's files
 	@$(PY) stages/report.py $(ARGS)
 
-test: $(STAMP) ## Run the tests (ARGS="-k name")
-	@$(PY) -m pytest $(ARGS)
+test: $(STAMP) ## Run the tests on two processes (WORKERS=4, ARGS="-k name")
+	@$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: $(STAMP) ## Check style and types
 	@$(PY) -m ruff check .
