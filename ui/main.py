@@ -1,6 +1,28 @@
-"""The pages, one file each."""
+"""The pages, one file each; a page whose file is not there yet is left out."""
+
+from pathlib import Path
 
 import streamlit as st
 
+from genlab.web import look
+
+PAGES = (
+    "overview",
+    "data",
+    "training",
+    "evaluation",
+    "failures",
+    "agent",
+    "benchmark",
+    "rate",
+)
+HERE = Path(__file__).parent
+
 st.set_page_config(page_title="genlab", layout="wide")
-st.navigation([st.Page("overview.py", title="Overview", default=True)]).run()
+st.html(look.STYLE)
+pages = [
+    st.Page(file, title=name.capitalize(), default=name == PAGES[0])
+    for name in PAGES
+    if (file := HERE / f"{name}.py").is_file()
+]
+st.navigation(pages, position="top").run()

@@ -1,28 +1,76 @@
-"""What the last run of each dataset found: verdict, key numbers, diagnoses, figures."""
+"""The pipeline, the key numbers of each dataset, what changed, and what to do next."""
 
 from pathlib import Path
 
 import streamlit as st
 
-from genlab.core.console import GenlabError
-from genlab.core.params import load_params
-from genlab.measure.overview import Overview, read_overview
+from genlab.datasets.registry import dataset as find_dataset
+from genlab.web import board, look, tables
+from genlab.web.changes import about, changes
+from genlab.web.frame import params, sentences, title
+from genlab.web.pipeline import read_pipeline
+from genlab.web.results import Results, read_results
+from genlab.web.status import Status, Watch
+from genlab.web.steps import next_step
 
-st.title("genlab")
-try:
-    datasets = load_params().datasets
-except GenlabError as error:
-    st.error(str(error))
-    st.stop()
-for name in datasets:
-    st.header(name)
-    found = read_overview(Path(), name)
-    if not isinstance(found, Overview):
-        st.info(found)
-        continue
-    (st.success if found.passed else st.warning)(found.sentence)
-    for column, (label, value) in zip(st.columns(len(found.numbers)), found.numbers, strict=True):
-        column.metric(label, value)
-    st.dataframe(found.criteria, hide_index=True, width="stretch")
-    for picture in found.pictures:
-        st.image(str(picture.path), caption=picture.caption)
+ROOT = Path()
+
+
+@st.cache_resource
+def watch(root: str) -> Watch:
+    """One for the server, however many pages look at it."""
+    return Watch(Path(root))
+
+
+def show_pipeline(datasets: list[str], status: Status) -> None:
+    with sentences():
+        st.html(board.draw(read_pipeline(ROOT, datasets, status.stages)))
+        if status.fault:
+            st.warning(status.fault)
+
+
+@st.fragment(run_every=1)
+def pipeline_while_asked(datasets: list[str]) -> None:
+    """Shown until dvc has answered; then the page is run once more, without the clock."""
+    status = watch(str(ROOT.absolute())).look()
+    show_pipeline(datasets, status)
+    if not status.asking:
+        st.rerun()
+
+
+def show_results(name: str) -> Results | None:
+    st.subheader(find_dataset(name).title, anchor=False)
+    with sentences():
+        found = read_results(ROOT, name)
+        words, tone = ("passed", "good") if found.passed else ("not passed", "bad")
+        st.html(f"<p>Verdict: {look.tag(words, tone)} · {look.text(found.sentence)}</p>")
+        st.html(look.numbers(found.numbers))
+        return found
+    return None
+
+
+title("Overview", "Where the pipeline stands, what its last runs found, and what comes next.")
+with sentences():
+    datasets = list(params().datasets)
+    status = watch(str(ROOT.absolute())).look()
+    if status.asking:
+        pipeline_while_asked(datasets)
+    else:
+        show_pipeline(datasets, status)
+    results = [found for name in datasets if (found := show_results(name))]
+    st.subheader("Since the last commit", anchor=False)
+    changed = []
+    with sentences():
+        changed = changes(ROOT, datasets)
+        st.caption(f"Compared with {about(ROOT)}.")
+        if changed:
+            st.html(tables.changes(changed))
+        else:
+            st.write("No number of the results differs.")
+    st.subheader("Next", anchor=False)
+    if status.stages is None and not status.fault:
+        st.caption("Known as soon as dvc has answered.")
+    else:
+        step = next_step(ROOT, read_pipeline(ROOT, datasets, status.stages), results, changed)
+        st.write(step.reason)
+        st.code(step.command, language="bash")

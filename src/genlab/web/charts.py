@@ -1,0 +1,107 @@
+"""Charts of the pages, as Vega-Lite: the theme of the page gives the inks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Spec = dict[str, Any]
+Points = Sequence[tuple[float, float]]
+
+HEIGHT = 230
+TITLE: Spec = {"anchor": "start", "fontSize": 13, "subtitleFontSize": 11}
+
+
+def lines(
+    curves: Mapping[str, Points],
+    title: str,
+    *,
+    names: Sequence[str] = (),
+    unit: str = "",
+    log: bool = False,
+) -> Spec:
+    """Curves over epochs, one line a name, in one chart.
+
+    names: all that the legend above the charts names, so that each keeps its colour.
+
+    curves: (epoch, value) each. What is not finite is left out, and on a log scale what is not
+    over 0.
+    """
+    values = [
+        {"run": name, "epoch": epoch, "value": value}
+        for name, points in curves.items()
+        for epoch, value in points
+        if math.isfinite(value) and (value > 0 or not log)
+    ]
+    names = names or list(curves)
+    scale = {"type": "log"} if log else {"zero": False}
+    spec: Spec = {
+        "data": {"values": values},
+        "height": HEIGHT,
+        "title": {"text": title, "subtitle": unit, **TITLE},
+        "mark": {"type": "line", "strokeWidth": 2, "point": len(values) <= len(names)},
+        "encoding": {
+            "x": {"field": "epoch", "type": "quantitative", "title": None},
+            "y": {
+                "field": "value",
+                "type": "quantitative",
+                "title": None,
+                "scale": scale,
+                "axis": {"tickCount": 4, **({"format": "~g"} if log else {})},
+            },
+            "color": {
+                "field": "run",
+                "type": "nominal",
+                "sort": list(names),
+                "scale": {"domain": list(names)},
+                "legend": None,
+            },
+            "tooltip": [
+                {"field": "run", "title": "run"},
+                {"field": "epoch", "title": "epoch"},
+                {"field": "value", "title": title, "format": ".5g"},
+            ],
+        },
+    }
+    return spec
+
+
+def bars(shares: Mapping[str, float], title: str, *, ordered: bool = False) -> Spec:
+    """Shares as bars, their names at the left; ordered: the names are numbers, at the bottom."""
+    values = [{"name": name, "share": share} for name, share in shares.items()]
+    named = {"field": "name", "type": "ordinal", "sort": None, "title": None}
+    counted = {
+        "field": "share",
+        "type": "quantitative",
+        "title": None,
+        "axis": {"format": "~%", "tickCount": 4},
+    }
+    across = {**named, "axis": {"labelAngle": 0, "labelOverlap": True}}
+    return {
+        "data": {"values": values},
+        "height": HEIGHT if ordered else 90 + 20 * len(values),
+        "title": {"text": title, **TITLE},
+        "mark": {"type": "bar", "cornerRadiusEnd": 2},
+        "encoding": {
+            "x": across if ordered else counted,
+            "y": counted
+            if ordered
+            else {**named, "axis": {"labelLimit": 160, "labelOverlap": False}},
+            "tooltip": [
+                {"field": "name", "title": title},
+                {"field": "share", "title": "share", "format": ".2%"},
+            ],
+        },
+    }
+
+
+def summary(curves: Mapping[str, Points], title: str) -> str:
+    """The chart in words: where each curve begins and ends."""
+    said = [
+        f"{name} from {points[0][1]:.4g} at epoch {points[0][0]:g}"
+        f" to {points[-1][1]:.4g} at epoch {points[-1][0]:g}"
+        for name, points in curves.items()
+        if points
+    ]
+    return f"{title}: " + "; ".join(said)

@@ -1,0 +1,86 @@
+"""Files as the pages read them: parsed once, and again as soon as they are other files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache, wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from genlab.core.artifacts import read_json
+from genlab.core.console import GenlabError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Stamp = tuple[int, int, int, int]
+
+
+class Missing(GenlabError):  # noqa: N818 (a state of the page, hardly an error)
+    """Nothing is there yet, and `command` makes it: an empty page, not a fault."""
+
+    def __init__(self, what: str, command: str) -> None:
+        super().__init__(f"{what}; make it with: {command}")
+        self.what, self.command = what, command
+
+
+def stamp(path: str | Path) -> Stamp | None:
+    """What tells one state of a file from the next: inode, size, times; None where there is none.
+
+    `dvc checkout` may bring an older file back with its old modification time; then the inode or
+    the time of the inode's change, which nobody can set, is another one.
+    """
+    try:
+        found = Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def stamps(paths: Iterable[str | Path]) -> tuple[Stamp | None, ...]:
+    """The stamps of several files."""
+    return tuple(stamp(path) for path in paths)
+
+
+def fresh(
+    keep: int = 32,
+) -> Callable[[Callable[Concatenate[Path, P], T]], Callable[Concatenate[Path, P], T]]:
+    """Remember what a function makes of the file at its first argument, while it is that file.
+
+    Other arguments must be hashable. An error is not remembered. `keep` results are held.
+    """
+
+    def decorate(function: Callable[Concatenate[Path, P], T]) -> Callable[Concatenate[Path, P], T]:
+        @lru_cache(maxsize=keep)
+        def remembered(path: Path, _: Stamp | None, rest: Any, named: Any) -> T:
+            return function(path, *rest, **dict(named))
+
+        @wraps(function)
+        def wrapper(path: Path, /, *rest: P.args, **named: P.kwargs) -> T:
+            whole = path.absolute()  # the server's folder may be another one in tests
+            return remembered(whole, stamp(whole), rest, tuple(sorted(named.items())))
+
+        return wrapper
+
+    return decorate
+
+
+def require(path: Path, what: str, command: str) -> Path:
+    """`path`, if it is there. Raises Missing, which says that `what` isn't and what makes it."""
+    if not path.exists():
+        raise Missing(what, command)
+    return path
+
+
+def json_at(path: Path, *, made_by: str) -> Any:
+    """A JSON file of a stage, parsed once as long as it stays the same.
+
+    Raises Missing where there is none, and a GenlabError where it is truncated. The value is
+    shared: do not change it.
+    """
+    require(path, f"{path} is not there yet", made_by)
+    return _json(path, made_by)
+
+
+@fresh(keep=64)
+def _json(path: Path, made_by: str) -> Any:
+    return read_json(path, made_by=made_by)

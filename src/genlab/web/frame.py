@@ -1,0 +1,62 @@
+"""What every page has in common: its title, the choice of a dataset, and faults as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import streamlit as st
+
+from genlab.core.console import GenlabError, describe_os_error
+from genlab.core.params import Params, load_params
+from genlab.datasets.registry import dataset as find_dataset
+from genlab.web import look
+from genlab.web.files import Missing, fresh
+
+
+def title(name: str, lead: str) -> None:
+    """The page's heading and a sentence about what is to be seen."""
+    st.title(name, anchor=False)
+    st.html(f'<p class="g-lead">{look.text(lead)}</p>')
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Show a fault of what stands inside as a sentence, and go on behind it."""
+    try:
+        yield
+    except Missing as empty:
+        st.info(f"Nothing to show yet: {empty.what}. This makes it:")
+        st.code(empty.command, language="bash")
+    except GenlabError as error:
+        st.error(str(error))
+    except OSError as error:
+        st.error(describe_os_error(error))
+
+
+def choose_dataset(kinds: Sequence[str] = ("grids", "images")) -> str | None:
+    """The dataset that the page is about, `?dataset=` of its address; None where there is none."""
+    with sentences():
+        names = [name for name in params().datasets if find_dataset(name).kind in kinds]
+        if names:
+            return st.segmented_control(
+                "Dataset",
+                names,
+                default=names[0],
+                required=True,
+                key="dataset",
+                bind="query-params",
+            )
+        st.info("params.yaml names no such dataset: add one to `datasets`.")
+    return None
+
+
+def params(root: Path = Path()) -> Params:
+    """The params of the pipeline. Raises a GenlabError of one line."""
+    return _params(root / "params.yaml")
+
+
+@fresh()
+def _params(path: Path) -> Params:
+    return load_params(path)

@@ -1,0 +1,185 @@
+"""The gallery of failures: items, hypotheses with their evidence, and what people say to them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from genlab.core.console import GenlabError
+from genlab.datasets.registry import dataset as find_dataset
+from genlab.measure.formats import number, words
+from genlab.web import browse, look
+from genlab.web.evidence import evidence
+from genlab.web.files import json_at
+from genlab.web.look import Column, table
+
+Items = npt.NDArray[np.uint8]
+
+COMMAND = "dvc repro failure_gallery"
+UNEXPLAINED = "unexplained"
+SORTS: Mapping[str, tuple[str, str]] = {
+    "reconstructions": ("items", "tests"),
+    "samples": ("sample_items", "sample_tests"),
+}
+"""Keys of failures.json: of the items and of the tests of each sort."""
+
+TONES = {"supported": "warn", "refuted": "good", "undecided": "quiet"}
+
+
+@dataclass(frozen=True, eq=False)
+class Failure:
+    """An item that failed: pictures with their captions, what is said of it, and why it failed.
+
+    `subject` is the SHA-256 of its content: opinions hang on what was shown, not on its number.
+    """
+
+    index: int
+    sort: str
+    standing: str
+    seen: str
+    hypothesis: str
+    explanation: str
+    shown: tuple[tuple[Items, str], ...]
+
+    @property
+    def subject(self) -> str:
+        digest = hashlib.sha256()
+        for item, caption in self.shown:
+            digest.update(f"{caption}{item.shape}".encode() + np.ascontiguousarray(item).data)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """All of a dataset's failures of one sort, and the tests of the hypotheses about them."""
+
+    failures: Sequence[Failure]
+    tests: Sequence[Mapping[str, Any]]
+
+    @property
+    def hypotheses(self) -> dict[str, int]:
+        """Hypotheses that explain items, and how many each; the most first."""
+        return dict(Counter(failure.hypothesis for failure in self.failures).most_common())
+
+    def of(self, hypotheses: Sequence[str]) -> list[Failure]:
+        """Failures that one of the hypotheses explains; all where none is named."""
+        return [f for f in self.failures if not hypotheses or f.hypothesis in hypotheses]
+
+
+def gallery(root: Path, dataset: str, sort: str) -> Gallery:
+    """The failures of a dataset, `sort` reconstructions or samples.
+
+    Raises Missing where the stage has not run, a GenlabError where its file is broken.
+    """
+    path = root / "metrics" / dataset / "failures.json"
+    found = json_at(path, made_by=COMMAND)
+    items, tests = SORTS[sort]
+    grids = find_dataset(dataset).kind == "grids"
+    read = _grid_pictures if grids else _image_pictures
+    try:
+        failures = [
+            _failure(entry, sort, read(root, dataset, sort, entry)) for entry in found[items]
+        ]
+        return Gallery(failures, found[tests])
+    except (KeyError, IndexError) as error:
+        raise GenlabError(
+            f"{path}: {error} does not fit what evaluate left; make it again with: {COMMAND}"
+        ) from error
+
+
+def tests_table(found: Gallery, caption: str) -> str:
+    """Every hypothesis with its evidence: supported ones first, then by how strong they are."""
+    order = list(TONES)
+    tests = sorted(
+        found.tests, key=lambda test: (order.index(test["verdict"]), -(_ratio(test) or 0))
+    )
+    explains = found.hypotheses
+    rows = [
+        {
+            "name": test["sentence"],
+            "verdict": look.tag(test["verdict"], TONES[test["verdict"]]),
+            "ratio": number(_ratio(test)),
+            "interval": f"{number(test['low'])} to {number(test['high'])}",
+            "with": f"{number(test['error_with'])} (n {test['n_with']:,})",
+            "without": f"{number(test['error_without'])} (n {test['n_without']:,})",
+            "explains": explains.get(test["name"], 0),
+        }
+        for test in tests
+    ]
+    columns = [
+        Column("name", "Hypothesis"),
+        Column("verdict", "Verdict"),
+        Column("ratio", "Error ratio", number=True),
+        Column("interval", "Interval", number=True),
+        Column("with", "Error with it", number=True),
+        Column("without", "Without", number=True),
+        Column("explains", "Items", number=True),
+    ]
+    return table(columns, rows, caption)
+
+
+def card(failure: Failure, side: int = 128) -> str:
+    """The pictures of a failure, side by side."""
+    return look.pictures(
+        look.picture(item, f"{caption} of item {failure.index}: {failure.seen}", caption, side)
+        for item, caption in failure.shown
+    )
+
+
+def label(hypothesis: str) -> str:
+    """A hypothesis's name as people read it."""
+    return words(hypothesis)
+
+
+def _failure(entry: Mapping[str, Any], sort: str, shown: tuple[tuple[Items, str], ...]) -> Failure:
+    seen = entry["seen"]
+    return Failure(
+        index=int(entry["index"]),
+        sort=sort,
+        standing=str(entry["standing"]),
+        seen=seen if isinstance(seen, str) else "; ".join(seen),
+        hypothesis=entry["hypothesis"] or UNEXPLAINED,
+        explanation="; ".join([entry["explanation"], *entry.get("faults", [])]),
+        shown=shown,
+    )
+
+
+def _grid_pictures(
+    root: Path, dataset: str, sort: str, entry: Mapping[str, Any]
+) -> tuple[tuple[Items, str], ...]:
+    names = {"truth": "input", "predicted": "reconstruction", "sample": "sample"}
+    return tuple(
+        (np.array(entry[key], dtype=np.uint8), caption)
+        for key, caption in names.items()
+        if key in entry
+    )
+
+
+def _image_pictures(
+    root: Path, dataset: str, sort: str, entry: Mapping[str, Any]
+) -> tuple[tuple[Items, str], ...]:
+    index, arrays = int(entry["index"]), evidence(root, dataset)
+    if sort == "samples":
+        return (
+            (np.asarray(arrays["samples"][index], dtype=np.uint8), "sample"),
+            (np.asarray(arrays["sample_nearest"][index], dtype=np.uint8), "nearest in train"),
+        )
+    test = browse.images_of(root / "data" / dataset, "test").images
+    return (
+        (np.asarray(test[index]), "input"),
+        (np.asarray(arrays["predicted"][index], dtype=np.uint8), "reconstruction"),
+    )
+
+
+def _ratio(test: Mapping[str, Any]) -> float | None:
+    for key in ("ratio_same_count", "ratio_same_class", "ratio"):
+        if key in test:
+            return None if test[key] is None else float(test[key])
+    return None

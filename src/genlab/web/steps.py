@@ -1,0 +1,88 @@
+"""The command to type next: the first thing that stands between here and a finished result."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from genlab.core.console import GenlabError
+from genlab.web.changes import Change
+from genlab.web.files import fresh, json_at
+from genlab.web.pipeline import Pipeline
+from genlab.web.results import Results
+
+EXPERIMENTS = Path("metrics/experiments.json")
+
+
+class Step(NamedTuple):
+    """A command and the reason for it."""
+
+    command: str
+    reason: str
+
+
+def next_step(
+    root: Path, pipeline: Pipeline, results: Sequence[Results], changed: Sequence[Change]
+) -> Step:
+    """What to do now. The order is that of the work: run, look, commit, compare, measure."""
+    stale = pipeline.stale
+    if stale:
+        names = ", ".join(cell.stage.address for cell in stale[:3])
+        more = f" and {len(stale) - 3} more" if len(stale) > 3 else ""
+        return Step("make repro", f"{names}{more} would run again.")
+    for found in results:
+        if not found.passed and found.cure:
+            flags = [f"-S {shlex.quote(f'{key}={_hydra(v)}')}" for key, v in found.cure.items()]
+            command = " ".join(["dvc exp run", *flags])
+            return Step(command, f"{found.dataset}: {found.found[0]['name']} has a known cure.")
+        if not found.passed:
+            missed = next(row for row in found.verdict["criteria"] if not row["passed"])
+            command = f"make experiments ARGS={shlex.quote('--jobs 2')}"
+            return Step(command, f"{found.dataset} misses {missed['name']}: compare other params.")
+    if changed:
+        command = "git add -A metrics plots dvc.lock && git commit"
+        return Step(command, "The results changed since the last commit; put them on record.")
+    waiting = _not_run(root)
+    if waiting:
+        return Step(
+            f"make experiments ARGS={shlex.quote(f'--only {waiting[0]}')}",
+            f"{len(waiting)} documented experiments have no record yet.",
+        )
+    if not (root / "metrics" / "benchmarks.json").is_file():
+        return Step("make bench", "The bars have not been measured yet.")
+    return Step("make report", "All is up to date; the reports can be written.")
+
+
+def _not_run(root: Path) -> list[str]:
+    """Experiments that are described and were never run, in the order of the file."""
+    try:
+        done = set(json_at(root / EXPERIMENTS, made_by="make experiments"))
+    except GenlabError:
+        done = set()
+    described = _described(root / "experiments.yaml")
+    return [
+        name
+        for name, seeds in described.items()
+        if not (done & {name} if not seeds else {f"{name}-seed{s}" for s in seeds} <= done)
+    ]
+
+
+@fresh()
+def _described(path: Path) -> Mapping[str, list[int]]:
+    """Names and seeds of experiments.yaml; nothing where it is missing or broken."""
+    try:
+        found = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, YAMLError):
+        return {}
+    entries: Any = found if isinstance(found, dict) else {}
+    return {name: list((entry or {}).get("seeds") or []) for name, entry in entries.items()}
+
+
+def _hydra(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, bool | list) else str(value)

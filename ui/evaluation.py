@@ -1,0 +1,153 @@
+"""What the model can do: bars, reconstructions, samplers, its latents, nearest neighbours."""
+
+import time
+from pathlib import Path
+
+import streamlit as st
+
+from genlab.datasets.registry import dataset as find_dataset
+from genlab.web import bars, browse, evidence, look
+from genlab.web.files import Stamp, require, stamp
+from genlab.web.frame import choose_dataset, sentences, title
+from genlab.web.results import read_results
+
+ROOT = Path()
+VIEWS = ("Bars", "Reconstructions", "Samplers", "Latents", "Neighbours")
+SHOWN = 24
+
+
+def show_bars(name: str) -> None:
+    found = read_results(ROOT, name)
+    words, tone = ("passed", "good") if found.passed else ("not passed", "bad")
+    st.html(f"<p>Verdict: {look.tag(words, tone)} · {look.text(found.sentence)}</p>")
+    st.html(look.numbers(found.numbers))
+    st.html(bars.criteria(found))
+    with sentences():
+        st.html(bars.targets(ROOT, name))
+
+
+def show_figures(name: str, wanted: tuple[str, ...]) -> None:
+    found = bars.figures(ROOT, name, wanted)
+    if not found:
+        st.info("Nothing to show yet: the figures are not there. This makes them:")
+        st.code("dvc repro evaluate", language="bash")
+    for path, caption in found:
+        st.image(str(path), caption=caption, alt=caption)
+
+
+def show_reconstructions(name: str) -> None:
+    show_figures(
+        name, ("reconstructions", "arc_agi", "accuracy_by_group", "colour_*", "kl_by_latent")
+    )
+
+
+def show_samplers(name: str) -> None:
+    with sentences():
+        st.html(bars.samplers(read_results(ROOT, name), find_dataset(name).kind))
+    show_figures(name, ("samplers", "samples_*", "samples", "interpolations", "projection"))
+
+
+def show_neighbours(name: str) -> None:
+    found = evidence.evidence(ROOT, name)
+    last = len(found["samples"]) - SHOWN
+    first = st.number_input(
+        "From sample", 0, max(0, last), 0, step=SHOWN, key="from", bind="query-params", width=200
+    )
+    st.caption("Each sample of the picked sampler over the training item that is nearest to it.")
+    st.html(
+        look.pictures(
+            look.pair(near.sample, near.nearest, f"{near.index}: {near.distance}")
+            for near in evidence.neighbours(ROOT, name, first, SHOWN)
+        )
+    )
+
+
+@st.cache_resource(max_entries=3, show_spinner="Loading the model, some seconds the first time …")
+def explorer(name: str, checkpoint: Stamp | None, data: Stamp | None):
+    """Keyed by the files' stamps: another checkpoint is another explorer."""
+    from genlab.web.explorer import open_explorer  # torch
+
+    folder = ROOT / "data" / name
+    grids = find_dataset(name).kind == "grids"
+    items = (
+        browse.grids_of(folder, "test").grids if grids else browse.images_of(folder, "test").images
+    )
+    return open_explorer(ROOT / "data" / "checkpoints" / name, items, folder)
+
+
+@st.fragment
+def explore(name: str) -> None:
+    trained = ROOT / "data" / "checkpoints" / name / "model.safetensors"
+    require(trained, f"{trained} is not there yet", "dvc repro train")
+    found = explorer(name, stamp(trained), stamp(ROOT / "data" / name / "manifest.json"))
+    ways = ["directions", "one place"] if found.places else ["directions"]
+    right, left = st.columns([2, 3], gap="large")  # the picture first where they stack
+    with left:
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            index = st.number_input(
+                "Test item", 0, len(found.items) - 1, 0, key="start", bind="query-params", width=140
+            )
+            way = st.segmented_control(
+                "Move along",
+                ways,
+                default=ways[-1] if find_dataset(name).kind == "grids" else ways[0],
+                required=True,
+                key=f"way_{name}",
+            )
+        row = col = 0
+        if way == "one place":
+            with st.container(horizontal=True):
+                most = found.places - 1
+                row = st.slider("Row of the place", 0, most, most // 2, key=f"row_{name}")
+                col = st.slider("Column of the place", 0, most, most // 2, key=f"col_{name}")
+        count = found.place_dim if way == "one place" else len(found.lengths)
+        place = f"{name}_{way}_{index}_{row}_{col}"
+        steps = [
+            st.slider(
+                f"{'Latent' if way == 'one place' else 'Direction'} {number + 1}",
+                -3.0,
+                3.0,
+                0.0,
+                0.1,
+                format="%+.1f sd",
+                key=f"step_{place}_{number}",
+            )
+            for number in range(count)
+        ]
+    started = time.perf_counter()
+    code = found.at(index, row, col, steps) if way == "one place" else found.along(index, steps)
+    before, after = found.decode(found.means[index]), found.decode(code)
+    spent = 1000 * (time.perf_counter() - started)
+    with right:
+        item = found.items[index]
+        st.html(look.picture(after, f"test item {index}, moved", "moved and decoded", side=300))
+        st.html(
+            look.pictures(
+                [
+                    look.picture(item, f"test item {index}", "input", side=140),
+                    look.picture(before, f"reconstruction of item {index}", "reconstruction", 140),
+                ]
+            )
+        )
+        from genlab.web.explorer import changed
+
+        st.caption(f"{changed(before, after)}; decoded twice in {spent:.0f} ms.")
+
+
+title("Evaluation", "What the model reconstructs, draws and knows, against what was asked of it.")
+name = choose_dataset()
+if name:
+    view = st.segmented_control(
+        "Show", VIEWS, default="Bars", required=True, key="show", bind="query-params"
+    )
+    with sentences():
+        if view == "Bars":
+            show_bars(name)
+        elif view == "Reconstructions":
+            show_reconstructions(name)
+        elif view == "Samplers":
+            show_samplers(name)
+        elif view == "Latents":
+            explore(name)
+        else:
+            show_neighbours(name)

@@ -1,0 +1,100 @@
+"""What fails and why: the worst items, the hypotheses about them, and what people think."""
+
+from functools import partial
+from pathlib import Path
+
+import streamlit as st
+
+from genlab.core.console import GenlabError
+from genlab.web import galleries, opinions
+from genlab.web.frame import choose_dataset, sentences, title
+
+ROOT = Path()
+FILE = ROOT / opinions.FILE
+
+
+def store(name: str, failure: galleries.Failure, rater: str, key: str) -> None:
+    """What a click on a thumb does."""
+    thumb = st.session_state[key]
+    try:
+        opinions.give(
+            FILE,
+            dataset=name,
+            sort=failure.sort,
+            subject=failure.subject,
+            hypothesis=failure.hypothesis,
+            rater=rater,
+            agrees=None if thumb is None else bool(thumb),
+        )
+    except GenlabError as error:
+        st.session_state["not_stored"] = str(error)
+
+
+def show(name: str, failure: galleries.Failure, rater: str) -> None:
+    subject, hypothesis = failure.subject, failure.hypothesis
+    with st.container(border=True):
+        st.html(galleries.card(failure))
+        st.markdown(f"**{failure.sort[:-1].capitalize()} {failure.index}**: {failure.standing}")
+        st.caption(failure.seen)
+        st.write(failure.explanation)
+        if hypothesis == galleries.UNEXPLAINED:
+            return
+        key = f"thumb_{subject[:16]}_{hypothesis}_{opinions.clean(rater)}"
+        mine = opinions.standing(FILE).get((subject, hypothesis, opinions.clean(rater)))
+        if mine is not None:
+            st.session_state.setdefault(key, int(bool(mine.agrees)))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption("Does this explain it?", width="content")
+            st.feedback("thumbs", key=key, on_change=partial(store, name, failure, rater, key))
+            agree, differ = opinions.tally(FILE, subject, hypothesis)
+            if agree + differ:
+                st.caption(f"{agree} agree, {differ} don't", width="content")
+
+
+title("Failures", "The worst items, why they may have failed, and whether you agree.")
+name = choose_dataset()
+if name:
+    with sentences():
+        with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+            sort = st.segmented_control(
+                "Sort",
+                list(galleries.SORTS),
+                default="reconstructions",
+                required=True,
+                key="sort",
+                bind="query-params",
+            )
+            rater = st.text_input(
+                "Your name, for your opinions",
+                key="rater",
+                max_chars=opinions.LONGEST_NAME,
+                placeholder=opinions.ANONYMOUS,
+                persist_state="session",
+                width=260,
+            )
+        found = galleries.gallery(ROOT, name, sort)
+        counts = found.hypotheses
+        wanted = st.pills(
+            "Explained by",
+            list(counts),
+            selection_mode="multi",
+            key="hypothesis",
+            bind="query-params",
+        )
+        if "not_stored" in st.session_state:
+            st.error(st.session_state.pop("not_stored"))
+        shown = found.of(wanted)
+        st.write(f"**{len(shown)}** of {len(found.failures)} {sort}, the worst first.")
+        for start in range(0, len(shown), 3):
+            row = shown[start : start + 3]
+            for column, failure in zip(st.columns(3), row, strict=False):
+                with column:
+                    show(name, failure, rater)
+        st.subheader("The hypotheses and their evidence", anchor=False)
+        st.caption(
+            "Error of items that have the attribute over that of items that don't, within the same"
+            " number of objects or the same class. Supported: the interval lies over 1; refuted:"
+            " it lies below."
+        )
+        st.html(galleries.tests_table(found, f"{len(found.tests)} hypotheses about {sort}"))
+        st.caption(f"Opinions are kept in `{opinions.FILE}`.")
