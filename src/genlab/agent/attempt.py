@@ -79,12 +79,10 @@ def attempts(registry: Registry) -> list[Attempt]:
 
 
 def leader(found: Sequence[Attempt], goal: Goal, seeds: Sequence[int]) -> Attempt | None:
-    """The one that reached the goal on all seeds, or else the best on the first seed."""
-    for each in found:
-        if each.reached(goal, seeds):
-            return each
-    top = best(list(found), goal.metric, higher=goal.higher)
-    return next((each for each in found if top is not None and each.run_id == top.run_id), None)
+    """The best on the first seed; of those that reached the goal on all seeds, if any did."""
+    pool = [each for each in found if each.reached(goal, seeds)] or list(found)
+    top = best([*pool], goal.metric, higher=goal.higher)
+    return next((each for each in pool if top is not None and each.run_id == top.run_id), None)
 
 
 def shown(found: Sequence[Attempt]) -> list[Record]:

@@ -28,10 +28,10 @@ from genlab.agent.llm import Backend, BudgetSpent, LLMFailure, Message, Price, Q
 from genlab.agent.planner import BASELINE, Planned, Proposal, Review, Training, settled, stalled
 from genlab.agent.progress import Progress, Silent
 from genlab.agent.registry import Decision
+from genlab.agent.seeds import metrics, tried
 from genlab.agent.settings import Settings
 from genlab.agent.space import ModelConfig
 from genlab.agent.summary import analysed
-from genlab.agent.trial import metrics, tried
 from genlab.agent.workspace import Workspace
 from genlab.core.console import GenlabError
 

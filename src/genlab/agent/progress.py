@@ -58,7 +58,8 @@ class Lines:
         self.line(f"attempt {number} of {most}")
 
     def step(self, what: str) -> None:
-        self.line(f"  {what}")
+        if what:
+            self.line(f"  {what}")
 
     def attempt(self, attempt: Attempt) -> None:
         shown = attempt.failure or " ".join(_numbers(attempt, self._goal))
