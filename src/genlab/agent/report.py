@@ -52,7 +52,7 @@ def _templates() -> jinja2.Environment:
     )
     environment.filters |= {
         "number": number, "values": values, "text": text, "fenced": fenced, "brief": brief,
-        "counts": counts,
+        "counts": counts, "notes": notes,
     }  # fmt: skip
     return environment
 
@@ -69,8 +69,16 @@ def number(value: Any) -> str:
 def values(attempt: Attempt, metric: str) -> str:
     """The values of an attempt, one a seed."""
     found = attempt.values(metric)
-    shown = "{:,.0f}" if metric == "parameters" else "{:.4f}"
-    return " / ".join(dict.fromkeys(shown.format(each) for each in found)) or "–"
+    if metric == "parameters":  # no seed changes them
+        return f"{found[0]:,.0f}" if found else "–"
+    return " / ".join(f"{each:.4f}" for each in found) or "–"
+
+
+def notes(attempt: Attempt) -> list[str]:
+    """What went wrong in it, each thing once."""
+    faults = [f"Code was refused: {fault}" for fault in attempt.faults]
+    found = dict.fromkeys(filter(None, [attempt.planner_failure, attempt.reason, *faults]))
+    return list(found)
 
 
 def counts(found: dict[str, int]) -> str:
@@ -86,7 +94,8 @@ def brief(words: str) -> str:
 
 def text(words: str) -> str:
     """Other people's words in markdown: on one line, and none of its signs has its meaning."""
-    return re.sub(r"([\\`*_{}\[\]()<>#+!|~&$@-])", r"\\\1", brief(words))
+    plain = re.sub(r"([\\`*_\[\]<|~&$])", r"\\\1", brief(words))
+    return re.sub(r"^([#>+-]|\d+(?=[.)]))", r"\\\1", plain)  # would begin a heading or a list
 
 
 def fenced(code: str, language: str = "") -> str:

@@ -133,7 +133,7 @@ class Story:
         params = self.settings.params
         told = [
             f"A quick evaluation trains for {params.epochs} epochs on {params.subset:,} items at"
-            " most. The order of models can change at full length: `promote` trains one in full.",
+            " most. The order of models can change at full length: a promotion trains one in full.",
             f"The best of {len(self.attempts)} attempts was chosen by the validation items (at most"
             f" {params.validation:,}) that it is shown with, which flatters it. The number on the"
             " test part does not.",
