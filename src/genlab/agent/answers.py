@@ -109,13 +109,27 @@ def _told(error: ValidationError) -> str:
 def response_format(schema: type[BaseModel]) -> dict[str, Any]:
     """The field of a request that asks for an answer in `schema`."""
     tool = openai.pydantic_function_tool(schema)["function"]
-    shape = tool["parameters"]
+    shape = _without_defaults(tool["parameters"])
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", schema.__name__)[:64]
     return {
         "type": "json_schema",
         # An endpoint that is strict refuses objects with free keys, such as a tool's arguments.
         "json_schema": {"name": name, "schema": shape, "strict": _closed(shape)},
     }
+
+
+def _without_defaults(node: Any, *, names: bool = False) -> Any:
+    """A schema without `default`, which strict endpoints refuse: every field is required there.
+
+    names: whether the keys of `node` are fields' names, of which one may be `default`.
+    """
+    if isinstance(node, Mapping):
+        return {
+            key: _without_defaults(item, names=not names and key in ("properties", "$defs"))
+            for key, item in node.items()
+            if names or key != "default"
+        }
+    return [_without_defaults(item) for item in node] if isinstance(node, list) else node
 
 
 def _closed(node: object) -> bool:

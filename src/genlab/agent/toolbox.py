@@ -25,7 +25,7 @@ from genlab.agent.workspace import EXPERIMENTS, PROJECT, Workspace
 from genlab.core.console import GenlabError
 
 PACKAGES = ".packages"  # what pip may put there
-KEPT = (str(EXPERIMENTS), PROJECT, "search", "transcript.jsonl", PACKAGES)
+KEPT = (str(EXPERIMENTS), PROJECT, "search", "transcript.jsonl", "run.lock", PACKAGES)
 """Names at a workspace's top that are the judge's: no tool writes them, no command reaches them."""
 
 
