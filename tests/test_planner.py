@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from genlab.agent import planner
+from genlab.agent import planner, proposal
+from genlab.agent.answers import parse, response_format
 from genlab.agent.goal import goal
 from genlab.agent.planner import (
     BASELINE,
@@ -70,7 +73,7 @@ def test_a_repaired_proposal_says_how_often() -> None:
     assert found.origin == f"llm+repaired({len(found.edits)})"
     assert len(found.edits) == 7
     assert found.parent is None
-    assert (found.training.lr, found.training.optimiser) == (planner.LR[1], "adamw")
+    assert (found.training.lr, found.training.optimiser) == (proposal.LR[1], "adamw")
     assert all("\n" not in edit for edit in found.edits)
 
 
@@ -138,6 +141,85 @@ def test_the_planner_is_shown_goal_room_and_every_attempt() -> None:
     assert "revised_goal" in review
 
 
-def test_what_an_endpoint_is_sent_is_json() -> None:
-    for schema in (Proposal, Review):
-        assert json.loads(json.dumps(schema.model_json_schema()))["type"] == "object"
+def _sent(schema: type[BaseModel]) -> dict[str, Any]:
+    found = response_format(schema)["json_schema"]
+    assert found["strict"] is True
+    shape: dict[str, Any] = found["schema"]
+    return shape
+
+
+def _parts(node: Any) -> Iterator[dict[str, Any]]:
+    """Every schema in a schema."""
+    if isinstance(node, dict):
+        if "type" in node or "anyOf" in node:
+            yield node
+        for each in node.values():
+            yield from _parts(each)
+    elif isinstance(node, list):
+        for each in node:
+            yield from _parts(each)
+
+
+@pytest.mark.parametrize("schema", [Proposal, Review])
+def test_what_an_endpoint_is_sent_leaves_no_room_to_ramble(schema: type[BaseModel]) -> None:
+    for part in _parts(_sent(schema)):
+        kind = part.get("type")
+        assert "default" not in part
+        assert kind != "string" or "enum" in part or part["maxLength"] <= 400
+        assert kind != "array" or part["maxItems"] <= 6
+        assert kind != "object" or part["additionalProperties"] is False
+        assert kind != "number" or "enum" in part
+        assert kind != "integer" or "enum" in part or {"minimum", "maximum"} <= set(part)
+
+
+def _drawn(shape: dict[str, Any], rng: random.Random) -> Any:
+    """Something that a grammar of `shape` lets through."""
+    if "enum" in shape:
+        return rng.choice(shape["enum"])
+    if "anyOf" in shape:
+        return _drawn(rng.choice(shape["anyOf"]), rng)
+    kind = shape["type"]
+    if kind == "object":
+        return {name: _drawn(each, rng) for name, each in shape["properties"].items()}
+    if kind == "array":
+        return [_drawn(shape["items"], rng) for _ in range(rng.randint(0, shape["maxItems"]))]
+    if kind == "integer":
+        return rng.randint(shape["minimum"], shape["maximum"])
+    return {"boolean": rng.random() < 0.5, "string": "x", "null": None}[kind]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_the_schema_allows_fits_but_for_size_and_halvings(seed: int) -> None:
+    rng = random.Random(seed)
+    drawn = parse(json.dumps(_drawn(_sent(Proposal), rng)), Proposal)
+    assert isinstance(drawn, Proposal)
+    found = _planned({**drawn.model_dump(), "branch_from": None})
+    fine = (".halve: nothing is left", "kernel: ", "widths shrunk")
+    assert [edit for edit in found.edits if not any(each in edit for each in fine)] == []
+
+
+@pytest.mark.parametrize(
+    "sloppy",
+    [
+        {"architecture": json.dumps({"blocks": [{"kind": "plain", "channels": 16}]})},
+        {"blocks": [{"kind": "plain", "channels": 16}], "optimizer": "sgd", "lr": 0.01},
+        {"architecture": {"blocks": [{"kind": "plain", "channels": 16}], "width": 3}, "why": "x"},
+        {"architecture": {"blocks": [{"kind": "plain", "channels": 16}] * 9}, "branch_from": 1},
+        {"architecture": {"blocks": [{"kind": "plain", "channels": 16}]}, "modifications": ["a"]},
+        {"architecture": None, "training": "fast", "branch_from": "None", "modifications": None},
+    ],
+)
+def test_a_sloppy_proposal_is_understood(sloppy: dict[str, Any]) -> None:
+    parsed = parse(f"Sure! {json.dumps(sloppy)} Good luck.", Proposal)
+    assert isinstance(parsed, Proposal)
+    found = _planned(parsed.model_dump())
+    told = sloppy.get("architecture") or sloppy
+    assert bool(found.config.blocks) == ("blocks" in told)
+    if "optimizer" in sloppy:
+        assert (found.training.optimiser, found.training.lr) == ("sgd", 0.01)
+
+
+def test_a_sloppy_review_is_understood() -> None:
+    told = {"assessment": ["a", "b"], "strengths": "small", "weaknesses": None, "decision": " Stop"}
+    found = parse(json.dumps(told), Review)
+    assert found == Review(assessment="a b", strengths=["small"], decision="stop")

@@ -10,51 +10,20 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from genlab.agent import search
 from genlab.agent.goal import Goal
+from genlab.agent.proposal import BATCH, LR, Choice, Proposal, Review, Training
 from genlab.agent.registry import Record, as_prompt, best
 from genlab.agent.space import Block, Input, ModelConfig, repaired
 
-Choice = Literal["iterate", "achieved", "stop", "revise"]
 MAX_WORDS = 600  # characters of each remark that are kept
-LR, BATCH = (1e-4, 3e-2), (16, 256)
 
-
-class Training(BaseModel):
-    """How an attempt is trained, within the budget that every attempt has."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    lr: float = Field(2e-3, description=f"peak learning rate, {LR[0]:g} to {LR[1]:g}")
-    batch_size: int = Field(64, description=f"{BATCH[0]} to {BATCH[1]}")
-    optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
-
-
-class Proposal(BaseModel):
-    """The next attempt, as a planner words it."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    branch_from: str | None = Field(None, description="run_id that this one changes, if any")
-    modifications: str = Field("", description="what is changed, and why")
-    architecture: dict[str, Any] = Field(default_factory=dict)
-    training: dict[str, Any] = Field(default_factory=dict)
-
-
-class Review(BaseModel):
-    """What a planner makes of an attempt."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    assessment: str = ""
-    strengths: list[str] = Field(default_factory=list)
-    weaknesses: list[str] = Field(default_factory=list)
-    decision: Choice = "iterate"
-    revised_goal: str = ""  # proposed to the person, never taken
+__all__ = [
+    "BASELINE", "Planned", "Proposal", "Review", "Room", "Training", "ask_for_proposal",
+    "ask_for_review", "next_of_search", "planned", "settled", "stalled", "trained",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -189,9 +158,11 @@ def stalled(records: Sequence[Record], metric: str, patience: int, *, higher: bo
 
 
 SYSTEM = """You design small image classifiers. You answer in JSON alone.
-An architecture has `blocks` (each with kind: plain, residual or depthwise; channels; kernel: 1, 3,
-5 or 7; halve: true or false), `hidden` (widths of hidden layers), `dropout`, `norm` (batch or none)
-and `activation` (relu, gelu or silu). Training has `lr`, `batch_size` and `optimiser`."""
+An architecture has `blocks` (each with kind: plain, residual or depthwise; channels: such as 32,
+4 to 256; kernel: 3, 5, 7 or 1; halve: false or true, whether it halves the image's side), `hidden`
+(widths of hidden layers, such as 64, 8 to 1024, or none), `dropout`, `norm` (batch or none) and
+`activation` (relu, gelu or silu). Training has `lr`, `batch_size` and `optimiser`. `branch_from` is
+the run_id of the attempt that yours changes, or null."""
 
 
 def ask_for_proposal(

@@ -35,6 +35,7 @@ MODEL, JOB, INPUT, KEPT = "model.py", "job.json", "input.npz", "kept.safetensors
 PRELOAD = ("torch", "numpy", "safetensors.torch")
 PROBED = 1000  # training items behind train_loss
 GRACE = 30.0  # seconds beyond the time limit, for building the model and answering
+CORES = 8  # that a long training may keep busy before its CPU time is up
 LONGEST = 300  # characters of a failure's reason
 
 
@@ -181,7 +182,7 @@ class Evaluator:
         weights: bytes = b"",
     ) -> tuple[Finished, float]:
         """One job in an empty room; how it ended, and how many seconds it took."""
-        self._empty()
+        emptied(self.room)
         write_text(self.room / MODEL, source)
         np.savez(
             self.room / INPUT,
@@ -206,7 +207,8 @@ class Evaluator:
             ),
         }
         write_text(self.room / JOB, json.dumps(job))
-        limits = Limits(wall_seconds=config.time_limit + GRACE)
+        wall = config.time_limit + GRACE
+        limits = Limits(wall_seconds=wall, cpu_seconds=max(Limits().cpu_seconds, CORES * wall))
         started = time.monotonic()
         done = self.worker.run(guest.__file__, [str(self.room / JOB)], limits=limits)
         return done, time.monotonic() - started
@@ -218,14 +220,6 @@ class Evaluator:
         if not math.isfinite(marks.loss):
             raise ValueError("its loss is not finite")
         return SeedMarks(seed, marks, probed.loss, seconds)
-
-    def _empty(self) -> None:
-        """Remove what the last job left; the folder itself stays, since the worker holds it."""
-        for each in self.room.iterdir():
-            if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each, ignore_errors=True)
-            else:
-                each.unlink(missing_ok=True)
 
     def close(self) -> None:
         self.worker.close()
@@ -241,6 +235,15 @@ class Evaluator:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def emptied(room: Path) -> None:
+    """Remove what the last job left; the folder itself stays, since the worker holds it."""
+    for each in room.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
 
 
 def failure_of(done: Finished) -> str:

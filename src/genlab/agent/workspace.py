@@ -88,7 +88,11 @@ def scaffold(name: str, base: str | Path = ".", goal: str = "") -> Workspace:
             f"project name must be letters, digits, - and _, at most 64, got {name!r}; choose"
             " another name"
         )
-    root = Path(base) / "workspaces" / name
+    return lay_out(Path(base) / "workspaces" / name, goal)
+
+
+def lay_out(root: Path, goal: str = "", key: str = "") -> Workspace:
+    """Make the folders of a project in `root`. Raises GenlabError where it holds something."""
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise GenlabError(f"{root} isn't empty; choose another name, or remove it yourself")
     for folder in (MODEL.parent, CONFIG.parent, EXPERIMENTS):
@@ -97,30 +101,46 @@ def scaffold(name: str, base: str | Path = ".", goal: str = "") -> Workspace:
     write_text(root / CONFIG, "")
     write_text(root / "requirements.txt", REQUIREMENTS)
     write_json(root / EXPERIMENTS / "registry.json", [])
-    # Last: a project without it was not opened whole, and is opened again.
-    write_json(root / PROJECT, {"kind": PROJECT_KIND, "version": 1, "goal": goal})
+    # Last: a folder without it was not opened whole, and is nobody's project.
+    write_json(root / PROJECT, {"kind": PROJECT_KIND, "version": 1, "goal": goal, "key": key})
     return Workspace(root)
 
 
 def open_for(goal: str, base: str | Path = ".") -> Workspace:
     """The workspace of `goal`: the one that was opened for it, or else a new one."""
+    return open_in(Path(base) / "workspaces", goal)
+
+
+def open_in(folder: Path, goal: str, key: str = "") -> Workspace:
+    """The workspace in `folder` that was opened for `goal` under `key`, or else a new one.
+
+    key: what besides the goal has to be the same, so that attempts can be compared.
+    """
     stem, number = slug(goal), 1
     while True:
-        name = stem if number == 1 else f"{stem}-{number}"
-        root = Path(base) / "workspaces" / name
+        root = folder / (stem if number == 1 else f"{stem}-{number}")
         if not root.exists() or (root.is_dir() and not any(root.iterdir())):
-            return scaffold(name, base, goal)
-        if goal_of(root) == goal:
+            return lay_out(root, goal, key)
+        if goal_of(root) == goal and key_of(root) == key:
             return Workspace(root)
         number += 1
 
 
 def goal_of(root: Path) -> str | None:
     """The goal that a project was opened for; None where the folder holds no project."""
+    return _project(root).get("goal")
+
+
+def key_of(root: Path) -> str | None:
+    """The key beside its goal; None where the folder holds no project."""
+    return _project(root).get("key")
+
+
+def _project(root: Path) -> dict[str, str]:
     if not (root / PROJECT).is_file():
-        return None
+        return {}
     found = read_json(root / PROJECT, made_by=f"rm -r {root}", kind=PROJECT_KIND)
-    return str(found.get("goal", ""))
+    return {name: str(found.get(name, "")) for name in ("goal", "key")}
 
 
 def slug(goal: str) -> str:

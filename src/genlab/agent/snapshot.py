@@ -1,0 +1,107 @@
+"""What the pipeline keeps of a run: its best model, its report, its numbers.
+
+The workspace is work and stays where it is; the snapshot is written anew from it, and holds in its
+numbers neither clock nor run_id, so that the same params give the same metrics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from pathlib import Path
+from typing import Any
+
+from genlab.agent import exam, guest, quick_evaluator, report, space, template
+from genlab.agent.attempt import CODE, CONFIG_FILE, WEIGHTS, Attempt
+from genlab.agent.backends import TRANSCRIPT
+from genlab.agent.settings import Settings
+from genlab.agent.story import Story, story
+from genlab.agent.workspace import Workspace
+from genlab.core.artifacts import sha256, write_bytes, write_json
+
+JUDGES = (exam, guest, quick_evaluator, space, template)
+"""Modules that decide what an attempt is worth; a change of the others leaves what was paid for."""
+
+
+def key(settings: Settings) -> str:
+    """Tells runs apart by all that their numbers depend on: params, data, and how they are marked.
+
+    A workspace under another key is left as it is, and a new one is opened.
+    """
+    told = hashlib.sha256(settings.whole_key.encode())
+    folder = settings.data / settings.goal.dataset
+    for path in sorted(folder.rglob("*") if folder.is_dir() else []):
+        if path.is_file():
+            told.update(sha256(path).encode())
+    for module in JUDGES:
+        told.update(sha256(str(module.__file__)).encode())
+    return told.hexdigest()[:12]
+
+
+def write(workspace: Workspace, output: Path, metrics: Path, plots: Path) -> Story:
+    """Copy the best model and the report to `output`, numbers to `metrics`, the plot to `plots`."""
+    told = story(workspace)
+    copies = {name: workspace.experiments / name for name in (report.MARKDOWN, report.PAGE)}
+    copies |= {name: workspace.experiments / name for name in (report.PLOT, report.DARK_PLOT)}
+    if told.best is not None:
+        folder = workspace.root / told.best.experiment_dir
+        copies |= {name: folder / name for name in (CODE, CONFIG_FILE, WEIGHTS)}
+    copies[TRANSCRIPT] = workspace.root / TRANSCRIPT
+    for name, source in copies.items():
+        if source.exists():
+            write_bytes(output / name, source.read_bytes())
+        else:  # search has no transcript: an older run's must not stand for it
+            (output / name).unlink(missing_ok=True)
+    write_bytes(plots / report.PLOT, (workspace.experiments / report.PLOT).read_bytes())
+    write_json(metrics, numbers(told))
+    return told
+
+
+def numbers(told: Story) -> dict[str, Any]:
+    """The run in numbers."""
+    found: dict[str, Any] = {
+        "goal": str(told.settings.goal),
+        "verdict": told.verdict,
+        "reached_by_agent": told.verdict == "achieved",
+        "attempts": len(told.attempts),
+        "planned_by": told.planned_by,
+        "written_by": told.written_by,
+        "questions": int(told.spend.get("questions", 0)),
+        "tokens": int(told.spend.get("tokens_in", 0) + told.spend.get("tokens_out", 0)),
+    }
+    if told.baseline is not None:
+        found["baseline"] = _of(told.baseline)
+    if told.best is not None:
+        found["best"] = _of(told.best)
+    if told.comparison is not None and told.comparison.metric != "seconds":
+        against = told.comparison
+        low, high = against.interval or (None, None)
+        found["less_search"] = {
+            "metric": against.metric,
+            "difference": against.difference,
+            "low": low,
+            "high": high,
+            "seeds": min(len(against.run), len(against.search)),
+            "search": statistics.mean(against.search),
+        }
+    return found
+
+
+def _of(attempt: Attempt) -> dict[str, Any]:
+    accuracies = attempt.values("accuracy")
+    losses = attempt.values("val_loss")
+    told: dict[str, Any] = {
+        "attempt": attempt.iteration,
+        "planned_by": attempt.plan_origin,
+        "written_by": attempt.code_origin,
+        "parameters": attempt.metrics_summary.get("parameters"),
+        "seeds": len(attempt.checked),
+    }
+    if accuracies:
+        told["val_accuracy"] = {
+            "mean": statistics.mean(accuracies), "min": min(accuracies), "max": max(accuracies),
+        }  # fmt: skip
+        told["val_loss"] = statistics.mean(losses)
+    if attempt.test:
+        told["test_accuracy"] = {name: attempt.test[name] for name in ("accuracy", "low", "high")}
+    return told

@@ -1,0 +1,50 @@
+"""Stage agent_iterate: let the research agent work towards agent.goal, and keep what it found.
+
+It works in workspaces/, where a killed or finished run is resumed, and writes snapshots:
+data/agent/ (best model, report, transcript), metrics/agent.json and plots/agent/progress.png.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from genlab.agent import report, snapshot
+from genlab.agent.goal import goal
+from genlab.agent.progress import progress
+from genlab.agent.run import run
+from genlab.agent.settings import Settings
+from genlab.agent.workspace import open_in
+from genlab.core.console import guarded
+from genlab.core.params import load_params, overrides
+
+
+@overrides("seed")
+def agent_iterate(
+    data_path: Annotated[Path, typer.Option(help="Folder of the datasets' folders.")] = Path(
+        "data"
+    ),
+    workspaces: Annotated[Path, typer.Option(help="Where it works.")] = Path("workspaces"),
+    output: Annotated[Path, typer.Option(help="Snapshot of the best model.")] = Path("data/agent"),
+    metrics_path: Annotated[Path, typer.Option(help="Numbers.")] = Path("metrics/agent.json"),
+    plots_path: Annotated[Path, typer.Option(help="Folder for PNG.")] = Path("plots/agent"),
+    *,
+    overrides: dict[str, Any],
+) -> None:
+    """Work on agent.goal of params.yaml until it is reached or a limit is.
+
+    Example: dvc repro agent_iterate
+    """
+    params = load_params().with_overrides(**overrides)
+    settings = Settings(goal(params.agent.goal), params.agent, params.seed, data_path)
+    workspace = open_in(workspaces, settings.goal.text, snapshot.key(settings))
+    with progress(settings.goal) as say:
+        run(settings, workspace, say)
+    told = snapshot.write(workspace, output, metrics_path, plots_path)
+    print(f"{metrics_path}: {report.line(told)}")
+
+
+if __name__ == "__main__":
+    guarded(lambda: typer.run(agent_iterate))
