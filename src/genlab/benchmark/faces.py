@@ -129,13 +129,20 @@ def found(image: Image, upsample: int | None = None) -> list[Face]:
     (once doubled) where none is found otherwise. Landmarks are set in `image` itself.
     """
     image = _checked(image)
-    boxes: list[tuple[Points, float]] = []
+    seen: list[tuple[Points, float]] = []
     for times in (0, 1) if upsample is None else (upsample,):
-        boxes = _boxes(image, min(1.0, LONGEST / max(image.shape[:2])), times)
-        if boxes:
+        seen = _boxes(image, min(1.0, LONGEST / max(image.shape[:2])), times)
+        if seen:
             break
-    faces = [_face(image, box, score) for box, score in boxes]
+    faces = [_face(image, box, score) for box, score in seen]
     return sorted(faces, key=lambda face: (-face.width, face.box))
+
+
+def boxes(image: Image) -> list[Box]:
+    """Where faces are, without landmarks and embeddings: a fifth of the time of `found`."""
+    image = _checked(image)
+    found = _boxes(image, min(1.0, LONGEST / max(image.shape[:2])), 0)
+    return [(int(b[0]), int(b[1]), int(b[2]), int(b[3])) for b, _ in found]
 
 
 def near(image: Image, regions: Iterable[Box]) -> list[Face | None]:
@@ -159,15 +166,15 @@ def _nearest(image: Image, region: Box) -> Face | None:
     if (high - low < 8).any():
         return None
     window = np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]])
-    boxes = [
+    seen = [
         (box + np.tile(low, 2), score) for box, score in _boxes(window, min(4.0, 130 / side), 0)
     ]
-    if not boxes:
+    if not seen:
         return None
-    centres = [(box[:2] + box[2:]) / 2 for box, _ in boxes]
+    centres = [(box[:2] + box[2:]) / 2 for box, _ in seen]
     away = [float(np.linalg.norm(centre - middle)) for centre in centres]
     best = int(np.argmin(away))
-    return _face(image, *boxes[best]) if away[best] <= 0.6 * side else None
+    return _face(image, *seen[best]) if away[best] <= 0.6 * side else None
 
 
 def _boxes(image: Image, scale: float, upsample: int) -> list[tuple[Points, float]]:
