@@ -97,11 +97,12 @@ class Picture:
 
     image: an image, or the bytes of an image file as the service sent it; these are put on the
     disk before anything is done with them. cost: dollars it took, None = the estimate.
-    note: one line that is kept with the item.
+    model: which model made it. note: one line that is kept with the item.
     """
 
     image: Image.Image | bytes
     cost: float | None = None
+    model: str = ""
     note: str = ""
 
 
@@ -114,7 +115,11 @@ class ImageTool(Protocol):
     needs: Needs
 
     def unavailable(self) -> str:
-        """Why it can't be used here, one line; "" where it can. Quick, and asks no network."""
+        """Why it can't be used here, one line; "" where it can. Quick, and asks no network.
+
+        Recorded as `no_key` where its key is what lacks, else as what an attribute `absence` (one
+        of `KINDS`) of the tool says, else as `unavailable`.
+        """
         ...
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
@@ -153,6 +158,17 @@ def chosen(tools: Mapping[str, ImageTool], names: list[str]) -> list[ImageTool]:
                 " list them with: genlab-benchmark tools"
             )
     return [tools[name] for name in dict.fromkeys(names)]
+
+
+def absence(tool: ImageTool) -> ToolFailure | None:
+    """Why `tool` can't be used here as an outcome; None where it can."""
+    reason = tool.unavailable()
+    if not reason:
+        return None
+    if tool.needs.key and not os.environ.get(tool.needs.key):
+        return ToolFailure("no_key", reason)
+    kind = getattr(tool, "absence", "unavailable")
+    return ToolFailure(kind if kind in KINDS else "unavailable", reason)
 
 
 def one_line(text: str) -> str:
