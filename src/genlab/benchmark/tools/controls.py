@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from genlab.benchmark.cases import Case
 
 GROWN = 1.25  # a pasted rectangle over the detector's box
-STRENGTHS = {1: 0.02, 2: 0.04, 3: 0.08}  # Gaussian sigma of the blur, in widths of the face
+STRENGTHS = {1: 0.012, 2: 0.02, 3: 0.03}  # Gaussian sigma of the blur, in widths of the face
 STRANGER = 0.60  # embedding distance from which somebody is surely somebody else
 
 
@@ -107,8 +107,8 @@ def blurred(image: Image, face: Face, strength: int) -> Image:
     wide = float(np.ptp(face.landmarks[:17, 0]))
     soft = cv2.GaussianBlur(image, (0, 0), STRENGTHS[strength] * wide)
     mask = face_mask(face.landmarks, image.shape).astype(np.float32)
-    mask = cv2.GaussianBlur(mask, (0, 0), 0.03 * wide)[..., None]
-    return np.asarray(np.rint(mask * soft + (1 - mask) * image), dtype=np.uint8)
+    share = np.asarray(cv2.GaussianBlur(mask, (0, 0), 0.03 * wide))[..., None]
+    return np.asarray(np.rint(share * soft + (1 - share) * image), dtype=np.uint8)
 
 
 def _grown(face: Face, image: Image) -> faces.Box:
