@@ -62,10 +62,11 @@ def keep(picture: Picture, place: Place) -> Arrival:
     another shape than the template or of too many pixels.
     """
     if isinstance(picture.image, bytes):
-        head = json.dumps({"cost": picture.cost, "model": picture.model, "note": picture.note})
-        write_bytes(place.answer, head.encode() + b"\n" + picture.image)
+        known = {"cost": picture.cost, "model": picture.model, "note": picture.note}
+        head = json.dumps({**known, "part": picture.part}).encode()
+        write_bytes(place.answer, head + b"\n" + picture.image)
     try:
-        image, note = fitted(decoded(picture.image), place.size)
+        image, note = fitted(_part(decoded(picture.image), picture.part), place.size)
         notes = "; ".join(text for text in (picture.note, note) if text)
         data = _png(image, {**place.marks, "model": picture.model or place.marks["tool"]})
         write_bytes(place.path, data)
@@ -90,7 +91,8 @@ def recovered(place: Place, sha256: str) -> Arrival | None:
         head, _, image = place.answer.read_bytes().partition(b"\n")
         try:
             said = json.loads(head)
-            picture = Picture(image, said["cost"], said["model"], said["note"])
+            part = None if said["part"] is None else tuple(said["part"])
+            picture = Picture(image, said["cost"], said["model"], said["note"], part)
         except (ValueError, KeyError, TypeError):
             return None
         return keep(picture, place)
@@ -141,6 +143,17 @@ def fitted(image: Image.Image, size: tuple[int, int]) -> tuple[Image.Image, str]
         )
     note = f"resized from {image.width} × {image.height} pixels"
     return image.resize(size, Image.Resampling.LANCZOS), note
+
+
+def _part(image: Image.Image, part: tuple[float, float, float, float] | None) -> Image.Image:
+    """The part of a canvas that is the template's, to the pixel."""
+    if part is None:
+        return image
+    sides = (image.width, image.height, image.width, image.height)
+    left, top, right, bottom = (
+        round(share * side) for share, side in zip(part, sides, strict=True)
+    )
+    return image.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
 
 
 def _bound(size: tuple[int, int]) -> None:

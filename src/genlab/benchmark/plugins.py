@@ -97,13 +97,16 @@ class Picture:
 
     image: an image, or the bytes of an image file as the service sent it; these are put on the
     disk before anything is done with them. cost: dollars it took, None = the estimate.
-    model: which model made it. note: one line that is kept with the item.
+    model: which model made it. note: one line that is kept with the item. part: the part of the
+    image that is the template's (left, top, right, bottom as shares), where the template was set
+    into a larger canvas to be sent.
     """
 
     image: Image.Image | bytes
     cost: float | None = None
     model: str = ""
     note: str = ""
+    part: tuple[float, float, float, float] | None = None
 
 
 @runtime_checkable
@@ -140,7 +143,7 @@ def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
     """
     tools: dict[str, ImageTool] = {}
     for origin, tool in _found(config):
-        if tool.tool_id in tools:
+        if tool.tool_id in tools and not _configured(tool):
             raise GenlabError(
                 f"{origin}: there is a tool {tool.tool_id!r} already; give it another tool_id, or"
                 " uninstall one of the two"
@@ -195,6 +198,13 @@ def _found(config: Path | None) -> Iterator[tuple[str, ImageTool]]:
         path = config or TOOLS_FILE
         for tool in load_endpoints(path):
             yield str(path), tool
+
+
+def _configured(tool: ImageTool) -> bool:
+    """Whether a tool of a YAML file stands for one that comes along, with an address of its own."""
+    from genlab.benchmark.tools.endpoint import EndpointTool
+
+    return isinstance(tool, EndpointTool) and tool.tool_id in ("baseline_gpt", "baseline_dalle3")
 
 
 def _origin(point: EntryPoint) -> str:
