@@ -8,7 +8,7 @@ tools alike and cancel. What is left are three variances: some raters like one t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -55,7 +55,7 @@ class Components:
         return asdict(self)
 
 
-ASSUMED = Components(rater=0.10, case=0.40, rest=0.90)
+ASSUMED = Components(rater=0.09, case=0.36, rest=0.90)
 """What is taken while nobody has rated: standard deviations of 0.3, 0.6 and 0.95 stars.
 
 An assumption, not a measurement, and named so wherever it is used: rounding to whole stars alone
@@ -164,3 +164,32 @@ def plan(
         cases = cases_needed(found, raters, delta=delta, goal=goal)
         rows.append({"raters": raters, "cases": cases, "ratings": cases and 2 * cases * raters})
     return rows
+
+
+def lines(
+    found: Components,
+    rows: Sequence[Mapping[str, int | None]],
+    *,
+    assumed: bool,
+    delta: float,
+    goal: float,
+) -> list[str]:
+    """The plan in words, a table in Markdown."""
+    origin = (
+        "assumed, since too few ratings are there" if assumed else f"{found.n} differences seen"
+    )
+    deviations = [f"{np.sqrt(part):.2f}" for part in (found.rater, found.case, found.rest)]
+    told = [
+        f"To find a difference of {delta:g} star{'s' * (delta != 1)} between two tools in {goal:.0%} of studies",
+        "(two-sided test at 5 %, every rater rates every case of both tools).",
+        f"Standard deviations of the difference, {origin}:",
+        f"rater {deviations[0]}, case {deviations[1]}, rest {deviations[2]} stars.",
+        "",
+        "| raters | cases | ratings in all |",
+        "| ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        cases = f"{row['cases']:,}" if row["cases"] else "no number is enough"
+        ratings = f"{row['ratings']:,}" if row["ratings"] else "–"
+        told.append(f"| {row['raters']} | {cases} | {ratings} |")
+    return told

@@ -144,7 +144,7 @@ def preferences_of(store: Store, run_id: str | None) -> list[tuple[str, str]]:
     return [(a, b) for a, b in store.rows(_PREFERENCES + _of(run_id, "AND"), run=run_id)]
 
 
-def differences(store: Store) -> dict[str, dict[tuple[str, str], float]]:
+def stars_by_tool(store: Store) -> dict[str, dict[tuple[str, str], float]]:
     """Stars by tool, then by (rater, case), for `power.components`; all runs together."""
     table: dict[str, dict[tuple[str, str], float]] = defaultdict(dict)
     for tool, rater, case, stars in store.rows(_BY_CASE):
