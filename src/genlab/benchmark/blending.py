@@ -17,15 +17,24 @@ import numpy.typing as npt
 
 from genlab.benchmark import faces
 from genlab.benchmark.faces import Box, Face, Image, Points
-from genlab.benchmark.geometry import Mask, cheeks, face_mask, similarity
+from genlab.benchmark.geometry import (
+    Mask,
+    cheeks,
+    face_mask,
+    mirrored,
+    side_turn,
+    similarity,
+)
 
 PULL = 0.35  # share of the way from the avatar's shape to the template's
+MIRROR = 0.15  # by how much nearer in turn the mirrored avatar must be
 SOFT = 0.30  # reach of one landmark's pull, in widths of the face
 FOREHEADS = (0.35, 0.27, 0.2, 0.14, 0.08, 0.03)  # how much forehead may be taken, most first
 SKIN = (-70.0, 60.0, 24.0)  # a pixel is skin within these of the cheeks: darker, lighter, chroma
 HUE, LIGHT = 0.85, 0.5  # share of the template's slow changes of chroma and light that is taken
 CONTRAST = ((0.8, 0.5, 0.5), (1.25, 1.0, 1.0))  # least and most change of contrast: light, a, b
 SLOW = 0.16  # what is slow: a Gaussian of so many widths of the face
+RIM = 0.12  # how deep hair at the rim is cut away, in widths of the face
 SEAM = 0.10  # width of the Poisson seam, in widths of the face
 
 
@@ -55,7 +64,15 @@ def swapped(template: Image, swaps: Sequence[tuple[Box, Image]]) -> Image:
 
 
 def laid_over(image: Image, target: Face, avatar: Image, source: Face) -> Image:
-    """`image` with the face `source` of `avatar` in the place of its face `target`."""
+    """`image` with the face `source` of `avatar` in the place of its face `target`.
+
+    An avatar who looks the other way is mirrored first: a parting on the wrong side shows less than
+    a nose that points backwards.
+    """
+    there, here = side_turn(target.landmarks), side_turn(source.landmarks)
+    known = source.landmarks
+    if abs(there - here) > abs(there + here) + MIRROR:
+        avatar, known = np.ascontiguousarray(avatar[:, ::-1]), mirrored(known, avatar.shape[1])
     height, width = image.shape[:2]
     side = float(target.landmarks[:17, 0].max() - target.landmarks[:17, 0].min())
     margin = 0.8 * side
@@ -63,10 +80,11 @@ def laid_over(image: Image, target: Face, avatar: Image, source: Face) -> Image:
     high = np.minimum(target.landmarks.max(0) + margin, [width, height]).astype(int)
     room = np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]])
     points = target.landmarks - low
-    warped, shape = _warped(avatar, source.landmarks, points, room.shape[:2])
+    warped, shape = _warped(avatar, known, points, room.shape[:2])
     forehead = min(_forehead(room, points), _forehead(warped, shape))
     mask = face_mask(points, room.shape, forehead) & face_mask(shape, room.shape, forehead)
     toned = _toned(warped, shape, room, points)
+    mask = _trimmed(mask, toned, points, side)
     result = image.copy()
     result[low[1] : high[1], low[0] : high[0]] = _blended(toned, room, mask, side)
     return result
@@ -120,20 +138,43 @@ def _softly(
 
 def _forehead(image: Image, points: Points) -> float:
     """How much of a forehead is bare, in heights from chin to brow: no hair, no cap."""
-    tone = _lab(image)
-    skin = tone[cheeks(points, image.shape)]
-    if len(skin) < 20:
-        return FOREHEADS[-1]
-    off = tone - np.median(skin, axis=0)
-    darker, lighter, chroma = SKIN
-    bare = (off[..., 0] > darker) & (off[..., 0] < lighter)
-    bare &= np.hypot(off[..., 1], off[..., 2]) < chroma
+    bare = _bare(image, points)
     below = face_mask(points, image.shape, FOREHEADS[-1])
     for share in FOREHEADS[:-1]:
         strip = face_mask(points, image.shape, share) & ~below
         if strip.any() and bare[strip].mean() > 0.93:
             return share
     return FOREHEADS[-1]
+
+
+def _bare(image: Image, points: Points) -> Mask:
+    """(height, width): where the picture has about the colour of the cheeks; none if unknown."""
+    tone = _lab(image)
+    skin = tone[cheeks(points, image.shape)]
+    if len(skin) < 20:
+        return np.zeros(image.shape[:2], dtype=np.bool_)
+    off = tone - np.median(skin, axis=0)
+    darker, lighter, chroma = SKIN
+    bare = (off[..., 0] > darker) & (off[..., 0] < lighter)
+    return np.asarray(bare & (np.hypot(off[..., 1], off[..., 2]) < chroma))
+
+
+def _trimmed(mask: Mask, face: Image, points: Points, side: float) -> Mask:
+    """`mask` without what is no skin at its rim below the eyes: hair, collar, what lies behind."""
+    depth = cv2.distanceTransform(mask.astype(np.uint8), cv2.DIST_L2, 5)
+    foreign = mask & (depth < RIM * side) & ~_bare(face, points)
+    foreign[: max(int(points[36:48, 1].max()), 0)] = False
+    mouth = cv2.convexHull(np.rint(points[48:60]).astype(np.int32))
+    lips = cv2.fillConvexPoly(np.zeros(mask.shape, dtype=np.uint8), mouth, 1)
+    reach = max(3, round(0.12 * side)) | 1
+    foreign &= cv2.dilate(lips, np.ones((reach, reach), dtype=np.uint8)) == 0
+    size = max(3, round(0.05 * side)) | 1
+    wide = cv2.dilate(foreign.astype(np.uint8), np.ones((size, size), dtype=np.uint8)) > 0
+    kept = (mask & ~wide).astype(np.uint8)
+    count, labels, sizes, _ = cv2.connectedComponentsWithStats(kept)
+    if count < 2 or kept.sum() < 0.6 * mask.sum():
+        return mask
+    return np.asarray(labels == 1 + int(np.argmax(sizes[1:, cv2.CC_STAT_AREA])))
 
 
 def _toned(warped: Image, shape: Points, room: Image, points: Points) -> Image:

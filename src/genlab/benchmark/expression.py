@@ -13,6 +13,7 @@ import numpy as np
 
 from genlab.benchmark.constants import CONSTANTS
 from genlab.benchmark.faces import Face, Points
+from genlab.benchmark.geometry import side_turn
 
 _C: Any = CONSTANTS
 
@@ -27,7 +28,7 @@ def expression(result: Face, template: Face) -> dict[str, float]:
         "place": float(np.linalg.norm(_middle(result) - _middle(template))) / eyes,
         "scale": math.log(max(result.eyes, 1e-9) / eyes),
         "roll": (_roll(result.landmarks) - _roll(template.landmarks) + 180.0) % 360.0 - 180.0,
-        "turn": _turn(result.landmarks) - _turn(template.landmarks),
+        "turn": side_turn(result.landmarks) - side_turn(template.landmarks),
         "mouth": _opening(result.landmarks, (61, 62, 63), (67, 66, 65), (48, 54))
         - _opening(template.landmarks, (61, 62, 63), (67, 66, 65), (48, 54)),
         "lids": _lids(result.landmarks) - _lids(template.landmarks),
@@ -43,13 +44,6 @@ def _middle(face: Face) -> Points:
 def _roll(points: Points) -> float:
     right, down = points[42:48].mean(0) - points[36:42].mean(0)
     return math.degrees(math.atan2(down, right))
-
-
-def _turn(points: Points) -> float:
-    """-1 to 1: the nose's tip between both ends of the jaw, 0 in the middle."""
-    along = points[42:48].mean(0) - points[36:42].mean(0)
-    left, right = (abs(float((points[30] - points[end]) @ along)) for end in (1, 15))
-    return (left - right) / max(left + right, 1e-9)
 
 
 def _opening(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ JITTER = (
     (0.0, -0.04, 0.94),
 )
 TILTED = 10.0  # degrees from which a head is turned upright for its landmarks
+
+
+_ONE = RLock()  # dlib's objects are no good in two threads at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +97,11 @@ def found(image: Image, upsample: int | None = None) -> list[Face]:
     to 1024 pixels; `upsample` doubles that so many times. By default smaller faces are looked for
     (once doubled) where none is found otherwise. Landmarks are set in `image` itself.
     """
-    image = _checked(image)
+    with _ONE:
+        return _found(_checked(image), upsample)
+
+
+def _found(image: Image, upsample: int | None) -> list[Face]:
     seen: list[tuple[Points, float]] = []
     for times in (0, 1) if upsample is None else (upsample,):
         seen = _boxes(image, min(1.0, LONGEST / max(image.shape[:2])), times)
@@ -106,7 +114,8 @@ def found(image: Image, upsample: int | None = None) -> list[Face]:
 def boxes(image: Image) -> list[Box]:
     """Where faces are, without landmarks and embeddings: a fifth of the time of `found`."""
     image = _checked(image)
-    found = _boxes(image, min(1.0, LONGEST / max(image.shape[:2])), 0)
+    with _ONE:
+        found = _boxes(image, min(1.0, LONGEST / max(image.shape[:2])), 0)
     return [(int(b[0]), int(b[1]), int(b[2]), int(b[3])) for b, _ in found]
 
 
@@ -117,7 +126,8 @@ def near(image: Image, regions: Iterable[Box]) -> list[Face | None]:
     pixels wide: quicker than the whole picture, and sure of small faces.
     """
     image = _checked(image)
-    return [_nearest(image, region) for region in regions]
+    with _ONE:
+        return [_nearest(image, region) for region in regions]
 
 
 def _nearest(image: Image, region: Box) -> Face | None:
@@ -259,8 +269,9 @@ def found_once(image: Image) -> list[Face]:
     For templates and avatars, which every tool's picture is compared with.
     """
     key = hashlib.sha256(np.ascontiguousarray(image).tobytes()).hexdigest() + str(image.shape)
-    if key not in _KEPT:
-        while len(_KEPT) >= 64:
-            _KEPT.pop(next(iter(_KEPT)))
-        _KEPT[key] = found(image)
-    return _KEPT[key]
+    with _ONE:
+        if key not in _KEPT:
+            while len(_KEPT) >= 64:
+                _KEPT.pop(next(iter(_KEPT)))
+            _KEPT[key] = found(image)
+        return _KEPT[key]

@@ -12,6 +12,24 @@ Mask = npt.NDArray[np.bool_]
 
 FOREHEAD = 0.35  # how far a face goes above its brows, in heights from brow to chin
 CHEEKS = ((1, 2, 3, 4, 48, 31), (15, 14, 13, 12, 54, 35))  # landmarks around each cheek
+# Which landmark each becomes in a mirror.
+MIRRORED = np.array(
+    [*range(16, -1, -1), *range(26, 16, -1), 27, 28, 29, 30, 35, 34, 33, 32, 31]
+    + [45, 44, 43, 42, 47, 46, 39, 38, 37, 36, 41, 40]
+    + [54, 53, 52, 51, 50, 49, 48, 59, 58, 57, 56, 55, 64, 63, 62, 61, 60, 67, 66, 65]
+)
+
+
+def side_turn(points: Points) -> float:
+    """-1 to 1: where the nose's tip lies between both ends of the jaw, 0 in the middle."""
+    along = points[42:48].mean(0) - points[36:42].mean(0)
+    left, right = (abs(float((points[30] - points[end]) @ along)) for end in (1, 15))
+    return (left - right) / max(left + right, 1e-9)
+
+
+def mirrored(points: Points, width: int) -> Points:
+    """The landmarks of a face in the mirrored picture, `width` pixels wide."""
+    return np.asarray((points * [-1, 1] + [width - 1, 0])[MIRRORED], dtype=np.float64)
 
 
 def similarity(source: Points, target: Points) -> Points:

@@ -65,13 +65,16 @@ def new_edges(after: Field, before: Field, taken: Field, points: Points) -> floa
 
 
 def sharpness(after: Field, before: Field, taken: Field, points: Points) -> float:
-    """Fine detail of the face against the softer of both photographs, as a mark in [0, 1]."""
+    """Fine detail of the face against both photographs, as a mark in [0, 1].
+
+    Softer than the softer of the two costs, and so does much harsher than the harsher: noise.
+    """
     inside = face_mask(_shrunk(points, 0.85), after.shape, 0.0)
     if not inside.any():
         return 1.0
-    got, *known = (float(_detail(x)[inside].mean()) for x in (after, before, taken))
-    share = got / max(min(known), 0.05)
-    return ramp(share, _C["sharpness"]) * min(1.0, float(_C["sharpness_most"]) / max(share, 1e-9))
+    got, *known = (max(float(_detail(x)[inside].mean()), 0.05) for x in (after, before, taken))
+    harsh = min(1.0, float(_C["sharpness_most"]) * max(known) / got)
+    return ramp(got / min(known), _C["sharpness"]) * harsh
 
 
 def tone_step(after: Field, before: Field, points: Points) -> float:
