@@ -33,6 +33,7 @@ FOREHEADS = (0.35, 0.27, 0.2, 0.14, 0.08, 0.03)  # how much forehead may be take
 SKIN = (-70.0, 60.0, 24.0)  # a pixel is skin within these of the cheeks: darker, lighter, chroma
 HUE, LIGHT = 0.85, 0.5  # share of the template's slow changes of chroma and light that is taken
 CONTRAST = ((0.8, 0.5, 0.5), (1.25, 1.0, 1.0))  # least and most change of contrast: light, a, b
+BLOWN = (215.0, 245.0)  # 8-bit light from which a photograph holds no colour any more
 SLOW = 0.16  # what is slow: a Gaussian of so many widths of the face
 RIM = 0.12  # how deep hair at the rim is cut away, in widths of the face
 SEAM = 0.10  # width of the Poisson seam, in widths of the face
@@ -190,6 +191,8 @@ def _toned(warped: Image, shape: Points, room: Image, points: Points) -> Image:
     reach = SLOW * float(np.ptp(points[:17, 0]))
     inside = face_mask(points, room.shape, 0.0) & face_mask(shape, room.shape, 0.0)
     contrast = target[inside].std(0) / np.maximum(source[inside].std(0), 1.0)
+    blown = np.clip((source[..., :1] - BLOWN[0]) / (BLOWN[1] - BLOWN[0]), 0, 1)
+    source[..., 1:] += blown * (mine.mean(0)[1:] - source[..., 1:])  # white has no hue: lend skin's
     source = (source - mine.mean(0)) * np.clip(contrast, CONTRAST[0], CONTRAST[1]) + theirs.mean(0)
     drift = _slow(target - source, inside, reach) * np.array([LIGHT, HUE, HUE], dtype=np.float32)
     toned = np.clip(np.rint(source + drift), 0, 255).astype(np.uint8)

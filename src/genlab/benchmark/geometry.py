@@ -13,11 +13,10 @@ Mask = npt.NDArray[np.bool_]
 FOREHEAD = 0.35  # how far a face goes above its brows, in heights from brow to chin
 CHEEKS = ((1, 2, 3, 4, 48, 31), (15, 14, 13, 12, 54, 35))  # landmarks around each cheek
 # Which landmark each becomes in a mirror.
-MIRRORED = np.array(
-    [*range(16, -1, -1), *range(26, 16, -1), 27, 28, 29, 30, 35, 34, 33, 32, 31]
-    + [45, 44, 43, 42, 47, 46, 39, 38, 37, 36, 41, 40]
-    + [54, 53, 52, 51, 50, 49, 48, 59, 58, 57, 56, 55, 64, 63, 62, 61, 60, 67, 66, 65]
-)
+MIRRORED = np.r_[
+    16:-1:-1, 26:16:-1, 27:31, 35:30:-1, 45:41:-1, 47, 46, 39:35:-1, 41, 40,
+    54:47:-1, 59:54:-1, 64:59:-1, 67:64:-1,
+]  # fmt: skip
 
 
 def side_turn(points: Points) -> float:
