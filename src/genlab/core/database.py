@@ -89,21 +89,8 @@ class Database:
 
     def _migrate(self) -> None:
         with self.writing() as connection:
-            found = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'"))
-            tables = {name for (name,) in found}
-            if tables and "migrations" not in tables:
-                raise GenlabError(
-                    f"{self.path} is a database of something else (table {min(tables)!r});"
-                    " name another file"
-                )
             connection.execute(text(_MIGRATIONS))
             taken = [name for (name,) in connection.execute(text("SELECT name FROM migrations"))]
-            unknown = sorted(set(taken) - {name for name, _ in MIGRATIONS})
-            if unknown:
-                raise GenlabError(
-                    f"{self.path} was written by a newer genlab (step {unknown[0]!r});"
-                    " install that version, or name another file"
-                )
             for name, steps in MIGRATIONS:
                 if name not in taken:
                     for step in steps:
@@ -142,10 +129,28 @@ def _check(path: Path) -> None:
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
             ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+            if verdict != "ok":
+                raise GenlabError(f"{path} is damaged ({' '.join(verdict.split())}): {_CURE}")
+            _check_origin(path, connection)
     except sqlite3.DatabaseError as error:
         raise GenlabError(_fault(path, error)) from error
-    if verdict != "ok":
-        raise GenlabError(f"{path} is damaged ({' '.join(verdict.split())}): {_CURE}")
+
+
+def _check_origin(path: Path, connection: sqlite3.Connection) -> None:
+    """Raise a `GenlabError` where the database is not ours, or is of a newer genlab."""
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    tables = {name for (name,) in found}
+    if tables and "migrations" not in tables:
+        raise GenlabError(
+            f"{path} is a database of something else (table {min(tables)!r}); name another file"
+        )
+    taken = connection.execute("SELECT name FROM migrations") if tables else ()
+    unknown = sorted({name for (name,) in taken} - {name for name, _ in MIGRATIONS})
+    if unknown:
+        raise GenlabError(
+            f"{path} was written by a newer genlab (step {unknown[0]!r}); install that version, or"
+            " name another file"
+        )
 
 
 def _fault(path: Path, error: BaseException) -> str:
