@@ -1,0 +1,200 @@
+"""A room for the server: a project folder of its own, tools of somebody's, and a real process.
+
+`tests/` and `benchmarks/app.py` both use it. The tools stand in a package of their own, found by
+entry point as any other, so that what is measured is the server as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+from PIL import Image
+
+from genlab.core.artifacts import write_text
+
+ROOT = Path(__file__).resolve().parent.parent
+SIDE = 256
+
+CASE = """\
+version: 1
+title: {title}
+consent: {consent}
+template: template.jpg
+avatars:
+  anna: avatar_anna.jpg
+swaps:
+  - region: {{left: 80, top: 60, width: 96, height: 96}}
+    avatar: anna
+sources:
+  template: {{title: noise, author: this test, licence: CC0-1.0, url: ""}}
+  anna: {{title: noise, author: this test, licence: CC0-1.0, url: ""}}
+"""
+# Tools of somebody's package: one takes its time, one fails, one carries a hostile name.
+TOOLS = """
+import asyncio
+from genlab.benchmark.plugins import Needs, ToolFailure
+
+class Paint:
+    tool_id = "sim_paint"
+    title = "Simulated painter"
+    needs = Needs(concurrency=64)
+    def unavailable(self):
+        return ""
+    async def swap(self, case, options):
+        await asyncio.sleep(float(options.get("seconds", 0.2)))
+        image = case.open_template()
+        image.paste(case.open_avatar("anna").resize((96, 96)), (80, 60))
+        return image
+
+class Fail(Paint):
+    tool_id = "sim_fail"
+    title = "Simulated refusal"
+    async def swap(self, case, options):
+        raise ToolFailure("refused", "the picture of <script>alert(1)</script> was refused")
+
+class Hostile(Paint):
+    tool_id = "sim_hostile"
+    title = "<script>document.title='owned'</script><img src=x onerror=alert(1)> ../../etc \\u202egnp"
+
+class Closed(Paint):
+    tool_id = "sim_closed"
+    title = "Simulated, without a key"
+    def unavailable(self):
+        return "SIM_KEY is not set"
+"""
+
+
+def make_project(folder: Path, *, cases: int = 3, hostile: bool = False) -> Path:
+    """A project in `folder`: parameters, cases of noise, and a package of simulated tools.
+
+    hostile: a further case whose title is markup, and one whose title has 10,000 characters.
+    """
+    titles = [f"Case {n}" for n in range(1, cases + 1)]
+    if hostile:
+        titles += ["<script>document.title='owned'</script> ../../ \u202eelttil", "x" * 10_000]
+    random = np.random.default_rng(0)
+    for number, title in enumerate(titles, 1):
+        place = folder / "cases" / f"case-{number:03d}"
+        place.mkdir(parents=True)
+        for name in ("template", "avatar_anna"):
+            low = random.integers(40, 215, (8, 8, 3), dtype=np.uint8)
+            Image.fromarray(low).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(
+                place / f"{name}.jpg", quality=90
+            )
+        write_text(place / "case.yaml", CASE.format(title=_quoted(title), consent="true"))
+    shutil.copy(ROOT / "params.yaml", folder / "params.yaml")
+    package = folder / "package"
+    write_text(package / "genlab_sim.py", TOOLS)
+    points = "".join(
+        f"{name} = genlab_sim:{kind}\n"
+        for name, kind in (
+            ("sim_paint", "Paint"),
+            ("sim_fail", "Fail"),
+            ("sim_hostile", "Hostile"),
+            ("sim_closed", "Closed"),
+        )
+    )
+    info = package / "genlab_sim-1.0.dist-info"
+    write_text(info / "METADATA", "Metadata-Version: 2.1\nName: genlab-sim\nVersion: 1.0\n")
+    write_text(info / "entry_points.txt", "[genlab.image_tools]\n" + points)
+    return folder
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server under way. base: its address; folder: its project; started: seconds it took."""
+
+    base: str
+    folder: Path
+    process: subprocess.Popen[bytes]
+    started: float
+
+    @property
+    def socket(self) -> str:
+        """The address of its WebSockets."""
+        return "ws" + self.base.removeprefix("http")
+
+    def log(self) -> str:
+        """What it has printed so far."""
+        return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
+
+
+@contextmanager
+def serving(
+    folder: Path, *, with_uvicorn: bool = False, environment: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """Serve a project on a free port, as `make app` does, until the block ends."""
+    port = free_port()
+    options = ["--server.port", str(port), "--server.fileWatcherType", "none"]
+    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), *options]
+    if with_uvicorn:
+        command = [sys.executable, "-m", "uvicorn", "app:app", "--port", str(port)]
+    paths = [str(ROOT / "src"), str(ROOT), str(folder / "package")]
+    variables = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OMP_NUM_THREADS": "1",
+        "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
+        "STREAMLIT_SERVER_HEADLESS": "true",
+        **(environment or {}),
+    }
+    with (folder / "server.log").open("ab") as log:
+        begun = time.monotonic()
+        process = subprocess.Popen(
+            command, cwd=folder, env=variables, stdout=log, stderr=log, start_new_session=True
+        )
+        base = f"http://127.0.0.1:{port}"
+        try:
+            _until_up(base, process, folder)
+            yield Server(base, folder, process, time.monotonic() - begun)
+        finally:
+            stop(process)
+
+
+def stop(process: subprocess.Popen[bytes], *, kill: bool = False) -> None:
+    """End a server and all it began."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL if kill else signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(5)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody has."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _until_up(base: str, process: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            # With a token it answers 401: it is up all the same.
+            if httpx.get(f"{base}/_stcore/health", timeout=5).status_code in (200, 401):
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    log = (folder / "server.log").read_text(encoding="utf-8", errors="replace")
+    raise RuntimeError(f"the server did not come up:\n{log[-3000:]}")
+
+
+def _quoted(title: str) -> str:
+    return "'" + title.replace("'", "''").replace("\u202e", "RTL") + "'"

@@ -1,0 +1,34 @@
+"""The least that an image tool is: it mirrors the template and swaps nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from PIL import Image, ImageOps
+
+from genlab.benchmark.cases import Case
+from genlab.benchmark.plugins import Needs
+
+
+class Mirror:
+    """The template, mirrored."""
+
+    tool_id = "mirror"  # also the name of the folder its images go to
+    title = "Mirror"
+    # A tool behind a paid service says so:
+    #     Needs(key="MY_SERVICE_KEY", cost=0.02, concurrency=2, network=True)
+    needs = Needs()
+
+    def unavailable(self) -> str:
+        """Why it can't be used here, one line; "" where it can."""
+        return ""
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image:
+        """The image of a case. Work that takes long belongs in a thread, as here.
+
+        `case.swaps` says which region becomes which avatar; `case.open_avatar(name)` opens one.
+        What went wrong is told by raising `genlab.benchmark.plugins.ToolFailure`.
+        """
+        return await asyncio.to_thread(lambda: ImageOps.mirror(case.open_template()))

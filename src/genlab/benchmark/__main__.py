@@ -1,0 +1,244 @@
+"""The command line `genlab-benchmark`, also `python -m genlab.benchmark`."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from genlab.benchmark import inquiries
+from genlab.benchmark.inquiries import (
+    LAST,
+    STORE,
+    Bootstrap,
+    Runs,
+    Seed,
+    ToolsFile,
+    named,
+    opened,
+    print_standings,
+)
+from genlab.core.console import GenlabError, guarded
+from genlab.core.params import load_params
+from genlab.core.store import Store
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="""Score image tools that put a person into a photograph of others.
+
+A case is a template photograph, avatars, and who takes whose place. `run` puts every case through
+every tool and scores the pictures; `report` shows them; `rate` asks people; `leaderboard` says what
+it comes to. Begin with: `genlab-benchmark tools`, then `genlab-benchmark run`.
+
+What isn't given comes from params.yaml. Images, scores and stars live in runs/.
+""",
+)
+
+RunId = Annotated[str, typer.Argument(help="The run, such as 2026-01-31; 'last' is the newest.")]
+
+
+@app.command()
+def generate_cases(
+    templates: Annotated[
+        Path | None, typer.Option(help="Folder of your own photographs, to be swapped into.")
+    ] = None,
+    avatars: Annotated[
+        Path | None, typer.Option(help="Folder of photographs of the persons who take places.")
+    ] = None,
+    cases: Annotated[Path, typer.Option(help="Folder the cases go to.")] = Path("cases"),
+    photographs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the demo's samples: package/demo of npm's @vladmandic/face-api 1.7.15."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over cases that are there.")
+    ] = False,
+) -> None:
+    """Make the demo's cases, or cases of your own photographs.
+
+    Your own cases hold `consent: false` until you write true: every person shown has to agree.
+
+    Example: genlab-benchmark generate-cases --templates photos --avatars friends
+    """
+
+    from genlab.benchmark.demo_cases import generate_demo
+    from genlab.benchmark.generate_cases import pair
+
+    if (templates is None) != (avatars is None):
+        raise GenlabError("--templates and --avatars go together; name both folders, or neither")
+    if templates is not None and avatars is not None:
+        lines = pair(templates, avatars, cases, force=force)
+    else:
+        lines = generate_demo(cases, photographs, force=force)
+    typer.echo("\n".join(lines))
+
+
+@app.command("run")
+def run_cases(
+    cases: Annotated[Path | None, typer.Option(help="Folder of the cases.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--case", help="This case alone; may be given often.")
+    ] = None,
+    tools: Annotated[str, typer.Option(help="Tools by their ids, with commas.")] = "",
+    resume: Annotated[
+        str, typer.Option(help="Go on with this run ('last' for the newest); tries skipped ones.")
+    ] = "",
+    again: Annotated[
+        bool, typer.Option("--again", help="With --resume: try failed items once more, too.")
+    ] = False,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, help="Most dollars; asks before it is passed.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Images in the making at a time.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="tool.key=value, such as baseline_gpt.model=gpt-image-1.5; often."),
+    ] = None,
+    tools_file: ToolsFile = None,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Put cases through tools, score the pictures, keep all of it.
+
+    Killed or interrupted, it goes on with `--resume last`; what arrived is not paid for twice.
+
+    Example: genlab-benchmark run --tools baseline_local,control_pasted
+    """
+    from genlab.benchmark.cases import load_cases
+    from genlab.benchmark.plugins import chosen, load_tools
+    from genlab.benchmark.runner import Runner
+    from genlab.benchmark.terminal import Watch
+
+    params = load_params().benchmark
+    known = load_tools(tools_file)
+    with Store(runs / STORE) as store:
+        runner = Runner(
+            store,
+            runs,
+            concurrency=concurrency or params.concurrency,
+            scorers=params.scorers,
+            timeout=params.timeout,
+            retries=params.retries,
+            max_cost=params.max_cost if max_cost is None else max_cost,
+            ask=lambda ceiling, wanted: watch.ask(ceiling, wanted),
+            tools=known,
+        )
+        if resume:
+            if only or tools or option or cases:
+                raise GenlabError(
+                    "--resume goes on with the cases, tools and options of its run; leave"
+                    " --cases, --case, --tools and --option away"
+                )
+            run_id = named(store, resume)
+        else:
+            wanted = [name.strip() for name in tools.split(",") if name.strip()] or params.tools
+            picked = _picked(load_cases(cases or Path(params.cases)), only or [])
+            run_id = runner.start(picked, chosen(known, wanted), _options(option or [], wanted))
+        begun = store.run(run_id)
+        watch = Watch([tool["tool_id"] for tool in begun.tools], len(begun.cases))
+        typer.echo(f"run {run_id}: {len(begun.cases)} cases, {len(begun.tools)} tools")
+        try:
+            asyncio.run(watch.follow(runner, run_id, again=again))
+        except KeyboardInterrupt:
+            typer.echo(f"stopped; go on with: genlab-benchmark run --resume {run_id}", err=True)
+            raise
+        print_standings(store, run_id, json_=False, csv_=False)
+    typer.echo(f"next: genlab-benchmark report {run_id}, or: genlab-benchmark rate {run_id}")
+
+
+@app.command()
+def report(
+    run_id: RunId = LAST,
+    output: Annotated[
+        Path | None, typer.Option(help="File to write. [default: report_RUN.html]")
+    ] = None,
+    runs: Runs = Path("runs"),
+    bootstrap: Bootstrap = 1000,
+    seed: Seed = 0,
+) -> None:
+    """Write a run as one HTML file that needs nothing else.
+
+    Example: genlab-benchmark report 2026-01-31
+    """
+    from genlab.benchmark.report import write_report
+
+    with opened(runs) as store:
+        name = named(store, run_id)
+        path = output or Path(f"report_{name}.html")
+        write_report(store, name, path, bootstrap=bootstrap, seed=seed)
+    typer.echo(f"wrote {path}")
+
+
+@app.command()
+def rate(
+    run_id: RunId = LAST,
+    rater: Annotated[
+        str,
+        typer.Option(prompt="Your name here (any; it travels with the stars)", help="Who rates."),
+    ] = "",
+    open_: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open each picture on the desktop.")
+    ] = True,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Give 1 to 5 stars to a run's pictures: blind, in random order, with undo.
+
+    Stop with q at any time; the same command goes on. Stars: 5 as if photographed so, 3 the right
+    person but visibly edited, 1 torn, or somebody else.
+
+    Example: genlab-benchmark rate --rater ada
+    """
+    from genlab.benchmark.rating import Session, can_open, open_picture, rate_run
+
+    with opened(runs) as store, tempfile.TemporaryDirectory(prefix="genlab-rate-") as folder:
+        session = Session(store, named(store, run_id), rater, Path(folder))
+        rate_run(
+            session,
+            ask=lambda question: str(typer.prompt(question)),
+            say=typer.echo,
+            open_picture=open_picture if open_ and can_open() else None,
+        )
+
+
+app.add_typer(inquiries.app)
+
+
+def main() -> None:
+    """The console script."""
+    guarded(app)
+
+
+def _picked(cases: list[Any], only: list[str]) -> list[Any]:
+    known = {case.case_id: case for case in cases}
+    for name in only:
+        if name not in known:
+            raise GenlabError(f"--case {name!r} is no case; there are: {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(only)] or cases
+
+
+def _options(given: list[str], tools: list[str]) -> dict[str, dict[str, str]]:
+    """`tool.key=value` by tool."""
+    table: dict[str, dict[str, str]] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        tool, _, key = name.partition(".")
+        if not key or not value or tool not in tools:
+            raise GenlabError(
+                f"--option {text!r} is not tool.key=value of a tool of this run"
+                f" ({', '.join(tools)}); write, for instance, --option {tools[0]}.key=value"
+            )
+        table.setdefault(tool, {})[key] = value
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Images that tools send: bounded, made sound, and put on the disk before anything else.
+
+What a service sends is kept as it came first (`.<case>.answer`), then decoded, turned upright,
+brought to RGB and to the template's size, marked as synthetic and written as PNG; then the answer
+goes. A process that is killed in between finds one of the two again: `recovered`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image, ImageOps, PngImagePlugin
+
+from genlab.benchmark.plugins import Picture, ToolFailure
+from genlab.core.artifacts import write_bytes
+
+MAX_BYTES = 64 << 20  # of an encoded image
+MAX_PIXELS = 50_000_000
+FORMATS = ("PNG", "JPEG", "WEBP")
+ASPECT = 0.02  # share by which width over height may differ from the template's
+COMPRESSION = 3  # of zlib, 0..9: level 6 takes three times as long for a tenth less
+ORIENTATION = 0x0112
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an item's image lies, and what it has to be.
+
+    path: the PNG; size: width and height of the template, upright; marks: text that is written
+    into the PNG.
+    """
+
+    path: Path
+    size: tuple[int, int]
+    marks: Mapping[str, str]
+
+    @property
+    def answer(self) -> Path:
+        """What the service sent, as it came; there only while it is being worked on."""
+        return self.path.with_name(f".{self.path.stem}.answer")
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """An image on the disk."""
+
+    sha256: str
+    note: str = ""
+    cost: float | None = None
+
+
+def keep(picture: Picture, place: Place) -> Arrival:
+    """Put an image that arrived on the disk and make it sound.
+
+    Raises `ToolFailure`: `no_image` for what is no image or is cut short, `wrong_size` for one of
+    another shape than the template or of too many pixels.
+    """
+    if isinstance(picture.image, bytes):
+        known = {"cost": picture.cost, "model": picture.model, "note": picture.note}
+        head = json.dumps({**known, "part": picture.part}).encode()
+        write_bytes(place.answer, head + b"\n" + picture.image)
+    try:
+        image, note = fitted(_part(decoded(picture.image), picture.part), place.size)
+        notes = "; ".join(text for text in (picture.note, note) if text)
+        data = _png(image, {**place.marks, "model": picture.model or place.marks["tool"]})
+        write_bytes(place.path, data)
+    finally:
+        place.answer.unlink(missing_ok=True)
+    return Arrival(hashlib.sha256(data).hexdigest(), notes, picture.cost)
+
+
+def recovered(place: Place, sha256: str) -> Arrival | None:
+    """The image that an earlier process kept at `place`, if it is sound; else None.
+
+    sha256: what the store knows of it, "" where the process was killed before it told the store:
+    then the marks within the PNG must be those of this item. Raises `ToolFailure` where the answer
+    that was kept is no image.
+    """
+    if place.path.is_file():
+        data = place.path.read_bytes()
+        found = hashlib.sha256(data).hexdigest()
+        if found == sha256 or (not sha256 and _is_ours(data, place)):
+            return Arrival(found)
+    if not sha256 and place.answer.is_file():
+        head, _, image = place.answer.read_bytes().partition(b"\n")
+        try:
+            said = json.loads(head)
+            part = None if said["part"] is None else tuple(said["part"])
+            picture = Picture(image, said["cost"], said["model"], said["note"], part)
+        except (ValueError, KeyError, TypeError):
+            return None
+        return keep(picture, place)
+    return None
+
+
+def set_aside(place: Place) -> None:
+    """Move a file that is not the image it should be out of the way."""
+    if place.path.exists():
+        place.path.replace(place.path.with_suffix(".damaged"))
+
+
+def decoded(image: Image.Image | bytes) -> Image.Image:
+    """An image as RGB, upright, wholly read; bounded in bytes and pixels."""
+    if isinstance(image, Image.Image):
+        _bound(image.size)
+        return _plain(image)
+    if not image:
+        raise ToolFailure("no_image", "the answer was empty")
+    if len(image) > MAX_BYTES:
+        raise ToolFailure("no_image", f"the image had {len(image)} bytes, over {MAX_BYTES}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # bounded below
+            with Image.open(io.BytesIO(image), formats=FORMATS) as opened:
+                _bound(opened.size)
+                opened.load()
+                return _plain(opened)
+    except Image.DecompressionBombError as error:
+        raise ToolFailure("wrong_size", str(error)) from error
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        shown = image[:40].decode("ascii", "replace")
+        raise ToolFailure(
+            "no_image", f"cut short or no PNG, JPEG or WebP ({error}); it begins {shown!r}"
+        ) from error
+
+
+def fitted(image: Image.Image, size: tuple[int, int]) -> tuple[Image.Image, str]:
+    """The image at the template's size, and a note where it had another of the same shape."""
+    if image.size == size:
+        return image, ""
+    aspect = (image.width / image.height) / (size[0] / size[1])
+    if not 1 / (1 + ASPECT) <= aspect <= 1 + ASPECT:
+        raise ToolFailure(
+            "wrong_size",
+            f"the image has {image.width} × {image.height} pixels, the template"
+            f" {size[0]} × {size[1]}: another shape",
+        )
+    note = f"resized from {image.width} × {image.height} pixels"
+    return image.resize(size, Image.Resampling.LANCZOS), note
+
+
+def _part(image: Image.Image, part: tuple[float, float, float, float] | None) -> Image.Image:
+    """The part of a canvas that is the template's, to the pixel."""
+    if part is None:
+        return image
+    sides = (image.width, image.height, image.width, image.height)
+    left, top, right, bottom = (
+        round(share * side) for share, side in zip(part, sides, strict=True)
+    )
+    return image.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
+
+
+def _bound(size: tuple[int, int]) -> None:
+    if size[0] * size[1] > MAX_PIXELS:
+        raise ToolFailure(
+            "wrong_size",
+            f"the image has {size[0]} × {size[1]} pixels, over {MAX_PIXELS // 10**6} million",
+        )
+
+
+def _plain(image: Image.Image) -> Image.Image:
+    """Upright RGB; what is transparent becomes white, as a page would show it."""
+    upright = ImageOps.exif_transpose(image)
+    if upright.has_transparency_data:
+        layer = upright.convert("RGBA")
+        white = Image.new("RGBA", layer.size, "white")
+        return Image.alpha_composite(white, layer).convert("RGB")
+    return upright.convert("RGB")
+
+
+def _png(image: Image.Image, marks: Mapping[str, str]) -> bytes:
+    info = PngImagePlugin.PngInfo()
+    for key, value in {"synthetic": "yes", **marks}.items():
+        info.add_itxt(key, value)
+    buffer = io.BytesIO()
+    # A plain copy: an image's own info, such as EXIF or a colour profile, would go along.
+    plain = image.copy()
+    plain.info = {}
+    plain.save(buffer, "PNG", pnginfo=info, compress_level=COMPRESSION)
+    return buffer.getvalue()
+
+
+def _is_ours(data: bytes, place: Place) -> bool:
+    """Whether `data` is a whole PNG that carries the marks of `place`."""
+    try:
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
+            image.load()
+            marks = dict(getattr(image, "text", {}))
+            keys = ("run", "tool", "case")
+            return image.size == place.size and all(
+                marks.get(key) == place.marks[key] for key in keys
+            )
+    except (OSError, SyntaxError, ValueError):
+        return False

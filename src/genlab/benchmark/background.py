@@ -1,0 +1,132 @@
+"""Is everything but the swapped heads as it was?
+
+A tool that paints the picture anew may shift it by some pixels: the picture is registered on the
+template first (phase correlation, then ECC: Evangelidis & Psarakis 2008), and a pixel counts as
+kept where its value lies within those around it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from genlab.benchmark.constants import CONSTANTS
+from genlab.benchmark.faces import Face, Image, scaled
+from genlab.benchmark.geometry import Mask
+
+_C: Any = CONSTANTS
+LONGEST = 512  # side of the pictures that are compared
+SAME = 1.5  # mean difference in 8-bit units below which nothing needs to be registered
+FURTHEST = 0.08  # most that a picture may be shifted and keep its due, of its longer side
+Matrix = npt.NDArray[np.float32]
+
+
+def background(template: Image, image: Image, heads: list[Face]) -> dict[str, float]:
+    """`score` in [0, 1] with its two halves, and by how many pixels the picture was shifted.
+
+    `everywhere` is the mean over all pixels outside the heads, `around` that within a face's width
+    of them, where a careless paste spills over. Both pictures are uint8 RGB of one size.
+    """
+    scale = min(1.0, LONGEST / max(template.shape[:2]))
+    small, other = scaled(template, scale), scaled(image, scale)
+    outside, close = _zones(small.shape, heads, scale)
+    if not outside.any():
+        return {"score": 1.0, "everywhere": 1.0, "around": 1.0, "shift": 0.0}
+    matrix = registration(small, other, outside)
+    height, width = small.shape[:2]
+    laid = cv2.warpAffine(
+        other, matrix, (width, height), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    )
+    ones = np.ones((height, width), dtype=np.uint8)
+    seen = cv2.warpAffine(ones, matrix, (width, height), flags=cv2.WARP_INVERSE_MAP) > 0
+    kept = _kept(small, np.asarray(laid, dtype=np.uint8))
+    everywhere = float(kept[outside & seen].mean()) if (outside & seen).any() else 0.0
+    around = float(kept[close & seen].mean()) if (close & seen).any() else everywhere
+    return {
+        "score": (everywhere + around) / 2,
+        "everywhere": everywhere,
+        "around": around,
+        "shift": float(np.hypot(matrix[0, 2], matrix[1, 2])) / scale,
+    }
+
+
+def registration(template: Image, image: Image, outside: Mask) -> Matrix:
+    """The (2, 3) affine map from pixels of `template` to those of `image`; the identity where
+    they agree already, or where none is found that is small."""
+    still = np.eye(2, 3, dtype=np.float32)
+    a, b = (cv2.cvtColor(x, cv2.COLOR_RGB2GRAY).astype(np.float32) for x in (template, image))
+    before = float(np.abs(a - b)[outside].mean())
+    if before < SAME:
+        return still
+    window = cv2.createHanningWindow(a.shape[::-1], cv2.CV_32F)
+    (right, down), _ = cv2.phaseCorrelate(a, b, window)
+    furthest = FURTHEST * max(a.shape)
+    start = still.copy()
+    if np.hypot(right, down) <= furthest:
+        start[:, 2] = right, down
+    stop = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 1e-4)
+    try:
+        _, found = cv2.findTransformECC(
+            a, b, start.copy(), cv2.MOTION_AFFINE, stop, outside.astype(np.uint8), 5
+        )
+    except cv2.error:  # it does not converge on pictures that have nothing in common
+        found = start
+    best, least = still, before
+    for matrix in (start, np.asarray(found, dtype=np.float32)):
+        if np.abs(matrix[:, :2] - still[:, :2]).max() > 0.1 or (
+            np.abs(matrix[:, 2]).max() > furthest
+        ):
+            continue
+        laid = cv2.warpAffine(
+            b,
+            matrix,
+            a.shape[::-1],
+            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+            borderMode=cv2.BORDER_REPLICATE,
+        )
+        error = float(np.abs(a - laid)[outside].mean())
+        if error < least:
+            best, least = matrix, error
+    return best
+
+
+def _zones(shape: tuple[int, ...], heads: list[Face], scale: float) -> tuple[Mask, Mask]:
+    """Outside of all heads, and the part of it within a face's width of one."""
+    heads_in = np.zeros(shape[:2], dtype=np.uint8)
+    around = np.zeros(shape[:2], dtype=np.uint8)
+    for face in heads:
+        points = face.landmarks * scale
+        wide = float(np.ptp(points[:17, 0]))
+        up = points[27] - points[8]
+        middle = points[8] + 0.85 * up  # hair reaches about as far above the eyes as the chin below
+        turn = float(np.degrees(np.arctan2(up[0], -up[1])))
+        tall = float(np.linalg.norm(up))
+        for mask, grown in ((heads_in, 0.0), (around, 0.5)):
+            axes = (round((0.75 + grown) * wide), round(1.15 * tall + grown * wide))
+            cv2.ellipse(mask, (round(middle[0]), round(middle[1])), axes, turn, 0, 360, 1, -1)
+    outside = heads_in == 0
+    return outside, outside & (around > 0)
+
+
+def _kept(template: Image, image: Image) -> npt.NDArray[np.float32]:
+    """(height, width) in [0, 1]: how far each pixel of one picture is found in the other.
+
+    A pixel that lies between the least and the greatest of its neighbours in the other picture has
+    only moved a little; the rest is the distance in CIELAB.
+    """
+    a, b = (
+        cv2.cvtColor(cv2.GaussianBlur(x, (0, 0), 0.8), cv2.COLOR_RGB2LAB).astype(np.float32)
+        for x in (template, image)
+    )
+    off = np.maximum(_beyond(a, b), _beyond(b, a))
+    worst, best = _C["background"]
+    return np.asarray(np.clip((off - worst) / (best - worst), 0, 1), dtype=np.float32)
+
+
+def _beyond(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    around = np.ones((3, 3), dtype=np.uint8)
+    over = np.maximum(a - cv2.dilate(b, around), 0) + np.maximum(cv2.erode(b, around) - a, 0)
+    return np.asarray(np.linalg.norm(over, axis=-1), dtype=np.float32)

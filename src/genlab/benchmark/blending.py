@@ -1,0 +1,228 @@
+"""Lay one face over another: similarity, soft pull, tone, Poisson seam.
+
+The avatar's face is laid over the template's by a similarity of their landmarks, pulled 35 % of the
+rest of the way, softly: pulled all the way by triangles, mouths and eyes tear. Its tone becomes
+that of the template's cheeks. Near the seam Poisson blending (Pérez, Gangnet & Blake 2003) takes
+over, inside the face stays as it is. Hair, head and body stay the template's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from genlab.benchmark import faces
+from genlab.benchmark.faces import Box, Face, Image, Points
+from genlab.benchmark.geometry import (
+    Mask,
+    cheeks,
+    face_mask,
+    mirrored,
+    side_turn,
+    similarity,
+)
+
+PULL = 0.35  # share of the way from the avatar's shape to the template's
+MIRROR = 0.15  # by how much nearer in turn the mirrored avatar must be
+SOFT = 0.30  # reach of one landmark's pull, in widths of the face
+FOREHEADS = (0.35, 0.27, 0.2, 0.14, 0.08, 0.03)  # how much forehead may be taken, most first
+SKIN = (-70.0, 60.0, 24.0)  # a pixel is skin within these of the cheeks: darker, lighter, chroma
+HUE, LIGHT = 0.85, 0.5  # share of the template's slow changes of chroma and light that is taken
+CONTRAST = ((0.8, 0.5, 0.5), (1.25, 1.0, 1.0))  # least and most change of contrast: light, a, b
+BLOWN = (215.0, 245.0)  # 8-bit light from which a photograph holds no colour any more
+SLOW = 0.16  # what is slow: a Gaussian of so many widths of the face
+RIM = 0.12  # how deep hair at the rim is cut away, in widths of the face
+SEAM = 0.10  # width of the Poisson seam, in widths of the face
+
+
+Field = npt.NDArray[np.float32]
+
+
+class NoFaceError(ValueError):
+    """A picture that should show a face and doesn't; the message says which."""
+
+
+def swapped(template: Image, swaps: Sequence[tuple[Box, Image]]) -> Image:
+    """`template` with the face in each region replaced by the largest face of an avatar's picture.
+
+    swaps: regions (left, top, right, bottom) in pixels of `template`, each with its avatar, uint8
+    RGB. Raises `NoFaceError` where a region or an avatar shows none.
+    """
+    image = template
+    for region, avatar in swaps:
+        [target] = faces.near(template, [region])
+        source = next(iter(faces.found_once(avatar)), None)
+        if target is None:
+            raise NoFaceError(f"no face is found in the template's region {region}")
+        if source is None:
+            raise NoFaceError("no face is found in an avatar's picture")
+        image = laid_over(image, target, avatar, source)
+    return image
+
+
+def laid_over(image: Image, target: Face, avatar: Image, source: Face) -> Image:
+    """`image` with the face `source` of `avatar` in the place of its face `target`.
+
+    An avatar who looks the other way is mirrored first: a parting on the wrong side shows less than
+    a nose that points backwards.
+    """
+    there, here = side_turn(target.landmarks), side_turn(source.landmarks)
+    known = source.landmarks
+    if abs(there - here) > abs(there + here) + MIRROR:
+        avatar, known = np.ascontiguousarray(avatar[:, ::-1]), mirrored(known, avatar.shape[1])
+    height, width = image.shape[:2]
+    side = float(target.landmarks[:17, 0].max() - target.landmarks[:17, 0].min())
+    margin = 0.8 * side
+    low = np.maximum(target.landmarks.min(0) - margin, 0).astype(int)
+    high = np.minimum(target.landmarks.max(0) + margin, [width, height]).astype(int)
+    room = np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]])
+    points = target.landmarks - low
+    warped, shape = _warped(avatar, known, points, room.shape[:2])
+    forehead = min(_forehead(room, points), _forehead(warped, shape))
+    mask = face_mask(points, room.shape, forehead) & face_mask(shape, room.shape, forehead)
+    toned = _toned(warped, shape, room, points)
+    mask = _trimmed(mask, toned, points, side)
+    result = image.copy()
+    result[low[1] : high[1], low[0] : high[0]] = _blended(toned, room, mask, side)
+    return result
+
+
+def _warped(
+    avatar: Image, source: Points, target: Points, shape: tuple[int, ...]
+) -> tuple[Image, Points]:
+    """The avatar's picture in the template's place, and where its landmarks came to lie."""
+    scale = float(np.sqrt(np.linalg.det(similarity(source[17:], target[17:])[:, :2])))
+    if scale < 0.7:  # shrink by area first, since a warp samples points
+        small = faces.scaled(avatar, scale)
+        ratio = np.array([small.shape[1] / avatar.shape[1], small.shape[0] / avatar.shape[0]])
+        avatar, source = small, source * ratio
+    matrix = similarity(source[17:], target[17:])
+    laid = source @ matrix[:, :2].T + matrix[:, 2]
+    pull = PULL * (target - laid)
+    width = float(np.ptp(target[:17, 0]))
+    grid = np.stack(np.meshgrid(np.arange(shape[1]), np.arange(shape[0])), axis=-1)
+    moved = grid.astype(np.float64) - _softly(grid, laid + pull, pull, SOFT * width)
+    back = cv2.invertAffineTransform(matrix)
+    look = (moved @ back[:, :2].T + back[:, 2]).astype(np.float32)
+    warped = cv2.remap(
+        avatar, look[..., 0], look[..., 1], cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
+    )
+    return np.asarray(warped, dtype=np.uint8), laid + pull
+
+
+def _softly(
+    grid: npt.NDArray[Any], points: Points, pull: Points, reach: float
+) -> npt.NDArray[np.float64]:
+    """(height, width, 2): the pull at every pixel, a Gaussian mean of the landmarks' pulls."""
+    step = 4
+    coarse = grid[::step, ::step].astype(np.float64)
+    away = ((coarse[:, :, None, :] - points) ** 2).sum(-1)
+    weight = np.exp(-away / (2 * (reach / 2) ** 2)) + 1e-9
+    mean = weight @ pull / weight.sum(-1, keepdims=True)
+    fine = np.empty((*grid.shape[:2], 2), dtype=np.float64)
+    # Pixel centres of the coarse grid lie at multiples of `step`, so it is sampled by hand.
+    x, y = (grid / step).astype(np.float32).transpose(2, 0, 1)
+    for axis in range(2):
+        fine[..., axis] = cv2.remap(
+            mean[..., axis].astype(np.float32),
+            x,
+            y,
+            cv2.INTER_LINEAR,
+            borderMode=cv2.BORDER_REPLICATE,
+        )
+    return fine
+
+
+def _forehead(image: Image, points: Points) -> float:
+    """How much of a forehead is bare, in heights from chin to brow: no hair, no cap."""
+    bare = _bare(image, points)
+    below = face_mask(points, image.shape, FOREHEADS[-1])
+    for share in FOREHEADS[:-1]:
+        strip = face_mask(points, image.shape, share) & ~below
+        if strip.any() and bare[strip].mean() > 0.93:
+            return share
+    return FOREHEADS[-1]
+
+
+def _bare(image: Image, points: Points) -> Mask:
+    """(height, width): where the picture has about the colour of the cheeks; none if unknown."""
+    tone = _lab(image)
+    skin = tone[cheeks(points, image.shape)]
+    if len(skin) < 20:
+        return np.zeros(image.shape[:2], dtype=np.bool_)
+    off = tone - np.median(skin, axis=0)
+    darker, lighter, chroma = SKIN
+    bare = (off[..., 0] > darker) & (off[..., 0] < lighter)
+    return np.asarray(bare & (np.hypot(off[..., 1], off[..., 2]) < chroma))
+
+
+def _trimmed(mask: Mask, face: Image, points: Points, side: float) -> Mask:
+    """`mask` without what is no skin at its rim below the eyes: hair, collar, what lies behind."""
+    depth = cv2.distanceTransform(mask.astype(np.uint8), cv2.DIST_L2, 5)
+    foreign = mask & (depth < RIM * side) & ~_bare(face, points)
+    foreign[: max(int(points[36:48, 1].max()), 0)] = False
+    mouth = cv2.convexHull(np.rint(points[48:60]).astype(np.int32))
+    lips = cv2.fillConvexPoly(np.zeros(mask.shape, dtype=np.uint8), mouth, 1)
+    reach = max(3, round(0.12 * side)) | 1
+    foreign &= cv2.dilate(lips, np.ones((reach, reach), dtype=np.uint8)) == 0
+    size = max(3, round(0.05 * side)) | 1
+    wide = cv2.dilate(foreign.astype(np.uint8), np.ones((size, size), dtype=np.uint8)) > 0
+    kept = (mask & ~wide).astype(np.uint8)
+    count, labels, sizes, _ = cv2.connectedComponentsWithStats(kept)
+    if count < 2 or kept.sum() < 0.6 * mask.sum():
+        return mask
+    return np.asarray(labels == 1 + int(np.argmax(sizes[1:, cv2.CC_STAT_AREA])))
+
+
+def _toned(warped: Image, shape: Points, room: Image, points: Points) -> Image:
+    """`warped` with the template's mean tone on the cheeks, and most of its slow changes.
+
+    Light that falls on one half of a face, or two lamps of two colours, are slow: they belong to
+    the place. What is quick belongs to the face.
+    """
+    source, target = _lab(warped), _lab(room)
+    mine, theirs = source[cheeks(shape, room.shape)], target[cheeks(points, room.shape)]
+    if len(mine) < 20 or len(theirs) < 20:
+        return warped
+    reach = SLOW * float(np.ptp(points[:17, 0]))
+    inside = face_mask(points, room.shape, 0.0) & face_mask(shape, room.shape, 0.0)
+    contrast = target[inside].std(0) / np.maximum(source[inside].std(0), 1.0)
+    blown = np.clip((source[..., :1] - BLOWN[0]) / (BLOWN[1] - BLOWN[0]), 0, 1)
+    source[..., 1:] += blown * (mine.mean(0)[1:] - source[..., 1:])  # white has no hue: lend skin's
+    source = (source - mine.mean(0)) * np.clip(contrast, CONTRAST[0], CONTRAST[1]) + theirs.mean(0)
+    drift = _slow(target - source, inside, reach) * np.array([LIGHT, HUE, HUE], dtype=np.float32)
+    toned = np.clip(np.rint(source + drift), 0, 255).astype(np.uint8)
+    return np.asarray(cv2.cvtColor(toned, cv2.COLOR_LAB2RGB), dtype=np.uint8)
+
+
+def _slow(field: Field, inside: Mask, reach: float) -> Field:
+    """The Gaussian mean of `field` over the pixels `inside`, continued beyond them."""
+    weight = cv2.GaussianBlur(inside.astype(np.float32), (0, 0), reach) + 1e-4
+    return np.asarray(
+        cv2.GaussianBlur(field * inside[..., None], (0, 0), reach) / weight[..., None]
+    )
+
+
+def _lab(image: Image) -> Field:
+    return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), dtype=np.float32)
+
+
+def _blended(face: Image, room: Image, mask: Mask, side: float) -> Image:
+    """Poisson near the mask's border, `face` itself inside, `room` outside."""
+    if not mask.any():
+        return room
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    # The clone is centred on the mask's bounding rectangle.
+    middle = (int(columns[0] + columns[-1] + 1) // 2, int(rows[0] + rows[-1] + 1) // 2)
+    flag = mask.astype(np.uint8) * 255
+    seam = cv2.seamlessClone(face, room, flag, middle, cv2.NORMAL_CLONE).astype(np.float32)
+    depth = cv2.distanceTransform(mask.astype(np.uint8), cv2.DIST_L2, 5)
+    inside = np.clip(depth / (SEAM * side), 0, 1)
+    inside = (inside**2 * (3 - 2 * inside))[..., None]
+    edge = np.clip(depth / (0.03 * side), 0, 1)[..., None]
+    mixed = inside * face + (1 - inside) * seam
+    return np.asarray(np.rint(np.clip(edge * mixed + (1 - edge) * room, 0, 255)), dtype=np.uint8)

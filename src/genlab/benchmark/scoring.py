@@ -1,0 +1,155 @@
+"""Scores in processes of their own: a scorer that crashes or hangs costs one image its score."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, Protocol
+
+from genlab.benchmark.plugins import ToolFailure
+
+SECONDS = 300.0  # that a score may take
+
+
+class Scored(Protocol):
+    """What a scorer returns (`genlab.benchmark.scorer.Score`)."""
+
+    @property
+    def outcome(self) -> str:
+        """`scored`, or why there is no score."""
+        ...
+
+    @property
+    def total(self) -> float | None:
+        """In [0, 1]."""
+        ...
+
+    @property
+    def components(self) -> Mapping[str, float | None]:
+        """What it is made of, each in [0, 1]."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Lines for people."""
+        ...
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        ...
+
+
+Scorer = Callable[[Path, Mapping[str, Path], "list[dict[str, Any]]", Path], Scored]
+
+
+class ScoringPool:
+    """Processes that score. Made at the first score; `close` ends them."""
+
+    def __init__(self, scorer: Scorer, processes: int, seconds: float = SECONDS) -> None:
+        self._scorer = scorer
+        self._processes = processes
+        self._seconds = seconds
+        self._pool: ProcessPoolExecutor | None = None
+        self._alone = asyncio.Lock()
+        # As many as there are processes: who holds a slot doesn't wait for a process.
+        self.slots = asyncio.Semaphore(processes)
+
+    async def score(
+        self,
+        template: Path,
+        avatars: Mapping[str, Path],
+        swaps: list[dict[str, Any]],
+        image: Path,
+    ) -> Scored:
+        """The score of an image. Raises `ToolFailure` (`error`) where the scorer can't give one.
+
+        A process that crashes takes its neighbours' work along: each is tried once more, in a
+        process that it shares with nobody, so that only the image that crashes it has no score.
+        """
+        work = (template, dict(avatars), swaps, image)
+        self.warm()
+        pool = self._pool
+        assert pool is not None
+        try:
+            return await self._run(pool, work)
+        except BrokenProcessPool:
+            if self._pool is pool:
+                self._pool = None
+            _end(pool)
+        async with self._alone:
+            pool = _pool(1)
+            try:
+                return await self._run(pool, work)
+            except BrokenProcessPool as error:
+                raise ToolFailure("error", "the scorer's process crashed twice") from error
+            finally:
+                _end(pool)
+
+    def warm(self) -> None:
+        """Start the processes and have them import the scorer, while images are in the making."""
+        if self._pool is None:
+            self._pool = _pool(self._processes)
+            for _ in range(self._processes):
+                self._pool.submit(_imported, self._scorer)
+
+    def close(self) -> None:
+        """End the processes, whatever they do."""
+        if self._pool is not None:
+            _end(self._pool)
+            self._pool = None
+
+    async def _run(self, pool: ProcessPoolExecutor, work: tuple[Any, ...]) -> Scored:
+        try:
+            future = pool.submit(self._scorer, *work)
+            return await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
+        except BrokenProcessPool:
+            raise
+        except asyncio.TimeoutError as error:
+            if self._pool is pool:
+                self._pool = None
+            _end(pool)
+            raise ToolFailure("error", f"the scorer took over {self._seconds:g} seconds") from error
+        except Exception as error:  # a bug of the scorer costs this image its score, no more
+            raise ToolFailure(
+                "error", f"the scorer failed: {type(error).__name__}: {error}"
+            ) from error
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("forkserver")  # not fork: this process has threads
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    # One that hangs would hold up the end of this program; the executor has no word for killing
+    # its processes before Python 3.14.
+    processes = list((getattr(pool, "_processes", None) or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        process.kill()
+
+
+def _imported(scorer: Scorer) -> None:
+    """Nothing: its argument had to be imported to get here."""
+
+
+def _prepare() -> None:
+    """In a worker: one thread for sums, deaf to Ctrl-C, and no life after the parent's death."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(0)
+
+    threading.Thread(target=follow, daemon=True).start()

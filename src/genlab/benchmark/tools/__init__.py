@@ -1,0 +1,1 @@
+"""Image tools that come along: one file a tool, the controls together."""

@@ -1,0 +1,188 @@
+"""Controls: what a leaderboard must put in their places, whatever else stands on it.
+
+`control_untouched` changes nothing and must get nothing. `control_wrong_person` does a good swap
+with somebody else. `control_pasted` pastes a rectangle. `control_blurred` does the right swap and
+blurs it, in three strengths.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import PIL.Image
+
+from genlab.benchmark import faces
+from genlab.benchmark.faces import Face, Image
+from genlab.benchmark.plugins import Needs, ToolFailure
+from genlab.benchmark.tools.local import regions_of, swapped_case
+
+if TYPE_CHECKING:
+    from genlab.benchmark.cases import Case
+
+GROWN = 1.25  # a pasted rectangle over the detector's box
+STRENGTHS = {1: 0.012, 2: 0.02, 3: 0.03}  # Gaussian sigma of the blur, in widths of the face
+STRANGER = 0.60  # embedding distance from which somebody is surely somebody else
+
+
+class _Control:
+    """What all controls share: they need nothing but faces."""
+
+    needs = Needs(concurrency=2)
+
+    def unavailable(self) -> str:
+        """Why it cannot run here, "" where it can."""
+        return faces.available()
+
+
+class Untouched(_Control):
+    """The template as it is."""
+
+    tool_id = "control_untouched"
+    title = "Control: untouched template"
+
+    def unavailable(self) -> str:
+        """It always can."""
+        return ""
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
+        """The template of `case`."""
+        return await asyncio.to_thread(case.open_template)
+
+
+class Pasted(_Control):
+    """A rectangle of the avatar's picture over each face."""
+
+    tool_id = "control_pasted"
+    title = "Control: pasted rectangle"
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
+        """The template of `case` with rectangles pasted. Raises a `ToolFailure`."""
+        return await asyncio.to_thread(_pasted_case, case)
+
+
+class WrongPerson(_Control):
+    """The local swap with somebody who was not asked for."""
+
+    tool_id = "control_wrong_person"
+    title = "Control: wrong person"
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
+        """The local swap of `case` with another person in each place. Raises a `ToolFailure`."""
+        return await asyncio.to_thread(_wrong_case, case)
+
+
+class Blurred(_Control):
+    """The local swap, blurred; the option `strength` is 1, 2 (the default) or 3."""
+
+    tool_id = "control_blurred"
+    title = "Control: blurred swap"
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
+        """The local swap of `case` with blurred faces. Raises a `ToolFailure`."""
+        strength = options.get("strength", 2)
+        if strength not in STRENGTHS:
+            raise ToolFailure("error", f"strength must be 1, 2 or 3, got {strength!r}")
+        return await asyncio.to_thread(_blurred_case, case, int(strength))
+
+
+def pasted(image: Image, target: Face, avatar: Image, source: Face) -> Image:
+    """`image` with the avatar's box, grown by a quarter, laid over that of the face `target`."""
+    left, top, right, bottom = _grown(target, image)
+    a, b, c, d = _grown(source, avatar)
+    piece = PIL.Image.fromarray(avatar[b:d, a:c]).resize((right - left, bottom - top))
+    result = image.copy()
+    result[top:bottom, left:right] = np.asarray(piece)
+    return result
+
+
+def blurred(image: Image, face: Face, strength: int) -> Image:
+    """`image` with the face blurred by a Gaussian of `STRENGTHS[strength]` widths of it."""
+    import cv2
+
+    from genlab.benchmark.geometry import face_mask
+
+    wide = float(np.ptp(face.landmarks[:17, 0]))
+    soft = cv2.GaussianBlur(image, (0, 0), STRENGTHS[strength] * wide)
+    mask = face_mask(face.landmarks, image.shape).astype(np.float32)
+    share = np.asarray(cv2.GaussianBlur(mask, (0, 0), 0.03 * wide))[..., None]
+    return np.asarray(np.rint(share * soft + (1 - share) * image), dtype=np.uint8)
+
+
+def _grown(face: Face, image: Image) -> faces.Box:
+    left, top, right, bottom = face.box
+    more = round((right - left) * (GROWN - 1) / 2)
+    height, width = image.shape[:2]
+    return (
+        max(left - more, 0),
+        max(top - more, 0),
+        min(right + more, width),
+        min(bottom + more, height),
+    )
+
+
+def _pasted_case(case: Case) -> PIL.Image.Image:
+    image = np.asarray(case.open_template())
+    for swap, target in zip(case.swaps, _targets(case), strict=True):
+        avatar = np.asarray(case.open_avatar(swap.avatar))
+        image = pasted(image, target, avatar, _largest(avatar, swap.avatar))
+    return PIL.Image.fromarray(image)
+
+
+def _blurred_case(case: Case, strength: int) -> PIL.Image.Image:
+    image = np.asarray(swapped_case(case))
+    for target in _targets(case):
+        image = blurred(image, target, strength)
+    return PIL.Image.fromarray(image)
+
+
+def _wrong_case(case: Case) -> PIL.Image.Image:
+    """Somebody else for each swap: another avatar, else another person of the template, else one
+    of the cases beside this one."""
+    from genlab.benchmark.blending import laid_over
+
+    template = np.asarray(case.open_template())
+    image = template
+    for swap, target in zip(case.swaps, _targets(case), strict=True):
+        asked = np.asarray(case.open_avatar(swap.avatar))
+        source = _largest(asked, swap.avatar)
+        for picture, face in _candidates(case, swap.avatar, template):
+            away = (faces.identity_distance(face, other) for other in (source, target))
+            if min(away) >= STRANGER:
+                image = laid_over(image, target, picture, face)
+                break
+        else:
+            raise ToolFailure("error", f"no other person than {swap.avatar} is at hand")
+    return PIL.Image.fromarray(image)
+
+
+def _candidates(case: Case, asked: str, template: Image) -> Iterator[tuple[Image, Face]]:
+    for name in case.avatars:
+        if name != asked:
+            picture = np.asarray(case.open_avatar(name))
+            yield picture, _largest(picture, name)
+    for face in faces.found_once(template):
+        yield template, face
+    for path in sorted(case.folder.parent.glob("*/avatar_*")):
+        if path.parent != case.folder:
+            with PIL.Image.open(path) as opened:
+                picture = np.asarray(opened.convert("RGB"))
+            for face in faces.found_once(picture)[:1]:
+                yield picture, face
+
+
+def _targets(case: Case) -> list[Face]:
+    found = faces.near(np.asarray(case.open_template()), regions_of(case))
+    targets = [face for face in found if face is not None]
+    if len(targets) < len(found):
+        raise ToolFailure("error", "a region of the template shows no face; mend it in case.yaml")
+    return targets
+
+
+def _largest(picture: Image, name: str) -> Face:
+    found = faces.found_once(picture)
+    if not found:
+        raise ToolFailure("error", f"the avatar {name} shows no face")
+    return found[0]

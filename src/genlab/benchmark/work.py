@@ -1,0 +1,310 @@
+"""The work of a run: what happens to an item from its place in the queue to its score.
+
+`Work.item` is the policy: generate, keep, score, record. Everything that is waited for here may be
+cancelled, except for an image that has arrived: that is put on the disk and noted first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_exponential_jitter,
+)
+
+from genlab.benchmark.arrivals import Arrival, Place, keep, recovered, set_aside
+from genlab.benchmark.budget import Budget
+from genlab.benchmark.cases import Case, upright_size
+from genlab.benchmark.events import Channel, update
+from genlab.benchmark.journal import Journal
+from genlab.benchmark.plugins import ImageTool, Picture, ToolFailure, absence, one_line
+from genlab.benchmark.scoring import Scorer, ScoringPool
+from genlab.core.artifacts import write_json
+from genlab.core.store import Item, Run, Store
+
+Sleep = Callable[[float], Awaitable[None]]
+Result = TypeVar("Result")
+
+MAX_WAIT = 120.0  # seconds that a service may ask us to wait; beyond, the item fails at once
+SAVERS = 4  # threads that encode and write images
+ANEW: dict[str, Any] = {
+    **{"status": "queued", "image": "", "image_sha256": "", "score": None, "seconds": 0.0},
+    **{"components": {}, "details": {}, "failure_kind": "", "failure": ""},
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much at a time, how long, how often; see `Runner`."""
+
+    concurrency: int
+    scorers: int
+    timeout: float
+    retries: int
+    sleep: Sleep
+
+
+class Gate:
+    """How many requests a tool takes at a time, and whether it asked us to wait."""
+
+    def __init__(self, tool: ImageTool, sleep: Sleep) -> None:
+        self.slots = asyncio.Semaphore(max(1, tool.needs.concurrency))
+        self._sleep = sleep
+        self._shut_until = 0.0
+
+    def shut(self, seconds: float) -> None:
+        """Let no request of this tool through for that long."""
+        self._shut_until = max(self._shut_until, time.monotonic() + seconds)
+
+    async def passed(self) -> None:
+        """Wait until the gate is open."""
+        left = self._shut_until - time.monotonic()
+        if left > 0:
+            await self._sleep(left)
+
+
+class Work:
+    """All that one pass over a run takes. Close it."""
+
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        run: Run,
+        cases: Mapping[str, Case],
+        tools: Mapping[str, ImageTool],
+        scorer: Scorer,
+        limits: Limits,
+        budget: Budget,
+        channel: Channel,
+    ) -> None:
+        self._store, self._folder, self._run = store, folder, run
+        self._cases, self._tools = cases, tools
+        self._limits, self._budget, self._channel = limits, budget, channel
+        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._gates = {name: Gate(tool, limits.sleep) for name, tool in tools.items()}
+        self._pool = ScoringPool(scorer, limits.scorers)
+        self._journal = Journal(store)
+        self._savers = ThreadPoolExecutor(SAVERS, "images")
+        self._sizes = {name: upright_size(case.template) for name, case in cases.items()}
+
+    def warm(self) -> None:
+        """Have the scorers ready by the time that the first image is there."""
+        self._pool.warm()
+
+    async def item(self, item: Item) -> None:
+        """Take an item as far as it goes: to a score, or to the reason why it has none."""
+        try:
+            if item.status != "generated":
+                await self._generate(item)
+            await self._evaluate(item)
+        except ToolFailure as failure:
+            skipped = failure.kind == "over_budget" or item.status == "queued"
+            await self._set(
+                item,
+                status="skipped" if skipped else "failed",
+                failure_kind=failure.kind,
+                failure=failure.reason,
+            )
+        await self._in_thread(self._write_record, item)
+
+    async def unfinished(self, items: Sequence[Item], again: bool) -> list[Item]:
+        """The items that something is left to do for, each set to where it goes on.
+
+        An image that arrived is found again, in the store or on the disk; one that is damaged or
+        gone is made anew. again: failed items too.
+        """
+        left = []
+        for item in items:
+            if item.status == "failed" and not again:
+                continue
+            try:
+                found = await self._in_thread(recovered, self._place(item), item.image_sha256)
+            except ToolFailure as failure:
+                await self._set(
+                    item, status="failed", failure_kind=failure.kind, failure=failure.reason
+                )
+                continue
+            if item.status == "scored" and found is not None:
+                continue
+            if found is not None:
+                await self._note_arrival(item, found)
+            elif item.status != "queued":
+                await self._in_thread(set_aside, self._place(item))
+                lost = "its image was damaged or gone, and is made anew" if item.image else ""
+                await self._set(item, **{**ANEW, "failure": lost})
+            left.append(item)
+        return left
+
+    async def skip_rest(self) -> None:
+        """Note what is unfinished as skipped: the run was cancelled."""
+        for item in self._store.items(self._run.run_id):
+            if not item.finished:
+                await self._set(
+                    item,
+                    status="skipped",
+                    failure_kind="cancelled",
+                    failure="the run was cancelled; resume it to go on",
+                )
+
+    async def close(self) -> None:
+        """End the scorers and wait for what is being written."""
+        self._pool.close()
+        await self._journal.close()
+        self._savers.shutdown()
+
+    # generating
+
+    async def _generate(self, item: Item) -> None:
+        tool = self._tools[item.tool_id]
+        lacking = absence(tool)
+        if lacking is not None:
+            raise lacking
+        gate = self._gates[item.tool_id]
+        tries = AsyncRetrying(
+            stop=stop_after_attempt(self._limits.retries + 1),
+            wait=_wait,
+            retry=retry_if_exception(_passing),
+            sleep=self._limits.sleep,
+            reraise=True,
+        )
+        async with gate.slots:  # held between the tries: they are all of this tool's affair
+            async for attempt in tries:
+                with attempt:
+                    await gate.passed()
+                    async with self._slots:
+                        picture, seconds = await self._ask(item, tool, gate)
+        await self._uninterrupted(self._keep(item, picture, seconds))
+
+    async def _ask(self, item: Item, tool: ImageTool, gate: Gate) -> tuple[Picture, float]:
+        """One request, journaled with its cost before it is sent."""
+        estimate = tool.needs.cost
+        await self._budget.reserve(estimate)
+        await self._set(
+            item, status="generating", attempts=item.attempts + 1, cost=item.cost + estimate
+        )
+        begin = time.monotonic()
+        try:
+            picture = await self._swap(self._cases[item.case_id], tool)
+        except ToolFailure as failure:
+            self._charge(item, (failure.cost or 0.0) - estimate)
+            if failure.retry_after is not None and failure.passing:
+                gate.shut(min(failure.retry_after, MAX_WAIT))
+            raise
+        if picture.cost is not None:
+            self._charge(item, picture.cost - estimate)
+        return picture, time.monotonic() - begin
+
+    async def _swap(self, case: Case, tool: ImageTool) -> Picture:
+        """What the tool gives; whatever else comes out of it is a `ToolFailure`."""
+        options = self._run.options.get(tool.tool_id, {})
+        limit = self._limits.timeout
+        try:
+            made = await asyncio.wait_for(tool.swap(case, options), limit)
+        except asyncio.TimeoutError as error:
+            # It may have been paid for all the same.
+            raise ToolFailure(
+                "timeout", f"no image within {limit:g} seconds", passing=True, cost=tool.needs.cost
+            ) from error
+        except ToolFailure:
+            raise
+        except Exception as error:  # other people's code: anything may come out of it
+            raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
+        return made if isinstance(made, Picture) else Picture(made)
+
+    async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
+        arrival = await self._in_thread(keep, picture, self._place(item))
+        await self._note_arrival(item, arrival, seconds)
+
+    async def _note_arrival(self, item: Item, arrival: Arrival, seconds: float = 0.0) -> None:
+        changes: dict[str, Any] = {"image": self._image(item), "image_sha256": arrival.sha256}
+        if not seconds and arrival.cost is not None:  # an answer that a killed process had kept
+            self._charge(item, arrival.cost - self._tools[item.tool_id].needs.cost)
+        changes |= {"seconds": seconds or item.seconds, "cost": item.cost}
+        changes |= {"failure_kind": "", "failure": ""}
+        if arrival.note:
+            changes["details"] = {"tool": arrival.note}
+        await self._set(item, status="generated", **changes)
+
+    def _charge(self, item: Item, dollars: float) -> None:
+        """Correct what an item cost; the next note about it tells the store."""
+        self._budget.correct(dollars)
+        item.cost = max(0.0, item.cost + dollars)
+
+    # scoring
+
+    async def _evaluate(self, item: Item) -> None:
+        case = self._cases[item.case_id]
+        async with self._pool.slots:
+            await self._set(item, status="evaluating")
+            swaps = [swap.model_dump() for swap in case.swaps]
+            place = self._place(item).path
+            scored = await self._pool.score(case.template, case.avatars, swaps, place)
+        changes: dict[str, Any] = {"components": dict(scored.components)}
+        changes["details"] = {**item.details, **scored.as_dict()}
+        if scored.outcome == "scored" and scored.total is not None:
+            await self._set(item, status="scored", score=scored.total, **changes)
+        else:
+            reason = one_line("; ".join(scored.notes)) or scored.outcome
+            changes |= {"failure_kind": scored.outcome, "failure": reason}
+            await self._set(item, status="failed", **changes)
+
+    # keeping
+
+    async def _set(self, item: Item, **changes: Any) -> None:
+        """Change an item here, in the store, and for those who listen, in this order."""
+        for name, value in changes.items():
+            setattr(item, name, value)
+        await self._journal.note(item.item_id, **{"cost": item.cost, **changes})
+        self._channel.publish(update(item))
+
+    async def _uninterrupted(self, work: Awaitable[None]) -> None:
+        """Await `work`; a cancellation comes out once it is done."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
+
+    async def _in_thread(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._savers, function, *arguments)
+
+    def _place(self, item: Item) -> Place:
+        path = self._folder / item.tool_id / f"{item.case_id}.png"
+        marks = {"run": self._run.run_id, "tool": item.tool_id, "case": item.case_id}
+        marks["date"] = self._run.created[:10]
+        return Place(path, self._sizes[item.case_id], marks)
+
+    def _image(self, item: Item) -> str:
+        return f"{self._run.run_id}/{item.tool_id}/{item.case_id}.png"
+
+    def _write_record(self, item: Item) -> None:
+        """What the store says of an item, beside its image."""
+        record = item.model_dump(exclude={"updated"})
+        write_json(self._place(item).path.with_suffix(".json"), dict(sorted(record.items())))
+
+
+def _passing(error: BaseException) -> bool:
+    return isinstance(error, ToolFailure) and error.passing and (error.retry_after or 0) <= MAX_WAIT
+
+
+_backoff = wait_exponential_jitter(initial=1, max=60)
+
+
+def _wait(state: RetryCallState) -> float:
+    """Seconds to the next try: what the service asks for, else ever more of them."""
+    error = state.outcome.exception() if state.outcome is not None else None
+    asked = error.retry_after if isinstance(error, ToolFailure) else None
+    return _backoff(state) if asked is None else asked

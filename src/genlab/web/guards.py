@@ -1,0 +1,222 @@
+"""Who may ask this server, and how much: before any page or route sees a request.
+
+- The `Host` must be this machine's (or one of `GENLAB_HOSTS`), against a foreign name that was
+  bound to 127.0.0.1. The `Origin`, where there is one, must be the same host, the WebSocket's too;
+  a foreign page can't embed or fetch what lies under `/api` and `/runs`.
+- From another machine it takes a token (`GENLAB_TOKEN`): as `Authorization: Bearer …`, or once as
+  `?token=…` in the browser, which keeps it as a cookie. Where it is set, everybody needs it.
+- A body for the API is read whole, up to a limit of bytes and of time, before a route begins.
+
+Not protected: traffic itself. Beyond loopback put a proxy with TLS before it. Whoever holds the
+token may do all that the pages do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import os
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from genlab.core.console import GenlabError
+from genlab.web.problems import Refusal, problem
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+OURS = ("/api", "/runs")  # the rest is Streamlit's, which has limits of its own
+MAX_BODY = 64 << 10  # bytes
+BODY_SECONDS = 10.0
+COOKIE = "genlab_token"
+SHORTEST_TOKEN = 16
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
+}
+
+
+@dataclass(frozen=True)
+class Door:
+    """What is let in. hosts: names beside loopback; token: "" asks for none, on loopback alone."""
+
+    hosts: frozenset[str] = frozenset()
+    token: str = ""
+
+    @classmethod
+    def from_environment(cls) -> Door:
+        """As `GENLAB_HOSTS` (names with commas between) and `GENLAB_TOKEN` say."""
+        token = os.environ.get("GENLAB_TOKEN", "")
+        if token and len(token) < SHORTEST_TOKEN:
+            raise GenlabError(
+                f"GENLAB_TOKEN must have at least {SHORTEST_TOKEN} characters, got {len(token)};"
+                ' make one with: python -c "import secrets; print(secrets.token_urlsafe())"'
+            )
+        names = os.environ.get("GENLAB_HOSTS", "").split(",")
+        return cls(frozenset(name.strip().lower() for name in names if name.strip()), token)
+
+    def check(self, scope: Scope) -> None:
+        """Raise a `Refusal` where a request may not come in, its token aside."""
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or _name(hosts[0]) not in LOOPBACK | self.hosts:
+            raise Refusal(
+                403, "the Host of this request is not this server's; set GENLAB_HOSTS to allow it"
+            )
+        for origin in headers.getlist("origin"):
+            if urlsplit(origin).netloc.lower() != hosts[0].lower():
+                raise Refusal(403, "the Origin of this request is another site")
+        if _is_ours(scope) and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            opened = scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate"
+            if not opened or headers.get("sec-fetch-dest") != "document":
+                raise Refusal(403, "another site asks for this; open it here instead")
+        if not self.token and not _is_loopback(scope):
+            raise Refusal(
+                403, "from another machine it takes a token: set GENLAB_TOKEN where it is served"
+            )
+
+    def admits(self, scope: Scope) -> bool:
+        """Whether the token is there, or none is asked for."""
+        if not self.token:
+            return True
+        connection = HTTPConnection(scope)
+        scheme, _, bearer = connection.headers.get("authorization", "").partition(" ")
+        offered = [bearer.strip() if scheme.lower() == "bearer" else ""]
+        offered += [connection.cookies.get(COOKIE, ""), connection.query_params.get("token", "")]
+        return any(
+            hmac.compare_digest(one.encode("utf-8", "replace"), self.token.encode())
+            for one in offered
+        )
+
+
+class Guards:
+    """The middleware that holds every request against the door."""
+
+    def __init__(self, app: ASGIApp, door: Door | None = None) -> None:
+        self.app = app
+        self.door = door or Door.from_environment()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self.app(scope, receive, send)
+        try:
+            self.door.check(scope)
+            if not self.door.admits(scope):
+                raise Refusal(401, "a token is missing or wrong; open the address with ?token=…")
+            if scope["type"] == "http" and _is_ours(scope):
+                receive = await _read(scope, receive)
+        except Refusal as refusal:
+            return await _refuse(refusal, scope, receive, send)
+        if self.door.token and _brings_token(scope):
+            return await self._keep_token(scope)(scope, receive, send)
+        await self.app(scope, receive, _adding(scope, send))
+
+    def _keep_token(self, scope: Scope) -> Response:
+        """Send the browser to the same address without the token, which becomes a cookie."""
+        kept = [(key, value) for key, value in _query(scope) if key != "token"]
+        # One slash: a path that begins with two would be the address of another server.
+        target = "/" + scope["path"].lstrip("/\\") + ("?" + urlencode(kept) if kept else "")
+        response = RedirectResponse(target, 303)
+        secure = scope.get("scheme") == "https"
+        response.set_cookie(COOKIE, self.door.token, httponly=True, samesite="lax", secure=secure)
+        return response
+
+
+def _brings_token(scope: Scope) -> bool:
+    of_page = scope["type"] == "http" and scope["method"] == "GET" and not _is_ours(scope)
+    return of_page and any(key == "token" for key, _ in _query(scope))
+
+
+def _query(scope: Scope) -> list[tuple[str, str]]:
+    return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+
+def _is_ours(scope: Scope) -> bool:
+    return any(scope["path"] == root or scope["path"].startswith(root + "/") for root in OURS)
+
+
+def _is_loopback(scope: Scope) -> bool:
+    client = scope.get("client")
+    if not client:
+        return True  # a socket of the file system: its rights decide
+    try:
+        return ipaddress.ip_address(client[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _name(host: str) -> str:
+    """The name in `name:port`, "" where it is not of that form."""
+    try:
+        parts = urlsplit(f"//{host}")
+        plain = parts.netloc == host and parts.username is None and parts.port != 0
+    except ValueError:
+        return ""
+    return (parts.hostname or "").rstrip(".") if plain else ""
+
+
+async def _read(scope: Scope, receive: Receive) -> Receive:
+    """Read the body whole; returns what hands it on. Raises a `Refusal` where it is too long."""
+    body = bytearray()
+
+    async def read() -> None:
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise Refusal(400, "the request ended before its body")
+            body.extend(message.get("body", b""))
+            more = message.get("more_body", False)
+            if len(body) > MAX_BODY:
+                raise Refusal(413, f"a body may have {MAX_BODY} bytes")
+
+    announced = Headers(scope=scope).get("content-length", "0")
+    if not announced.isdecimal() or int(announced[:12]) > MAX_BODY:
+        raise Refusal(413, f"a body may have {MAX_BODY} bytes")
+    try:
+        await asyncio.wait_for(read(), BODY_SECONDS)
+    except asyncio.TimeoutError as error:
+        raise Refusal(408, f"the body took over {BODY_SECONDS:g} seconds to come") from error
+    whole = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+    async def hand_on() -> Message:
+        return whole.pop() if whole else await receive()
+
+    return hand_on
+
+
+async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+    # What is left of a body must not be taken for the next request.
+    headers |= {"Connection": "close"} if refusal.status in (408, 413) else {}
+    response = problem(refusal.status, refusal.detail, headers)
+    if scope["type"] == "websocket":
+        return await WebSocket(scope, receive, send).send_denial_response(response)
+    await response(scope, receive, _adding(scope, send))
+
+
+def _adding(scope: Scope, send: Send) -> Send:
+    """`send` with the headers that every answer carries."""
+
+    async def add(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            if _is_ours(scope):
+                headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+                headers.setdefault(
+                    "Content-Security-Policy",
+                    "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline';"
+                    " frame-ancestors 'self'",
+                )
+        await send(message)
+
+    return add

@@ -1,0 +1,207 @@
+"""Pieces of the benchmark's pages as HTML. All that came from outside is escaped here.
+
+Titles, reasons and names may hold anything: markup, ten thousand characters, marks that turn the
+direction of the text. `line`, `text` and `label` make them harmless and bounded; nothing else puts
+them on a page.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from genlab.web.swaps import CaseShown, Cell
+
+LONGEST = 120  # characters of a foreign text on a page
+MARKDOWN = frozenset("\\`*_{}[]()<>#+-.!|~$:^&@/")
+WORDS = {
+    "queued": "queued",
+    "generating": "generating…",
+    "generated": "waits for its score",
+    "evaluating": "evaluating…",
+    "scored": "scored",
+    "failed": "failed",
+    "skipped": "skipped",
+}
+
+# The inks of genlab.web.look, with the same values where that has not set them.
+STYLE = """<style>
+.stApp{--b-ink:var(--g-ink,light-dark(#22282e,#e4e8ec));
+--b-muted:var(--g-muted,light-dark(#5d6770,#a2acb6));
+--b-rule:var(--g-rule,light-dark(#d8dde2,#3a434c));--b-card:var(--g-card,light-dark(#f6f8f9,#1d2329));
+--b-good:var(--g-good,light-dark(#1c6a62,#7ad0c6));--b-warn:var(--g-warn,light-dark(#8f4a08,#f2b679));
+--b-bad:var(--g-bad,light-dark(#a32331,#f5a3ab));--b-blue:var(--g-blue,light-dark(#2b6ca3,#6fb0e3))}
+.b-row{display:flex;flex-wrap:wrap;gap:.75rem;padding:.1rem 0}
+.b-cell{margin:0;width:168px;color:var(--b-ink);font-size:.86rem;line-height:1.3}
+.b-frame{display:block;width:168px;height:168px;border-radius:6px;overflow:hidden;
+background:var(--b-card);outline:1px solid var(--b-rule);position:relative}
+.b-frame img{width:100%;height:100%;object-fit:contain;display:block}
+.b-frame .b-wait{position:absolute;inset:0;display:flex;align-items:center;justify-content:center;
+text-align:center;padding:.6rem;color:var(--b-muted);overflow:hidden}
+.b-name{display:block;margin-top:.3rem;font-weight:600;overflow-wrap:anywhere}
+.b-quiet{color:var(--b-muted)}.b-good{color:var(--b-good)}.b-warn{color:var(--b-warn)}
+.b-bad{color:var(--b-bad)}
+.b-badge summary{cursor:pointer;font-weight:650;font-variant-numeric:tabular-nums}
+.b-badge summary:focus-visible{outline:2px solid var(--b-blue);outline-offset:2px}
+.b-badge table{border-collapse:collapse;margin:.2rem 0;color:var(--b-ink)}
+.b-badge td{padding:.05rem .5rem .05rem 0;border:0;font-size:.82rem}
+.b-badge td:last-child{text-align:right;font-variant-numeric:tabular-nums}
+.b-faces{display:flex;gap:.3rem;margin-top:.3rem}
+.b-faces img{width:52px;height:52px;object-fit:cover;border-radius:5px;
+outline:1px solid var(--b-rule)}
+.b-scroll{overflow-x:auto;border:1px solid var(--b-rule);border-radius:8px}
+.b-table{border-collapse:collapse;width:100%;font-size:.92rem;color:var(--b-ink)}
+.b-table th{text-align:left;font-weight:600;color:var(--b-muted);background:var(--b-card)}
+.b-table th,.b-table td{padding:.4rem .7rem;border-bottom:1px solid var(--b-rule);
+vertical-align:top;white-space:nowrap}
+.b-table tbody tr:last-child td{border-bottom:0}.b-table .num{text-align:right;
+font-variant-numeric:tabular-nums}
+.b-bar{position:relative;display:block;width:120px;height:.9rem;background:var(--b-card);
+border-radius:3px}
+.b-bar i{position:absolute;top:.37rem;height:.16rem;background:var(--b-muted)}
+.b-bar b{position:absolute;top:.12rem;width:.34rem;height:.66rem;margin-left:-.17rem;
+border-radius:2px;background:var(--b-blue)}
+.b-look{display:flex;flex-wrap:wrap;gap:1rem;align-items:flex-start;color:var(--b-ink)}
+.b-look figure{margin:0;flex:1 1 280px;min-width:0}.b-look figcaption{color:var(--b-muted);
+font-size:.85rem;margin-bottom:.25rem}
+.b-look .b-large{width:100%;height:min(56vh,520px);object-fit:contain;display:block;
+background:var(--b-card);border-radius:8px}
+.b-look .b-pixels{image-rendering:pixelated}
+.b-ahead{position:absolute;width:1px;height:1px;overflow:hidden;opacity:0;pointer-events:none}
+@media(max-width:640px){.b-cell,.b-frame{width:150px}.b-frame{height:150px}
+.b-look .b-large{height:min(38vh,340px)}}
+</style>"""
+
+
+def line(foreign: object, longest: int = LONGEST) -> str:
+    """A foreign text as one bounded line, without what turns the direction of its neighbours."""
+    # Controls and formats (Cc, Cf), lone surrogates (Cs), separators: each a space.
+    unfit = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    fit = (" " if unicodedata.category(c) in unfit else c for c in str(foreign)[: 4 * longest])
+    shown = " ".join("".join(fit).split())
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def text(foreign: object, longest: int = LONGEST) -> str:
+    """A foreign text as HTML."""
+    return f"<bdi>{escape(line(foreign, longest))}</bdi>"
+
+
+def label(foreign: object, longest: int = LONGEST) -> str:
+    """A foreign text for a widget's label, which reads Markdown: its signs stand for themselves."""
+    return "".join("\\" + c if c in MARKDOWN else c for c in line(foreign, longest))
+
+
+def picture(url: str, name: str, *, kind: str = "") -> str:
+    """An image element."""
+    named = f' class="{kind}"' if kind else ""
+    return f'<img{named} src="{escape(url)}" alt="{escape(line(name))}">'
+
+
+def case_row(case: CaseShown, cells: Sequence[Cell], tools: Mapping[str, str]) -> str:
+    """A case and what each tool made of it, so far."""
+    shown = "".join(cell(one, tools.get(one.tool_id, "")) for one in cells)
+    return f'<div class="b-row">{case_cell(case)}{shown}</div>'
+
+
+def case_cell(case: CaseShown) -> str:
+    """The template with its avatars."""
+    frame = picture(case.small, f"template of {case.title}") if case.small else _gone()
+    faces = "".join(
+        picture(f"{url}?width=160", f"avatar {name}") for name, url in case.avatars.items()
+    )
+    return (
+        f'<figure class="b-cell"><span class="b-frame">{frame}</span>'
+        f'<figcaption><span class="b-name">{text(case.title, 60)}</span>'
+        f'<span class="b-faces">{faces}</span></figcaption></figure>'
+    )
+
+
+def cell(one: Cell, title: str) -> str:
+    """What a tool made of a case: the picture or where it stands, and its badge."""
+    if one.small:
+        inner = picture(one.small, f"{one.tool_id} on {one.case_id}")
+        frame = (
+            f'<a class="b-frame" href="{escape(one.picture)}" target="_blank" rel="noopener">'
+            f"{inner}</a>"
+        )
+    else:
+        words = text(one.failure, 90) if one.failure else WORDS.get(one.status, one.status)
+        frame = f'<span class="b-frame"><span class="b-wait">{words}</span></span>'
+    return (
+        f'<figure class="b-cell" data-item="{one.item_id}" data-status="{escape(one.status)}">'
+        f'{frame}<figcaption><span class="b-name" title="{escape(line(title))}">'
+        f"{text(one.tool_id, 48)}</span>{badge(one)}</figcaption></figure>"
+    )
+
+
+def badge(one: Cell) -> str:
+    """The score, with its components behind it; or the status and its reason."""
+    if one.score is None:
+        kind = f" ({text(one.failure_kind.replace('_', ' '), 40)})" if one.failure_kind else ""
+        return f'<span class="b-{one.grade}">{WORDS.get(one.status, one.status)}{kind}</span>'
+    rows = "".join(
+        f"<tr><td>{text(name.replace('_', ' '), 30)}</td><td>{number(value)}</td></tr>"
+        for name, value in one.components.items()
+    )
+    return (
+        f'<details class="b-badge"><summary class="b-{one.grade}">{number(one.score)}'
+        f"</summary><table>{rows}</table></details>"
+    )
+
+
+def number(value: float | None) -> str:
+    """A number of [0, 1] with two digits, a dash where there is none."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+def slider(template: str, left: str, right: str, names: tuple[str, str]) -> str:
+    """Two pictures with a divider between them, and the template to lay over both. A page."""
+    layers = "".join(
+        f'<img id="{place}" src="{escape(url)}" alt="{escape(line(name))}">'
+        for place, url, name in (
+            ("a", left, names[0]),
+            ("b", right, names[1]),
+            ("t", template, "template"),
+        )
+        if url
+    )
+    return f"""<!doctype html><meta charset="utf-8"><title>Comparison</title><style>
+body{{margin:0;font:14px/1.4 system-ui,sans-serif;color:#22282e}}
+#stage{{position:relative;height:min(70vh,460px);background:#1d2329;border-radius:8px;overflow:hidden}}
+#stage img{{position:absolute;inset:0;width:100%;height:100%;object-fit:contain}}
+#b{{clip-path:inset(0 0 0 50%)}}#t{{opacity:0}}
+#line{{position:absolute;top:0;bottom:0;left:50%;width:2px;margin-left:-1px;background:#fff;
+box-shadow:0 0 4px #000}}
+.name{{position:absolute;top:8px;padding:2px 8px;border-radius:5px;background:#000c;color:#fff;
+max-width:40%;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}}
+form{{display:grid;grid-template-columns:auto 1fr;gap:6px 12px;align-items:center;margin-top:8px;
+background:#f4f6f8;border-radius:8px;padding:8px 12px}}
+input{{width:100%;height:24px;accent-color:#2b6ca3}}
+</style><div id="stage">{layers}<div id="line"></div>
+<span class="name" style="left:8px">{text(names[0], 40)}</span>
+<span class="name" style="right:8px">{text(names[1], 40)}</span></div>
+<form><label for="cut">Divider</label><input id="cut" type="range" value="50">
+<label for="over">Template over both</label><input id="over" type="range" value="0"></form>
+<script>
+const by = (id) => document.getElementById(id);
+by("cut").oninput = (event) => {{
+  by("b").style.clipPath = `inset(0 0 0 ${{event.target.value}}%)`;
+  by("line").style.left = event.target.value + "%";
+}};
+by("over").oninput = (event) => {{
+  if (by("t")) by("t").style.opacity = event.target.value / 100;
+}};
+by("stage").onpointermove = (event) => {{
+  if (event.pointerType === "touch" || event.buttons === 1) {{
+    const box = by("stage").getBoundingClientRect();
+    by("cut").value = 100 * (event.clientX - box.left) / box.width;
+    by("cut").oninput({{target: by("cut")}});
+  }}
+}};
+</script>"""
+
+
+def _gone() -> str:
+    return '<span class="b-wait">the case is no longer there</span>'

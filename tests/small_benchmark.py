@@ -1,0 +1,169 @@
+"""A benchmark in small for tests and measurements: cases of a few pixels, tools without faces."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.plugins import Needs, Picture, ToolFailure
+
+CASE = """\
+version: 1
+title: "Noise, number {number}"
+consent: {consent}
+template: template.png
+avatars:
+  one: avatar_one.png
+swaps:
+  - region: {{left: 8, top: 8, width: 32, height: 32}}
+    avatar: one
+sources:
+  template: {{licence: made for a test}}
+  one: {{licence: made for a test}}
+"""
+
+
+def make_case(root: Path, number: int, *, side: int = 64, consent: str = "true") -> Case:
+    """A case of seeded noise."""
+    folder = root / f"case-{number:03d}"
+    folder.mkdir(parents=True)
+    generator = np.random.default_rng(number)
+    for name in ("template", "avatar_one"):
+        pixels = generator.integers(0, 256, (side, side, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{name}.png", compress_level=1)
+    (folder / "case.yaml").write_text(CASE.format(number=number, consent=consent))
+    return load_case(folder)
+
+
+def make_cases(root: Path, count: int, side: int = 64) -> list[Case]:
+    """`count` cases under `root`."""
+    return [make_case(root, number, side=side) for number in range(count)]
+
+
+@dataclass(frozen=True)
+class SmallScore:
+    """The least that the runner asks of a score."""
+
+    outcome: str
+    total: float | None
+    components: dict[str, float | None]
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"outcome": self.outcome, "components": self.components, "notes": self.notes}
+
+
+def small_score(
+    template: Path, avatars: Mapping[str, Path], swaps: Sequence[Any], image: Path
+) -> SmallScore:
+    """How near the image is to the template, upside down: 1 for what `Turned` makes."""
+    with Image.open(template) as wanted, Image.open(image) as got:
+        turned = np.asarray(wanted.convert("RGB").rotate(180), np.float64)
+        apart = float(np.abs(turned - np.asarray(got.convert("RGB"), np.float64)).mean()) / 255
+    return SmallScore("scored", 1 - apart, {"likeness": 1 - apart})
+
+
+def faceless_score(*arguments: Any) -> SmallScore:
+    """A scorer that finds no face."""
+    return SmallScore("no_face", None, {}, ["no face was found"])
+
+
+def crashing_score(
+    template: Path, avatars: Mapping[str, Path], swaps: Sequence[Any], image: Path
+) -> SmallScore:
+    """A scorer that takes its process along at case 1."""
+    if image.stem == "case-001":
+        os._exit(9)
+    return small_score(template, avatars, swaps, image)
+
+
+def raising_score(*arguments: Any) -> SmallScore:
+    """A scorer with a bug."""
+    raise ZeroDivisionError("one by none")
+
+
+def sleeping_score(*arguments: Any) -> SmallScore:
+    """A scorer that hangs."""
+    time.sleep(600)
+    raise AssertionError
+
+
+class Turned:
+    """Gives the template upside down after a while, and counts what it was asked."""
+
+    tool_id = "turned"
+    title = "Upside down"
+
+    def __init__(self, seconds: float = 0.0, **needs: Any) -> None:
+        self.needs = Needs(**needs)
+        self.seconds = seconds
+        self.asked: list[str] = []
+        self.active = self.most_active = 0
+
+    def unavailable(self) -> str:
+        return ""
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
+        self.asked.append(case.case_id)
+        self.active += 1
+        self.most_active = max(self.most_active, self.active)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.active -= 1
+        return case.open_template().rotate(180)
+
+
+class Failing(Turned):
+    """Fails as it is told, `times` times for each case, and then gives the image."""
+
+    tool_id = "failing"
+    title = "Fails as told"
+
+    def __init__(self, failure: Exception, times: int = 10**9, **needs: Any) -> None:
+        super().__init__(**needs)
+        self.failure, self.times = failure, times
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
+        if self.asked.count(case.case_id) < self.times:
+            self.asked.append(case.case_id)
+            raise self.failure
+        return await super().swap(case, options)
+
+
+class Absent(Turned):
+    """Can't be used here."""
+
+    tool_id = "absent"
+    title = "Not here"
+    absence = "retired"
+
+    def unavailable(self) -> str:
+        return "its model was retired"
+
+
+class Giving(Turned):
+    """Gives whatever it was given: an image or bytes."""
+
+    tool_id = "giving"
+    title = "Gives what it was given"
+
+    def __init__(self, image: Image.Image | bytes, **needs: Any) -> None:
+        super().__init__(**needs)
+        self.image = image
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
+        self.asked.append(case.case_id)
+        return Picture(self.image, cost=self.needs.cost * 2, model="given-1")
+
+
+__all__ = ["ToolFailure"]

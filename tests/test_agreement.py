@@ -1,0 +1,204 @@
+"""Agreement, preferences and power: known answers, and a reason where there is no answer."""
+
+from __future__ import annotations
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from genlab.benchmark import agreement, power
+from genlab.benchmark.bootstrap import LEAST, bounds, resampled_means, resamples
+
+RNG_SEED = 7
+
+# Krippendorff's own example (2011, "Computing Krippendorff's alpha-reliability", page 8): 4 raters.
+TEXTBOOK = (
+    (1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None),
+    (1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3),
+    (None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None),
+    (1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None),
+)
+
+
+def _by_picture(rows: tuple[tuple[int | None, ...], ...]) -> dict[str, dict[str, int]]:
+    return {
+        f"picture {j}": {f"rater {i}": row[j] for i, row in enumerate(rows) if row[j]}
+        for j in range(len(rows[0]))
+    }
+
+
+def test_alpha_is_that_of_the_textbook() -> None:
+    found = agreement.alpha(_by_picture(TEXTBOOK))
+    assert found.value == pytest.approx(0.815, abs=5e-4)
+    assert found.n == 11  # the last picture has one rating
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high <= 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 5), min_size=2, max_size=12))
+def test_resampled_alphas_are_those_of_the_package(rows: list[tuple[int, ...]]) -> None:
+    counts = np.array([row for row in rows if sum(row) > 1]).reshape(-1, 5)
+    if len(counts) < 2 or np.count_nonzero(counts.sum(axis=0)) < 2:
+        return
+    (weights,) = resamples(len(counts), bootstrap=4, seed=RNG_SEED)
+    ours = agreement._alphas(weights @ agreement._coincidences(counts))
+    for value, weight in zip(ours, weights.astype(int), strict=True):
+        drawn = counts.repeat(weight, axis=0)
+        if np.count_nonzero(drawn.sum(axis=0)) < 2:
+            assert np.isnan(value)
+        else:
+            package = krippendorff.alpha(
+                value_counts=drawn, value_domain=range(1, 6), level_of_measurement="ordinal"
+            )
+            assert value == pytest.approx(package, abs=1e-9)
+
+
+def test_raters_who_give_the_same_agree_and_those_who_guess_do_not() -> None:
+    rng = np.random.default_rng(RNG_SEED)
+    stars = rng.integers(1, 6, (60, 3))
+    same = {str(i): {"a": int(row[0]), "b": int(row[0])} for i, row in enumerate(stars)}
+    guessed = {str(i): dict(zip("abc", map(int, row), strict=True)) for i, row in enumerate(stars)}
+    assert agreement.alpha(same).value == pytest.approx(1)
+    found = agreement.alpha(guessed)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0 < found.high
+
+
+@pytest.mark.parametrize(
+    ("ratings", "why"),
+    [
+        ({}, "too few pictures that two people rated: 0"),
+        ({str(i): {"a": 3} for i in range(20)}, "too few pictures that two people rated: 0"),
+        ({str(i): {"a": 3, "b": 3} for i in range(20)}, "every rating is the same"),
+    ],
+)
+def test_alpha_that_cannot_be_told_says_why(ratings: dict[str, dict[str, int]], why: str) -> None:
+    found = agreement.alpha(ratings)
+    assert found.value is None
+    assert why in found.why
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=6, max_size=15))
+def test_resampled_rank_correlations_are_those_of_scipy(rows: list[tuple[int, int]]) -> None:
+    pairs = np.array(rows, dtype=np.float64).T
+    (weights,) = resamples(len(rows), bootstrap=4, seed=RNG_SEED)
+    for value, weight in zip(
+        agreement._rank_correlation(pairs, weights), weights.astype(int), strict=True
+    ):
+        drawn = pairs.repeat(weight, axis=1)
+        if (np.ptp(drawn, axis=1) == 0).any():
+            assert not np.isfinite(value)
+        else:
+            assert value == pytest.approx(spearmanr(*drawn).statistic, abs=1e-9)
+
+
+def test_machine_and_people_in_the_same_order_correlate_wholly() -> None:
+    score = np.linspace(0, 1, 12)
+    found = agreement.spearman(list(score), list(score**3))
+    assert found.value == pytest.approx(1)
+    assert found.low == pytest.approx(1)
+    assert agreement.spearman(list(score), list(-score)).value == pytest.approx(-1)
+
+
+def test_a_correlation_of_few_or_equal_pictures_is_not_told() -> None:
+    assert "too few" in agreement.spearman([0.1] * (LEAST - 1), [1.0] * (LEAST - 1)).why
+    assert "no order" in agreement.spearman([0.5] * 20, list(range(20))).why
+
+
+def test_strengths_recover_how_often_a_tool_is_preferred() -> None:
+    rng = np.random.default_rng(RNG_SEED)
+    truth = {"best": 1.0, "middle": 0.0, "worst": -1.0}
+    names = list(truth)
+    pairs = []
+    for _ in range(600):
+        one, other = rng.choice(names, 2, replace=False)
+        wins = rng.random() < 1 / (1 + np.exp(truth[other] - truth[one]))
+        pairs.append((one, other) if wins else (other, one))
+    for name, found in agreement.strengths(pairs).items():
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low < truth[name] < found.high
+        assert found.high - found.low < 0.6
+
+
+def test_a_tool_that_always_won_has_a_finite_strength() -> None:
+    found = agreement.strengths([("a", "b")] * 12)
+    assert found["a"].value == pytest.approx(-(found["b"].value or 0))
+    assert 0 < (found["a"].low or 0) < (found["a"].high or 0) < 10
+
+
+def test_strengths_without_a_common_scale_are_not_told() -> None:
+    apart = agreement.strengths([("a", "b"), ("b", "a")] * 5 + [("c", "d")] * 5)
+    assert {found.value for found in apart.values()} == {None}
+    assert "never compared" in apart["a"].why
+    assert "too few preferences: 3" in agreement.strengths([("a", "b")] * 3)["a"].why
+    assert agreement.strengths([]) == {}
+
+
+@pytest.mark.parametrize("n", [8, 20])
+def test_an_interval_of_few_items_covers_as_often_as_it_says(n: int) -> None:
+    means = np.random.default_rng(RNG_SEED).normal(size=(n, 1500))
+    low, high = bounds(resampled_means(means, bootstrap=800, seed=1), n)
+    assert 0.92 < np.mean((low <= 0) & (high >= 0)) < 0.98
+
+
+def _study(
+    rng: np.random.Generator, found: power.Components, raters: int, cases: int, delta: float
+) -> np.ndarray:
+    return (
+        delta
+        + rng.normal(size=(raters, 1)) * found.rater**0.5
+        + rng.normal(size=(1, cases)) * found.case**0.5
+        + rng.normal(size=(raters, cases)) * found.rest**0.5
+    )
+
+
+def test_variances_are_recovered_though_ratings_are_missing() -> None:
+    rng = np.random.default_rng(RNG_SEED)
+    truth = power.Components(rater=0.2, case=0.5, rest=0.8)
+    seen = []
+    for _ in range(120):
+        table = _study(rng, truth, 6, 15, delta=0.4)
+        table[rng.random(table.shape) < 0.3] = np.nan
+        first = {(f"r{i}", f"c{j}"): float(table[i, j]) for i, j in np.argwhere(~np.isnan(table))}
+        found = power.components({"one": first, "two": dict.fromkeys(first, 0.0)})
+        assert found is not None
+        seen.append((found.rater, found.case, found.rest))
+    assert np.mean(seen, axis=0) == pytest.approx((0.2, 0.5, 0.8), rel=0.15)
+
+
+def test_variances_of_one_rater_or_few_ratings_are_not_told() -> None:
+    cases = {("r", f"c{j}"): float(j % 3) for j in range(30)}
+    assert power.components({"one": cases, "two": dict.fromkeys(cases, 1.0)}) is None
+    assert power.components({"one": cases}) is None
+    assert power.components({}) is None
+
+
+def test_the_planned_study_finds_the_difference_as_often_as_promised() -> None:
+    rng = np.random.default_rng(RNG_SEED)
+    raters = 12
+    cases = power.cases_needed(power.ASSUMED, raters)
+    assert cases is not None
+    error = power.ASSUMED.error(raters, cases)
+    means = [_study(rng, power.ASSUMED, raters, cases, power.DELTA).mean() for _ in range(3000)]
+    assert np.std(means) == pytest.approx(error, rel=0.05)
+    # With the error known the test is a little surer than with an error that is estimated.
+    assert 0.79 < np.mean(np.abs(means) > 1.96 * error) < 0.92
+    assert power.power(power.DELTA, power.ASSUMED, raters, cases) >= power.POWER
+    assert power.power(power.DELTA, power.ASSUMED, raters, cases - 1) < power.POWER
+
+
+def test_more_raters_need_fewer_cases_and_too_few_raters_never_do() -> None:
+    needed = [row["cases"] for row in power.plan(power.ASSUMED)]
+    assert needed[0] is None
+    known = [cases for cases in needed if cases is not None]
+    assert len(known) > 5
+    assert known == sorted(known, reverse=True)
+    assert power.cases_needed(power.Components(0, 0, 0), 2) == 2
