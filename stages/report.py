@@ -1,5 +1,6 @@
 """Render the reports and the README's result section from the run's own files."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 from genlab.core.artifacts import write_text
 from genlab.core.console import GenlabError, guarded
 from genlab.core.params import load_params
-from genlab.measure import report
+from genlab.measure import job_report, report
 
 app = typer.Typer(add_completion=False)
 
@@ -33,13 +34,18 @@ def main(
         if not check:
             for path in report.draw(root, name, context):
                 typer.echo(f"drew {path}")
-        rendered = report.texts(root, name, context)
-        old = report.stale(rendered)
-        if check and old:
-            raise GenlabError(f"{', '.join(map(str, old))} out of date; run: make report")
-        for path in old:
-            write_text(path, rendered[path])
-            typer.echo(f"wrote {path}")
+        _write(report.texts(root, name, context), check)
+    for job in () if dataset else job_report.JOBS:
+        _write(job_report.texts(root, job), check)
+
+
+def _write(rendered: Mapping[Path, str], check: bool) -> None:
+    old = report.stale(rendered)
+    if check and old:
+        raise GenlabError(f"{', '.join(map(str, old))} out of date; run: make report")
+    for path in old:
+        write_text(path, rendered[path])
+        typer.echo(f"wrote {path}")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ SOURCES: Mapping[str, tuple[str, str]] = {
     "experiments": ("metrics/experiments.json", "make experiments"),
     "benchmarks": ("metrics/benchmarks.json", "make bench"),
 }
+BENCHMARKS = SOURCES["benchmarks"]
 OPTIONAL: Mapping[str, tuple[str, str]] = {
     "peers": ("metrics/peers.json", "python benchmarks/peers.py"),
 }
@@ -88,7 +89,7 @@ def texts(root: Path, dataset: str, context: Context) -> dict[Path, str]:
     """
     reports, templates = root / "reports", kind_of(dataset).templates
     context = {**context, "notes": _notes(root, dataset, context)}
-    rendered = {
+    files = {
         reports / f"{dataset}.md": _rendered(templates["report"], context, root, "../"),
         reports / f"{dataset}_data_sheet.md": _rendered(
             templates["data_sheet"], context, root, "../"
@@ -96,8 +97,8 @@ def texts(root: Path, dataset: str, context: Context) -> dict[Path, str]:
     }
     readme = root / "README.md"
     section = _rendered(templates["readme"], context, root, "")
-    spliced = _spliced(readme, dataset, section)
-    return rendered if spliced is None else {**rendered, readme: spliced}
+    whole = spliced(readme, dataset, section)
+    return files if whole is None else {**files, readme: whole}
 
 
 def stale(rendered: Mapping[Path, str]) -> list[Path]:
@@ -128,9 +129,13 @@ def _notes(root: Path, dataset: str, context: Context) -> str:
 
 def _rendered(template: str, context: Context, root: Path, up: str) -> str:
     """A template with the context; `up` leads from the file's folder to the root."""
-    places = _places(context["dataset"], root, up)
+    return rendered(template, {**context, **_places(context["dataset"], root, up)})
+
+
+def rendered(template: str, context: Context) -> str:
+    """A template with the context. Raises GenlabError where files lack what it speaks about."""
     try:
-        text = _environment().get_template(template).render(context, **places)
+        text = _environment().get_template(template).render(context)
     except jinja2.UndefinedError as error:
         raise GenlabError(
             f"metrics/{context['dataset']}: {error}; the files are of an older run: make repro"
@@ -138,8 +143,11 @@ def _rendered(template: str, context: Context, root: Path, up: str) -> str:
     return text.rstrip() + "\n"
 
 
-def _spliced(readme: Path, dataset: str, section: str) -> str | None:
-    """The README with `section` between the dataset's markers; None where it has no such place."""
+def spliced(readme: Path, dataset: str, section: str) -> str | None:
+    """The README with `section` between the markers of `dataset`; None where it has no such place.
+
+    Raises GenlabError for a README without any markers or with half a pair.
+    """
     text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
     begin, end = (marker.format(dataset=dataset) for marker in (BEGIN, END))
     head, found, rest = text.partition(begin)
