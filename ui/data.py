@@ -8,7 +8,7 @@ from genlab.datasets.registry import dataset as find_dataset
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS
 from genlab.measure.formats import words
-from genlab.web import browse, canvas, charts, look, sketch, tables
+from genlab.web import browse, charts, look, tables
 from genlab.web.frame import choose_dataset, params, sentences, title
 
 PAGE = 48
@@ -78,7 +78,7 @@ def show_one(data: browse.Grids | browse.Images, chosen: browse.Indices) -> None
         return
     left.html(look.picture(data.grids[index], browse.describe_grid(data, index), side=260))
     right.html(tables.objects(data.of(index), f"Objects of grid {index}"))
-    right.code(sketch.to_text(data.grids[index]), language=None)
+    right.code(browse.to_text(data.grids[index]), language=None)
 
 
 def show_shares(data: browse.Grids | browse.Images, chosen: browse.Indices) -> None:
@@ -93,6 +93,8 @@ def show_shares(data: browse.Grids | browse.Images, chosen: browse.Indices) -> N
 
 
 def show_sketch() -> None:
+    from genlab.web import canvas, sketch  # scipy's, which the other views do without
+
     st.write("Draw a grid, or paste one; the parser takes it apart into legal shapes.")
     left, right = st.columns(2)
     with left, sentences():

@@ -36,7 +36,7 @@ def show(name: str, failure: galleries.Failure, rater: str) -> None:
         st.html(galleries.card(failure))
         st.markdown(f"**{failure.sort[:-1].capitalize()} {failure.index}**: {failure.standing}")
         st.caption(failure.seen)
-        st.write(failure.explanation)
+        st.write(f"Why: {failure.explanation}.")
         if hypothesis == galleries.UNEXPLAINED:
             return
         key = f"thumb_{subject[:16]}_{hypothesis}_{opinions.clean(rater)}"
@@ -78,6 +78,7 @@ if name:
             "Explained by",
             list(counts),
             selection_mode="multi",
+            format_func=galleries.label,
             key="hypothesis",
             bind="query-params",
         )

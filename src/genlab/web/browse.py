@@ -128,6 +128,11 @@ def describe_grid(data: Grids, index: int) -> str:
     return f"grid {index}: {', '.join(found) or 'no object'}"
 
 
+def to_text(grid: Items) -> str:
+    """A grid as rows of digits, to be copied."""
+    return "\n".join("".join(map(str, row)) for row in grid.tolist())
+
+
 def object_rows(objects: npt.NDArray[np.void]) -> list[Row]:
     """Objects as rows of a table: kind, colour, place, size, cells."""
     return [

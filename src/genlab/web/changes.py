@@ -12,7 +12,7 @@ from typing import Any
 
 from genlab.core.console import GenlabError
 from genlab.web import git
-from genlab.web.files import json_at
+from genlab.web.files import Missing, json_at
 
 FILES = ("metrics", "training", "verdict", "data")
 LEFT_OUT = {"intervals", "series", "kl_per_latent"}
@@ -47,7 +47,7 @@ class Change:
 
 
 def changes(root: Path, datasets: Sequence[str]) -> list[Change]:
-    """Every difference, the largest first. Raises a GenlabError outside a git repository."""
+    """Every difference, the largest first. Raises Missing outside a git repository."""
     commit = head(root)
     found = []
     for dataset in datasets:
@@ -65,10 +65,10 @@ def changes(root: Path, datasets: Sequence[str]) -> list[Change]:
 
 
 def head(root: Path) -> str:
-    """The commit that is checked out. Raises a GenlabError of one line where there is none."""
+    """The commit that is checked out. Raises Missing where there is none."""
     said = git.ask(root, "rev-parse", "HEAD")
     if said is None:
-        raise GenlabError(f"{root.absolute()} is no git repository with a commit; run: git commit")
+        raise Missing("there is no commit to compare the results with", "git commit")
     return said.decode().strip()
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import numpy.typing as npt
 from genlab.core.console import GenlabError
 from genlab.datasets.registry import dataset as find_dataset
 from genlab.measure.formats import number, words
+from genlab.measure.gallery import tile
 from genlab.web import browse, look
 from genlab.web.evidence import evidence
-from genlab.web.files import json_at
+from genlab.web.files import Stamp, fresh, json_at, stamps
 from genlab.web.look import Column, table
 
 Items = npt.NDArray[np.uint8]
@@ -48,7 +50,7 @@ class Failure:
     explanation: str
     shown: tuple[tuple[Items, str], ...]
 
-    @property
+    @cached_property
     def subject(self) -> str:
         digest = hashlib.sha256()
         for item, caption in self.shown:
@@ -78,7 +80,16 @@ def gallery(root: Path, dataset: str, sort: str) -> Gallery:
 
     Raises Missing where the stage has not run, a GenlabError where its file is broken.
     """
-    path = root / "metrics" / dataset / "failures.json"
+    files = (root / "data" / "evaluated" / dataset / "evidence.npz",)
+    return _gallery(
+        root / "metrics" / dataset / "failures.json", root, dataset, sort, stamps(files)
+    )
+
+
+@fresh(keep=4)
+def _gallery(
+    path: Path, root: Path, dataset: str, sort: str, _: tuple[Stamp | None, ...]
+) -> Gallery:
     found = json_at(path, made_by=COMMAND)
     items, tests = SORTS[sort]
     grids = find_dataset(dataset).kind == "grids"
@@ -125,10 +136,18 @@ def tests_table(found: Gallery, caption: str) -> str:
     return table(columns, rows, caption)
 
 
+@lru_cache(maxsize=128)
 def card(failure: Failure, side: int = 128) -> str:
-    """The pictures of a failure, side by side."""
+    """The pictures of a failure, side by side; wrong cells of a grid are outlined."""
+    first = failure.shown[0][0]
     return look.pictures(
-        look.picture(item, f"{caption} of item {failure.index}: {failure.seen}", caption, side)
+        look.framed(
+            tile(item.tolist(), first.tolist()) if item.ndim == 2 else look.uri(item),
+            f"{caption} of item {failure.index}: {failure.seen}",
+            caption,
+            side,
+            side,
+        )
         for item, caption in failure.shown
     )
 

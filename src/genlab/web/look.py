@@ -94,6 +94,9 @@ margin:0!important;padding:0!important}}
 .g-legend i{{width:1.4em;height:3px;border-radius:2px;flex:none}}
 .stImage img{{border-radius:6px;max-width:60rem!important}}
 @media(max-width:640px){{.stImage{{overflow-x:auto}}.stImage img{{min-width:40rem}}}}
+[data-testid="stCaptionContainer"],[data-testid="stCaptionContainer"] *,
+[data-testid="stImageCaption"],[data-testid="stImageCaption"] *{{
+color:var(--g-muted)!important;opacity:1!important}}
 .stApp :focus-visible{{outline-offset:2px}}
 </style>"""
 

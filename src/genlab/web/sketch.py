@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.console import GenlabError
-from genlab.grids.palette import COLOUR_NAMES, COLOURS
+from genlab.grids.palette import COLOURS
 from genlab.grids.parse import ParsedGrid, parse
-from genlab.measure.formats import words
 from genlab.measure.gallery import faults, tile
 
 Grid = npt.NDArray[np.uint8]
@@ -88,11 +87,6 @@ def from_text(text: str) -> Grid:
     return np.array(rows, dtype=np.uint8)
 
 
-def to_text(grid: Grid) -> str:
-    """Rows of digits, as `from_text` reads them."""
-    return "\n".join("".join(map(str, row)) for row in grid.tolist())
-
-
 def _json_rows(text: str) -> list[list[int]]:
     try:
         rows = json.loads(text)
@@ -119,11 +113,6 @@ def _digit_rows(text: str) -> list[list[int]]:
 
 def _no_colour(row: int, found: str) -> str:
     return f"row {row} holds {found}, which is no colour; colours are 0 to {COLOURS - 1}"
-
-
-def legend() -> list[str]:
-    """The colours by their numbers."""
-    return [f"{number} {words(name)}" for number, name in enumerate(COLOUR_NAMES)]
 
 
 def blank(side: int) -> Grid:

@@ -18,6 +18,7 @@ from genlab.web.files import stamp
 PATIENCE = 120.0
 """Seconds until dvc is given up: hashing gigabytes for the first time takes its time."""
 
+DVC = [sys.executable, "-m", "dvc", "status", "--json"]
 WATCHED = ("dvc.yaml", "dvc.lock", "params.yaml", "src", "stages", "data", "metrics", "plots")
 
 
@@ -36,7 +37,7 @@ class Watch:
     def __init__(self, root: Path, command: Iterable[str] | None = None) -> None:
         """command: what prints the JSON; dvc of this environment by default."""
         self.root = root.absolute()
-        self._command = list(command or (sys.executable, "-m", "dvc", "status", "--json"))
+        self._command = list(command or DVC)
         self._lock = threading.Lock()
         self._known = Status()
         self._state: str | None = None
@@ -63,7 +64,10 @@ class Watch:
             thread.join(seconds)
 
     def _ask(self, state: str) -> None:
-        known = ask(self._command, self.root)
+        if self._command == DVC and not (self.root / ".dvc").is_dir():
+            known = Status(fault=f"{self.root} is no project of dvc; run: git clone, then dvc pull")
+        else:
+            known = ask(self._command, self.root)
         with self._lock:
             self._known, self._state, self._thread = known, state, None
 

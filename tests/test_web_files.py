@@ -1,0 +1,54 @@
+"""Files are parsed once, and again as soon as they are other files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from genlab.core.console import GenlabError
+from genlab.web.files import Missing, fresh, json_at, stamp
+
+
+def test_a_file_is_read_once_while_it_is_the_same(tmp_path: Path) -> None:
+    calls = []
+
+    @fresh()
+    def read(path: Path, extra: str) -> str:
+        calls.append(extra)
+        return path.read_text() + extra
+
+    file = tmp_path / "a"
+    file.write_text("one")
+    assert [read(file, "x"), read(file, "x"), read(file, "y")] == ["onex", "onex", "oney"]
+    assert calls == ["x", "y"]
+
+
+def test_another_file_of_the_same_size_and_time_is_read_again(tmp_path: Path) -> None:
+    """What a checkout of an older version may look like."""
+    file, other = tmp_path / "a.json", tmp_path / "b.json"
+    file.write_text("[1]")
+    other.write_text("[2]")
+    assert json_at(file, made_by="x") == [1]
+    before = file.stat()
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(file)
+    assert json_at(file, made_by="x") == [2]
+
+
+def test_a_missing_file_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(Missing, match="make repro") as caught:
+        json_at(tmp_path / "none.json", made_by="make repro")
+    assert caught.value.command == "make repro"
+    assert stamp(tmp_path / "none.json") is None
+
+
+def test_a_truncated_file_is_a_fault_every_time_until_it_is_mended(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text("[1,")
+    for _ in range(2):
+        with pytest.raises(GenlabError, match=r"a\.json is truncated"):
+            json_at(file, made_by="make repro")
+    file.write_text("[1]")
+    assert json_at(file, made_by="make repro") == [1]
