@@ -15,9 +15,9 @@ from genlab.core.params import AgentParams
 
 LIMITS = (
     "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "price_in", "price_out",
-    "compare_with_search", "allow_pip", "sandbox", "goal", "transcript",
+    "compare_with_search", "allow_pip", "sandbox", "goal", "transcript", "base_url",
 )  # fmt: skip
-"""Params that bound a run without changing what an attempt in it is worth."""
+"""Params that bound a run or say where it asks, and change nothing in what an attempt is worth."""
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,8 @@ class Story:
     @property
     def revised_goals(self) -> list[str]:
         """Goals that the planner would rather have; a person decides."""
-        told = [str(each.review.get("revised_goal", "")).strip() for each in self.attempts]
+        asked = [each.review for each in self.attempts if each.review.get("decision") == "revise"]
+        told = [str(review.get("revised_goal", "")).strip() for review in asked]
         return list(dict.fromkeys(filter(None, told)))
 
     @property
