@@ -160,6 +160,9 @@ def test_a_run_goes_on_after_its_endpoint_and_key_were_mended(
     assert "rebuild" in refused("report")
     assert "2 attempts" in said("rebuild", workspace.name)
     assert json.loads(registry.read_text()) == after
+    assert "there is no attempt 'qe_0'" in refused("promote", "qe_0")
+    best = said("promote", after[0]["run_id"], "--epochs", "1", "--seeds", "2")
+    assert best.startswith(f"{after[0]['run_id']}: accuracy 0.")
     (workspace / "experiments" / "report.html").unlink()
     said("report", workspace.name)
     assert (workspace / "experiments" / "report.html").exists()

@@ -217,6 +217,16 @@ def test_the_embedded_model_is_called_what_it_is(workspace: Workspace) -> None:
     assert "demo grade" in story(workspace).limitations[0]
 
 
+def test_a_training_that_the_clock_cut_short_is_told(workspace: Workspace) -> None:
+    limit = load_params(ROOT / "params.yaml").agent.time_limit
+    slow = attempt(2, 0.5)
+    slow.checked[0]["seconds"] = limit + 1
+    written(workspace, attempt(1, 0.5), slow, verdict="stopped: no gain")
+    assert any(
+        "1 attempts" in each and "the machine" in each for each in story(workspace).limitations
+    )
+
+
 def test_the_snapshot_holds_neither_clock_nor_run_id(workspace: Workspace, tmp_path: Path) -> None:
     test = {"accuracy": 0.9, "low": 0.8, "high": 0.95, "loss": 0.1, "n": 10}
     best = attempt(2, 0.95, 0.93, 0.94, decision="achieved", test=test)

@@ -217,6 +217,19 @@ def test_where_the_planner_fails_search_steps_in_and_it_is_told(
     assert last.values("accuracy")
 
 
+def test_a_weak_planner_is_relieved_after_an_attempt_without_a_gain(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bigger = {"blocks": [{"kind": "plain", "channels": 64, "kernel": 1, "halve": True}]}
+    fewest = goal("dummy stripes", metric="parameters", at_most=1)
+    with Server(planner(bigger)) as server:
+        chosen = settings(fewest, relief=True)
+        outcome = run(chosen, workspace, lab, server.url, monkeypatch)
+    assert [each.plan_origin for each in outcome.attempts] == ["baseline", "llm", "search"]
+    assert outcome.attempts[2].remark.startswith("Search's turn")
+    assert [asked(request) for request in server.requests] == ["proposal", "review", "review"]
+
+
 def test_a_planner_may_stop_and_may_only_propose_another_goal(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,8 @@ class Settings:
     """A goal, the params of the agent, and what an ablation takes away.
 
     data: the folder that holds the folders of the datasets. llm_code: whether the tool LLM is
-    asked for code at all.
+    asked for code at all. relief: whether search plans the attempt after one of the planner's that
+    brought no gain, for a planner too weak to be left to itself.
     """
 
     goal: Goal
@@ -33,6 +34,7 @@ class Settings:
     seed: int = 0
     data: Path = Path("data")
     llm_code: bool = True
+    relief: bool = False
     registry_in_prompt: bool = True
     repair: bool = True
     branching: bool = True
@@ -84,6 +86,7 @@ class Settings:
             "params": self.params.model_dump(mode="json"),
             "seed": self.seed,
             "llm_code": self.llm_code,
+            "relief": self.relief,
             "registry_in_prompt": self.registry_in_prompt,
             "repair": self.repair,
             "branching": self.branching,
