@@ -9,12 +9,14 @@ import typer
 from typer.core import TyperGroup
 
 from genlab.agent import report as reports
+from genlab.agent import tools
 from genlab.agent.goal import goal as read_goal
 from genlab.agent.progress import progress
 from genlab.agent.registry import Registry
 from genlab.agent.run import run
 from genlab.agent.settings import Settings
 from genlab.agent.story import run_file, story
+from genlab.agent.toolbox import Toolbox, using
 from genlab.agent.workspace import PROJECT, Workspace, goal_of, key_of, lay_out, open_in
 from genlab.core.console import GenlabError, guarded
 from genlab.core.params import AgentParams, load_params, parse_params
@@ -125,6 +127,30 @@ def rebuild(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
     found = _found(workspace, workspaces)
     count = Registry(found).rebuild()
     typer.echo(f"{Registry(found).path}: {count} attempts")
+
+
+@app.command()
+def promote(
+    run_id: Annotated[str, typer.Argument(help="The attempt, such as qe_20260101_120000.")],
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs over the whole training part.")] = 20,
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="How many seeds.")] = 3,
+    time_limit: Annotated[float, typer.Option(help="Seconds a seed, at most.")] = 3600.0,
+    data: Annotated[Path, typer.Option(help="Folder of the datasets' folders.")] = Path("data"),
+    workspace: Annotated[
+        Path | None, typer.Option(help="Its workspace, by folder or name. [default: the latest]")
+    ] = None,
+    workspaces: Folder = WORKSPACES,
+) -> None:
+    """Train an attempt at full length on several seeds, behind the same walls."""
+    found = _found(workspace, workspaces)
+    with Toolbox(found, data, mode=load_params().agent.sandbox) as box, using(box):
+        told = tools.promote(run_id, epochs=epochs, seeds=range(seeds), time_limit=time_limit)
+    low, high = told["interval"] or (None, None)
+    shown = f", 95 % interval {low:.4f} to {high:.4f}" if low is not None else ""
+    typer.echo(
+        f"{run_id}: accuracy {told['accuracy']:.4f}{shown}, {seeds} seeds, {epochs} epochs,"
+        f" on {told['n']:,} validation items"
+    )
 
 
 @app.command("report")

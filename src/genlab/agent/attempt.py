@@ -65,6 +65,11 @@ class Attempt(Record):
         value = self.value(metric)
         return [] if value is None else [value] * len(self.checked)
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether search planned it by itself, and not in place of a repeat that was proposed."""
+        return self.plan_origin == "search" and not self.edits
+
     def reached(self, goal: Goal, seeds: Sequence[int]) -> bool:
         """Whether it reaches `goal` on every one of `seeds`."""
         found = self.values(goal.metric)

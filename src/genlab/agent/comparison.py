@@ -7,7 +7,6 @@ the same validation part, so both are a little flattered, and their difference i
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,14 +41,12 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Of the difference, at LEVEL; None where there are too few seeds to say."""
-        if min(len(self.run), len(self.search)) < 2:
+        """Of the difference, at LEVEL; None where seeds are too few, or agree in all."""
+        rows = (self.run, self.search)
+        if min(map(len, rows)) < 2 or all(len(set(row)) == 1 for row in rows):
             return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # no spread at all: no interval, told as None
-            found = stats.ttest_ind(self.run, self.search, equal_var=False)
-            low, high = found.confidence_interval(LEVEL)
-        return (float(low), float(high)) if np.isfinite([low, high]).all() else None
+        found = stats.ttest_ind(*rows, equal_var=False).confidence_interval(LEVEL)
+        return float(found.low), float(found.high)
 
     @property
     def words(self) -> str:

@@ -175,7 +175,7 @@ class Run:
 
     def decide(self) -> None:
         """Review the last attempt, hold the planner's decision against the numbers, enter it."""
-        last, goal = self.attempts[-1], self.settings.goal
+        started, last, goal = time.monotonic(), self.attempts[-1], self.settings.goal
         review, failure = Review(), ""
         if self.backend is not None and last.iteration > 1 and not last.failure:
             self.say.step("reviewing")
@@ -194,6 +194,7 @@ class Run:
                     "reason": reason,
                     "review": review.model_dump() if self.backend else {},
                     "planner_failure": "; ".join(filter(None, (last.planner_failure, failure))),
+                    "attempt_seconds": last.attempt_seconds + time.monotonic() - started,
                     "place": self.backend.place if self.backend else 0,
                     "spend": dict(self.backend.spent) if self.backend else {},
                 }
@@ -210,8 +211,10 @@ class Run:
         goal, rng = self.settings.goal, random.Random(f"{self.settings.seed}:{number}")
         known = {each.digest: f"attempt {each.iteration}" for each in self.attempts}
         records, configs = shown(self.attempts), self._branches
-        failure = ""
-        if self.backend is not None:
+        failure = remark = ""
+        if self._is_relieved:
+            remark = "Search's turn: the planner's last attempt brought no gain."
+        elif self.backend is not None:
             try:
                 proposal = self._proposed(room)
                 found = planner.planned(
@@ -222,10 +225,20 @@ class Run:
                 failure = f"the proposal was refused: {found.edits[0]}"
             except LLMFailure as end:
                 failure = f"no proposal: {end.reason}"
+        if not any(each.is_searched for each in self.attempts):
+            records = records[:1]  # its first one is a fresh idea, whatever the planner's were
         config, parent = planner.next_of_search(
             room, known, records, configs, goal.metric, rng, higher=goal.higher
         )
-        return Planned(config, Training(), "search", parent), failure
+        return Planned(config, Training(), "search", parent, remark), failure
+
+    @property
+    def _is_relieved(self) -> bool:
+        """Whether search plans instead: the planner's last proposal was the last, and no gain."""
+        last, best = self.attempts[-1], self.best
+        gained = best is not None and best.run_id == last.run_id
+        proposed = last.iteration > 1 and not last.is_searched
+        return self.settings.relief and proposed and not gained
 
     @property
     def _branches(self) -> dict[str, ModelConfig]:

@@ -32,7 +32,8 @@ from genlab.core.sandbox.room import Sandbox
 from genlab.core.sandbox.worker import Worker
 
 MODEL, JOB, INPUT, KEPT = "model.py", "job.json", "input.npz", "kept.safetensors"
-PRELOAD = ("torch", "numpy", "safetensors.torch")
+# The first optimiser of a process imports torch._dynamo, which takes as long as torch itself.
+PRELOAD = ("torch", "torch._dynamo", "torchinfo", "numpy", "safetensors.torch")
 PROBED = 1000  # training items behind train_loss
 GRACE = 30.0  # seconds beyond the time limit, for building the model and answering
 CORES = 8  # that a long training may keep busy before its CPU time is up

@@ -41,7 +41,9 @@ def run(settings: Settings, workspace: Workspace, say: Progress) -> Finished:
     Raises GenlabError where a person has to mend something; what was done until then is kept.
     """
     params = settings.params
-    settings = replace(settings, llm_code=settings.llm_code and backends.writes_code(params))
+    able = backends.writes_code(params)
+    # What cannot write code is of demo grade: progress must not depend on what it plans.
+    settings = replace(settings, llm_code=settings.llm_code and able, relief=not able)
     _tell(settings, workspace, UNFINISHED)
     known = attempts(mended(workspace))
     start = known[-1].place if known else 0

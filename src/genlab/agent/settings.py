@@ -15,9 +15,9 @@ from genlab.core.params import AgentParams
 
 LIMITS = (
     "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "price_in", "price_out",
-    "compare_with_search", "allow_pip", "sandbox", "goal", "transcript",
+    "compare_with_search", "allow_pip", "sandbox", "goal", "transcript", "base_url",
 )  # fmt: skip
-"""Params that bound a run without changing what an attempt in it is worth."""
+"""Params that bound a run or say where it asks, and change nothing in what an attempt is worth."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Settings:
     """A goal, the params of the agent, and what an ablation takes away.
 
     data: the folder that holds the folders of the datasets. llm_code: whether the tool LLM is
-    asked for code at all.
+    asked for code at all. relief: whether search plans the attempt after one of the planner's that
+    brought no gain, for a planner too weak to be left to itself.
     """
 
     goal: Goal
@@ -33,6 +34,7 @@ class Settings:
     seed: int = 0
     data: Path = Path("data")
     llm_code: bool = True
+    relief: bool = False
     registry_in_prompt: bool = True
     repair: bool = True
     branching: bool = True
@@ -84,6 +86,7 @@ class Settings:
             "params": self.params.model_dump(mode="json"),
             "seed": self.seed,
             "llm_code": self.llm_code,
+            "relief": self.relief,
             "registry_in_prompt": self.registry_in_prompt,
             "repair": self.repair,
             "branching": self.branching,

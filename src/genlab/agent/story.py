@@ -109,9 +109,20 @@ class Story:
         )
 
     @property
+    def cut_short(self) -> int:
+        """Attempts with a training that the clock ended: another machine would get further."""
+        limit = self.settings.params.time_limit
+        return sum(
+            any(each["seconds"] >= limit for each in attempt.checked)
+            or "stopped it: time" in attempt.failure
+            for attempt in [*self.attempts, *self.search]
+        )
+
+    @property
     def revised_goals(self) -> list[str]:
         """Goals that the planner would rather have; a person decides."""
-        told = [str(each.review.get("revised_goal", "")).strip() for each in self.attempts]
+        asked = [each.review for each in self.attempts if each.review.get("decision") == "revise"]
+        told = [str(review.get("revised_goal", "")).strip() for review in asked]
         return list(dict.fromkeys(filter(None, told)))
 
     @property
@@ -154,6 +165,11 @@ class Story:
             told.append(
                 f"In {self.failed_plans} of {len(self.attempts)} attempts the planner gave no"
                 " usable answer and search stepped in: what they found is search's."
+            )
+        if self.cut_short:
+            told.append(
+                f"{self.cut_short} attempts (search's included) ran into the time limit of"
+                f" {params.time_limit:g} s: their numbers depend on the machine and its load."
             )
         if self.comparison is None and self.verdict != "baseline_reached_it":
             told.append("Search was not run beside it, so nothing shows what the planner is worth.")

@@ -101,7 +101,7 @@ class Inspector:
         if worker is None:
             self._folder = tempfile.TemporaryDirectory(prefix="genlab-room-")
             sandbox = Sandbox(self._folder.name, mode=mode, devices=devices)
-            worker = Worker(sandbox, preload=(*PRELOAD, "torchinfo"))
+            worker = Worker(sandbox, preload=PRELOAD)
         self.worker = worker
 
     def probe(self, source: str, class_name: str, shape: Input) -> Probed:

@@ -1,0 +1,172 @@
+"""`python -m genlab.agent`: what people type, and one clear line for what cannot work."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.llm_server import Server, good, status
+from typer.testing import CliRunner
+
+from genlab.agent.__main__ import app
+from genlab.agent.workspace import lay_out
+from genlab.core.console import GenlabError
+
+ROOT = Path(__file__).resolve().parent.parent
+GOAL = "dummy stripes, at least 100 % accuracy"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with params of a tiny evaluation; the process stands in it."""
+    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    head, section, rest = re.split(r"(?m)^(?=agent:|# The person-swap)", text, maxsplit=2)
+    tiny = {"epochs": 1, "subset": 64, "validation": 20, "seeds": 1, "max_iterations": 2}
+    for name, value in tiny.items():
+        section = re.sub(rf"(?m)^  {name}: \S+", f"  {name}: {value}", section)
+    (tmp_path / "params.yaml").write_text(head + section + rest, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return tmp_path
+
+
+def said(*arguments: str) -> str:
+    """What a command prints where it works."""
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exception is None, done.exception
+    return done.stdout
+
+
+def refused(*arguments: str) -> str:
+    """The line with which a command refuses."""
+    done = CliRunner().invoke(app, list(arguments))
+    assert isinstance(done.exception, GenlabError), (done.exception, done.output)
+    line = str(done.exception)
+    assert "\n" not in line
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["no goal was given", "say one"]),
+        (["  "], ["no goal was given"]),
+        (["a CNN for MNIST"], ["holds no number", "--at-least"]),
+        (["a CNN, > 90 %"], ["names no dataset", "--dataset"]),
+        (["a CNN, > 90 %", "--dataset", "imagenet"], ["--dataset must be one of", "imagenet"]),
+        (["mnist > 90 %", "--metric", "beauty"], ["--metric must be one of", "beauty"]),
+        (["mnist", "--at-least", "0.9", "--at-most", "0.1"], ["exclude each other"]),
+        (["mnist > 90 %", "--backend", "oracle"], ["agent.backend", "oracle", "embedded"]),
+        (["mnist > 90 %", "--max-iterations", "0"], ["agent.max_iterations", ">= 1", "got 0"]),
+        ([GOAL, "--backend", "openai"], ["OPENAI_API_KEY is not set"]),
+        ([GOAL, "--backend", "openai", "--base-url", "nonsense"], ["OPENAI_BASE_URL", "nonsense"]),
+        ([GOAL, "--backend", "replay"], ["agent.transcript is empty", "--transcript"]),
+        ([GOAL, "--backend", "replay", "--transcript", "no.jsonl"], ["no.jsonl is missing"]),
+        ([GOAL, "--backend", "embedded", "--gguf", "no.gguf"], ["no.gguf is no file"]),
+        (["report"], ["holds no workspace"]),
+        (["report", "nowhere"], ["nowhere is no workspace", "list"]),
+        (["rebuild", "nowhere"], ["nowhere is no workspace"]),
+    ],
+)
+def test_bad_input_is_one_line(place: Path, arguments: list[str], words: list[str]) -> None:
+    line = refused(*arguments)
+    assert all(word in line for word in words), line
+
+
+def test_openai_itself_has_no_default_model(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key-of-nobody")
+    assert "--planning-model" in refused(GOAL, "--backend", "openai")
+
+
+def test_a_workspace_of_something_else_is_left_alone(place: Path) -> None:
+    (place / "mine").mkdir()
+    (place / "mine" / "thesis.txt").write_text("years of work")
+    assert "isn't empty" in refused(GOAL, "--backend", "search", "--workspace", "mine")
+    lay_out(place / "other", "another goal")
+    line = refused(GOAL, "--backend", "search", "--workspace", "other")
+    assert "another goal" in line
+    assert [path.name for path in (place / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_the_process_ends_with_status_2_and_one_line(place: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "genlab.agent", "a CNN"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("genlab: error: the goal 'a CNN'")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_help_teaches() -> None:
+    assert "Fashion-MNIST" in said("--help")
+    listed = said("run", "--help")
+    for option in ("--dataset", "--at-least", "--backend", "--max-iterations", "--transcript"):
+        assert option in listed
+
+
+def test_a_run_goes_on_after_its_endpoint_and_key_were_mended(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    options = ["--backend", "openai", "--planning-model", "scripted", "--no-compare"]
+    line = refused(GOAL, *options, "--base-url", nobody)
+    assert "nothing answers at" in line
+    (registry,) = place.glob("workspaces/*/experiments/registry.json")
+    before = json.loads(registry.read_text())
+    assert [record["plan_origin"] for record in before] == ["baseline"]  # nothing is lost
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-key-of-nobody-1")
+    with Server([status(401, message="no such key")]) as server:
+        line = refused(GOAL, *options, "--base-url", server.url)
+    assert "OPENAI_API_KEY is refused" in line
+    assert "sk-wrong" not in line
+    answers = [
+        good({"architecture": {"blocks": [{"kind": "plain", "channels": 4}]}}),
+        good({"code": "import os"}),
+        good({"code": "import os"}),
+        good({"code": "import os"}),
+        good({"analysis": "small"}),
+        good({"assessment": "fine", "decision": "iterate"}),
+    ]
+    with Server(answers) as server:
+        output = said(GOAL, *options, "--base-url", server.url)
+        asked = len(server.requests)
+        again = said(GOAL, *options, "--base-url", server.url)  # finished: nothing is asked
+        assert len(server.requests) == asked == 6
+    assert "Goal not reached" in output
+    after = json.loads(registry.read_text())
+    assert after[0]["run_id"] == before[0]["run_id"]
+    assert after[1]["code_origin"] == "template"
+    assert again.splitlines()[-1] == output.splitlines()[-1]
+    workspace = registry.parent.parent
+    assert (
+        said("list")
+        == f"workspaces/{workspace.name}: {output.splitlines()[-1].split(': ', 1)[1]}\n"
+    )
+    registry.write_text("[{")
+    assert "rebuild" in refused("report")
+    assert "2 attempts" in said("rebuild", workspace.name)
+    assert json.loads(registry.read_text()) == after
+    assert "there is no attempt 'qe_0'" in refused("promote", "qe_0")
+    best = said("promote", after[0]["run_id"], "--epochs", "1", "--seeds", "2")
+    assert best.startswith(f"{after[0]['run_id']}: accuracy 0.")
+    (workspace / "experiments" / "report.html").unlink()
+    said("report", workspace.name)
+    assert (workspace / "experiments" / "report.html").exists()
+    # Without the server: the transcript gives the same run, in a workspace of its own.
+    transcript = str(workspace / "transcript.jsonl")
+    said(GOAL, "--backend", "replay", "--transcript", transcript, "--no-compare")
+    assert len(list(place.glob("workspaces/*/project.json"))) == 2
