@@ -22,7 +22,9 @@ import httpx
 import numpy as np
 from PIL import Image
 
-from genlab.core.artifacts import write_text
+from genlab.benchmark.cases import load_cases
+from genlab.core.artifacts import sha256, write_text
+from genlab.core.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 SIDE = 256
@@ -66,7 +68,7 @@ class Fail(Paint):
 
 class Hostile(Paint):
     tool_id = "sim_hostile"
-    title = "<script>document.title='owned'</script><img src=x onerror=alert(1)> ../../etc \\u202egnp"
+    title = "<script>document.title='owned'</script><img src=x onerror=alert(1)> ../ \\u202egnp"
 
 class Closed(Paint):
     tool_id = "sim_closed"
@@ -110,6 +112,49 @@ def make_project(folder: Path, *, cases: int = 3, hostile: bool = False) -> Path
     write_text(info / "METADATA", "Metadata-Version: 2.1\nName: genlab-sim\nVersion: 1.0\n")
     write_text(info / "entry_points.txt", "[genlab.image_tools]\n" + points)
     return folder
+
+
+def make_run(store: Store, folder: Path, *, run_id: str, cases: int = 3) -> None:
+    """A finished run in the store: `sim_paint` with scores, `sim_fail` refused throughout."""
+    known = load_cases(folder / "cases")[:cases]
+    tools = [{"tool_id": "sim_paint", "title": "Simulated painter"}]
+    tools.append({"tool_id": "sim_fail", "title": "Simulated refusal"})
+    store.create_run(
+        run_id,
+        f"{run_id}T00:00:00.000000+00:00",
+        {},
+        [
+            {
+                "case_id": case.case_id,
+                "title": case.title,
+                "folder": str(case.folder.resolve()),
+                "digest": case.digest,
+            }
+            for case in known
+        ],
+        tools,
+    )
+    random = np.random.default_rng(1)
+    for item in store.items(run_id):
+        if item.tool_id == "sim_fail":
+            told = {"failure_kind": "refused", "failure": "refused by <b>policy</b>"}
+            store.set_item(item.item_id, status="failed", attempts=1, **told)
+            continue
+        path = store.path.parent / run_id / item.tool_id / f"{item.case_id}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        low = random.integers(40, 215, (8, 8, 3), dtype=np.uint8)
+        Image.fromarray(low).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(path)
+        store.set_item(
+            item.item_id,
+            status="scored",
+            score=float(random.uniform(0.2, 0.95)),
+            components={"identity": 0.8, "background": 0.9, "realism": None},
+            image=path.relative_to(store.path.parent).as_posix(),
+            image_sha256=sha256(path),
+            attempts=1,
+            seconds=0.2,
+        )
+    store.end_run(run_id, "finished")
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,11 @@
         assert server.requests[1].fields["model"] == "m"
 
 A script is a list of replies, one a request, of which the last goes on, or a function from a
-request to a reply. `python tests/image_server.py --seconds 0.02` serves good images by itself and
-prints its address, and appends a line to `--log` for each image that it has sent whole.
+request to a reply. `sent` says which requests were answered whole with an image, and when.
 """
 
 from __future__ import annotations
 
-import argparse
 import base64
 import io
 import json
@@ -28,7 +26,6 @@ from dataclasses import dataclass, field
 from email import message_from_bytes
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -93,6 +90,13 @@ def turned(seconds: float = 0.0) -> Reply:
     return Reply(turned=True, seconds=seconds)
 
 
+def packed() -> Reply:
+    """Sixty kilobytes that unpack to sixty-four megabytes."""
+    squeezer = zlib.compressobj(9, wbits=31)
+    body = b"".join(squeezer.compress(bytes(1 << 20)) for _ in range(64)) + squeezer.flush()
+    return Reply(body, 200, {"Content-Type": "application/json", "Content-Encoding": "gzip"})
+
+
 def html() -> Reply:
     """A page of a proxy with status 200."""
     return Reply(
@@ -152,9 +156,9 @@ Script = Sequence[Reply] | Callable[[Request], Reply]
 class ImageServer:
     """The server; `url` is its base URL, `requests` what it was asked, in order."""
 
-    def __init__(self, script: Script, log: Path | None = None) -> None:
+    def __init__(self, script: Script) -> None:
         self.requests: list[Request] = []
-        self.log = log
+        self.sent: list[tuple[float, Request]] = []  # seconds of time.time()
         self._script = script
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -191,12 +195,6 @@ class ImageServer:
         """Wait that long, or until the server is closed."""
         self._closing.wait(seconds)
 
-    def note(self, request: Request) -> None:
-        """Write down that an image was sent whole, with the time."""
-        if self.log is not None:
-            with self._lock, self.log.open("a") as file:
-                file.write(f"{time.time():.6f} {request.fields['prompt'].splitlines()[0]}\n")
-
 
 def _handler(server: ImageServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
@@ -220,7 +218,7 @@ def _handler(server: ImageServer) -> type[BaseHTTPRequestHandler]:
             with suppress(OSError):  # the client has gone
                 self.write(reply)
                 if reply.status == 200 and not reply.tear:
-                    server.note(request)
+                    server.sent.append((time.time(), request))
 
         def do_GET(self) -> None:
             """An image that an answer named by its address."""
@@ -262,18 +260,3 @@ def _handler(server: ImageServer) -> type[BaseHTTPRequestHandler]:
             """Keep quiet: what was asked stands in `requests`."""
 
     return Handler
-
-
-def main() -> None:
-    """Serve good images until standard input ends."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--seconds", type=float, default=0.02, help="That an image takes.")
-    parser.add_argument("--log", type=Path, help="File for a line an image that was sent.")
-    arguments = parser.parse_args()
-    with ImageServer(lambda _: turned(arguments.seconds), arguments.log) as server:
-        print(server.url, flush=True)
-        sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main()

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from genlab.benchmark.cases import Case, load_case
-from genlab.benchmark.plugins import Needs, Picture, ToolFailure
+from genlab.benchmark.plugins import Needs, Picture
 
 CASE = """\
 version: 1
@@ -123,6 +123,18 @@ class Turned:
         return case.open_template().rotate(180)
 
 
+class Prepared(Turned):
+    """As `Turned`, with the images made beforehand: it takes its seconds and nothing else."""
+
+    def __init__(self, cases: Sequence[Case], seconds: float, **needs: Any) -> None:
+        super().__init__(seconds, **needs)
+        self.images = {case.case_id: case.open_template().rotate(180) for case in cases}
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
+        await asyncio.sleep(self.seconds)
+        return self.images[case.case_id]
+
+
 class Failing(Turned):
     """Fails as it is told, `times` times for each case, and then gives the image."""
 
@@ -164,6 +176,3 @@ class Giving(Turned):
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
         self.asked.append(case.case_id)
         return Picture(self.image, cost=self.needs.cost * 2, model="given-1")
-
-
-__all__ = ["ToolFailure"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 from skimage import data
 
+from genlab.benchmark.scorer import Score
 from genlab.core.artifacts import sha256
 from genlab.core.store import Store
 
@@ -23,7 +25,7 @@ consent: true
 template: template.jpg
 avatars: {{visitor: avatar_visitor.jpg}}
 swaps:
-  - region: {{left: 170, top: 60, width: 110, height: 120}}
+  - region: {{left: 85, top: 30, width: 55, height: 60}}
     avatar: visitor
 sources:
   template: {{licence: public domain, title: Astronaut, author: NASA, url: "https://example.org"}}
@@ -33,12 +35,12 @@ sources:
 
 def write_cases(root: Path, count: int = 7) -> None:
     """Cases that load, from a photograph of public record."""
-    photograph = Image.fromarray(data.astronaut())
+    photograph = Image.fromarray(data.astronaut()).reduce(2)
     for index in range(count):
         folder = root / f"case_{index}"
         folder.mkdir(parents=True)
         photograph.save(folder / "template.jpg", quality=85)
-        photograph.crop((150, 30, 300, 210)).save(folder / "avatar_visitor.jpg", quality=85)
+        photograph.crop((75, 15, 150, 105)).save(folder / "avatar_visitor.jpg", quality=85)
         (folder / "case.yaml").write_text(CASE.format(title=f"Portrait {index}"), encoding="utf-8")
 
 
@@ -50,7 +52,7 @@ def write_run(folder: Path, cases: Path, *, count: int = 7, rated: bool = True) 
     """
     rng = np.random.default_rng(0)
     path = folder / "genlab.sqlite3"
-    photograph = Image.fromarray(data.astronaut())
+    photograph = Image.fromarray(data.astronaut()).reduce(2)
     with Store(path) as store:
         store.create_run(
             RUN,
@@ -62,38 +64,48 @@ def write_run(folder: Path, cases: Path, *, count: int = 7, rated: bool = True) 
             ],
             [{"tool_id": tool, "title": f"The {tool}"} for tool in (*TOOLS, "hostile_tool")],
         )
+        changes: list[tuple[int, dict[str, Any]]] = []
         for item in store.items(RUN):
             if item.tool_id == "hostile_tool":
-                changes = {"status": "failed", "failure_kind": "refused", "failure": HOSTILE}
-                store.set_item(item.item_id, **changes)
+                refused = {"status": "failed", "failure_kind": "refused", "failure": HOSTILE}
+                changes.append((item.item_id, refused))
                 continue
             image = folder / RUN / item.tool_id / f"{item.case_id}.png"
             image.parent.mkdir(parents=True, exist_ok=True)
-            shade = rng.integers(0, 255, 3).tolist()
             made = photograph.copy()
-            made.paste(tuple(shade), (190, 80, 250, 150))
-            made.save(image)
+            made.paste(tuple(rng.integers(0, 255, 3).tolist()), (95, 40, 125, 75))
+            made.save(image, compress_level=1)
             score = TOOLS[item.tool_id] + float(rng.uniform(-0.08, 0.08))
-            store.set_item(
-                item.item_id,
-                status="scored",
-                image=image.relative_to(folder).as_posix(),
-                image_sha256=sha256(image),
-                score=score,
-                components=dict.fromkeys(COMPONENTS[:-1], score) | {"faces": None},
-                details={"notes": [HOSTILE], "versions": {"constants": "1"}},
-                cost=0.04,
-                seconds=2.0,
-            )
-            if rated:
-                for rater, shift in (("ada", 0), ("mary", 1)):
-                    stars = int(np.clip(round(5 * score) + shift, 1, 5))
-                    store.rate(
-                        "run_item",
-                        sha256(image),
-                        rater,
-                        stars,
-                        run_item_id=item.item_id,
-                        blind=True,
-                    )
+            changes.append((item.item_id, _scored(folder, image, score)))
+        store.set_items(changes)
+        for item_id, values in changes if rated else []:
+            for rater, shift in (("ada", 0), ("mary", 1)):
+                if values["status"] == "scored":
+                    stars = int(np.clip(round(5 * values["score"]) + shift, 1, 5))
+                    shown = {"run_item_id": item_id, "blind": True}
+                    store.rate("run_item", values["image_sha256"], rater, stars, **shown)
     return path
+
+
+def _scored(folder: Path, image: Path, score: float) -> dict[str, Any]:
+    return {
+        "status": "scored",
+        "image": image.relative_to(folder).as_posix(),
+        "image_sha256": sha256(image),
+        "score": score,
+        "components": dict.fromkeys(COMPONENTS[:-1], score) | {"faces": None},
+        "details": {"notes": [HOSTILE], "versions": {"constants": "1"}},
+        "cost": 0.04,
+        "seconds": 2.0,
+    }
+
+
+def bright(template: Path, avatars: Any, swaps: Any, image: Path) -> Score:
+    """A scorer for the runner's processes: the mean brightness of the picture."""
+    with Image.open(image) as picture:
+        return Score("scored", float(np.asarray(picture).mean()) / 255)
+
+
+def dark(template: Path, avatars: Any, swaps: Any, image: Path) -> Score:
+    """Another scorer: the opposite."""
+    return Score("scored", 1 - (bright(template, avatars, swaps, image).total or 0.0))

@@ -97,7 +97,7 @@ def test_results_outlive_their_cases_and_images(place: Path, tmp_path: Path) -> 
 
 
 def test_an_unknown_run_is_one_line(place: Path, tmp_path: Path) -> None:
-    with Store(place / "runs" / "genlab.sqlite3") as store:
-        with pytest.raises(GenlabError, match="no run is called 'never'"):
-            write_report(store, "never", tmp_path / "report.html")
+    unknown = pytest.raises(GenlabError, match="no run is called 'never'")
+    with Store(place / "runs" / "genlab.sqlite3") as store, unknown:
+        write_report(store, "never", tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()

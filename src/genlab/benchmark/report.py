@@ -20,7 +20,7 @@ from PIL import Image
 
 from genlab import __version__
 from genlab.benchmark.bootstrap import LEAST
-from genlab.benchmark.cases import Case, load_case, open_upright
+from genlab.benchmark.cases import Case, load_case, open_upright, upright_size
 from genlab.benchmark.leaderboard import People, Standing, leaderboard, people
 from genlab.benchmark.tallies import ratings_of
 from genlab.core.artifacts import write_text
@@ -74,6 +74,7 @@ class Row:
     swaps: Sequence[str]
     sources: Mapping[str, Any]
     cells: Sequence[Cell]
+    shape: str = "4 / 3"
     fault: str = ""
 
 
@@ -157,6 +158,7 @@ def _row(entry: Mapping[str, Any], cells: Sequence[Cell]) -> Row:
             swaps=_who(case),
             sources={name: case.sources[name].model_dump() for name in case.sources},
             cells=cells,
+            shape="{} / {}".format(*upright_size(case.template)),
         )
     except (GenlabError, OSError) as fault:
         # The run's results outlive its cases: they are shown all the same.

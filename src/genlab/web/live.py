@@ -19,6 +19,7 @@ from genlab.benchmark.cases import CASE_FILE, Case, load_case, load_cases
 from genlab.benchmark.events import update
 from genlab.benchmark.plugins import ImageTool, load_tools
 from genlab.benchmark.runner import Runner
+from genlab.benchmark.scoring import Scorer
 from genlab.core.console import GenlabError
 from genlab.core.params import BenchmarkParams, load_params
 from genlab.core.records import Run
@@ -44,9 +45,13 @@ class TooManyRuns(GenlabError):  # noqa: N818 - an answer, no fault
 class Live:
     """Cases, tools, the store, and the runs that this process does. `live()` gives the one."""
 
-    def __init__(self, root: Path) -> None:
-        """root: the project's folder, with `params.yaml`, `runs/` and the folder of cases."""
+    def __init__(self, root: Path, scorer: Scorer | None = None) -> None:
+        """root: the project's folder, with `params.yaml`, `runs/` and the folder of cases.
+
+        scorer: scores pictures; the benchmark's own if None.
+        """
         self.root = root
+        self._scorer = scorer
         self.runs_folder = root / RUNS
         self._feeds: OrderedDict[str, Feed] = OrderedDict()
         self._runners: dict[str, Runner] = {}
@@ -101,7 +106,7 @@ class Live:
         async def begin() -> str:
             if len(self._runners) >= MOST_WAITING:
                 raise TooManyRuns(f"{MOST_WAITING} runs are under way; wait for one, or cancel one")
-            runner = self._runner(max_cost)
+            runner = self._runner(max_cost, {tool.tool_id: tool for tool in tools})
             run_id = runner.start(cases, tools, asked)
             self._keep_going(runner, run_id)
             return run_id
@@ -116,7 +121,7 @@ class Live:
 
         async def go_on(run: Run) -> None:
             max_cost = run.options.get(OPTIONS, {}).get("max_cost", 0.0)
-            self._keep_going(self._runner(float(max_cost)), run.run_id)
+            self._keep_going(self._runner(float(max_cost), self.tools()), run.run_id)
 
         for run in left:
             if run.run_id not in self._runners:
@@ -149,8 +154,9 @@ class Live:
         """Where a run stands, and why where it was interrupted."""
         if run.run_id in self._runners:
             return "running", ""
-        if run.ending:
-            return ("cancelled" if run.ending == "cancelled" else "finished"), ""
+        ending = run.ending or self.store.run(run.run_id).ending  # it may have ended since
+        if ending:
+            return ("cancelled" if ending == "cancelled" else "finished"), ""
         reason = self._reasons.get(run.run_id, "the process that did it has ended")
         return "interrupted", f"{reason}; go on with: genlab-benchmark run --resume {run.run_id}"
 
@@ -198,7 +204,7 @@ class Live:
             loop = self._loop
         return asyncio.run_coroutine_threadsafe(work, loop).result(CALL_SECONDS)
 
-    def _runner(self, max_cost: float) -> Runner:
+    def _runner(self, max_cost: float, tools: Mapping[str, ImageTool]) -> Runner:
         params = self.params
         return Runner(
             self.store,
@@ -208,7 +214,8 @@ class Live:
             timeout=params.timeout,
             retries=params.retries,
             max_cost=max_cost,
-            tools=self.tools(),
+            scorer=self._scorer,
+            tools=tools,
         )
 
     def _keep_going(self, runner: Runner, run_id: str) -> None:
@@ -230,11 +237,15 @@ class Live:
                 feed.add(update(item))
             async with self._slots:
                 run = asyncio.ensure_future(runner.run(run_id))
-                await asyncio.sleep(0)  # it opens its channel before it waits for anything
-                async for event in runner.subscribe(run_id):
-                    if event["type"] == "update":
-                        feed.add(event)
-                await run
+                try:
+                    await asyncio.sleep(0)  # it opens its channel before it waits for anything
+                    async for event in runner.subscribe(run_id):
+                        if event["type"] == "update":
+                            feed.add(event)
+                    await run
+                finally:
+                    run.cancel()
+                    await asyncio.gather(run, return_exceptions=True)
         except Exception as error:  # the run stands where it is, and says so
             said = (
                 str(error) if isinstance(error, GenlabError) else f"{type(error).__name__}: {error}"

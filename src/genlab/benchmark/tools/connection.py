@@ -22,8 +22,8 @@ REFUSALS = ("moderation_blocked", "content_policy_violation", "content_filter", 
 RETIRED = ("model_not_found", "deprecated", "retired", "decommissioned", "does not exist")
 
 
-class _TooLongError(Exception):
-    """An answer went past its bound."""
+class _TooLongError(httpx2.TransportError):
+    """An answer went past its bound, or might when it is unpacked."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -47,6 +47,10 @@ class _BoundedClient(openai.DefaultAsyncHttpxClient):
         # Read here: an answer is bounded before anything of it is kept.
         wanted = options.pop("stream", False)
         response = await super().send(request, stream=True, **options)
+        packing = response.headers.get("content-encoding", "identity")
+        if packing != "identity":  # not asked for, and a small one may unpack to anything
+            await response.aclose()
+            raise _TooLongError(f"the answer is packed ({packing[:20]}), which was not asked for")
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _Bounded(response.stream)
         if not wanted:
@@ -106,7 +110,7 @@ def _failure_of(error: openai.OpenAIError, cost: float) -> ToolFailure:
     if isinstance(error, openai.APITimeoutError):
         return ToolFailure("timeout", str(error), passing=True, cost=cost)
     if isinstance(error, openai.APIConnectionError):
-        said = error.__cause__ or error
+        said = str(error.__cause__ or "") or type(error.__cause__ or error).__name__
         return ToolFailure(
             "unavailable", f"the connection broke off: {said}", passing=True, cost=cost
         )
@@ -115,7 +119,8 @@ def _failure_of(error: openai.OpenAIError, cost: float) -> ToolFailure:
 
 def _status(error: openai.APIStatusError) -> ToolFailure:
     """An HTTP status that is no success."""
-    code, said = error.status_code, f"HTTP {error.status_code}: {error.message}"
+    code = error.status_code
+    said = f"HTTP {code}: {error.message.removeprefix(f'Error code: {code} - ')}"
     words = f"{error.code} {error.type} {error.message}".lower()
     if code == 429:
         quota = "insufficient_quota" in words

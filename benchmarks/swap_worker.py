@@ -1,0 +1,46 @@
+"""A run of the person-swap benchmark in a process of its own, to be killed by `swap_runner.py`.
+
+    python benchmarks/swap_worker.py FOLDER URL
+
+goes on with the run in FOLDER/runs, or begins one over the cases in FOLDER/cases, with the image
+endpoint at URL. It prints `running` when it sends its first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+# What the scorers import again should be little: the rest is imported below.
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+
+def main(folder: Path, url: str) -> None:
+    """Do all that is unfinished."""
+    from genlab.benchmark.cases import load_cases
+    from genlab.benchmark.runner import Runner
+    from genlab.benchmark.tools.endpoint import EndpointTool, Entry
+    from genlab.core.store import Store
+    from small_benchmark import small_score
+
+    tool = EndpointTool(Entry(id="turned", base_url=url, model="m", cost=0.01, concurrency=4))
+    with Store(folder / "runs" / "genlab.sqlite3") as store:
+        runner = Runner(
+            store,
+            folder / "runs",
+            concurrency=4,
+            scorers=1,
+            max_cost=99.0,
+            scorer=small_score,
+            tools={"turned": tool},
+        )
+        runs = store.runs()
+        run_id = runs[0].run_id if runs else runner.start(load_cases(folder / "cases"), [tool])
+        print("running", flush=True)
+        asyncio.run(runner.run(run_id))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
