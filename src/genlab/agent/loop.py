@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from functools import partial
 from typing import cast
 
@@ -148,7 +148,7 @@ class Run:
         parents = {str(each.iteration): each.run_id for each in self.attempts}
         attempt = Attempt(
             run_id=folder.name,
-            timestamp=datetime.now(UTC).isoformat(timespec="microseconds"),
+            timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
             model_name=name,
             dataset=self.settings.goal.dataset,
             metrics_summary=metrics(evaluation, measured),

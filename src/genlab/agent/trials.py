@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,7 @@ def _entered(
     write_json(folder / SUMMARY, analysed(summary, None))
     record = Record(
         run_id=folder.name,
-        timestamp=datetime.now(UTC).isoformat(),
+        timestamp=datetime.now(timezone.utc).isoformat(),
         model_name=class_name,
         dataset=found.config.dataset,
         metrics_summary={

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from genlab.core.artifacts import read_json, write_json, write_text
@@ -63,7 +63,7 @@ class Workspace:
         """`path` as it is told to people and to an LLM."""
         return str(path.resolve().relative_to(self.root.resolve()))
 
-    def new_run(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Path:
+    def new_run(self, now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> Path:
         """A fresh folder of an attempt; its name is the run_id, told apart within a second too."""
         stem = f"qe_{now().strftime(CLOCK)}"
         self.experiments.mkdir(parents=True, exist_ok=True)
