@@ -5,7 +5,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
 WORKERS ?= 2
-BENCHMARKS := generator training peers attacks results
+BENCHMARKS := generator training peers attacks agent swap_scores swap_runner swap_leaderboard app \
+    results
 
 # Stages are called as `python stages/...`: the environment's python comes first.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
