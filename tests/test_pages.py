@@ -51,8 +51,9 @@ def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_npz(evaluated / "fashion_mnist/evidence.npz", arrays, kind="evaluation")
     file = folder / "metrics/fashion_mnist/failures.json"
     failures = json.loads(file.read_text())
-    for item in (*failures["items"], *failures["sample_items"]):
-        item["index"] %= SAMPLES  # the tiny test split is shorter than the one they were found in
+    for items in (failures["items"], failures["sample_items"]):
+        for index, item in enumerate(items):
+            item["index"] = index  # the tiny test split is shorter than theirs
     write_json(file, failures)
     return folder
 
@@ -94,9 +95,16 @@ def test_an_empty_project_says_which_command_fills_the_page(
 ) -> None:
     tiny.write_params(tmp_path)
     at = page(tmp_path, name)
-    assert at.info or at.error
+    assert at.info
     said = words(at)
     assert "make repro" in said or "dvc repro" in said
+
+
+@pytest.mark.parametrize("view", ["Samplers", "Latents", "Neighbours"])
+def test_every_view_of_an_empty_evaluation_says_so(page: Open, tmp_path: Path, view: str) -> None:
+    tiny.write_params(tmp_path)
+    at = page(tmp_path, "evaluation", show=view)
+    assert at.info[0].value.startswith("Nothing to show yet")
 
 
 @pytest.mark.parametrize(

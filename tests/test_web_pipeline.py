@@ -41,8 +41,10 @@ def test_a_stale_stage_says_which_dependency_changed(root: Path) -> None:
 
 
 def test_before_dvc_has_answered_nothing_is_called_up_to_date(root: Path) -> None:
-    found = read_pipeline(root, DATASETS, None)
-    assert {cell.state for cell in found.cells.values()} <= {"checking", "never run"}
+    for asking, state in ((True, "checking"), (False, "unknown")):
+        found = read_pipeline(root, DATASETS, None, asking=asking)
+        assert {cell.state for cell in found.cells.values()} <= {state, "never run"}
+        assert not found.known
 
 
 def test_a_stage_without_a_matrix_is_run_once(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def results(root: Path, **changes: object) -> Results:
 
 def test_the_next_step_follows_the_order_of_the_work(copied: Path) -> None:
     stale = read_pipeline(copied, DATASETS, {"train@arc_grids": [{"changed deps": {"x": "new"}}]})
-    done = read_pipeline(copied, DATASETS, {})
+    done, asked = (read_pipeline(copied, ["arc_grids"], found) for found in ({}, None))
     change = Change("arc_grids", "metrics", "n", 1, 2)
     ill = {
         "verdict": {"passed": False, "criteria": [{"name": "ssim", "passed": False}]},
@@ -96,13 +96,15 @@ def test_the_next_step_follows_the_order_of_the_work(copied: Path) -> None:
     assert next_step(copied, stale, [results(copied, **ill)], [change]).command == "make repro"
     cured = next_step(copied, done, [results(copied, **ill)], [change])
     assert cured.command == "dvc exp run -S grad_clip=1.0"
+    assert next_step(copied, asked, [results(copied)], []).command == "dvc status"
+    assert next_step(copied, done, [], []).command == "make repro"
     assert "git commit" in next_step(copied, done, [results(copied)], [change]).command
     assert next_step(copied, done, [results(copied)], []).command.startswith("make ")
 
 
 def test_an_experiment_without_a_record_is_named(copied: Path) -> None:
     (copied / "experiments.yaml").write_text("new-one: {why: x, params: {}}\n")
-    done = read_pipeline(copied, DATASETS, {})
+    done = read_pipeline(copied, ["arc_grids"], {})
     assert "new-one" in next_step(copied, done, [results(copied)], []).command
     (copied / "experiments.yaml").unlink()
     assert next_step(copied, done, [results(copied)], []).command == "make report"

@@ -136,14 +136,15 @@ def choose_view(grids: bool) -> tuple[str, str]:
         view = st.segmented_control(
             "View", views, default="Items", required=True, key="view", bind="query-params"
         )
+        if view == "Draw or paste":
+            return browse.SPLITS[0], view
         split = st.segmented_control(
             "Split",
             browse.SPLITS,
-            default="train",
+            default=browse.SPLITS[0],
             required=True,
             key="split",
             bind="query-params",
-            disabled=view == "Draw or paste",
         )
     return split, view
 

@@ -77,6 +77,11 @@ def explorer(name: str, checkpoint: Stamp | None, data: Stamp | None):
 
 @st.fragment
 def explore(name: str) -> None:
+    with sentences():  # a fragment's faults never reach those around it
+        show_explorer(name)
+
+
+def show_explorer(name: str) -> None:
     trained = ROOT / "data" / "checkpoints" / name / "model.safetensors"
     require(trained, f"{trained} is not there yet", "dvc repro train")
     found = explorer(name, stamp(trained), stamp(ROOT / "data" / name / "manifest.json"))

@@ -39,7 +39,7 @@ def show(name: str, failure: galleries.Failure, rater: str) -> None:
         st.write(f"Why: {failure.explanation}.")
         if hypothesis == galleries.UNEXPLAINED:
             return
-        key = f"thumb_{subject[:16]}_{hypothesis}_{opinions.clean(rater)}"
+        key = f"thumb_{failure.index}_{subject[:16]}_{hypothesis}_{opinions.clean(rater)}"
         mine = opinions.standing(FILE).get((subject, hypothesis, opinions.clean(rater)))
         if mine is not None:
             st.session_state.setdefault(key, int(bool(mine.agrees)))

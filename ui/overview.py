@@ -8,7 +8,7 @@ from genlab.datasets.registry import dataset as find_dataset
 from genlab.web import board, look, tables
 from genlab.web.changes import about, changes
 from genlab.web.frame import params, sentences, title
-from genlab.web.pipeline import read_pipeline
+from genlab.web.pipeline import Pipeline, read_pipeline
 from genlab.web.results import Results, read_results
 from genlab.web.status import Status, Watch
 from genlab.web.steps import next_step
@@ -22,11 +22,14 @@ def watch(root: str) -> Watch:
     return Watch(Path(root))
 
 
-def show_pipeline(datasets: list[str], status: Status) -> None:
+def show_pipeline(datasets: list[str], status: Status) -> Pipeline | None:
     with sentences():
-        st.html(board.draw(read_pipeline(ROOT, datasets, status.stages)))
+        found = read_pipeline(ROOT, datasets, status.stages, asking=status.asking)
+        st.html(board.draw(found))
         if status.fault:
             st.warning(status.fault)
+        return found
+    return None
 
 
 @st.fragment(run_every=1)
@@ -53,10 +56,11 @@ title("Overview", "Where the pipeline stands, what its last runs found, and what
 with sentences():
     datasets = list(params().datasets)
     status = watch(str(ROOT.absolute())).look()
+    pipeline = None
     if status.asking:
         pipeline_while_asked(datasets)
     else:
-        show_pipeline(datasets, status)
+        pipeline = show_pipeline(datasets, status)
     results = [found for name in datasets if (found := show_results(name))]
     st.subheader("Since the last commit", anchor=False)
     changed = []
@@ -67,10 +71,11 @@ with sentences():
             st.html(tables.changes(changed))
         else:
             st.write("No number of the results differs.")
-    st.subheader("Next", anchor=False)
-    if status.stages is None and not status.fault:
+    if status.asking:
+        st.subheader("Next", anchor=False)
         st.caption("Known as soon as dvc has answered.")
-    else:
-        step = next_step(ROOT, read_pipeline(ROOT, datasets, status.stages), results, changed)
+    elif pipeline is not None:
+        st.subheader("Next", anchor=False)
+        step = next_step(ROOT, pipeline, results, changed)
         st.write(step.reason)
         st.code(step.command, language="bash")

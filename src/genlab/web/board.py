@@ -15,6 +15,7 @@ TONES = {
     "stale": ("warn", False),
     "never run": ("quiet", True),
     "checking": ("quiet", True),
+    "unknown": ("quiet", True),
 }
 SHOWN_REASONS = 2
 

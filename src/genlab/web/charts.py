@@ -10,7 +10,7 @@ Spec = dict[str, Any]
 Points = Sequence[tuple[float, float]]
 
 HEIGHT = 230
-TITLE: Spec = {"anchor": "start", "fontSize": 13, "subtitleFontSize": 11}
+TITLE: Spec = {"anchor": "start", "fontSize": 13}
 
 
 def lines(
@@ -39,7 +39,7 @@ def lines(
     spec: Spec = {
         "data": {"values": values},
         "height": HEIGHT,
-        "title": {"text": title, "subtitle": unit, **TITLE},
+        "title": {"text": f"{title}, {unit}" if unit else title, **TITLE},
         "mark": {"type": "line", "strokeWidth": 2, "point": len(values) <= len(names)},
         "encoding": {
             "x": {"field": "epoch", "type": "quantitative", "title": None},

@@ -56,8 +56,7 @@ def fresh(
 
         @wraps(function)
         def wrapper(path: Path, /, *rest: P.args, **named: P.kwargs) -> T:
-            whole = path.absolute()  # the server's folder may be another one in tests
-            return remembered(whole, stamp(whole), rest, tuple(sorted(named.items())))
+            return remembered(path, stamp(path), rest, tuple(sorted(named.items())))
 
         return wrapper
 

@@ -97,6 +97,8 @@ margin:0!important;padding:0!important}}
 [data-testid="stCaptionContainer"],[data-testid="stCaptionContainer"] *,
 [data-testid="stImageCaption"],[data-testid="stImageCaption"] *{{
 color:var(--g-muted)!important;opacity:1!important}}
+[data-testid="stMultiSelectTagsContainer"] [data-tag]{{
+background:light-dark(#2b6ca3,#2f5f88)!important}}
 .stApp :focus-visible{{outline-offset:2px}}
 </style>"""
 

@@ -72,20 +72,32 @@ class Pipeline:
         """What `dvc repro` would run, in order."""
         return [cell for cell in self.cells.values() if cell.state in ("stale", "never run")]
 
+    @property
+    def known(self) -> bool:
+        """Whether dvc has said how the stages stand."""
+        return not any(cell.state in ("checking", "unknown") for cell in self.cells.values())
+
     def row(self, dataset: str | None) -> list[Cell]:
         """The stages of a dataset, or (None) those that are run once for all of them."""
         return [cell for cell in self.cells.values() if cell.stage.dataset == dataset]
 
 
 def read_pipeline(
-    root: Path, datasets: Sequence[str], status: Mapping[str, Any] | None
+    root: Path,
+    datasets: Sequence[str],
+    status: Mapping[str, Any] | None,
+    *,
+    asking: bool = False,
 ) -> Pipeline:
-    """The declared stages with their state; `status` is dvc's, None while it is not known yet.
+    """The declared stages with their state; `status` is dvc's, None where it is not known.
+
+    asking: whether it will be known in a moment.
 
     Raises Missing where there is no dvc.yaml, and a GenlabError where it is no YAML.
     """
     stages = declared(root, datasets)
-    cells = {stage.address: _cell(root, stage, status) for stage in stages}
+    unknown = "checking" if asking else "unknown"
+    cells = {stage.address: _cell(root, stage, status, unknown) for stage in stages}
     return Pipeline(tuple(dict.fromkeys(s.name for s in stages)), tuple(datasets), cells)
 
 
@@ -127,12 +139,12 @@ def _reason(what: str, how: Any) -> str:
     return WORDS.get(str(how), "{what}: {how}").format(what=what, how=how)
 
 
-def _cell(root: Path, stage: Stage, status: Mapping[str, Any] | None) -> Cell:
+def _cell(root: Path, stage: Stage, status: Mapping[str, Any] | None, unknown: str) -> Cell:
     written, seconds = _written(root, stage), _seconds(root, stage)
     if not stage.ran:
         return Cell(stage, "never run", ("dvc.lock holds no run of it",), written, seconds)
     if status is None:
-        return Cell(stage, "checking", (), written, seconds)
+        return Cell(stage, unknown, (), written, seconds)
     found = status.get(stage.address)
     if not found:
         return Cell(stage, "up to date", (), written, seconds)

@@ -36,6 +36,10 @@ def next_step(
         names = ", ".join(cell.stage.address for cell in stale[:3])
         more = f" and {len(stale) - 3} more" if len(stale) > 3 else ""
         return Step("make repro", f"{names}{more} would run again.")
+    if len(results) < len(pipeline.datasets):
+        return Step("make repro", "Not every dataset has results that can be read.")
+    if not pipeline.known:
+        return Step("dvc status", "How the stages stand is not known: ask dvc yourself.")
     for found in results:
         if not found.passed and found.cure:
             flags = [f"-S {shlex.quote(f'{key}={_hydra(v)}')}" for key, v in found.cure.items()]
