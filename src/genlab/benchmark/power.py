@@ -180,7 +180,8 @@ def lines(
     )
     deviations = [f"{np.sqrt(part):.2f}" for part in (found.rater, found.case, found.rest)]
     told = [
-        f"To find a difference of {delta:g} star{'s' * (delta != 1)} between two tools in {goal:.0%} of studies",
+        f"To find a difference of {delta:g} star{'s' * (delta != 1)} between two tools in"
+        f" {goal:.0%} of studies",
         "(two-sided test at 5 %, every rater rates every case of both tools).",
         f"Standard deviations of the difference, {origin}:",
         f"rater {deviations[0]}, case {deviations[1]}, rest {deviations[2]} stars.",
