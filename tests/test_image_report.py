@@ -19,7 +19,6 @@ from genlab.core.console import GenlabError
 from genlab.core.params import load_params
 from genlab.datasets.registry import dataset as find_dataset
 from genlab.measure import image_gallery, image_health, report
-from genlab.measure.overview import Overview, read_overview
 
 DATASET = "fashion_mnist"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -507,20 +506,3 @@ def test_files_of_an_older_run_are_one_line(key: str, repository: Path) -> None:
     with pytest.raises(GenlabError, match=rf"{key}.*make repro") as error:
         _texts(repository)
     assert "\n" not in str(error.value)
-
-
-def test_the_overview_shows_the_picked_sampler(repository: Path) -> None:
-    found = read_overview(repository, DATASET)
-    assert isinstance(found, Overview)
-    numbers = dict(found.numbers)
-    assert numbers["bits/dim"] == "3"
-    assert numbers["sampler"] == "prior"
-    assert numbers["over its floor"] == "17.14"
-    assert [picture.path.stem for picture in found.pictures] == [
-        "reconstructions", "samplers", "kl_by_latent",
-    ]  # fmt: skip
-    assert found.pictures[1].caption == "Samples of each sampler"
-    _change(repository / METRICS, "comparable", False)
-    found = read_overview(repository, DATASET)
-    assert isinstance(found, Overview)
-    assert "bits/dim (own scale)" in dict(found.numbers)
