@@ -1,0 +1,1 @@
+"""What the pages and the API show: read from the files that stages leave, decided here."""
