@@ -160,7 +160,7 @@ class Victim:
             for run_id, record in death.whole.items():
                 if run_id not in final:
                     found.append(f"lost: {run_id}, whole when it was killed at {death.point!r}")
-                elif final[run_id].attempt_seconds != record["attempt_seconds"]:
+                elif final[run_id].checked[: len(record["checked"])] != record["checked"]:
                     found.append(f"trained twice: {run_id}, after {death.point!r}")
             if death.in_flight not in (0, 1):
                 found.append(f"{death.in_flight} questions in flight at {death.point!r}")

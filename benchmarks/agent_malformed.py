@@ -229,7 +229,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def leaks(workspace: Workspace, fuzz: Fuzz) -> list[str]:
+def leaks(workspace: Workspace) -> list[str]:
     """Files of the workspace that hold what hostile code was not to read."""
     found = []
     for path, data in content(workspace.root).items():
@@ -304,4 +304,4 @@ def one_run(
           flush=True)  # fmt: skip
     if not outcome.verdict.startswith("stopped: "):
         watch.faults.append(f"escape: the verdict is {outcome.verdict!r}")
-    return [*watch.faults, *leaks(workspace, fuzz)]
+    return [*watch.faults, *leaks(workspace)]

@@ -17,7 +17,16 @@ from typing import Any
 
 from safetensors.numpy import load
 
-from agent_server import IMAGES, Reply, Request, Server, asked_for, everything, good
+from agent_server import (
+    IMAGES,
+    Reply,
+    Request,
+    Server,
+    asked_for,
+    everything,
+    good,
+    llm_server,
+)
 from agent_setting import Setting
 from genlab.agent.attempt import CODE, SUMMARY, WEIGHTS, Attempt
 from genlab.agent.progress import Silent
@@ -149,6 +158,9 @@ class Script:
         wanted = asked_for(request)
         number = self.asked.count(wanted)
         self.asked.append(wanted)
+        told = {"Proposal": PLANS, "Review": REVIEWS, "Code": self.files}.get(wanted, (CLAIM,) * 9)
+        if number >= len(told):
+            return llm_server.refusal()  # the script is at its end: the loop should be, too
         if wanted == "Proposal":
             found = IMAGES.search(everything(request))
             assert found is not None
@@ -225,12 +237,13 @@ def report_promises(told: Story, script: Script) -> dict[str, bool]:
     text = (told.workspace.experiments / MARKDOWN).read_text(encoding="utf-8")
     page = (told.workspace.experiments / PAGE).read_text(encoding="utf-8")
     plain = re.sub(r"\\(.)", r"\1", text)
+    metric = told.settings.goal.metric
     rows = [line for line in plain.splitlines() if re.match(r"\| \d+ \|", line)]
     return {
         "the report has the verdict": "attempt 4 reaches" in plain and "attempt 4 reaches" in page,
         "the report has a row an attempt": len(rows) == 4
         and all(
-            f"{a.value('accuracy'):.4f}" in row for a, row in zip(told.attempts, rows, strict=True)
+            f"{a.value(metric):.4f}" in row for a, row in zip(told.attempts, rows, strict=True)
         ),
         "the report has the best one's code": script.standing[-1].rstrip() in text
         and html.escape("class WideResidual(nn.Module):", quote=False) in html.unescape(page),
@@ -249,15 +262,24 @@ def scripted(setting: Setting) -> None:
 
 def judged(setting: Setting, text: str = GOAL) -> list[str]:
     """Run the loop with the script; what broke."""
-    script = Script()
-    with Server(script) as server, tempfile.TemporaryDirectory(prefix="genlab-agent-") as scratch:
-        settings = setting.settings(
-            text, backend="openai", base_url=server.url, planning_model="scripted",
-            compare_with_search=False,
-        )  # fmt: skip
-        workspace = lay_out(Path(scratch) / "project", text)
-        run(settings, workspace, Silent())
-        told = story(workspace)
+    with tempfile.TemporaryDirectory(prefix="genlab-agent-") as scratch:
+        told, script = played(setting, text, Path(scratch) / "project")
         for each in told.attempts:
             print(f"{each.iteration}: {each.model_name}, {each.values('accuracy')}")
         return faults(told, script)
+
+
+def played(setting: Setting, text: str, root: Path) -> tuple[Story, Script]:
+    """The story of a run in `root`, and the script as it was asked."""
+    script = Script()
+    with Server(script) as server:
+        settings = setting.settings(
+            text,
+            backend="openai",
+            base_url=server.url,
+            planning_model="scripted",
+            compare_with_search=False,
+        )
+        workspace = lay_out(root, text)
+        run(settings, workspace, Silent())
+        return story(workspace), script

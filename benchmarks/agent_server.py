@@ -21,8 +21,8 @@ from genlab.agent.template import source
 from llm_server import Reply, Request, Server, good
 
 __all__ = [
-    "Reply", "Request", "Server", "answer", "asked_for", "config_in", "everything", "fluent",
-    "good", "llm_server",
+    "IMAGES", "Reply", "Request", "Server", "answer", "asked_for", "config_in", "everything",
+    "fluent", "good", "llm_server",
 ]  # fmt: skip
 
 MOST_PARAMETERS = 20_000
