@@ -6,17 +6,20 @@ entry point as any other, so that what is measured is the server as it is.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -26,6 +29,14 @@ from genlab.benchmark.cases import load_cases
 from genlab.core.artifacts import sha256, write_text
 from genlab.core.store import Store
 
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 ROOT = Path(__file__).resolve().parent.parent
 SIDE = 256
 
@@ -66,6 +77,13 @@ class Fail(Paint):
     async def swap(self, case, options):
         raise ToolFailure("refused", "the picture of <script>alert(1)</script> was refused")
 
+class Stamp(Paint):
+    tool_id = "sim_stamp"
+    title = "Simulated refusal that says when"
+    async def swap(self, case, options):
+        await asyncio.sleep(float(options.get("seconds", 0.2)) * random.uniform(0.5, 1.5))
+        raise ToolFailure("refused", f"at {1000 * time.time():.0f}")
+
 class Hostile(Paint):
     tool_id = "sim_hostile"
     title = "<script>document.title='owned'</script><img src=x onerror=alert(1)> ../ \\u202egnp"
@@ -95,7 +113,7 @@ def make_project(folder: Path, *, cases: int = 3, hostile: bool = False) -> Path
             Image.fromarray(low).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(
                 place / f"{name}.jpg", quality=90
             )
-        write_text(place / "case.yaml", CASE.format(title=_quoted(title), consent="true"))
+        write_text(place / "case.yaml", CASE.format(title=json.dumps(title), consent="true"))
     shutil.copy(ROOT / "params.yaml", folder / "params.yaml")
     package = folder / "package"
     write_text(package / "genlab_sim.py", TOOLS)
@@ -104,6 +122,7 @@ def make_project(folder: Path, *, cases: int = 3, hostile: bool = False) -> Path
         for name, kind in (
             ("sim_paint", "Paint"),
             ("sim_fail", "Fail"),
+            ("sim_stamp", "Stamp"),
             ("sim_hostile", "Hostile"),
             ("sim_closed", "Closed"),
         )
@@ -171,10 +190,6 @@ class Server:
         """The address of its WebSockets."""
         return "ws" + self.base.removeprefix("http")
 
-    def log(self) -> str:
-        """What it has printed so far."""
-        return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
-
 
 @contextmanager
 def serving(
@@ -195,17 +210,41 @@ def serving(
         "STREAMLIT_SERVER_HEADLESS": "true",
         **(environment or {}),
     }
-    with (folder / "server.log").open("ab") as log:
+    with tempfile.NamedTemporaryFile(suffix=".log") as log:
         begun = time.monotonic()
         process = subprocess.Popen(
             command, cwd=folder, env=variables, stdout=log, stderr=log, start_new_session=True
         )
         base = f"http://127.0.0.1:{port}"
         try:
-            _until_up(base, process, folder)
+            _until_up(base, process, Path(log.name))
             yield Server(base, folder, process, time.monotonic() - begun)
         finally:
             stop(process)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A headless Chromium of this machine, with a profile of its own."""
+    from playwright.sync_api import sync_playwright
+
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def is_fault(said: Any) -> bool:
+    """Whether a message of the browser's console is an error of ours.
+
+    A page that is opened by its own address asks Streamlit's server twice beside it before it asks
+    at the root: two answers 404 that are Streamlit's own.
+    """
+    address = (said.location or {}).get("url", "")
+    return bool(said.type == "error" and "/_stcore/" not in address)
 
 
 def stop(process: subprocess.Popen[bytes], *, kill: bool = False) -> None:
@@ -226,7 +265,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _until_up(base: str, process: subprocess.Popen[bytes], folder: Path) -> None:
+def _until_up(base: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -237,9 +276,5 @@ def _until_up(base: str, process: subprocess.Popen[bytes], folder: Path) -> None
                 return
         except httpx.TransportError:
             time.sleep(0.05)
-    log = (folder / "server.log").read_text(encoding="utf-8", errors="replace")
-    raise RuntimeError(f"the server did not come up:\n{log[-3000:]}")
-
-
-def _quoted(title: str) -> str:
-    return "'" + title.replace("'", "''").replace("\u202e", "RTL") + "'"
+    said = log.read_text(encoding="utf-8", errors="replace")
+    raise RuntimeError(f"the server did not come up:\n{said[-3000:]}")

@@ -27,13 +27,13 @@ def begin() -> None:
     chosen = []
     with st.container(horizontal=True, gap="medium"):
         for case in cases:
-            with st.container(width=184, gap="small"):
+            with st.container(width=160, gap="small"):
                 base = f"/api/test-cases/{case.case_id}"
                 avatars = {name: f"{base}/{name}" for name in case.avatars}
                 shown = sheet.CaseShown(case.case_id, case.title, f"{base}/template", avatars)
                 st.html(sheet.case_cell(shown))
                 ticked = st.checkbox(
-                    f"Run {sheet.label(case.case_id, 40)}",
+                    sheet.label(case.case_id, 40),
                     value=case.consent,
                     key=f"case-{case.case_id}",
                     disabled=everything or not case.consent,
@@ -47,13 +47,14 @@ def begin() -> None:
         reason = tool.unavailable()
         cost = f", about ${tool.needs.cost:.2f} a picture" if tool.needs.cost else ""
         sends = ", sends photographs to a service" if tool.needs.network else ""
-        why = f" (not available: {reason})" if reason else ""
         ticked = st.checkbox(
-            sheet.label(f"{sheet.line(tool.title, 60)}{cost}{sends}{why}", 300),
+            sheet.label(f"{sheet.line(tool.title, 60)}{cost}{sends}", 200),
             value=not reason and tool.tool_id in preset,
             key=f"tool-{tool.tool_id}",
             disabled=bool(reason),
         )
+        if reason:
+            st.html(f'<div class="b-why">Not available: {sheet.text(reason, 300)}</div>')
         if ticked and not reason:
             picked.append(tool)
     launch(chosen, picked)
@@ -125,7 +126,11 @@ def show(run_id: str) -> None:
     views = {"Grid": grid, "Compare": compare, "Leaderboard": leaders, "People": people}
     wanted = st.query_params.get("view", "Grid")
     view = st.segmented_control(
-        "View", list(views), default=wanted if wanted in views else "Grid", key="view"
+        "View",
+        list(views),
+        default=wanted if wanted in views else "Grid",
+        key="view",
+        label_visibility="collapsed",
     )
     if view:
         st.query_params["view"] = view
@@ -167,6 +172,7 @@ def rater() -> str:
         value=st.query_params.get("rater", "anonymous"),
         max_chars=80,
         key="rater",
+        width=280,
     )
     st.query_params["rater"] = name
     return name.strip() or "anonymous"
@@ -186,10 +192,10 @@ def grid(board: Board) -> None:
     page = st.number_input("Page", 1, pages, 1) if pages > 1 else 1
     for case in board.cases[(page - 1) * CASES_A_PAGE : page * CASES_A_PAGE]:
         with st.container(horizontal=True, gap="medium"):
-            with st.container(width=176):
+            with st.container(width=160):
                 st.html(sheet.case_cell(case))
             for cell in board.of_case(case.case_id):
-                with st.container(width=176, gap="small"):
+                with st.container(width=160, gap="small"):
                     st.html(sheet.cell(cell, board.tools.get(cell.tool_id, "")))
                     if cell.picture:
                         stars(cell, name, digests[cell.item_id], mine)
@@ -296,7 +302,11 @@ def overview() -> None:
     views = ["New run", "Runs", "Leaderboard"]
     wanted = st.query_params.get("view", views[0])
     view = st.segmented_control(
-        "View", views, default=wanted if wanted in views else views[0], key="start"
+        "View",
+        views,
+        default=wanted if wanted in views else views[0],
+        key="start",
+        label_visibility="collapsed",
     )
     if view == "Runs":
         runs()

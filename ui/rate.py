@@ -55,10 +55,10 @@ def session(kind: str, of: str, name: str, paired: bool) -> Session | Pairs:
 
 
 def figure(subject: Subject, title: str) -> str:
-    """A picture to judge."""
+    """A picture to judge; the largest of those shown."""
     kind = "b-large b-pixels" if subject.pixels else "b-large"
     shown = sheet.picture(subject.url, title, kind=kind)
-    return f"<figure><figcaption>{sheet.text(title)}</figcaption>{shown}</figure>"
+    return f'<figure class="b-main"><figcaption>{sheet.text(title)}</figcaption>{shown}</figure>'
 
 
 def beside(subject: Subject) -> str:
@@ -146,29 +146,45 @@ def pairs(way: Pairs) -> None:
     st.caption(PAIR_KEYS)
 
 
+def who() -> str:
+    """The rater's name, remembered in the address."""
+    return st.text_input(
+        "Your name (it travels with your stars)",
+        value=st.query_params.get("rater", ""),
+        max_chars=80,
+        key="rater",
+        placeholder="any name",
+        width=280,
+    ).strip()
+
+
+def main() -> None:
+    """Who rates what, then one picture after another."""
+    known = st.query_params.get("rater", "")
+    # Once that is settled it steps back: the pictures are what the page is for.
+    words = f"{sheet.label(known, 30)} rates" if known else "Who rates what"
+    with st.expander(words, expanded=not known):
+        asked = scope()
+        if asked is None:
+            return
+        name = who()
+        paired = st.toggle(
+            "Pairs: which of two is better?", key="pairs", disabled=asked[0] != "run_item"
+        )
+    if not name:
+        st.info("Say who rates: a name, so that you can go on where you stopped.")
+        return
+    st.query_params["rater"] = name
+    way = session(*asked, name, paired and asked[0] == "run_item")
+    if not way.subjects:
+        st.info("This run has no picture yet.")
+        return
+    (pairs if isinstance(way, Pairs) else rate)(way)
+
+
 st.html(sheet.STYLE)
 st.title("Rate")
 try:
-    asked = scope()
-    if asked is not None:
-        with st.container(horizontal=True, vertical_alignment="bottom"):
-            name = st.text_input(
-                "Your name (it travels with your stars)",
-                value=st.query_params.get("rater", ""),
-                max_chars=80,
-                key="rater",
-                placeholder="any name",
-                width=280,
-            ).strip()
-            paired = st.toggle("Pairs", key="pairs", disabled=asked[0] != "run_item")
-        if not name:
-            st.info("Say who rates: a name, so that you can go on where you stopped.")
-        else:
-            st.query_params["rater"] = name
-            way = session(*asked, name, paired and asked[0] == "run_item")
-            if not way.subjects:
-                st.info("This run has no picture yet.")
-            else:
-                (pairs if isinstance(way, Pairs) else rate)(way)
+    main()
 except GenlabError as fault:
     st.error(sheet.label(fault, 500))

@@ -26,6 +26,8 @@ from genlab.benchmark.geometry import (
     similarity,
 )
 
+# Mouth, and each eye with its brow.
+FEATURES = (np.r_[48:60], np.r_[17:22, 36:42], np.r_[22:27, 42:48])
 PULL = 0.35  # share of the way from the avatar's shape to the template's
 MIRROR = 0.15  # by how much nearer in turn the mirrored avatar must be
 SOFT = 0.30  # reach of one landmark's pull, in widths of the face
@@ -84,10 +86,10 @@ def laid_over(image: Image, target: Face, avatar: Image, source: Face) -> Image:
     warped, shape = _warped(avatar, known, points, room.shape[:2])
     forehead = min(_forehead(room, points), _forehead(warped, shape))
     mask = face_mask(points, room.shape, forehead) & face_mask(shape, room.shape, forehead)
-    toned = _toned(warped, shape, room, points)
-    mask = _trimmed(mask, toned, points, side)
+    coloured = toned(warped, shape, room, points)
+    mask = _trimmed(mask, coloured, points, side)
     result = image.copy()
-    result[low[1] : high[1], low[0] : high[0]] = _blended(toned, room, mask, side)
+    result[low[1] : high[1], low[0] : high[0]] = blended(coloured, room, mask, side)
     return result
 
 
@@ -161,24 +163,31 @@ def _bare(image: Image, points: Points) -> Mask:
 
 
 def _trimmed(mask: Mask, face: Image, points: Points, side: float) -> Mask:
-    """`mask` without what is no skin at its rim below the eyes: hair, collar, what lies behind."""
+    """`mask` without what is no skin at its rim, but for the features: hair, collar, background."""
     depth = cv2.distanceTransform(mask.astype(np.uint8), cv2.DIST_L2, 5)
-    foreign = mask & (depth < RIM * side) & ~_bare(face, points)
-    foreign[: max(int(points[36:48, 1].max()), 0)] = False
-    mouth = cv2.convexHull(np.rint(points[48:60]).astype(np.int32))
-    lips = cv2.fillConvexPoly(np.zeros(mask.shape, dtype=np.uint8), mouth, 1)
-    reach = max(3, round(0.12 * side)) | 1
-    foreign &= cv2.dilate(lips, np.ones((reach, reach), dtype=np.uint8)) == 0
-    size = max(3, round(0.05 * side)) | 1
-    wide = cv2.dilate(foreign.astype(np.uint8), np.ones((size, size), dtype=np.uint8)) > 0
-    kept = (mask & ~wide).astype(np.uint8)
+    foreign = mask & (depth < RIM * side) & ~_bare(face, points) & ~_features(points, mask, side)
+    kept = (mask & ~_grown(foreign, 0.05 * side)).astype(np.uint8)
     count, labels, sizes, _ = cv2.connectedComponentsWithStats(kept)
     if count < 2 or kept.sum() < 0.6 * mask.sum():
         return mask
     return np.asarray(labels == 1 + int(np.argmax(sizes[1:, cv2.CC_STAT_AREA])))
 
 
-def _toned(warped: Image, shape: Points, room: Image, points: Points) -> Image:
+def _features(points: Points, mask: Mask, side: float) -> Mask:
+    """Mouth, eyes and brows with a little around them."""
+    drawn = np.zeros(mask.shape, dtype=np.uint8)
+    for part in FEATURES:
+        hull = cv2.convexHull(np.rint(points[part]).astype(np.int32))
+        cv2.fillConvexPoly(drawn, hull, 1)
+    return _grown(drawn > 0, 0.10 * side)
+
+
+def _grown(mask: Mask, width: float) -> Mask:
+    size = max(3, round(width)) | 1
+    return np.asarray(cv2.dilate(mask.astype(np.uint8), np.ones((size, size), dtype=np.uint8)) > 0)
+
+
+def toned(warped: Image, shape: Points, room: Image, points: Points) -> Image:
     """`warped` with the template's mean tone on the cheeks, and most of its slow changes.
 
     Light that falls on one half of a face, or two lamps of two colours, are slow: they belong to
@@ -195,8 +204,8 @@ def _toned(warped: Image, shape: Points, room: Image, points: Points) -> Image:
     source[..., 1:] += blown * (mine.mean(0)[1:] - source[..., 1:])  # white has no hue: lend skin's
     source = (source - mine.mean(0)) * np.clip(contrast, CONTRAST[0], CONTRAST[1]) + theirs.mean(0)
     drift = _slow(target - source, inside, reach) * np.array([LIGHT, HUE, HUE], dtype=np.float32)
-    toned = np.clip(np.rint(source + drift), 0, 255).astype(np.uint8)
-    return np.asarray(cv2.cvtColor(toned, cv2.COLOR_LAB2RGB), dtype=np.uint8)
+    mixed = np.clip(np.rint(source + drift), 0, 255).astype(np.uint8)
+    return np.asarray(cv2.cvtColor(mixed, cv2.COLOR_LAB2RGB), dtype=np.uint8)
 
 
 def _slow(field: Field, inside: Mask, reach: float) -> Field:
@@ -211,8 +220,11 @@ def _lab(image: Image) -> Field:
     return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), dtype=np.float32)
 
 
-def _blended(face: Image, room: Image, mask: Mask, side: float) -> Image:
-    """Poisson near the mask's border, `face` itself inside, `room` outside."""
+def blended(face: Image, room: Image, mask: Mask, side: float) -> Image:
+    """Poisson near the border of `mask`, `face` itself inside, `room` outside.
+
+    All three are of one size; side: width of the face in pixels.
+    """
     if not mask.any():
         return room
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))

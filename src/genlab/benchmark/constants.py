@@ -17,17 +17,17 @@ CONSTANTS = MappingProxyType(
         # Weights of the geometric mean; `faces` is a factor of its own.
         "weights": {"identity": 0.40, "background": 0.20, "realism": 0.25, "landmarks": 0.15},
         # Embedding distance to the avatar: a stranger, the same person in another photograph.
-        "identity_distance": (0.62, 0.35),
+        "identity_distance": (0.66, 0.40),
         # Way from the template's person to the avatar that is gone in the embedding.
-        "identity_gain": (0.08, 0.50),
+        "identity_gain": (0.12, 0.42),
         # Share of the bending that is towards the template: a third and less (torn), half (soft).
         "shape": (0.30, 0.52),
-        # Embedding distance from which a face is made of the avatar's pixels or likeness.
-        "likeness": (0.64, 0.50),
+        # The same share from which a face has something of the avatar.
+        "likeness": (0.05, 0.20),
         # Least that is left of each part of realism: one fault alone must not hide the others.
         "least": {"seam": 0.10, "sharpness": 0.02, "tone": 0.30, "torn": 0.10},
         # New edges at the rim of the face, mean CIELAB units a pixel.
-        "seam": (0.30, 0.03),
+        "seam": (0.12, 0.015),
         # Fine detail of the face over that of the softer of template and avatar.
         "sharpness": (0.25, 0.85),
         "sharpness_most": 2.5,

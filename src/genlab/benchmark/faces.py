@@ -30,7 +30,7 @@ Box = tuple[int, int, int, int]
 
 SAME = 0.5  # embedding distance up to which two faces count as one person
 LEAST_SCORE = 0.3  # the detector's margin: a helmet reaches 0.12, the weakest true face 0.43
-LEAST_NEAR = 0.1  # the same where a face is known to have been: a soft one still counts
+LEAST_NEAR = -0.2  # the same where a face is known to have been: a soft one still counts
 LONGEST = 1024  # side to which a picture is scaled before it is searched
 JITTER = (
     (0.0, 0.0, 1.0),
@@ -145,6 +145,7 @@ def _nearest(image: Image, region: Box) -> Face | None:
         (box + np.tile(low, 2), score)
         for box, score in _boxes(window, min(4.0, 130 / side), 0, LEAST_NEAR)
     ]
+    seen = [(box, score) for box, score in seen if 0.6 <= (box[2] - box[0]) / side <= 1.7]
     if not seen:
         return None
     centres = [(box[:2] + box[2:]) / 2 for box, _ in seen]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,34 +21,38 @@ class Identity:
     """Of one person. score in [0, 1]; distances of embeddings; shape: see `shape_share`."""
 
     score: float
+    gain: float  # share of the way from the template's person to the avatar that is gone
     to_avatar: float
     to_template: float
     apart: float  # template's person to avatar: what there was to gain
     shape: float
 
 
-def identity(result: Face, template: Face, avatar: Face) -> Identity:
+def identity(result: Face, template: Face, views: Sequence[Face]) -> Identity:
     """How far the person in the template has become the avatar's.
 
     The lesser of two marks: one for the distance to the avatar, one for the share of the way from
     the template's person that is gone. The second is exactly 0 for the untouched template; the
     first is 0 for a third person who happens to lie nearer.
+
+    views: the avatar's face, and the same in a mirror; the nearer counts.
     """
-    to_avatar = identity_distance(result, avatar)
-    apart = identity_distance(template, avatar)
+    to_avatar = min(identity_distance(result, view) for view in views)
+    apart = min(identity_distance(template, view) for view in views)
     gain = 1.0 - to_avatar / max(apart, 1e-9)
     score = min(ramp(to_avatar, _C["identity_distance"]), ramp(gain, _C["identity_gain"]))
-    share = shape_share(result.landmarks, template.landmarks, avatar.landmarks)
-    return Identity(score, to_avatar, identity_distance(result, template), apart, share)
+    share = shape_share(result.landmarks, template.landmarks, [view.landmarks for view in views])
+    return Identity(score, gain, to_avatar, identity_distance(result, template), apart, share)
 
 
-def shape_share(result: Points, template: Points, avatar: Points) -> float:
+def shape_share(result: Points, template: Points, views: Sequence[Points]) -> float:
     """0 where the features have exactly the template's shape, 1 where they have the avatar's.
 
     The bending against each: of a triangulation of the inner landmarks, the greater logarithm of
     the two stretches of every triangle, weighted by area.
     """
-    from_template, from_avatar = bending(template, result), bending(avatar, result)
+    from_template = bending(template, result)
+    from_avatar = min(bending(view, result) for view in views)
     return from_template / max(from_template + from_avatar, 1e-9)
 
 

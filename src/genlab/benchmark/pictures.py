@@ -29,6 +29,7 @@ Outcome = Literal[
     "no_template_face",  # the case's own fault: its template shows no face at a region
     "no_avatar_face",  # the case's own fault: an avatar shows no face
 ]
+Views = tuple[tuple[Image, Face], tuple[Image, Face]]
 MOST_PIXELS = 50_000_000
 LONGEST = 1024  # side at which pictures are scored
 ASPECT = 0.02  # share by which a picture's shape may differ from the template's
@@ -54,8 +55,11 @@ def people(path: Path, regions: tuple[Box, ...]) -> list[Face]:
     return _people(str(path), path.stat().st_mtime_ns, regions)
 
 
-def avatar(path: Path) -> tuple[Image, Face]:
-    """An avatar's picture at the scoring scale, and its largest face."""
+def avatar(path: Path) -> Views:
+    """An avatar's picture at the scoring scale with its largest face, and the same mirrored.
+
+    A person in the mirror is the same person, but the embedding is not the same.
+    """
     return _avatar(str(path), path.stat().st_mtime_ns)
 
 
@@ -78,13 +82,18 @@ def _people(path: str, changed: int, regions: tuple[Box, ...]) -> list[Face]:
 
 
 @lru_cache(maxsize=32)
-def _avatar(path: str, changed: int) -> tuple[Image, Face]:
+def _avatar(path: str, changed: int) -> Views:
     picture = np.asarray(_opened(Path(path)))
     picture = faces.scaled(picture, min(1.0, LONGEST / max(picture.shape[:2])))
     found = faces.found(picture)
     if not found:
         raise Unfit("no_avatar_face", f"{Path(path).name} shows no face; choose another picture")
-    return picture, found[0]
+    mirror = np.ascontiguousarray(picture[:, ::-1])
+    left, top, right, bottom = found[0].box
+    width = picture.shape[1]
+    [other] = faces.near(mirror, [(width - right, top, width - left, bottom)])
+    known = (picture, found[0])
+    return known, known if other is None else (mirror, other)
 
 
 def result(path: Path, template: Image) -> tuple[Image, list[str]]:

@@ -98,7 +98,7 @@ def torn(identity: Identity) -> float:
     A face that has the avatar's likeness and the template's exact shape was bent by triangles:
     mouths and eyes smear. Without the likeness (an untouched template) there is nothing torn.
     """
-    likeness = ramp(identity.to_avatar, _C["likeness"])
+    likeness = ramp(identity.gain, _C["likeness"])
     whole = ramp(identity.shape, _C["shape"])
     return 1.0 - likeness * (1.0 - whole)
 

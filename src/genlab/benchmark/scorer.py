@@ -26,7 +26,7 @@ from genlab.benchmark.constants import CONSTANTS, VERSION
 from genlab.benchmark.expression import expression
 from genlab.benchmark.faces import Box, Face, Image
 from genlab.benchmark.identity import identity
-from genlab.benchmark.pictures import Outcome, Unfit
+from genlab.benchmark.pictures import Outcome, Unfit, Views
 from genlab.benchmark.realism import realism
 
 COMPONENTS = ("identity", "background", "realism", "landmarks", "faces")
@@ -121,7 +121,7 @@ def _person(
     result: Face | None,
     before: Image,
     person: Face,
-    shown: Mapping[str, tuple[Image, Face]],
+    shown: Mapping[str, Views],
     name: str,
 ) -> dict[str, Any]:
     """What one swap got: its three components, their parts and notes."""
@@ -134,11 +134,11 @@ def _person(
             "parts": {},
             "notes": [f"no face is found where {name} should be"],
         }
-    avatar, source = shown[name]
-    who = identity(result, person, source)
+    avatar, source = _view(shown[name], result)
+    who = identity(result, person, [face for _, face in shown[name]])
     looks = realism(after, result, before, person, avatar, source, who)
     pose = expression(result, person)
-    nearest = min(shown, key=lambda other: faces.identity_distance(result, shown[other][1]))
+    nearest = min(shown, key=lambda other: _distance(result, shown[other]))
     return {
         "avatar": name,
         "outcome": "scored",
@@ -156,6 +156,15 @@ def _person(
         },
         "notes": _person_notes(result, who.apart, who.score, name, nearest),
     }
+
+
+def _view(views: Views, result: Face) -> tuple[Image, Face]:
+    """The avatar as it is or mirrored, whichever the result is nearer to."""
+    return min(views, key=lambda view: faces.identity_distance(result, view[1]))
+
+
+def _distance(result: Face, views: Views) -> float:
+    return faces.identity_distance(result, _view(views, result)[1])
 
 
 def _person_notes(result: Face, apart: float, mark: float, name: str, nearest: str) -> list[str]:

@@ -33,8 +33,8 @@ STYLE = """<style>
 --b-good:var(--g-good,light-dark(#1c6a62,#7ad0c6));--b-warn:var(--g-warn,light-dark(#8f4a08,#f2b679));
 --b-bad:var(--g-bad,light-dark(#a32331,#f5a3ab));--b-blue:var(--g-blue,light-dark(#2b6ca3,#6fb0e3))}
 .b-row{display:flex;flex-wrap:wrap;gap:.75rem;padding:.1rem 0}
-.b-cell{margin:0;width:168px;color:var(--b-ink);font-size:.86rem;line-height:1.3}
-.b-frame{display:block;width:168px;height:168px;border-radius:6px;overflow:hidden;
+.b-cell{margin:0;width:160px;color:var(--b-ink);font-size:.86rem;line-height:1.3}
+.b-frame{display:block;width:160px;height:160px;border-radius:6px;overflow:hidden;
 background:var(--b-card);outline:1px solid var(--b-rule);position:relative}
 .b-frame img{width:100%;height:100%;object-fit:contain;display:block}
 .b-frame .b-wait{position:absolute;inset:0;display:flex;align-items:center;justify-content:center;
@@ -63,14 +63,16 @@ border-radius:3px}
 .b-bar b{position:absolute;top:.12rem;width:.34rem;height:.66rem;margin-left:-.17rem;
 border-radius:2px;background:var(--b-blue)}
 .b-look{display:flex;flex-wrap:wrap;gap:1rem;align-items:flex-start;color:var(--b-ink)}
-.b-look figure{margin:0;flex:1 1 280px;min-width:0}.b-look figcaption{color:var(--b-muted);
+.b-look figure{margin:0;flex:1 1 180px;min-width:0}.b-look .b-main{flex:2 1 360px}
+.b-look figcaption{color:var(--b-muted);
 font-size:.85rem;margin-bottom:.25rem}
 .b-look .b-large{width:100%;height:min(56vh,520px);object-fit:contain;display:block;
 background:var(--b-card);border-radius:8px}
 .b-look .b-pixels{image-rendering:pixelated}
 .b-ahead{position:absolute;width:1px;height:1px;overflow:hidden;opacity:0;pointer-events:none}
-@media(max-width:640px){.b-cell,.b-frame{width:150px}.b-frame{height:150px}
-.b-look .b-large{height:min(38vh,340px)}}
+.b-why{color:var(--b-muted);font-size:.88rem;margin:-.75rem 0 0 1.6rem}
+@media(max-width:640px){.b-look{gap:.5rem}.b-look figure{flex:1 1 90px}
+.b-look .b-large{height:110px}.b-look .b-main{flex:1 1 100%}.b-look .b-main .b-large{height:42vh}}
 </style>"""
 
 
@@ -168,7 +170,7 @@ def slider(template: str, left: str, right: str, names: tuple[str, str]) -> str:
         if url
     )
     return f"""<!doctype html><meta charset="utf-8"><title>Comparison</title><style>
-body{{margin:0;font:14px/1.4 system-ui,sans-serif;color:#22282e}}
+body{{margin:0;font:14px/1.4 system-ui,sans-serif;color:#e4e8ec}}
 #stage{{position:relative;height:min(70vh,460px);background:#1d2329;border-radius:8px;overflow:hidden}}
 #stage img{{position:absolute;inset:0;width:100%;height:100%;object-fit:contain}}
 #b{{clip-path:inset(0 0 0 50%)}}#t{{opacity:0}}
@@ -177,8 +179,8 @@ box-shadow:0 0 4px #000}}
 .name{{position:absolute;top:8px;padding:2px 8px;border-radius:5px;background:#000c;color:#fff;
 max-width:40%;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}}
 form{{display:grid;grid-template-columns:auto 1fr;gap:6px 12px;align-items:center;margin-top:8px;
-background:#f4f6f8;border-radius:8px;padding:8px 12px}}
-input{{width:100%;height:24px;accent-color:#2b6ca3}}
+background:#1d2329;border-radius:8px;padding:8px 12px}}
+input{{width:100%;height:24px;accent-color:#6fb0e3}}
 </style><div id="stage">{layers}<div id="line"></div>
 <span class="name" style="left:8px">{text(names[0], 40)}</span>
 <span class="name" style="right:8px">{text(names[1], 40)}</span></div>

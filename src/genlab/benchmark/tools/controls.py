@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from genlab.benchmark.cases import Case
 
 GROWN = 1.25  # a pasted rectangle over the detector's box
-STRENGTHS = {1: 0.012, 2: 0.02, 3: 0.03}  # Gaussian sigma of the blur, in widths of the face
+STRENGTHS = {1: 0.02, 2: 0.03, 3: 0.045}  # Gaussian sigma of the blur, in widths of the face
 STRANGER = 0.60  # embedding distance from which somebody is surely somebody else
 
 

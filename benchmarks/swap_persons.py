@@ -1,0 +1,73 @@
+"""Who is who in the photographs that ship, and what the score's constants were set on.
+
+A person is a case's template and a place in it, counted from the left. The constants of
+`genlab.benchmark.constants` were set by looking at swaps among CALIBRATION (and three persons of
+`sample1.jpg` of the same package, which does not ship); HELD_OUT was not looked at for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from genlab.benchmark import faces
+from genlab.benchmark.cases import load_case
+from genlab.benchmark.faces import Face, Image
+from genlab.core.console import GenlabError
+
+CALIBRATION = {"sofa-one-of-three": 3, "stairs-two-of-four": 4}
+HELD_OUT = {
+    "party-turned-heads": 3,
+    "window-four-avatars": 4,
+    "astronaut-officer": 1,
+    "officer-astronaut": 1,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Person:
+    """A person in a photograph: a name, the photograph (its file too) and the face in it."""
+
+    name: str
+    path: Path
+    image: Image
+    face: Face
+
+    @property
+    def region(self) -> dict[str, int]:
+        """The face's box as a case writes it."""
+        left, top, right, bottom = self.face.box
+        return {"left": left, "top": top, "width": right - left, "height": bottom - top}
+
+    def portrait(self) -> Image:
+        """The photograph cut to this person's head."""
+        left, top, right, bottom = self.face.box
+        more = (right - left) // 2
+        height, width = self.image.shape[:2]
+        return np.ascontiguousarray(
+            self.image[
+                max(top - more, 0) : min(bottom + more, height),
+                max(left - more, 0) : min(right + more, width),
+            ]
+        )
+
+
+def persons(places: dict[str, int], cases: Path) -> list[Person]:
+    """All persons of the named cases' templates. Raises a `GenlabError` where one has changed."""
+    people = []
+    for name, number in places.items():
+        case = load_case(cases / name)
+        image = np.asarray(case.open_template())
+        found = sorted(faces.found(image), key=lambda face: face.box[0])
+        if len(found) != number:
+            raise GenlabError(
+                f"{case.template} shows {len(found)} faces, not {number}; restore it with:"
+                f" git checkout {cases / name}"
+            )
+        people += [
+            Person(f"{name}/{place}", case.template, image, face)
+            for place, face in enumerate(found, start=1)
+        ]
+    return people

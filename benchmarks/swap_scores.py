@@ -1,0 +1,310 @@
+"""Whether the score of a swap puts the obvious in order, and how long it takes.
+
+`swap.ordered`: persons on whom no constant was set (`swap_persons.HELD_OUT`). Each is the template
+for the `--avatars` others nearest in turn; eight pictures of each pair are scored: untouched, wrong
+person, pasted rectangle, local swap, the same blurred in three strengths, and torn by triangles.
+14 orders are beyond dispute (`ORDERS`); a tie is wrong, a picture without a number is below every
+number, and two such pictures are no pair. The interval resamples template persons.
+
+`swap.identity`: every two pictures of the persons that ship, told apart at the distance `SAME`.
+The same person is there in one photograph only, so the same-person pairs are that photograph
+against itself mirrored, halved, darkened and compressed; with `--photographs FOLDER` also pairs of
+real photographs there, whose files are called `person1.jpg`, `person2.jpg` and so on.
+`swap.identity_margin`: the least distance of two persons minus the greatest of one.
+
+`swap.score_s`: seconds a picture of 1024 pixels, templates and avatars known, as in a run.
+`swap.score_scaling`: pictures a second of two scoring processes over one.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import PIL.Image
+import PIL.ImageOps
+import typer
+
+from genlab.benchmark import faces
+from genlab.benchmark.blending import laid_over
+from genlab.benchmark.faces import Image
+from genlab.benchmark.geometry import side_turn
+from genlab.benchmark.scorer import Score, score
+from genlab.benchmark.tools.controls import STRANGER, blurred, pasted
+from genlab.core.console import GenlabError, guarded
+from record import record
+from swap_persons import CALIBRATION, HELD_OUT, Person, persons
+from torn import torn_swap
+
+COMMAND = "python benchmarks/swap_scores.py"
+SEED = 0
+BLURS = ("blurred_1", "blurred_2", "blurred_3")
+WITHOUT_AVATAR = ("wrong_person", "untouched")
+ORDERS = [
+    *(("local", worse) for worse in (*BLURS, "torn", "pasted", *WITHOUT_AVATAR)),
+    *itertools.pairwise(BLURS),
+    ("blurred_1", "blurred_3"),
+    *itertools.product(("pasted", "blurred_1"), WITHOUT_AVATAR),
+]
+# Counted apart: a face torn so far that nobody would know it is no better than somebody else's.
+DISPUTED = list(itertools.product(("torn",), WITHOUT_AVATAR))
+
+Call = tuple[Path, dict[str, Path], list[dict[str, object]], Path]
+
+
+def pictures(person: Person, avatar: Person, stranger: Person) -> dict[str, Image]:
+    """The eight pictures of one pair."""
+    image, face = person.image, person.face
+    swap = laid_over(image, face, avatar.image, avatar.face)
+    return {
+        "untouched": image,
+        "wrong_person": laid_over(image, face, stranger.image, stranger.face),
+        "pasted": pasted(image, face, avatar.image, avatar.face),
+        "local": swap,
+        **{name: blurred(swap, face, strength) for strength, name in enumerate(BLURS, start=1)},
+        "torn": torn_swap(image, face, avatar.image, avatar.face),
+    }
+
+
+def pairs(people: list[Person], avatars: int) -> Iterator[tuple[Person, Person, Person]]:
+    """Each person with the avatars nearest in turn, and the next who is a stranger to both."""
+    for person in people:
+        others = sorted(
+            (other for other in people if other is not person),
+            key=lambda other: abs(abs(_turn(other)) - abs(_turn(person))),
+        )
+        for avatar in others[:avatars]:
+            strangers = (
+                other
+                for other in others
+                if other is not avatar
+                and min(
+                    faces.identity_distance(other.face, known.face) for known in (avatar, person)
+                )
+                >= STRANGER
+            )
+            if (stranger := next(strangers, None)) is not None:
+                yield person, avatar, stranger
+
+
+def _turn(person: Person) -> float:
+    return side_turn(person.face.landmarks)
+
+
+def ordered(people: list[Person], avatars: int, folder: Path) -> dict[str, list[bool]]:
+    """For every template person: whether each order held, over all avatars. Prints what did not."""
+    held: dict[str, list[bool]] = {person.name: [] for person in people}
+    totals: dict[str, list[float]] = {}
+    disputed: list[bool] = []
+    for person, avatar, stranger in pairs(people, avatars):
+        portrait = folder / "avatar.png"
+        PIL.Image.fromarray(avatar.portrait()).save(portrait)
+        swaps: list[dict[str, object]] = [{"region": person.region, "avatar": "avatar"}]
+        got: dict[str, Score] = {}
+        for kind, image in pictures(person, avatar, stranger).items():
+            PIL.Image.fromarray(image).save(folder / "result.png", compress_level=1)
+            got[kind] = score(person.path, {"avatar": portrait}, swaps, folder / "result.png")
+            total = got[kind].total
+            if total is not None:
+                totals.setdefault(kind, []).append(total)
+        for better, worse in ORDERS:
+            first, second = (got[kind].total for kind in (better, worse))
+            if first is None and second is None:
+                continue
+            right = _over(first, second)
+            held[person.name].append(right)
+            if not right:
+                print(
+                    f"  {person.name} <- {avatar.name}: {better} {first} not over {worse} {second}"
+                )
+        disputed += [_over(got[better].total, got[worse].total) for better, worse in DISPUTED]
+    print(f"not counted: torn over no avatar at all, {sum(disputed)} of {len(disputed)}")
+    print(f"{'picture':<14}{'n':>5}{'mean':>8}{'least':>8}{'most':>8}")
+    for kind, values in sorted(totals.items(), key=lambda item: float(np.mean(item[1]))):
+        print(
+            f"{kind:<14}{len(values):>5}{np.mean(values):>8.3f}"
+            f"{min(values):>8.3f}{max(values):>8.3f}"
+        )
+    return held
+
+
+def _over(first: float | None, second: float | None) -> bool:
+    """Whether a number, or None for none, is the better one: none is below every number."""
+    return first is not None and (second is None or first > second)
+
+
+def interval(held: dict[str, list[bool]], resamples: int = 2000) -> tuple[float, float]:
+    """95 % interval of the share that held, by template person.
+
+    Where every order held for every person, resampling says nothing: the lower end is then that of
+    as many right answers as there are persons (Wilson 1927).
+    """
+    groups = [np.array(values, dtype=np.float64) for values in held.values() if values]
+    if all(group.all() for group in groups):
+        return len(groups) / (len(groups) + 1.96**2), 1.0
+    drawn = np.random.default_rng(SEED).integers(len(groups), size=(resamples, len(groups)))
+    sums, sizes = (np.array([f(g) for g in groups]) for f in (np.sum, len))
+    low, high = np.quantile(sums[drawn].sum(1) / sizes[drawn].sum(1), (0.025, 0.975))
+    return float(low), float(high)
+
+
+def identity_distances(
+    people: list[Person], photographs: Path | None
+) -> tuple[list[float], list[float]]:
+    """Distances of pictures of one person, and of two persons."""
+    shown: dict[str, list[faces.Face]] = {}
+    for person in people:
+        variants = [next(iter(faces.found(image)), None) for image in changed(person.portrait())]
+        shown[person.name] = [person.face, *(face for face in variants if face is not None)]
+    if photographs is not None:
+        for path in sorted(photographs.iterdir()):
+            name = re.sub(r"[_\d]*$", "", path.stem)
+            with PIL.Image.open(path) as opened:
+                image = np.asarray(PIL.ImageOps.exif_transpose(opened).convert("RGB"))
+            shown.setdefault(name, []).extend(faces.found(image)[:1])
+    same = [
+        faces.identity_distance(*two)
+        for known in shown.values()
+        for two in itertools.combinations(known, 2)
+    ]
+    different = [
+        faces.identity_distance(first, second)
+        for one, other in itertools.combinations(shown.values(), 2)
+        for first, second in itertools.product(one[:1], other[:1])
+    ]
+    return same, different
+
+
+def changed(image: Image) -> list[Image]:
+    """The photograph mirrored, halved and grown again, darkened, and compressed hard."""
+    picture = PIL.Image.fromarray(image)
+    half = picture.resize((picture.width // 2, picture.height // 2)).resize(picture.size)
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=30)
+    dark = picture.point(lambda value: value * 0.6)
+    changes = (PIL.ImageOps.mirror(picture), half, dark, PIL.Image.open(buffer))
+    return [np.asarray(change.convert("RGB")) for change in changes]
+
+
+def calls(people: list[Person], folder: Path) -> list[Call]:
+    """A local swap of each person, ready to be scored."""
+    ready: list[Call] = []
+    for number, (person, avatar, _) in enumerate(pairs(people, 1)):
+        if max(person.image.shape) != 1024:
+            continue
+        result, portrait = folder / f"result_{number}.png", folder / f"avatar_{number}.png"
+        PIL.Image.fromarray(avatar.portrait()).save(portrait)
+        swap = laid_over(person.image, person.face, avatar.image, avatar.face)
+        PIL.Image.fromarray(swap).save(result)
+        swaps: list[dict[str, object]] = [{"region": person.region, "avatar": "avatar"}]
+        ready.append((person.path, {"avatar": portrait}, swaps, result))
+    return ready
+
+
+def scored(call: Call) -> float:
+    """Seconds that one score took."""
+    start = time.perf_counter()
+    if score(*call).outcome != "scored":
+        raise GenlabError(f"{call[3]} got no number; look at it with: {COMMAND}")
+    return time.perf_counter() - start
+
+
+def rate(work: list[Call], processes: int, repeats: int) -> float:
+    """Pictures a second, the processes warm."""
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        for _ in range(2):  # each worker reads the models and sees the templates
+            list(pool.map(scored, work * processes))
+        start = time.perf_counter()
+        list(pool.map(scored, work * repeats))
+        return len(work) * repeats / (time.perf_counter() - start)
+
+
+def bench(
+    cases: Annotated[Path, typer.Option(help="Folder of the cases.")] = Path("cases"),
+    avatars: Annotated[int, typer.Option(min=1, help="Avatars tried on each person.")] = 3,
+    photographs: Annotated[
+        Path | None, typer.Option(help="More photographs, for the identity check alone.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats of a timing.")] = 4,
+    timing: Annotated[bool, typer.Option(help="Whether to time the score too.")] = True,
+    calibration: Annotated[
+        bool, typer.Option(help="Print the orders among the persons of calibration; write nothing.")
+    ] = False,
+    output: Annotated[Path, typer.Option(help="File the results go to.")] = Path(
+        "metrics/benchmarks.json"
+    ),
+) -> None:
+    """Measure the score; write `swap.ordered`, `swap.identity` and how long it takes."""
+    people = persons(CALIBRATION if calibration else HELD_OUT, cases)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        held = ordered(people, avatars, folder)
+        number = sum(len(values) for values in held.values())
+        share = sum(map(sum, held.values())) / number
+        low, high = interval(held)
+        for person, values in held.items():
+            print(f"{person:<24}{sum(values):>5} of {len(values)}")
+        print(f"ordered {share:.4f}, 95 % interval {low:.3f} to {high:.3f}, {number} pairs")
+        if calibration:
+            return
+        record(
+            "swap.ordered", share, interval=(low, high), n=number, seeds=[SEED], command=COMMAND,
+            path=output,
+        )  # fmt: skip
+        told_apart(people + persons(CALIBRATION, cases), photographs, output)
+        if timing:
+            time_scores(calls(people, folder), repeats, output)
+
+
+def told_apart(people: list[Person], photographs: Path | None, output: Path) -> None:
+    """Write `swap.identity` and its margin."""
+    same, different = identity_distances(people, photographs)
+    right = sum(d <= faces.SAME for d in same) + sum(d > faces.SAME for d in different)
+    number = len(same) + len(different)
+    margin = min(different) - max(same)
+    print(
+        f"same person {len(same)} pairs, at most {max(same):.3f}; two persons {len(different)}"
+        f" pairs, at least {min(different):.3f}; told apart at {faces.SAME}: {right} of {number}"
+    )
+    share, spread = right / number, 1.96**2 / number
+    middle = (share + spread / 2) / (1 + spread)
+    half = np.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)
+    wilson = (float(middle - half), float(min(middle + half, 1.0)))
+    for key, value, bounds in (
+        ("swap.identity", share, wilson),
+        ("swap.identity_margin", margin, None),
+    ):
+        record(key, value, interval=bounds, n=number, seeds=[], command=COMMAND, path=output)
+
+
+def time_scores(work: list[Call], repeats: int, output: Path) -> None:
+    """Write `swap.score_s` and `swap.score_scaling`."""
+    for call in work:
+        scored(call)
+    seconds = np.array([scored(call) for _ in range(repeats) for call in work])
+    low, high = np.quantile(seconds, (0.025, 0.975))
+    print(f"a score takes {np.median(seconds):.2f} s ({low:.2f} to {high:.2f})")
+    record(
+        "swap.score_s", float(np.median(seconds)), interval=(float(low), float(high)),
+        n=len(seconds), seeds=[], command=COMMAND, path=output,
+    )  # fmt: skip
+    ratios = np.array([rate(work, 2, repeats) / rate(work, 1, repeats) for _ in range(3)])
+    print(f"two processes over one: {np.median(ratios):.2f}")
+    record(
+        "swap.score_scaling", float(np.median(ratios)),
+        interval=(float(ratios.min()), float(ratios.max())), n=3 * repeats * len(work), seeds=[],
+        command=COMMAND, path=output,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    guarded(lambda: typer.run(bench))

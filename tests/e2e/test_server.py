@@ -1,0 +1,206 @@
+"""One real server and a real browser: the benchmark's flow, rating by keys, restarts, strangers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import app_room  # noqa: E402
+from genlab.core.store import Store  # noqa: E402
+
+CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome")
+                 if (found := shutil.which(name))), "")  # fmt: skip
+playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not CHROMIUM, reason="needs Chromium (Debian: apt-get install chromium)"),
+]
+RUN = "2026-01-01"
+WAIT = 60_000  # milliseconds
+LONG = {"sim_paint": {"seconds": 300}}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
+    folder = app_room.make_project(tmp_path_factory.mktemp("served"), cases=2, hostile=True)
+    with Store(folder / "runs" / "genlab.sqlite3") as store:
+        app_room.make_run(store, folder, run_id=RUN, cases=4)
+    with app_room.serving(folder) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with app_room.chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page of which every error on the console fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("dialog", lambda dialog: faults.append(f"a dialog: {dialog.message}"))
+    opened.on("console", lambda said: faults.append(said.text) if app_room.is_fault(said) else None)
+    opened.set_default_timeout(WAIT)
+    yield opened
+    context.close()
+    assert faults == []
+
+
+def begin(server: app_room.Server, **asked: Any) -> str:
+    answer = httpx.post(f"{server.base}/api/run", json=asked, timeout=60)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["run_id"])
+
+
+def state(server: app_room.Server, run_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(f"{server.base}/api/run/{run_id}", timeout=60).json()
+    return found
+
+
+def until(server: app_room.Server, run_id: str, *statuses: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 60
+    while (run := state(server, run_id))["status"] not in statuses:
+        assert time.monotonic() < deadline, run
+        time.sleep(0.1)
+    return run
+
+
+def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: Any) -> None:
+    page.goto(f"{server.base}/benchmark")
+    page.get_by_role("button", name=re.compile("^Run [0-9]+ pictures")).wait_for()
+    assert page.title() != "owned"
+    for box in page.locator("[data-testid=stCheckbox] label").all():
+        said = box.inner_text()
+        checked = box.locator("input").is_checked()
+        if ("Control" in said or "Local" in said) and checked:
+            box.click()
+            playwright.expect(box.locator("input")).not_to_be_checked()
+    page.locator("[data-testid=stCheckbox] label", has_text="refusal").click()
+    page.get_by_role("button", name="Run 4 pictures").click()
+    page.wait_for_url("**run=*")
+    page.locator("[data-status=failed]").nth(3).wait_for()
+    page.get_by_role("button", name="Export report").wait_for()
+    run_id = page.url.split("run=")[1].split("&")[0]
+    assert until(server, run_id, "finished")["progress"]["failed"] == 4
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export report").click()
+    assert download.value.suggested_filename == f"report_{run_id}.html"
+    assert Path(download.value.path()).read_text(encoding="utf-8").lstrip()[:9] == "<!DOCTYPE"
+
+
+def test_stars_in_the_grid_are_kept(server: app_room.Server, page: Any) -> None:
+    page.goto(f"{server.base}/benchmark?run={RUN}&rater=grid")
+    page.locator("details.b-badge summary").first.click()
+    page.get_by_text("identity").first.wait_for()
+    page.locator("[data-testid=stFeedback] button").nth(4).click()
+    with Store(server.folder / "runs" / "genlab.sqlite3") as store:
+        deadline = time.monotonic() + 30
+        while not (kept := store.ratings("run_item", rater="grid")):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert [rating.stars for rating in kept] == [5]
+
+
+def test_two_browsers_follow_one_run_and_a_reload_keeps_it(
+    server: app_room.Server, browser: Any, page: Any
+) -> None:
+    run_id = begin(server, case_ids=["case-001"], tool_ids=["sim_paint"], options=LONG)
+    other = browser.new_page()
+    other.set_default_timeout(WAIT)
+    for one in (page, other):
+        one.goto(f"{server.base}/benchmark?run={run_id}")
+        one.locator("[data-status=generating]").wait_for(timeout=WAIT)
+    page.reload()
+    page.locator("[data-status=generating]").wait_for()
+    other.get_by_role("button", name="Cancel").click()
+    for one in (page, other):
+        one.get_by_role("button", name="Export report").wait_for(timeout=WAIT)
+    assert until(server, run_id, "cancelled")
+    other.close()
+
+
+def test_a_blind_session_by_keys(server: app_room.Server, page: Any) -> None:
+    page.goto(f"{server.base}/rate?of={RUN}&rater=keys")
+    page.get_by_text("0 of 4 rated").wait_for()
+    assert "sim_" not in page.content()
+    shown = page.locator(".b-main img")
+    first = shown.get_attribute("src")
+    page.keyboard.press("4")
+    page.get_by_text("1 of 4 rated").wait_for()
+    assert shown.get_attribute("src") != first
+    page.keyboard.press("u")
+    page.get_by_text("0 of 4 rated").wait_for()
+    assert shown.get_attribute("src") == first
+    for number, key in enumerate("1235", 1):
+        page.keyboard.press(key)
+        page.get_by_text(f"{number} of 4 rated").wait_for()
+    page.get_by_text("All done").wait_for()
+    with Store(server.folder / "runs" / "genlab.sqlite3") as store:
+        kept = store.ratings("run_item", rater="keys")
+    assert sorted(rating.stars for rating in kept) == [1, 2, 3, 5]
+    page.reload()
+    page.get_by_text("4 of 4 rated").wait_for()
+
+
+def test_hostile_names_do_nothing(server: app_room.Server, page: Any) -> None:
+    for path in (f"/benchmark?run={RUN}", "/benchmark", "/benchmark?run=<script>alert(1)</script>"):
+        page.goto(server.base + path)
+        page.locator("h1", has_text="Benchmark").wait_for()
+        page.wait_for_timeout(500)
+        assert page.title() != "owned"
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    page.goto(f"{server.base}/rate?rater=<script>alert(1)</script>&of=../../etc")
+    page.locator("h1", has_text="Rate").wait_for()
+
+
+def test_a_stranger_cannot_follow(server: app_room.Server) -> None:
+    from websockets.exceptions import InvalidStatus
+    from websockets.sync.client import connect
+    from websockets.typing import Origin
+
+    def follow(origin: str | None) -> str:
+        address = f"{server.socket}/api/run/{RUN}"
+        with connect(address, origin=None if origin is None else Origin(origin)) as socket:
+            return str(json.loads(socket.recv())["type"])
+
+    assert follow(None) == "state"
+    assert follow(server.base) == "state"
+    with pytest.raises(InvalidStatus, match="403"):
+        follow("http://evil.example")
+
+
+def test_a_killed_server_leaves_a_run_that_the_next_goes_on_with(tmp_path: Path) -> None:
+    folder = app_room.make_project(tmp_path, cases=1)
+    with app_room.serving(folder) as first:
+        run_id = begin(
+            first, case_ids=["case-001"], tool_ids=["sim_paint", "sim_fail"], options=LONG
+        )
+        deadline = time.monotonic() + 60
+        while state(first, run_id)["progress"]["failed"] != 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        app_room.stop(first.process, kill=True)
+    with app_room.serving(folder) as second:
+        run = until(second, run_id, "running")
+        assert run["progress"]["failed"] == 1  # what had ended is not done again
+        deadline = time.monotonic() + 60
+        while state(second, run_id)["progress"]["generating"] != 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        httpx.post(f"{second.base}/api/run/{run_id}/cancel", timeout=60)
+        assert until(second, run_id, "cancelled")
