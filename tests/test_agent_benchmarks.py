@@ -21,6 +21,7 @@ from genlab.core.console import GenlabError
 
 # Benchmarks are scripts: they find each other because their folder comes first on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+import agent_fuzz
 import agent_goal
 import agent_hostile
 import agent_kill
@@ -162,7 +163,7 @@ def test_hostile_code_is_what_it_is_called(name: str) -> None:
 def test_the_same_seed_fuzzes_the_same(tmp_path: Path) -> None:
     def drawn(seed: int) -> list[str]:
         rng = random.Random(seed)
-        return [json.dumps(agent_malformed.wild(rng, 4)) for _ in range(30)]
+        return [json.dumps(agent_fuzz.wild(rng, 4)) for _ in range(30)]
 
     assert drawn(1) == drawn(1) != drawn(2)
 

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from genlab.agent.story import Story
 from genlab.agent.workspace import lay_out
 from genlab.core.console import GenlabError
-from genlab.web import attempts
+from genlab.web import attempts, attempts_chart
 
 # Benchmarks are scripts: they find each other because their folder comes first on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
@@ -102,13 +102,15 @@ def test_the_chart_holds_each_attempt_and_the_goal(place: tuple[Path, AppTest, l
     folder, _, _ = place
     told = attempts.read(next(folder.glob("workspaces/*/project.json")).parent)
     assert isinstance(told, Story)
-    bound, curves, points = (layer["data"]["values"] for layer in attempts.chart(told)["layer"])
-    assert [each["value"] for each in bound] == [1.0]
+    lines, points = attempts_chart.lines(told), attempts_chart.points(told)
+    shown = [layer["data"]["values"] for layer in attempts_chart.chart(told)["layer"]]
+    assert shown == [lines, points]
+    assert [each["value"] for each in lines if each["line"] == "goal"] == [1.0, 1.0]
     assert [each["attempt"] for each in points] == [1, 2, 3]
-    best = [each["value"] for each in curves if each["by"] == "best so far"]
+    best = [each["value"] for each in lines if each["line"] == "best so far"]
     assert best == sorted(best)
     assert best[-1] == max(each["value"] for each in points)
-    assert "attempt 3" in attempts.chart_words(told)
+    assert "attempt 3" in attempts_chart.chart_words(told)
 
 
 def test_other_peoples_words_are_no_markdown(place: tuple[Path, AppTest, list[Any]]) -> None:

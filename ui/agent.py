@@ -7,7 +7,7 @@ import streamlit as st
 from genlab.agent.story import Story
 from genlab.core.console import GenlabError
 from genlab.core.params import load_params
-from genlab.web import attempts
+from genlab.web import attempts, attempts_chart
 
 FOLDER = Path("workspaces")
 EVERY = 2.0  # seconds between looks at a run under way
@@ -90,14 +90,15 @@ def overview(told: Story) -> None:
     who = f"{told.settings.goal}, {told.backend}; {attempts.origins(told)}"
     st.caption(attempts.plain(who))
     if told.attempts:
-        st.vega_lite_chart(attempts.chart(told), alt=attempts.chart_words(told))
+        st.vega_lite_chart(attempts_chart.chart(told), alt=attempts_chart.chart_words(told))
         st.dataframe(attempts.rows(told), hide_index=True, width="stretch")
     if told.comparison is not None:
         st.caption(
             f"Search, at the same {told.comparison.attempts} attempts: {told.comparison.words}."
         )
-    for column, (label, value) in zip(st.columns(6), attempts.spend(told), strict=True):
-        column.metric(label, value)
+    with st.container(horizontal=True, gap="large"):
+        for label, value in attempts.spend(told):
+            st.metric(label, value, width="content")
 
 
 def details(told: Story) -> None:

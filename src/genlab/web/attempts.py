@@ -21,7 +21,6 @@ from typing import Any
 from genlab.agent import transcript
 from genlab.agent.attempt import CODE, CONFIG_FILE, SUMMARY, Attempt
 from genlab.agent.backends import TRANSCRIPT
-from genlab.agent.chart import NAMES, planner_of, so_far
 from genlab.agent.goal import DATASETS, goal
 from genlab.agent.report import PAGE, counts, number, values
 from genlab.agent.story import Story, run_file, story
@@ -40,7 +39,6 @@ LOGS = "logs"
 SHOWN_LINES = 12
 UNFINISHED = "unfinished"
 AGAIN = 'python -m genlab.agent "GOAL"'
-PLANNERS = {"baseline": "baseline", "llm": "planned by the LLM", "search": "planned by search"}
 
 
 def plain(words: str) -> str:
@@ -81,7 +79,7 @@ def rows(told: Story) -> list[dict[str, Any]]:
     return [
         {
             "attempt": each.iteration,
-            "from": told.number_of.get(each.parent or ""),
+            "from": str(told.number_of.get(each.parent or "", "–")),
             "model": each.model_name,
             metric: values(each, metric),
             "parameters": each.metrics_summary.get("parameters"),
@@ -99,10 +97,10 @@ def spend(told: Story) -> list[tuple[str, str]]:
     asked = told.spend
     return [
         ("questions", number(int(asked.get("questions", 0)))),
-        ("tokens asked", number(int(asked.get("tokens_in", 0)))),
-        ("tokens answered", number(int(asked.get("tokens_out", 0)))),
-        ("seconds of answers", number(float(asked.get("seconds", 0)))),
-        ("seconds in all", number(float(told.seconds))),
+        ("tokens in", number(int(asked.get("tokens_in", 0)))),
+        ("tokens out", number(int(asked.get("tokens_out", 0)))),
+        ("answering, s", f"{float(asked.get('seconds', 0)):,.1f}"),
+        ("in all, s", f"{told.seconds:,.1f}"),
         ("dollars", number(float(asked.get("cost", 0)))),
     ]
 
@@ -195,59 +193,6 @@ def _laid_out(text: str) -> tuple[str, str]:
     if isinstance(found, dict) and isinstance(found.get("code"), str):
         return found["code"], "python"
     return json.dumps(found, indent=2, ensure_ascii=False), "json"
-
-
-def chart(told: Story) -> dict[str, Any]:
-    """Progress as Vega-Lite: each attempt's number, the best so far, search's, the goal."""
-    goal_, metric = told.settings.goal, told.settings.goal.metric
-    points = [
-        {"attempt": each.iteration, "value": value, "by": PLANNERS[planner_of(each)],
-         "model": each.model_name}
-        for each in told.attempts
-        if (value := each.value(metric)) is not None
-    ]  # fmt: skip
-    curves = [
-        {"attempt": at, "value": value, "by": name}
-        for name, found in (("best so far", told.attempts), ("search alone, best", told.search))
-        for at, value in zip(*so_far(found, goal_), strict=True)
-    ]
-    axis = {"field": "attempt", "type": "quantitative",
-            "axis": {"tickMinStep": 1, "format": "d", "title": "attempt"}}  # fmt: skip
-    height = {"field": "value", "type": "quantitative", "scale": {"zero": False},
-             "title": NAMES[metric]}  # fmt: skip
-    best = {"line": ["best so far", "search alone, best"], "dash": [[1, 0], [3, 3]]}
-    return {
-        "height": 300,
-        "layer": [
-            {"data": {"values": [{"value": goal_.bound, "by": "goal"}]},
-             "mark": {"type": "rule", "strokeDash": [6, 4], "strokeWidth": 1.5, "color": "#d97a1e"},
-             "encoding": {"y": height, "tooltip": [{"field": "value", "title": "goal"}]}},
-            {"data": {"values": curves},
-             "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2},
-             "encoding": {
-                 "x": axis, "y": height,
-                 "strokeDash": {"field": "by", "type": "nominal", "title": None,
-                                "scale": {"domain": best["line"], "range": best["dash"]}}}},
-            {"data": {"values": points},
-             "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
-             "encoding": {
-                 "x": axis, "y": height,
-                 "shape": {"field": "by", "type": "nominal", "title": None,
-                           "scale": {"domain": [*PLANNERS.values()],
-                                     "range": ["square", "circle", "triangle-up"]}},
-                 "tooltip": [{"field": "attempt"}, {"field": "model"},
-                             {"field": "value", "title": metric, "format": ".5g"},
-                             {"field": "by", "title": "who"}]}},
-        ],
-        "config": {"legend": {"orient": "bottom", "direction": "vertical"}},
-    }  # fmt: skip
-
-
-def chart_words(told: Story) -> str:
-    """The chart in words."""
-    metric = told.settings.goal.metric
-    said = ", ".join(f"attempt {each.iteration} {values(each, metric)}" for each in told.attempts)
-    return f"{metric} by attempt, the goal at {told.settings.goal.bound:g}: {said or 'none yet'}"
 
 
 def page_of(told: Story) -> str:
