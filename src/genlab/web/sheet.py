@@ -47,7 +47,7 @@ text-align:center;padding:.6rem;color:var(--b-muted);overflow:hidden}
 .b-badge table{border-collapse:collapse;margin:.2rem 0;color:var(--b-ink)}
 .b-badge td{padding:.05rem .5rem .05rem 0;border:0;font-size:.82rem}
 .b-badge td:last-child{text-align:right;font-variant-numeric:tabular-nums}
-.b-faces{display:flex;gap:.3rem;margin-top:.3rem}
+.b-faces{display:flex;flex-wrap:wrap;gap:.3rem;margin-top:.3rem}
 .b-faces img{width:52px;height:52px;object-fit:cover;border-radius:5px;
 outline:1px solid var(--b-rule)}
 .b-scroll{overflow-x:auto;border:1px solid var(--b-rule);border-radius:8px}
