@@ -57,6 +57,8 @@ sources:
 # Tools of somebody's package: one takes its time, one fails, one carries a hostile name.
 TOOLS = """
 import asyncio
+import random
+import time
 from genlab.benchmark.plugins import Needs, ToolFailure
 
 class Paint:

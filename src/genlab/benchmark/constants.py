@@ -20,9 +20,15 @@ CONSTANTS = MappingProxyType(
         "identity_distance": (0.66, 0.40),
         # Way from the template's person to the avatar that is gone in the embedding.
         "identity_gain": (0.12, 0.42),
+        # A trace of the avatar: the mark it gets at most, and the share of the way where it counts.
+        "trace": 0.002,
+        "trace_gain": (0.02, 0.12),
         # Share of the bending that is towards the template: a third and less (torn), half (soft).
         "shape": (0.30, 0.52),
-        # The same share from which a face has something of the avatar.
+        # Median strain of the avatar's pixels on their way to the result, if it is made of them.
+        "strain": (0.42, 0.20),
+        "same_pixels": 0.70,  # correlation after the way from which they count as such
+        # Share of the way from which a face has something of the avatar.
         "likeness": (0.05, 0.20),
         # Least that is left of each part of realism: one fault alone must not hide the others.
         "least": {"seam": 0.10, "sharpness": 0.02, "tone": 0.30, "torn": 0.10},

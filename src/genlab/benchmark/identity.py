@@ -33,14 +33,16 @@ def identity(result: Face, template: Face, views: Sequence[Face]) -> Identity:
 
     The lesser of two marks: one for the distance to the avatar, one for the share of the way from
     the template's person that is gone. The second is exactly 0 for the untouched template; the
-    first is 0 for a third person who happens to lie nearer.
+    first is 0 for a third person who happens to lie nearer. Where both say 0, a trace of the avatar
+    is still worth a trace, so that what is bad and what is worse don't tie.
 
     views: the avatar's face, and the same in a mirror; the nearer counts.
     """
     to_avatar = min(identity_distance(result, view) for view in views)
     apart = min(identity_distance(template, view) for view in views)
     gain = 1.0 - to_avatar / max(apart, 1e-9)
-    score = min(ramp(to_avatar, _C["identity_distance"]), ramp(gain, _C["identity_gain"]))
+    full = min(ramp(to_avatar, _C["identity_distance"]), ramp(gain, _C["identity_gain"]))
+    score = max(full, float(_C["trace"]) * ramp(gain, _C["trace_gain"]))
     share = shape_share(result.landmarks, template.landmarks, [view.landmarks for view in views])
     return Identity(score, gain, to_avatar, identity_distance(result, template), apart, share)
 

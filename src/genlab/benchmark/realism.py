@@ -47,7 +47,7 @@ def realism(
         "seam": ramp(new_edges(after, before, taken, points), _C["seam"]),
         "sharpness": sharpness(after, before, taken, points),
         "tone": ramp(tone_step(after, before, points), _C["tone"]),
-        "torn": torn(identity),
+        "torn": torn(identity, *strain(after, taken, points)),
     }
     least = _C["least"]
     kept = [max(mark, float(least[name])) for name, mark in marks.items()]
@@ -92,15 +92,44 @@ def tone_step(after: Field, before: Field, points: Points) -> float:
     return float(np.linalg.norm(steps[0] - steps[1]))
 
 
-def torn(identity: Identity) -> float:
+def torn(identity: Identity, stretch: float, likeness: float) -> float:
     """1 for features that are whole, less where the avatar's were pulled into the template's shape.
 
-    A face that has the avatar's likeness and the template's exact shape was bent by triangles:
-    mouths and eyes smear. Without the likeness (an untouched template) there is nothing torn.
+    A face that has something of the avatar and exactly the template's shape was bent by triangles:
+    mouths and eyes smear. Where it is made of the avatar's own pixels, their strain says so too.
+    In an untouched template, which has nothing of the avatar, nothing is torn.
+
+    stretch, likeness: what `strain` found.
     """
-    likeness = ramp(identity.gain, _C["likeness"])
     whole = ramp(identity.shape, _C["shape"])
-    return 1.0 - likeness * (1.0 - whole)
+    if likeness >= float(_C["same_pixels"]):
+        whole = (whole + ramp(stretch, _C["strain"])) / 2
+    return 1.0 - ramp(identity.gain, _C["likeness"]) * (1.0 - whole)
+
+
+def strain(after: Field, taken: Field, points: Points) -> tuple[float, float]:
+    """Median strain of the flow from the result to the avatar, and the correlation after it.
+
+    Strain is the norm of the flow's gradient: 0 for a rigid shift. The flow is Kroeger et al.'s
+    (2016) on light of equalised contrast.
+    """
+    inside = face_mask(_shrunk(points, 0.9), after.shape, 0.0)
+    if not inside.any():
+        return 0.0, 0.0
+    equal = cv2.createCLAHE(2.0, (4, 4))
+    one, other = (
+        equal.apply(np.clip(np.rint(x[..., 0]), 0, 255).astype(np.uint8)) for x in (after, taken)
+    )
+    still = np.zeros((FRAME, FRAME, 2), dtype=np.float32)
+    search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+    flow = cv2.GaussianBlur(search.calc(one, other, still), (0, 0), 2.4)
+    change = [np.gradient(flow[..., axis], axis=way) for axis in (0, 1) for way in (0, 1)]
+    size = np.sqrt(sum(part**2 for part in change))
+    across, down = np.meshgrid(np.arange(FRAME), np.arange(FRAME))
+    x, y = (across + flow[..., 0]).astype(np.float32), (down + flow[..., 1]).astype(np.float32)
+    back = np.asarray(cv2.remap(other, x, y, cv2.INTER_LINEAR))
+    both = np.corrcoef(back[inside], one[inside])[0, 1]
+    return float(np.median(size[inside])), float(np.nan_to_num(both))
 
 
 def _framing(points: Points) -> Points:
