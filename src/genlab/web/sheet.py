@@ -47,7 +47,7 @@ text-align:center;padding:.6rem;color:var(--b-muted);overflow:hidden}
 .b-badge table{border-collapse:collapse;margin:.2rem 0;color:var(--b-ink)}
 .b-badge td{padding:.05rem .5rem .05rem 0;border:0;font-size:.82rem}
 .b-badge td:last-child{text-align:right;font-variant-numeric:tabular-nums}
-.b-faces{display:flex;gap:.3rem;margin-top:.3rem}
+.b-faces{display:flex;flex-wrap:wrap;gap:.3rem;margin-top:.3rem}
 .b-faces img{width:52px;height:52px;object-fit:cover;border-radius:5px;
 outline:1px solid var(--b-rule)}
 .b-scroll{overflow-x:auto;border:1px solid var(--b-rule);border-radius:8px}
@@ -70,6 +70,9 @@ font-size:.85rem;margin-bottom:.25rem}
 background:var(--b-card);border-radius:8px}
 .b-look .b-pixels{image-rendering:pixelated}
 .b-ahead{position:absolute;width:1px;height:1px;overflow:hidden;opacity:0;pointer-events:none}
+.b-note{color:var(--b-muted);font-size:.88rem;margin:0}
+/* White on the dark theme's light primary colour can't be read. */
+.stApp [data-testid=stBaseButton-primary]:not(:disabled) p{color:light-dark(#fff,#14181c)}
 .b-why{color:var(--b-muted);font-size:.88rem;margin:-.75rem 0 0 1.6rem}
 @media(max-width:640px){.b-look{gap:.5rem}.b-look figure{flex:1 1 90px}
 .b-look .b-large{height:110px}.b-look .b-main{flex:1 1 100%}.b-look .b-main .b-large{height:42vh}}
@@ -93,6 +96,11 @@ def text(foreign: object, longest: int = LONGEST) -> str:
 def label(foreign: object, longest: int = LONGEST) -> str:
     """A foreign text for a widget's label, which reads Markdown: its signs stand for themselves."""
     return "".join("\\" + c if c in MARKDOWN else c for c in line(foreign, longest))
+
+
+def note(said: str) -> str:
+    """A remark of ours below something, in an ink that can be read (a caption's can't)."""
+    return f'<p class="b-note">{escape(said)}</p>'
 
 
 def picture(url: str, name: str, *, kind: str = "") -> str:
