@@ -115,7 +115,7 @@ def test_the_cases_come_with_pictures_and_licences(api: TestClient) -> None:
 def test_a_picture_comes_small_where_a_width_is_named(api: TestClient) -> None:
     url = "/api/test-cases/case-001/template"
     small, whole = api.get(f"{url}?width=160"), api.get(url)
-    assert small.headers["content-type"] == "image/webp"
+    assert small.headers["content-type"] == "image/jpeg"
     assert len(small.content) < len(whole.content)
     assert is_problem(api.get(f"{url}?width=161"), 422)
 
@@ -186,7 +186,7 @@ def test_the_report_is_a_file_to_keep(api: TestClient) -> None:
 def test_a_picture_is_found_by_its_content_without_its_tool(api: TestClient, live: Live) -> None:
     item = live.store.items("2026-01-01")[0]
     found = api.get(f"/api/pictures/{item.image_sha256}")
-    assert found.headers["content-type"] == "image/webp"
+    assert found.headers["content-type"] == "image/jpeg"
     assert item.tool_id.encode() not in found.content
     assert is_problem(api.get(f"/api/pictures/{'0' * 64}"), 404)
 
@@ -411,6 +411,20 @@ def test_files_in_disorder_are_a_line_that_says_which(tmp_path: Path) -> None:
     assert is_problem(answer, 409)
     assert "params.yaml" in answer.json()["detail"]
     other.close()
+
+
+def test_a_case_that_has_changed_is_read_anew(tmp_path: Path) -> None:
+    folder = app_room.make_project(tmp_path, cases=1) / "cases" / "case-001"
+    other = Live(tmp_path)
+    (before,) = other.cases()
+    digest = before.digest
+    assert other.cases()[0] is before
+    (folder / "template.jpg").write_bytes((folder / "avatar_anna.jpg").read_bytes())
+    (after,) = other.cases()
+    assert after.digest != digest
+    (folder / "template.jpg").unlink()
+    with pytest.raises(GenlabError, match=r"template\.jpg is not there"):
+        other.cases()
 
 
 # who may ask

@@ -82,7 +82,7 @@ def launch(cases: list, tools: list) -> None:
             return
         st.rerun()
     if not count:
-        st.caption("Tick a case and a tool.")
+        st.html(sheet.note("Tick a case and a tool."))
 
 
 def runs() -> None:
@@ -148,7 +148,7 @@ def follow(run_id: str) -> None:
     for case in shown:
         st.html(sheet.case_row(case, board.of_case(case.case_id), board.tools))
     if len(board.cases) > CASES_A_PAGE:
-        st.caption(f"{CASES_A_PAGE} of {len(board.cases)} cases are shown while it runs.")
+        st.html(sheet.note(f"{CASES_A_PAGE} of {len(board.cases)} cases are shown while it runs."))
     if not board.running:
         st.rerun()
 
@@ -270,9 +270,11 @@ def ranking(run_id: str | None, titles: dict[str, str]) -> None:
         st.info("Nothing has been scored yet. Run some cases, or: `genlab-benchmark run`")
         return
     st.html(table(found, titles))
-    st.caption(
-        "Tools share a rank where the cases can't tell them apart. A failure is no score and never"
-        " counts as 0. Intervals: bootstrap over cases."
+    st.html(
+        sheet.note(
+            "Tools share a rank where the cases can't tell them apart. A failure is no score and"
+            " never counts as 0. Intervals: bootstrap over cases."
+        )
     )
 
 

@@ -106,7 +106,7 @@ def rate(way: Session) -> None:
         return
     shown = beside(subject) + figure(subject, "How good is this?")
     board.html(f'<div class="b-look">{shown}{fetched_ahead(way.ahead)}</div>')
-    st.caption(KEYS)
+    st.html(sheet.note(KEYS))
 
 
 @st.fragment
@@ -143,7 +143,7 @@ def pairs(way: Pairs) -> None:
         f'<div class="b-look">{shown}</div><div class="b-look">{beside(left)}</div>'
         f"{fetched_ahead(way.ahead)}"
     )
-    st.caption(PAIR_KEYS)
+    st.html(sheet.note(PAIR_KEYS))
 
 
 def who() -> str:

@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, WebSocket, WebSocketDisconnect
-from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from genlab import __version__
-from genlab.benchmark.cases import Case
+from genlab.benchmark.cases import CASE_FILE, Case
 from genlab.core.console import GenlabError
 from genlab.core.records import Item, Run
 from genlab.core.store import Store
@@ -36,9 +34,9 @@ from genlab.web.answers import (
     ToolOut,
 )
 from genlab.web.handbook import handbook
-from genlab.web.live import Live, TooManyRuns
+from genlab.web.live import Live
 from genlab.web.pictures import picture, run_picture
-from genlab.web.problems import Problem, Refusal, answers, problem
+from genlab.web.problems import Refusal, answers, problem, tell_problems
 
 MAX_FOLLOWERS = 1000  # WebSockets at a time
 ALWAYS = (400, 401, 403, 408, 409, 413)  # what the guards, or files in disorder, may answer
@@ -66,12 +64,7 @@ def make_api(live: Live) -> FastAPI:
     api.include_router(_reading(live))
     api.include_router(_running(live))
     api.include_router(_following(live))
-    api.add_exception_handler(Refusal, _refused)
-    api.add_exception_handler(GenlabError, _refused)
-    api.add_exception_handler(HTTPException, _refused)
-    api.add_exception_handler(RequestValidationError, _refused)
-    api.add_exception_handler(Exception, _broken)
-    _describe(api)
+    tell_problems(api)
 
     @api.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:
@@ -244,31 +237,6 @@ def _following(live: Live) -> APIRouter:
     return routes
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    if isinstance(error, Refusal):
-        return problem(error.status, error.detail)
-    if isinstance(error, TooManyRuns):
-        return problem(429, str(error))
-    if isinstance(error, GenlabError):  # files in disorder: the line says which and the cure
-        return problem(409, str(error))
-    if isinstance(error, RequestValidationError):
-        return problem(422, _first(error))
-    assert isinstance(error, HTTPException)
-    return problem(error.status_code, str(error.detail), error.headers)
-
-
-async def _broken(_: Request, error: Exception) -> Response:
-    """A bug: its traceback is for the server's log, not for the client."""
-    return problem(500, f"{type(error).__name__} in the server; its log says more")
-
-
-def _first(error: RequestValidationError) -> str:
-    faults = error.errors()
-    where = ".".join(str(part) for part in faults[0]["loc"])
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return f"{where}: {faults[0]['msg']}{more}"
-
-
 def _named(kind: str, known: Mapping[str, Named], names: Sequence[str]) -> list[Named]:
     """The entries of these names, each once."""
     for name in names:
@@ -278,17 +246,19 @@ def _named(kind: str, known: Mapping[str, Named], names: Sequence[str]) -> list[
 
 
 def _find(live: Live, case_id: str) -> Case:
-    for case in live.cases():
-        if case.case_id == case_id:
-            return case
-    raise Refusal(404, f"there is no case {case_id}")
+    folder = live.root / live.params.cases / case_id  # a CaseId: it can't lead out of there
+    if not (folder / CASE_FILE).is_file():
+        raise Refusal(404, f"there is no case {case_id}")
+    case = live.case(folder)
+    if case is None:
+        raise Refusal(409, f"case {case_id} can't be read; list the cases to see why")
+    return case
 
 
 def _found(store: Store, run_id: str) -> Run:
-    for run in store.runs():
-        if run.run_id == run_id:
-            return run
-    raise Refusal(404, f"there is no run {run_id}")
+    if not store.rows("SELECT 1 FROM runs WHERE run_id = :run", run=run_id):
+        raise Refusal(404, f"there is no run {run_id}")
+    return store.run(run_id)
 
 
 def _item(store: Store, item_id: int) -> Item:
@@ -301,18 +271,3 @@ def _run_out(live: Live, run: Run) -> RunOut:
     store = live.store
     items, progress = store.items(run.run_id), store.progress(run.run_id)
     return RunOut.of(run, items, progress, store.spent(run.run_id), *live.status(run))
-
-
-def _describe(api: FastAPI) -> None:
-    """Let the OpenAPI document name problems, not FastAPI's own kind of fault."""
-    made = api.openapi
-
-    def document() -> dict[str, Any]:
-        found = made()
-        schemas = found["components"]["schemas"]
-        schemas[Problem.__name__] = Problem.model_json_schema()
-        for unused in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(unused, None)
-        return found
-
-    api.openapi = document  # type: ignore[method-assign]

@@ -16,14 +16,15 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{ title }} API</title>
 <style>
-:root { color-scheme: light dark; --soft: #8884; --ink: #2b6ca3 }
+:root { color-scheme: light dark; --soft: #8884; --ink: #235a89; --text: #22282e; --paper: #fff }
+html { background: var(--paper); color: var(--text) } a { color: var(--ink) }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.6rem } h2 { font-size: 1.05rem; margin: 0 }
 article { border: 1px solid var(--soft); border-radius: 8px; padding: .8rem 1rem; margin: 1rem 0 }
 code, pre { font: 13px/1.45 ui-monospace, monospace }
 pre { overflow-x: auto; background: #8881; border-radius: 6px; padding: .6rem .8rem }
 .method { display: inline-block; min-width: 3.2rem; font-weight: 650; color: var(--ink) }
-@media (prefers-color-scheme: dark) { :root { --ink: #6fb0e3 } }
+@media (prefers-color-scheme: dark) { :root { --ink: #8cc2ee; --text: #e4e8ec; --paper: #14181c } }
 table { border-collapse: collapse; width: 100% }
 td { padding: .15rem .6rem .15rem 0; vertical-align: top }
 td:first-child { white-space: nowrap } summary { cursor: pointer }
@@ -49,8 +50,8 @@ td:first-child { white-space: nowrap } summary { cursor: pointer }
 <code>{"type": "run", "status"}</code>. Come back with <code>?after=</code> the last sequence and
 nothing is lost.</div></article>
 <h1>Types</h1>
-{% for name, schema in schemas %}<article id="{{ name }}"><h2>{{ name }}</h2>
-<pre>{{ schema }}</pre></article>{% endfor %}
+{% for name, schema in schemas %}<article id="{{ name }}"><details><summary>{{ name }}</summary>
+<pre>{{ schema }}</pre></details></article>{% endfor %}
 </body></html>
 """
 

@@ -11,20 +11,21 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Coroutine, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from genlab.benchmark.cases import CASE_FILE, Case, load_case, load_cases
+from genlab.benchmark.cases import CASE_FILE, Case, load_cases
 from genlab.benchmark.events import update
-from genlab.benchmark.plugins import ImageTool, load_tools
+from genlab.benchmark.plugins import ImageTool
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.scoring import Scorer
 from genlab.core.console import GenlabError
-from genlab.core.params import BenchmarkParams, load_params
+from genlab.core.params import BenchmarkParams
 from genlab.core.records import Run
 from genlab.core.store import Store
 from genlab.web.feed import Feed
+from genlab.web.readings import read_case, read_params, read_tools
 
 RUNS = "runs"
 STORE = "genlab.sqlite3"
@@ -40,6 +41,8 @@ Result = TypeVar("Result")
 
 class TooManyRuns(GenlabError):  # noqa: N818 - an answer, no fault
     """More runs are under way than this server takes."""
+
+    status = 429
 
 
 class Live:
@@ -68,24 +71,27 @@ class Live:
     @property
     def params(self) -> BenchmarkParams:
         """As `params.yaml` says now."""
-        return load_params(self.root / "params.yaml").benchmark
+        return read_params(self.root / "params.yaml")
 
     def cases(self) -> list[Case]:
-        """All cases, read anew. Raises a `GenlabError` where one is faulty or none is there."""
-        return load_cases(self.root / self.params.cases)
+        """All cases as they are now. Raises a `GenlabError` where one is faulty, or none is."""
+        root = self.root / self.params.cases
+        folders = sorted(path.parent for path in root.glob(f"*/{CASE_FILE}"))
+        if not folders:
+            return load_cases(root)  # it knows what to say
+        return [read_case(folder) for folder in folders]
 
     def case(self, folder: Path) -> Case | None:
-        """One case, read anew only where its file has changed; None where it can't be read."""
+        """One case as it is now; None where it can't be read."""
         try:
-            changed = (folder / CASE_FILE).stat().st_mtime_ns
-            return _case(folder, changed)
+            return read_case(folder)
         except (GenlabError, OSError):
             return None
 
     def tools(self) -> dict[str, ImageTool]:
-        """All tools by their ids."""
+        """All tools by their ids. A package that is installed meanwhile takes a new server."""
         file = self.runs_folder / "tools.yaml"
-        return load_tools(file if file.exists() else None)
+        return read_tools(self.root, file)
 
     # runs
 
@@ -256,11 +262,6 @@ class Live:
                 self._runners.pop(run_id, None)
             status, reason = self.status(self.store.run(run_id))
             feed.add({"type": "run", "run_id": run_id, "status": status, "reason": reason})
-
-
-@lru_cache(maxsize=1024)
-def _case(folder: Path, changed: int) -> Case:
-    return load_case(folder)
 
 
 _KNOWN: dict[Path, Live] = {}

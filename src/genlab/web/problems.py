@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from genlab.core.console import GenlabError
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST = 500  # characters of a detail
@@ -51,3 +56,41 @@ def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
         }
         for status in statuses
     }
+
+
+def tell_problems(api: FastAPI) -> None:
+    """Let every fault of `api` be a problem, and its OpenAPI document say so."""
+    for kind in (Refusal, GenlabError, HTTPException, RequestValidationError):
+        api.add_exception_handler(kind, _refused)
+    api.add_exception_handler(Exception, _broken)
+    made = api.openapi
+
+    def document() -> dict[str, Any]:
+        found = made()
+        schemas = found["components"]["schemas"]
+        schemas[Problem.__name__] = Problem.model_json_schema()
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        return found
+
+    api.openapi = document  # type: ignore[method-assign]
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    if isinstance(error, Refusal):
+        return problem(error.status, error.detail)
+    if isinstance(error, GenlabError):  # files in disorder: the line says which and the cure
+        return problem(getattr(error, "status", 409), str(error))
+    if isinstance(error, RequestValidationError):
+        faults = error.errors()
+        where = ".".join(str(part) for part in faults[0]["loc"])
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        return problem(422, f"{where}: {faults[0]['msg']}{more}")
+    if isinstance(error, HTTPException):
+        return problem(error.status_code, str(error.detail), error.headers)
+    raise error
+
+
+async def _broken(_: Request, error: Exception) -> Response:
+    """A bug: its traceback is for the server's log, not for the client."""
+    return problem(500, f"{type(error).__name__} in the server; its log says more")

@@ -70,6 +70,9 @@ font-size:.85rem;margin-bottom:.25rem}
 background:var(--b-card);border-radius:8px}
 .b-look .b-pixels{image-rendering:pixelated}
 .b-ahead{position:absolute;width:1px;height:1px;overflow:hidden;opacity:0;pointer-events:none}
+.b-note{color:var(--b-muted);font-size:.88rem;margin:0}
+/* White on the dark theme's light primary colour can't be read. */
+.stApp [data-testid=stBaseButton-primary]:not(:disabled) p{color:light-dark(#fff,#14181c)}
 .b-why{color:var(--b-muted);font-size:.88rem;margin:-.75rem 0 0 1.6rem}
 @media(max-width:640px){.b-look{gap:.5rem}.b-look figure{flex:1 1 90px}
 .b-look .b-large{height:110px}.b-look .b-main{flex:1 1 100%}.b-look .b-main .b-large{height:42vh}}
@@ -93,6 +96,11 @@ def text(foreign: object, longest: int = LONGEST) -> str:
 def label(foreign: object, longest: int = LONGEST) -> str:
     """A foreign text for a widget's label, which reads Markdown: its signs stand for themselves."""
     return "".join("\\" + c if c in MARKDOWN else c for c in line(foreign, longest))
+
+
+def note(said: str) -> str:
+    """A remark of ours below something, in an ink that can be read (a caption's can't)."""
+    return f'<p class="b-note">{escape(said)}</p>'
 
 
 def picture(url: str, name: str, *, kind: str = "") -> str:
