@@ -200,6 +200,12 @@ def test_a_hostile_answer_costs_seconds_at_most(piece: str) -> None:
     assert time.process_time() - started < 10
 
 
+@pytest.mark.parametrize("levels", [41, 400, 900, 5000])
+def test_an_answer_that_nests_too_deeply_is_malformed(levels: int) -> None:
+    with pytest.raises(MalformedError, match=r"deep|no JSON"):
+        parse('{"arguments": ' + "[" * levels + "1" + "]" * levels + "}", Open)
+
+
 def test_the_model_is_told_what_was_wrong(backend: Make) -> None:
     with Server([llm.good({"blocks": 9}), llm.good(GOOD)]) as server:
         backend(server).ask(ASKED)

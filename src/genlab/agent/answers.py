@@ -17,6 +17,7 @@ from genlab.agent.redact import excerpt
 
 MAX_TEXT = 1 << 17  # characters of an answer in which JSON is looked for
 MAX_STARTS = 32  # places in it at which JSON may begin: together they bound a hostile answer's cost
+MAX_DEPTH = 40  # levels of lists and objects in an answer
 
 
 class MalformedError(ValueError):
@@ -39,6 +40,8 @@ def parse(text: str, schema: type[BaseModel]) -> BaseModel:
         text = text.rpartition("</think>")[2]
     misfits: list[ValidationError] = []
     for value in _values(text):
+        if _is_deeper(value, MAX_DEPTH):
+            raise MalformedError(f"it is nested more than {MAX_DEPTH} deep")
         try:
             parsed = schema.model_validate(value)
         except ValidationError as error:
@@ -86,6 +89,12 @@ def _number(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(parse_float=_number, parse_constant=_number)
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    """Whether it nests deeper than `most`: what is read of it walks it by calling itself."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return bool(parts) and (most == 0 or any(_is_deeper(part, most - 1) for part in parts))
 
 
 def _finite(value: object) -> bool:
