@@ -81,7 +81,7 @@ class Fail(Paint):
 
 class Stamp(Paint):
     tool_id = "sim_stamp"
-    title = "Simulated refusal that says when"
+    title = "Simulated, says when"
     async def swap(self, case, options):
         await asyncio.sleep(float(options.get("seconds", 0.2)) * random.uniform(0.5, 1.5))
         raise ToolFailure("refused", f"at {1000 * time.time():.0f}")

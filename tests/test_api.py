@@ -399,6 +399,7 @@ def test_what_is_not_there_is_a_404(api: TestClient) -> None:
     absent = {"case_ids": ["no-such"], "tool_ids": ["sim_fail"]}
     assert is_problem(api.post("/api/run", json=absent), 404)
     assert is_problem(api.get("/api/nothing"), 404)
+    assert is_problem(api.get("/api/run/a%0Ab"), 404)
     assert is_problem(api.post("/api/tools"), 405)
     with pytest.raises(WebSocketDenialResponse), api.websocket_connect("/api/run/2000-01-01"):
         pass

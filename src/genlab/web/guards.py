@@ -110,6 +110,8 @@ class Guards:
             self.door.check(scope)
             if not self.door.admits(scope):
                 raise Refusal(401, "a token is missing or wrong; open the address with ?token=…")
+            if _is_ours(scope) and not scope["path"].isprintable():
+                raise Refusal(404, "no address of ours holds such characters")  # nor any route
             if scope["type"] == "http" and _is_ours(scope):
                 receive = await _read(scope, receive)
         except Refusal as refusal:
