@@ -18,11 +18,12 @@ PAGES = (
 )
 HERE = Path(__file__).parent
 
-st.set_page_config(page_title="genlab", layout="wide")
-st.html(look.STYLE)
-pages = [
-    st.Page(file, title=name.capitalize(), default=name == PAGES[0])
-    for name in PAGES
-    if (file := HERE / f"{name}.py").is_file()
-]
-st.navigation(pages, position="top").run()
+if __name__ == "__main__":  # not where a scoring process imports the main module of its parent
+    st.set_page_config(page_title="genlab", layout="wide")
+    st.html(look.STYLE)
+    pages = [
+        st.Page(file, title=name.capitalize(), default=name == PAGES[0])
+        for name in PAGES
+        if (file := HERE / f"{name}.py").is_file()
+    ]
+    st.navigation(pages, position="top").run()

@@ -92,6 +92,8 @@ margin:0!important;padding:0!important}}
 margin:0!important;padding:0!important}}
 .g-legend li{{display:flex;align-items:center;gap:.45em;margin:0!important;font-size:.9rem}}
 .g-legend i{{width:1.4em;height:3px;border-radius:2px;flex:none}}
+/* White on the dark theme's light primary colour can't be read. */
+.stApp [data-testid=stBaseButton-primary]:not(:disabled) p{{color:light-dark(#fff,#14181c)}}
 .stImage img{{border-radius:6px;max-width:60rem!important}}
 @media(max-width:640px){{.stImage{{overflow-x:auto}}.stImage img{{min-width:40rem}}}}
 [data-testid="stCaptionContainer"],[data-testid="stCaptionContainer"] *,

@@ -71,8 +71,6 @@ background:var(--b-card);border-radius:8px}
 .b-look .b-pixels{image-rendering:pixelated}
 .b-ahead{position:absolute;width:1px;height:1px;overflow:hidden;opacity:0;pointer-events:none}
 .b-note{color:var(--b-muted);font-size:.88rem;margin:0}
-/* White on the dark theme's light primary colour can't be read. */
-.stApp [data-testid=stBaseButton-primary]:not(:disabled) p{color:light-dark(#fff,#14181c)}
 .b-why{color:var(--b-muted);font-size:.88rem;margin:-.75rem 0 0 1.6rem}
 @media(max-width:640px){.b-look{gap:.5rem}.b-look figure{flex:1 1 90px}
 .b-look .b-large{height:110px}.b-look .b-main{flex:1 1 100%}.b-look .b-main .b-large{height:42vh}}
