@@ -15,6 +15,11 @@ os.environ["WANDB_MODE"] = "offline"
 os.environ["DVC_NO_ANALYTICS"] = "1"
 
 import torch
+from hypothesis import settings
+
+# No test is timed: on a loaded machine a first call may take any time.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parent.parent
 
