@@ -88,7 +88,7 @@ GRIDS = ReportKind(
     },
     captions=CAPTIONS,
     targets=lambda dataset: TARGETS,
-    benchmarks=lambda key, dataset: not key.startswith("images."),
+    benchmarks=lambda key, dataset: key.startswith("grids."),
     complete=complete,
     draw=draw,
 )
