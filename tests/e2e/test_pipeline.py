@@ -199,7 +199,9 @@ def test_a_second_repro_does_nothing(clone: Path) -> None:
     before = _hashes(clone, METRICS, PLOTS)
     said = _dvc(clone, "repro")
     assert "Running stage" not in said
-    assert said.count("didn't change, skipping") == len(_stages(clone)) * len(_datasets(clone))
+    datasets = len(_datasets(clone))
+    runs = sum(datasets if "matrix" in stage else 1 for stage in _stages(clone).values())
+    assert said.count("didn't change, skipping") == runs
     assert _hashes(clone, METRICS, PLOTS) == before
 
 
