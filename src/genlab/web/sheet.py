@@ -25,53 +25,48 @@ WORDS = {
     "skipped": "skipped",
 }
 
-# The inks of genlab.web.look, with the same values where that has not set them.
+# In the inks of genlab.web.look, which ui/main.py sets for every page.
 STYLE = """<style>
-.stApp{--b-ink:var(--g-ink,light-dark(#22282e,#e4e8ec));
---b-muted:var(--g-muted,light-dark(#5d6770,#a2acb6));
---b-rule:var(--g-rule,light-dark(#d8dde2,#3a434c));--b-card:var(--g-card,light-dark(#f6f8f9,#1d2329));
---b-good:var(--g-good,light-dark(#1c6a62,#7ad0c6));--b-warn:var(--g-warn,light-dark(#8f4a08,#f2b679));
---b-bad:var(--g-bad,light-dark(#a32331,#f5a3ab));--b-blue:var(--g-blue,light-dark(#2b6ca3,#6fb0e3))}
 .b-row{display:flex;flex-wrap:wrap;gap:.75rem;padding:.1rem 0}
-.b-cell{margin:0;width:160px;color:var(--b-ink);font-size:.86rem;line-height:1.3}
+.b-cell{margin:0;width:160px;color:var(--g-ink);font-size:.86rem;line-height:1.3}
 .b-frame{display:block;width:160px;height:160px;border-radius:6px;overflow:hidden;
-background:var(--b-card);outline:1px solid var(--b-rule);position:relative}
+background:var(--g-card);outline:1px solid var(--g-rule);position:relative}
 .b-frame img{width:100%;height:100%;object-fit:contain;display:block}
 .b-frame .b-wait{position:absolute;inset:0;display:flex;align-items:center;justify-content:center;
-text-align:center;padding:.6rem;color:var(--b-muted);overflow:hidden}
+text-align:center;padding:.6rem;color:var(--g-muted);overflow:hidden}
 .b-name{display:block;margin-top:.3rem;font-weight:600;overflow-wrap:anywhere}
-.b-quiet{color:var(--b-muted)}.b-good{color:var(--b-good)}.b-warn{color:var(--b-warn)}
-.b-bad{color:var(--b-bad)}
+.b-quiet{color:var(--g-muted)}.b-good{color:var(--g-good)}.b-warn{color:var(--g-warn)}
+.b-bad{color:var(--g-bad)}
 .b-badge summary{cursor:pointer;font-weight:650;font-variant-numeric:tabular-nums}
-.b-badge summary:focus-visible{outline:2px solid var(--b-blue);outline-offset:2px}
-.b-badge table{border-collapse:collapse;margin:.2rem 0;color:var(--b-ink)}
+.b-badge summary:focus-visible{outline:2px solid var(--g-blue);outline-offset:2px}
+.b-badge table{border-collapse:collapse;margin:.2rem 0;color:var(--g-ink)}
 .b-badge td{padding:.05rem .5rem .05rem 0;border:0;font-size:.82rem}
 .b-badge td:last-child{text-align:right;font-variant-numeric:tabular-nums}
 .b-faces{display:flex;flex-wrap:wrap;gap:.3rem;margin-top:.3rem}
 .b-faces img{width:52px;height:52px;object-fit:cover;border-radius:5px;
-outline:1px solid var(--b-rule)}
-.b-scroll{overflow-x:auto;border:1px solid var(--b-rule);border-radius:8px}
-.b-table{border-collapse:collapse;width:100%;font-size:.92rem;color:var(--b-ink)}
-.b-table th{text-align:left;font-weight:600;color:var(--b-muted);background:var(--b-card)}
-.b-table th,.b-table td{padding:.4rem .7rem;border-bottom:1px solid var(--b-rule);
+outline:1px solid var(--g-rule)}
+.b-scroll{overflow-x:auto;border:1px solid var(--g-rule);border-radius:8px}
+.b-table{border-collapse:collapse;width:100%;font-size:.92rem;color:var(--g-ink)}
+.b-table th{text-align:left;font-weight:600;color:var(--g-muted);background:var(--g-card)}
+.b-table th,.b-table td{padding:.4rem .7rem;border-bottom:1px solid var(--g-rule);
 vertical-align:top;white-space:nowrap}
 .b-table tbody tr:last-child td{border-bottom:0}.b-table .num{text-align:right;
 font-variant-numeric:tabular-nums}
-.b-bar{position:relative;display:block;width:120px;height:.9rem;background:var(--b-card);
+.b-bar{position:relative;display:block;width:120px;height:.9rem;background:var(--g-card);
 border-radius:3px}
-.b-bar i{position:absolute;top:.37rem;height:.16rem;background:var(--b-muted)}
+.b-bar i{position:absolute;top:.37rem;height:.16rem;background:var(--g-muted)}
 .b-bar b{position:absolute;top:.12rem;width:.34rem;height:.66rem;margin-left:-.17rem;
-border-radius:2px;background:var(--b-blue)}
-.b-look{display:flex;flex-wrap:wrap;gap:1rem;align-items:flex-start;color:var(--b-ink)}
+border-radius:2px;background:var(--g-blue)}
+.b-look{display:flex;flex-wrap:wrap;gap:1rem;align-items:flex-start;color:var(--g-ink)}
 .b-look figure{margin:0;flex:1 1 180px;min-width:0}.b-look .b-main{flex:2 1 360px}
-.b-look figcaption{color:var(--b-muted);
+.b-look figcaption{color:var(--g-muted);
 font-size:.85rem;margin-bottom:.25rem}
 .b-look .b-large{width:100%;height:min(56vh,520px);object-fit:contain;display:block;
-background:var(--b-card);border-radius:8px}
+background:var(--g-card);border-radius:8px}
 .b-look .b-pixels{image-rendering:pixelated}
 .b-ahead{position:absolute;width:1px;height:1px;overflow:hidden;opacity:0;pointer-events:none}
-.b-note{color:var(--b-muted);font-size:.88rem;margin:0}
-.b-why{color:var(--b-muted);font-size:.88rem;margin:-.75rem 0 0 1.6rem}
+.b-note{color:var(--g-muted);font-size:.88rem;margin:0}
+.b-why{color:var(--g-muted);font-size:.88rem;margin:-.75rem 0 0 1.6rem}
 @media(max-width:640px){.b-look{gap:.5rem}.b-look figure{flex:1 1 90px}
 .b-look .b-large{height:110px}.b-look .b-main{flex:1 1 100%}.b-look .b-main .b-large{height:42vh}}
 </style>"""
