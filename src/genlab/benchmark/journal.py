@@ -33,6 +33,11 @@ class Journal:
             self._writer = asyncio.create_task(self._write())
         await asyncio.shield(done)
 
+    async def settled(self) -> None:
+        """Wait until what has been noted so far, and what came in meanwhile, is on the disk."""
+        if self._writer is not None:
+            await asyncio.wait([self._writer])
+
     async def close(self) -> None:
         """Wait for what was noted, then let go of the thread."""
         if self._writer is not None:

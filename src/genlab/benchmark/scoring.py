@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import multiprocessing
 import os
 import signal
@@ -15,7 +16,9 @@ from typing import Any, Protocol
 
 from genlab.benchmark.plugins import ToolFailure
 
+ONE_THREAD = "genlab.benchmark.one_thread"
 SECONDS = 300.0  # that a score may take
+RANK = 5  # niceness of a worker: a tool shall not wait for its next request because of a score
 
 
 class Scored(Protocol):
@@ -84,7 +87,7 @@ class ScoringPool:
                 self._pool = None
             _end(pool)
         async with self._alone:
-            pool = _pool(1)
+            pool = _pool(1, self._scorer)
             try:
                 return await self._run(pool, work)
             except BrokenProcessPool as error:
@@ -95,7 +98,7 @@ class ScoringPool:
     def warm(self) -> None:
         """Start the processes and have them import the scorer, while images are in the making."""
         if self._pool is None:
-            self._pool = _pool(self._processes)
+            self._pool = _pool(self._processes, self._scorer)
             for _ in range(self._processes):
                 self._pool.submit(_imported, self._scorer)
 
@@ -122,8 +125,10 @@ class ScoringPool:
             ) from error
 
 
-def _pool(processes: int) -> ProcessPoolExecutor:
+def _pool(processes: int, scorer: Scorer) -> ProcessPoolExecutor:
     context = multiprocessing.get_context("forkserver")  # not fork: this process has threads
+    # Imported once, in the server, which lives as long as this program: later runs begin at once.
+    context.set_forkserver_preload([ONE_THREAD, scorer.__module__])
     return ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare)
 
 
@@ -141,10 +146,10 @@ def _imported(scorer: Scorer) -> None:
 
 
 def _prepare() -> None:
-    """In a worker: one thread for sums, deaf to Ctrl-C, and no life after the parent's death."""
+    """In a worker: deaf to Ctrl-C, after the requests in rank, and dead when the parent is."""
+    importlib.import_module(ONE_THREAD)  # where the server was begun by somebody else
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
+    os.nice(RANK)
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

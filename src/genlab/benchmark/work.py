@@ -7,6 +7,8 @@ cancelled, except for an image that has arrived: that is put on the disk and not
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +24,13 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from genlab.benchmark.arrivals import Arrival, Place, keep, recovered, set_aside
+from genlab.benchmark.arrivals import Arrival, Place, answer_of, keep, recovered, set_aside
 from genlab.benchmark.budget import Budget
 from genlab.benchmark.cases import Case, upright_size
 from genlab.benchmark.events import Channel, update
 from genlab.benchmark.journal import Journal
 from genlab.benchmark.plugins import ImageTool, Picture, ToolFailure, absence, one_line
-from genlab.benchmark.scoring import Scorer, ScoringPool
+from genlab.benchmark.scoring import RANK, Scorer, ScoringPool
 from genlab.core.artifacts import write_json
 from genlab.core.store import Item, Run, Store
 
@@ -36,7 +38,8 @@ Sleep = Callable[[float], Awaitable[None]]
 Result = TypeVar("Result")
 
 MAX_WAIT = 120.0  # seconds that a service may ask us to wait; beyond, the item fails at once
-SAVERS = 4  # threads that encode and write images
+SAVERS = 2  # threads that encode and write images
+HEAD_START = 3  # turns of the loop from a place that is free to the note of the next request
 ANEW: dict[str, Any] = {
     **{"status": "queued", "image": "", "image_sha256": "", "score": None, "seconds": 0.0},
     **{"components": {}, "details": {}, "failure_kind": "", "failure": ""},
@@ -95,8 +98,8 @@ class Work:
         self._gates = {name: Gate(tool, limits.sleep) for name, tool in tools.items()}
         self._pool = ScoringPool(scorer, limits.scorers)
         self._journal = Journal(store)
-        self._savers = ThreadPoolExecutor(SAVERS, "images")
-        self._sizes = {name: upright_size(case.template) for name, case in cases.items()}
+        self._savers = ThreadPoolExecutor(SAVERS, "images", _after_requests)
+        self._sizes: dict[str, tuple[int, int]] = {}  # of templates, read when first needed
 
     def warm(self) -> None:
         """Have the scorers ready by the time that the first image is there."""
@@ -125,8 +128,13 @@ class Work:
         gone is made anew. again: failed items too.
         """
         left = []
+        kept = set(self._folder.glob("*/*"))
         for item in items:
             if item.status == "failed" and not again:
+                continue
+            path = self._path(item)
+            if item.status == "queued" and kept.isdisjoint((path, answer_of(path))):
+                left.append(item)  # most of a new run: nothing to look at
                 continue
             try:
                 found = await self._in_thread(recovered, self._place(item), item.image_sha256)
@@ -223,8 +231,18 @@ class Work:
         return made if isinstance(made, Picture) else Picture(made)
 
     async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
+        await self._requests_out()
         arrival = await self._in_thread(keep, picture, self._place(item))
         await self._note_arrival(item, arrival, seconds)
+
+    async def _requests_out(self) -> None:
+        """Let requests that waited for this image's place go out before it is worked on: the
+        threads that save take the interpreter from the loop for tens of milliseconds."""
+        for _ in range(HEAD_START):
+            await asyncio.sleep(0)
+        await self._journal.settled()
+        for _ in range(HEAD_START):
+            await asyncio.sleep(0)
 
     async def _note_arrival(self, item: Item, arrival: Arrival, seconds: float = 0.0) -> None:
         changes: dict[str, Any] = {"image": self._image(item), "image_sha256": arrival.sha256}
@@ -282,10 +300,14 @@ class Work:
         return await loop.run_in_executor(self._savers, function, *arguments)
 
     def _place(self, item: Item) -> Place:
-        path = self._folder / item.tool_id / f"{item.case_id}.png"
+        if item.case_id not in self._sizes:
+            self._sizes[item.case_id] = upright_size(self._cases[item.case_id].template)
         marks = {"run": self._run.run_id, "tool": item.tool_id, "case": item.case_id}
         marks["date"] = self._run.created[:10]
-        return Place(path, self._sizes[item.case_id], marks)
+        return Place(self._path(item), self._sizes[item.case_id], marks)
+
+    def _path(self, item: Item) -> Path:
+        return self._folder / item.tool_id / f"{item.case_id}.png"
 
     def _image(self, item: Item) -> str:
         return f"{self._run.run_id}/{item.tool_id}/{item.case_id}.png"
@@ -308,3 +330,9 @@ def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
     asked = error.retry_after if isinstance(error, ToolFailure) else None
     return _backoff(state) if asked is None else asked
+
+
+def _after_requests() -> None:
+    """In a thread that saves: let the loop, which sends requests, go first where cores are few."""
+    if sys.platform == "linux":  # elsewhere a niceness is the whole program's
+        os.nice(RANK)
