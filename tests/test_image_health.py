@@ -12,14 +12,10 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from genlab.core.artifacts import write_json
-from genlab.measure.image_health import (
-    SIGMA_FLOOR,
-    Thresholds,
-    best_sampler,
-    diagnose,
-    sharpness,
-    verdict,
-)
+from genlab.measure.fidelity import sharpness
+from genlab.measure.image_health import SIGMA_FLOOR, diagnose
+from genlab.measure.image_rules import Thresholds, best_sampler
+from genlab.measure.image_verdict import verdict
 from genlab.measure.memorisation import Neighbours, memorisation
 
 NAMES = [

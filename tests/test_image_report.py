@@ -18,7 +18,7 @@ from genlab.core.artifacts import write_bytes, write_json
 from genlab.core.console import GenlabError
 from genlab.core.params import load_params
 from genlab.datasets.registry import dataset as find_dataset
-from genlab.measure import image_gallery, image_health, report
+from genlab.measure import image_gallery, image_health, image_verdict, report
 
 DATASET = "fashion_mnist"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -108,7 +108,7 @@ def _metrics(
 def _run(metrics: dict[str, Any]) -> dict[str, Any]:
     return {
         "metrics": metrics,
-        "verdict": image_health.verdict(metrics, series=SERIES, least_accuracy=0.9),
+        "verdict": image_verdict.verdict(metrics, series=SERIES, least_accuracy=0.9),
         "diagnosis": {"diagnoses": image_health.diagnose(metrics, SERIES)},
         "training": {
             "epochs": 27, "best_epoch": 26, "stopped_early": False, "items_seen": 108_321,

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from genlab.measure import figures
-from genlab.measure.figures.pictures import _apart, _length, _lines
+from genlab.measure.figures.image_charts import _apart
+from genlab.measure.figures.typeset import length, lines
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -240,11 +241,11 @@ def test_names_of_classes_do_not_lie_on_each_other() -> None:
 
 def test_lines_keep_every_word_within_the_span() -> None:
     text = "precision 0.71, recall 0.55 \nWWWWWW iiiiiiiiii " * 5
-    lines = _lines(text, 300, 9)
-    assert " ".join(lines).split() == text.split()
-    assert max(_length(line, 9) for line in lines) <= 300
-    assert len(lines) < 15  # and fills them
-    assert _lines("unbreakable" * 9, 300, 9) == ["unbreakable" * 9]
+    broken = lines(text, 300, 9)
+    assert " ".join(broken).split() == text.split()
+    assert max(length(line, 9) for line in broken) <= 300
+    assert len(broken) < 15  # and fills them
+    assert lines("unbreakable" * 9, 300, 9) == ["unbreakable" * 9]
 
 
 @pytest.mark.parametrize(

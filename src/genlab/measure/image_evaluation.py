@@ -17,7 +17,6 @@ from tqdm import tqdm
 
 from genlab.measure import fidelity, figures, frechet, likelihood, memorisation
 from genlab.measure.features import Classifier
-from genlab.measure.image_health import sharpness
 from genlab.measure.manifold import manifold
 
 Images = npt.NDArray[np.uint8]
@@ -70,11 +69,15 @@ class ImageEvidence:
 
 @dataclass(frozen=True)
 class Seen:
-    """Features of the images that everything is compared with, (n, f) each."""
+    """Features of the images that everything is compared with, (n, f) each.
+
+    train: of the whole split; rows: as many of them as there are test images, for the floor.
+    """
 
     classifier: Classifier
     accuracy: float
     train: Floats
+    rows: npt.NDArray[np.int64]
     val: Floats
     test: Floats
     neighbours: memorisation.Neighbours  # nearest training image of each of QUERIES test images
@@ -89,9 +92,10 @@ class Seen:
         return cls(
             classifier=classifier,
             accuracy=classifier.accuracy(e.truth, labels),
-            train=_features(classifier, e.train[rows]),
-            val=_features(classifier, e.val),
-            test=_features(classifier, e.truth),
+            train=features_of(classifier, e.train),
+            rows=rows,
+            val=features_of(classifier, e.val),
+            test=features_of(classifier, e.truth),
             neighbours=memorisation.nearest(e.truth[:QUERIES], e.train),
         )
 
@@ -111,7 +115,7 @@ def measure(
     intervals = {**bound.pop("intervals"), **iwae.pop("intervals"), **right.pop("intervals")}
     intervals["bits_per_dim"] = intervals.pop("bits_per_cell")
     floor = frechet.floor(
-        seen.train, seen.test, min(len(seen.train), len(seen.test)), seed,
+        seen.train[seen.rows], seen.test, len(seen.rows), seed,
         bootstrap=FRECHET_BOOTSTRAP,
     )  # fmt: skip
     samplers = {
@@ -141,9 +145,9 @@ def measure(
         "ssim": right["ssim"],
         "mean_image_mse": _mean_image_mse(e.train, e.truth),
         "sharpness": {
-            "test": sharpness(e.truth),
-            "reconstructions": sharpness(e.predicted),
-            "samples": sharpness(e.samples[best].images),
+            "test": fidelity.sharpness(e.truth),
+            "reconstructions": fidelity.sharpness(e.predicted),
+            "samples": fidelity.sharpness(e.samples[best].images),
         },
         "aggregate": _aggregate(e.mean, e.log_var),
         "sigma": None if e.sigma is None else list(e.sigma),
@@ -155,7 +159,7 @@ def measure(
             "n": len(e.truth),
         },
         "floor": floor,
-        "reconstruction": _compared(_features(seen.classifier, e.predicted), seen, resampling),
+        "reconstruction": _compared(features_of(seen.classifier, e.predicted), seen, resampling),
         "best_sampler": best,
         "samplers": samplers,
         "memorisation": memorisation.memorisation(
@@ -222,14 +226,15 @@ def _caption(found: Mapping[str, Any], best: bool) -> str:
     return f"{words}; picked" if best else words
 
 
-def _features(classifier: Classifier, images: Images) -> Floats:
+def features_of(classifier: Classifier, images: Images) -> Floats:
+    """Features of images, (n, f), in the precision that covariances take."""
     return classifier.features(images).astype(np.float64)
 
 
 def _sampler_metrics(
     drawn: Drawn, seen: Seen, floor: float, resampling: Mapping[str, int]
 ) -> dict[str, Any]:
-    features = _features(seen.classifier, drawn.images)
+    features = features_of(seen.classifier, drawn.images)
     found = _compared(features, seen, resampling)
     return {
         "frechet_over_floor": found["frechet_distance"] / floor,

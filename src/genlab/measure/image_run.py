@@ -17,9 +17,9 @@ from genlab.core.artifacts import sha256
 from genlab.core.params import Params
 from genlab.datasets.image_files import MANIFEST_FILE, load_images, load_labels, split_command
 from genlab.datasets.registry import Dataset
-from genlab.measure import features, image_evaluation, image_health, memorisation
+from genlab.measure import features, image_evaluation, image_health, image_verdict, memorisation
 from genlab.measure.features import Classifier
-from genlab.measure.image_evaluation import Drawn, ImageEvidence, Seen
+from genlab.measure.image_evaluation import Drawn, ImageEvidence, Seen, features_of
 from genlab.measure.run import Folders, Judged, read_trained
 from genlab.vae import inference, latents, samplers
 from genlab.vae.model import VAE
@@ -55,12 +55,12 @@ def evaluate_images(params: Params, dataset: Dataset, folders: Folders) -> str:
     )
     series = trained.series()
     accuracy = LEAST_ACCURACY.get(dataset.name)
-    verdict = image_health.verdict(metrics, series=series, least_accuracy=accuracy)
+    verdict = image_verdict.verdict(metrics, series=series, least_accuracy=accuracy)
     found = image_health.diagnose(metrics, series, evidence_files=folders.evidence_files())
     judged = Judged(metrics, verdict, {"diagnoses": found})
     judged.write(folders.metrics)
     image_evaluation.draw(folders.plots, evidence, metrics, trained.history)
-    folders.keep(_arrays(evidence, metrics["best_sampler"], classifier, train, labels["train"]))
+    folders.keep(_arrays(evidence, seen, metrics["best_sampler"], labels["train"]))
     best = metrics["samplers"][metrics["best_sampler"]]
     return (
         f"{metrics['bits_per_dim']:.3f} bits/dim, SSIM {metrics['ssim']:.3f}, Fréchet distance"
@@ -140,15 +140,12 @@ def extractor(
 
 
 def _arrays(
-    evidence: ImageEvidence, best: str, classifier: Classifier, train: Images, labels: Labels
+    evidence: ImageEvidence, seen: Seen, best: str, labels: Labels
 ) -> dict[str, npt.NDArray[Any]]:
     """What the gallery of failures asks for; nearest training images are those in features."""
     samples = evidence.samples[best].images[:SAMPLES_KEPT]
-    known, of_test, of_samples = (
-        classifier.features(images).astype(np.float64)
-        for images in (train, evidence.truth, samples)
-    )
-    near_test, near_samples = (memorisation.nearest(x, known) for x in (of_test, of_samples))
+    near_test = memorisation.nearest(seen.test, seen.train)
+    near_samples = memorisation.nearest(features_of(seen.classifier, samples), seen.train)
     return {
         "predicted": evidence.predicted,
         "nats": evidence.reconstruction,
@@ -156,5 +153,5 @@ def _arrays(
         "samples": samples,
         "sample_errors": near_samples.distances,
         "sample_labels": labels[near_samples.indices],
-        "sample_nearest": np.stack([train[index] for index in near_samples.indices]),
+        "sample_nearest": np.stack([evidence.train[index] for index in near_samples.indices]),
     }

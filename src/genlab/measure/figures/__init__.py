@@ -15,16 +15,18 @@ from genlab.measure.figures.charts import (
     loss_over_baselines,
     training_curves,
 )
+from genlab.measure.figures.image_charts import (
+    image_curves,
+    kl_by_latent,
+    projection,
+    rate_distortion,
+)
 from genlab.measure.figures.pictures import (
     before_after,
-    image_curves,
     image_reconstructions,
     image_samplers,
     interpolations,
-    kl_by_latent,
     neighbours,
-    projection,
-    rate_distortion,
     traversals,
 )
 
