@@ -17,7 +17,14 @@ from genlab.core.artifacts import sha256
 from genlab.core.params import Params
 from genlab.datasets.image_files import MANIFEST_FILE, load_images, load_labels, split_command
 from genlab.datasets.registry import Dataset
-from genlab.measure import features, image_evaluation, image_health, image_verdict, memorisation
+from genlab.measure import (
+    features,
+    image_evaluation,
+    image_health,
+    image_verdict,
+    inception,
+    memorisation,
+)
 from genlab.measure.features import Classifier
 from genlab.measure.image_evaluation import Drawn, ImageEvidence, Seen, features_of
 from genlab.measure.run import Folders, Judged, read_trained
@@ -53,6 +60,7 @@ def evaluate_images(params: Params, dataset: Dataset, folders: Folders) -> str:
         bootstrap=params.evaluate.bootstrap,
         seed=params.seed,
     )
+    metrics["inception"] = _in_inception(evidence, seen, metrics["best_sampler"], params.seed)
     series = trained.series()
     accuracy = LEAST_ACCURACY.get(dataset.name)
     verdict = image_verdict.verdict(metrics, series=series, least_accuracy=accuracy)
@@ -108,6 +116,17 @@ def collect(
         comparable=likelihood.comparable,
         sigma=sigma,
     )
+
+
+def _in_inception(
+    evidence: ImageEvidence, seen: Seen, best: str, seed: int
+) -> dict[str, Any] | None:
+    """The distances that others print too, None where the weights for them are missing."""
+    extract = inception.at_hand()
+    if extract is None:
+        return None
+    shown = {"reconstruction": evidence.predicted, "samples": evidence.samples[best].images}
+    return inception.distances(extract, evidence.train[seen.rows], evidence.truth, shown, seed)
 
 
 def _draws(model: VAE, train: Images, count: int, seed: int) -> dict[str, Drawn]:

@@ -1,0 +1,47 @@
+"""Fréchet distances as others print them: in Inception's features, where its weights are at hand.
+
+They stand under a key of their own and are never compared with those in the classifier's features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from genlab.core.console import GenlabError
+from genlab.measure import frechet
+from genlab.measure.features import INCEPTION, inception_features
+
+Images = npt.NDArray[np.uint8]
+Extractor = Callable[[Images], npt.NDArray[np.float32]]
+RESAMPLES = 10  # roots of 2048 x 2048 take seconds
+
+
+def at_hand() -> Extractor | None:
+    """Inception's features, or None where torch-fidelity or the weights are missing; says why."""
+    try:
+        inception_features(np.zeros((1, 32, 32, 3), np.uint8))
+    except GenlabError as error:
+        print(f"distances in Inception's features are left out: {error}")
+        return None
+    return inception_features
+
+
+def distances(
+    extract: Extractor, train: Images, test: Images, shown: dict[str, Images], seed: int
+) -> dict[str, Any]:
+    """The Fréchet distance of each set of `shown`, and the floor, against the test images.
+
+    train, test: as many of each, (n, h, w, c) uint8. Each distance with n and interval.
+    """
+    known = extract(test)
+    n = min(len(train), len(test))
+    found = {
+        name: frechet.frechet(extract(images), known, bootstrap=RESAMPLES, seed=seed)
+        for name, images in shown.items()
+    }
+    floor = frechet.floor(extract(train), known, n, seed, bootstrap=RESAMPLES)
+    return {"weights": INCEPTION, "floor": floor, **found}
