@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -23,8 +24,11 @@ from stages import evaluate, failure_gallery, train
 import tiny
 from genlab.core import artifacts
 from genlab.core.artifacts import sha256
-from genlab.core.console import guarded
-from genlab.measure import features, image_evaluation
+from genlab.core.console import GenlabError, guarded
+from genlab.core.params import Params, load_params
+from genlab.datasets.image_files import load_images
+from genlab.measure import draws, features, image_evaluation
+from genlab.measure.run import Folders, read_trained
 from genlab.vae import acceptance
 from genlab.vae.model import load_checkpoint, save_checkpoint
 from genlab.vae.run import write_history
@@ -187,6 +191,50 @@ def test_the_extractor_is_trained_once_for_the_same_data(
     monkeypatch.setattr(features, "train_classifier", None)  # which would be an error to call
     _run("evaluate")
     assert _json(METRICS / "metrics.json") == before
+
+
+# -- the slow sampler, drawn in a process of its own
+
+
+def _measured(threads: int) -> tuple[Params, Folders]:
+    params = load_params().with_overrides(threads=threads, device="cpu").for_dataset(NAME)
+    return params, Folders(DATA, TRAINED, METRICS, PLOTS, EVALUATED)
+
+
+def test_draws_are_the_same_here_and_apart(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptance, "CHUNK", 1000)  # as in the other process
+    found = {}
+    for threads in (1, 2):
+        params, folders = _measured(threads)
+        model, train = read_trained(folders, params).model, load_images(DATA, "train")
+        with draws.begun(params, folders, model) as begun:
+            assert bool(multiprocessing.active_children()) == (threads == 2)
+            found[threads] = begun.all(model, train)
+    here, apart = found[1], found[2]
+    assert list(here) == list(apart)
+    assert draws.APART in here
+    for name in here:
+        assert here[name].facts == apart[name].facts
+        np.testing.assert_array_equal(here[name].images, apart[name].images)
+
+
+def test_a_killed_process_is_one_line(place: Path) -> None:
+    params, folders = _measured(2)
+    model, train = read_trained(folders, params).model, load_images(DATA, "train")
+    with draws.begun(params, folders, model) as begun:
+        for child in multiprocessing.active_children():
+            child.kill()
+        with pytest.raises(GenlabError, match=r"accepted was killed.*threads: 1"):
+            begun.all(model, train)
+
+
+def test_leaving_early_ends_what_is_drawn_apart(place: Path) -> None:
+    params, folders = _measured(2)
+    model = read_trained(folders, params).model
+    with draws.begun(params, folders, model):
+        (child,) = multiprocessing.active_children()
+    child.join(10)
+    assert not child.is_alive()
 
 
 # -- refusals

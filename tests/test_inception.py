@@ -42,5 +42,5 @@ def test_without_its_package_it_is_left_out_and_says_so(
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
     monkeypatch.setitem(sys.modules, "torch_fidelity.feature_extractor_inceptionv3", None)
     assert inception.at_hand() is None
-    assert "left out" in (said := capsys.readouterr().out)
+    assert "left out" in (said := capsys.readouterr().err)
     assert "torch-fidelity" in said

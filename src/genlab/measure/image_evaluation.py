@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from sklearn.decomposition import PCA
 from tqdm import tqdm
 
 from genlab.measure import fidelity, figures, frechet, likelihood, memorisation
+from genlab.measure.draws import Drawn
 from genlab.measure.features import Classifier
 from genlab.measure.manifold import manifold
 
@@ -26,14 +29,6 @@ PROJECTED = 3000
 FRECHET_BOOTSTRAP = 30
 QUERIES = 2000  # images whose nearest training images are looked for
 SEVERAL_PERCENT = (5, 95)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """What a sampler drew, (s, h, w, c), and how it was fitted."""
-
-    images: Images
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,9 +96,18 @@ class Seen:
 
 
 def measure(
-    evidence: ImageEvidence, seen: Seen, *, beta_max: float, bootstrap: int, seed: int
+    evidence: ImageEvidence,
+    seen: Seen,
+    *,
+    beta_max: float,
+    bootstrap: int,
+    seed: int,
+    threads: int = 1,
 ) -> dict[str, Any]:
-    """metrics.json: flat numbers, nested groups, and `intervals` of the flat ones."""
+    """metrics.json: flat numbers, nested groups, and `intervals` of the flat ones.
+
+    threads: samplers that are measured at a time; any number gives the same.
+    """
     e, resampling = evidence, {"bootstrap": bootstrap, "seed": seed}
     cells = e.truth[0].size
     bound = likelihood.bound_summary(
@@ -118,10 +122,12 @@ def measure(
         seen.train[seen.rows], seen.test, len(seen.rows), seed,
         bootstrap=FRECHET_BOOTSTRAP,
     )  # fmt: skip
-    samplers = {
-        name: _sampler_metrics(drawn, seen, floor["frechet_distance"], resampling)
-        for name, drawn in tqdm(e.samples.items(), desc="samplers", unit="sampler")
-    }
+    measured = partial(
+        _sampler_metrics, seen=seen, floor=floor["frechet_distance"], resampling=resampling
+    )
+    bar = partial(tqdm, total=len(e.samples), desc="samplers", unit="sampler")
+    with ThreadPoolExecutor(threads) as pool:
+        samplers = dict(zip(e.samples, bar(pool.map(measured, e.samples.values())), strict=True))
     best = min(samplers, key=lambda name: float(samplers[name]["validation_frechet"]))
     queries = e.samples[best].images[:QUERIES]
     return {

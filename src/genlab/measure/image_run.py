@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from platformdirs import user_cache_path
-from tqdm import tqdm
 
 from genlab.core import engine
 from genlab.core.artifacts import sha256
@@ -25,10 +24,11 @@ from genlab.measure import (
     inception,
     memorisation,
 )
+from genlab.measure.draws import Draws, begun
 from genlab.measure.features import Classifier
-from genlab.measure.image_evaluation import Drawn, ImageEvidence, Seen, features_of
+from genlab.measure.image_evaluation import ImageEvidence, Seen, features_of
 from genlab.measure.run import Folders, Judged, read_trained
-from genlab.vae import inference, latents, samplers
+from genlab.vae import inference, latents
 from genlab.vae.model import VAE
 from genlab.vae.pixels import Gaussian
 
@@ -50,8 +50,9 @@ def evaluate_images(params: Params, dataset: Dataset, folders: Folders) -> str:
     labels = {name: load_labels(folders.data, name) for name in ("train", "test")}
     known = labels["train"] if dataset.name in LABELLED else None
     shown = params.evaluate.feature_images
-    classifier = extractor(dataset.name, folders.data, train, known, params.seed, shown)
-    evidence = collect(model, params, train, val, test, labels["test"], dataset.labels)
+    with begun(params, folders, model) as draws:
+        classifier = extractor(dataset.name, folders.data, train, known, params.seed, shown)
+        evidence = collect(model, params, train, val, test, labels["test"], dataset.labels, draws)
     seen = Seen.of(classifier, evidence, params.seed)
     metrics = image_evaluation.measure(
         evidence,
@@ -59,6 +60,7 @@ def evaluate_images(params: Params, dataset: Dataset, folders: Folders) -> str:
         beta_max=trained.facts["training"]["beta_max"],
         bootstrap=params.evaluate.bootstrap,
         seed=params.seed,
+        threads=params.threads,
     )
     metrics["inception"] = _in_inception(evidence, seen, metrics["best_sampler"], params.seed)
     series = trained.series()
@@ -85,6 +87,7 @@ def collect(
     test: Images,
     labels: Labels,
     names: tuple[str, ...],
+    draws: Draws,
 ) -> ImageEvidence:
     """Everything that the model is asked for."""
     settings, seed = params.evaluate, params.seed
@@ -107,7 +110,7 @@ def collect(
         names=names,
         train=train,
         val=np.asarray(val),
-        samples=_draws(model, train, settings.image_samples, seed),
+        samples=draws.all(model, train),
         traversals=latents.traverse(model, mean[0], rows, lengths, steps),
         traversal_steps=steps.tolist(),
         interpolations=latents.interpolate(model, mean[:WALKS], mean[WALKS : 2 * WALKS], STEPS),
@@ -127,14 +130,6 @@ def _in_inception(
         return None
     shown = {"reconstruction": evidence.predicted, "samples": evidence.samples[best].images}
     return inception.distances(extract, evidence.train[seen.rows], evidence.truth, shown, seed)
-
-
-def _draws(model: VAE, train: Images, count: int, seed: int) -> dict[str, Drawn]:
-    drawn = {}
-    for name in tqdm(samplers.names(model), desc="draws", unit="sampler"):
-        sampler = samplers.fit(model, name, train, seed, count)
-        drawn[name] = Drawn(samplers.sample(model, sampler, count, seed), sampler.facts)
-    return drawn
 
 
 def extractor(

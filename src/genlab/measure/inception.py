@@ -5,6 +5,7 @@ They stand under a key of their own and are never compared with those in the cla
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ def at_hand() -> Extractor | None:
     try:
         inception_features(np.zeros((1, 32, 32, 3), np.uint8))
     except GenlabError as error:
-        print(f"distances in Inception's features are left out: {error}")
+        print(f"distances in Inception's features are left out: {error}", file=sys.stderr)
         return None
     return inception_features
 

@@ -1,0 +1,103 @@
+"""What each sampler draws of an image model, the slowest one in a process of its own.
+
+`accepted` takes as long as all other measuring of a model: it draws four images for each that is
+asked, learns from them, and throws most of what it draws then away.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tqdm import tqdm
+
+from genlab.core import engine, processes
+from genlab.core.console import GenlabError
+from genlab.core.params import Params
+from genlab.datasets.image_files import load_images
+from genlab.measure.run import Folders, read_trained
+from genlab.vae import samplers
+from genlab.vae.model import VAE
+
+Images = npt.NDArray[np.uint8]
+APART = "accepted"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a sampler drew, (s, h, w, c), and how it was fitted."""
+
+    images: Images
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Draws:
+    """The draws of every sampler of a model; `begun` starts the slow one."""
+
+    def __init__(self, params: Params, apart: Future[Drawn] | None) -> None:
+        self._params = params
+        self._apart = apart
+
+    def all(self, model: VAE, train: Images) -> dict[str, Drawn]:
+        """What each sampler drew, in the order of reports. Raises what a sampler's fit raises."""
+        names = samplers.names(model)
+        drawn = {}
+        for name in tqdm(names, desc="draws", unit="sampler"):
+            if self._apart is None or name != APART:
+                drawn[name] = _drawn(model, name, train, self._params)
+        if self._apart is not None:
+            try:
+                drawn[APART] = self._apart.result()
+            except BrokenProcessPool as error:
+                raise GenlabError(
+                    f"the process that draws by {APART} was killed; has the memory run out? run"
+                    " again with threads: 1, which starts none"
+                ) from error
+        return {name: drawn[name] for name in names}
+
+
+@contextmanager
+def begun(params: Params, folders: Folders, model: VAE) -> Iterator[Draws]:
+    """Start what is drawn apart, where there is a second thread for it.
+
+    Until it is left, this process has one thread less. Numbers depend on `threads`, as all do.
+    """
+    alone = params.threads == 1 or engine.device(params.device).type != "cpu"
+    if alone or APART not in samplers.names(model):
+        yield Draws(params, None)
+        return
+    context = multiprocessing.get_context("spawn")  # not fork: torch has threads
+    pool = ProcessPoolExecutor(1, mp_context=context, initializer=_quiet)
+    try:
+        apart = pool.submit(_drawn_apart, params, folders)
+        torch.set_num_threads(params.threads - 1)
+        yield Draws(params, apart)
+    finally:
+        torch.set_num_threads(params.threads)
+        processes.end(pool)
+
+
+def _drawn(model: VAE, name: str, train: Images, params: Params) -> Drawn:
+    count, seed = params.evaluate.image_samples, params.seed
+    sampler = samplers.fit(model, name, train, seed, count)
+    return Drawn(samplers.sample(model, sampler, count, seed), sampler.facts)
+
+
+def _drawn_apart(params: Params, folders: Folders) -> Drawn:
+    engine.deterministic(params.seed, 1)
+    model = read_trained(folders, params).model
+    return _drawn(model, APART, load_images(folders.data, "train"), params)
+
+
+def _quiet() -> None:
+    """Two bars would write over each other."""
+    os.environ["TQDM_DISABLE"] = "1"
