@@ -194,9 +194,16 @@ def _cell(folder: Path, item: Item, stars_by_image: Mapping[str, Mapping[str, in
         outcome=outcome,
         reason=reason,
         components=item.components,
-        notes=[str(note) for note in item.details.get("notes", [])],
+        notes=_notes(item),
         stars=list(stars_by_image.get(item.image_sha256, {}).values()),
     )
+
+
+def _notes(item: Item) -> list[str]:
+    notes = [str(note) for note in item.details.get("notes", [])]
+    if carried := item.details.get("carried"):
+        notes.append(f"made in run {carried['run_id']} for ${carried['cost']:.2f}; taken over")
+    return notes
 
 
 def versions(items: Sequence[Item]) -> dict[str, str]:

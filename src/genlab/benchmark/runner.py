@@ -10,7 +10,7 @@ moment of the kill, which only the service could tell us of; the runs' folder de
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from filelock import FileLock, Timeout
 from genlab.benchmark.budget import Ask, Budget
 from genlab.benchmark.cases import Case, load_case, require_consent
 from genlab.benchmark.events import Channel, Event, update
+from genlab.benchmark.inheritance import take_over
 from genlab.benchmark.plugins import ImageTool, chosen, load_tools, one_line
 from genlab.benchmark.scoring import Scorer
 from genlab.benchmark.work import Limits, Sleep, Work
 from genlab.core.console import GenlabError
-from genlab.core.store import Run, Store, now
+from genlab.core.store import Item, Run, Store, now
 
 
 class Runner:
@@ -69,11 +70,13 @@ class Runner:
         cases: Sequence[Case],
         tools: Sequence[ImageTool],
         options: Mapping[str, Mapping[str, Any]] | None = None,
+        earlier: Iterable[Item] = (),
     ) -> str:
         """Queue every case for every tool; returns the run's id, the name of its folder.
 
-        options: what each tool is told, by tool_id. Raises a `GenlabError` where a case has no
-        consent. Nothing is sent before `run`.
+        options: what each tool is told, by tool_id; earlier: items of other runs, of these tools
+        and cases, which the new ones take over from (`inheritance`). Raises a `GenlabError` where a
+        case has no consent. Nothing is sent before `run`.
         """
         for case in cases:
             require_consent(case)
@@ -85,6 +88,7 @@ class Runner:
             [_described(case) for case in cases],
             [{"tool_id": tool.tool_id, "title": tool.title} for tool in tools],
         )
+        take_over(self.store, self.folder, run_id, cases, earlier)
         self._cases[run_id], self._tools[run_id] = list(cases), list(tools)
         self._open(run_id)
         return run_id

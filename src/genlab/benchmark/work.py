@@ -24,14 +24,21 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from genlab.benchmark.arrivals import Arrival, Place, answer_of, keep, recovered, set_aside
+from genlab.benchmark.arrivals import (
+    Arrival,
+    Place,
+    answer_of,
+    keep,
+    recovered,
+    set_aside,
+    write_record,
+)
 from genlab.benchmark.budget import Budget
 from genlab.benchmark.cases import Case, upright_size
 from genlab.benchmark.events import Channel, update
 from genlab.benchmark.journal import Journal
 from genlab.benchmark.plugins import ImageTool, Picture, ToolFailure, absence, one_line
 from genlab.benchmark.scoring import RANK, Scorer, ScoringPool
-from genlab.core.artifacts import write_json
 from genlab.core.store import Item, Run, Store
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -119,7 +126,7 @@ class Work:
                 failure_kind=failure.kind,
                 failure=failure.reason,
             )
-        await self._in_thread(self._write_record, item)
+        await self._in_thread(write_record, self._path(item).with_suffix(".json"), item)
 
     async def unfinished(self, items: Sequence[Item], again: bool) -> list[Item]:
         """The items that something is left to do for, each set to where it goes on.
@@ -311,11 +318,6 @@ class Work:
 
     def _image(self, item: Item) -> str:
         return f"{self._run.run_id}/{item.tool_id}/{item.case_id}.png"
-
-    def _write_record(self, item: Item) -> None:
-        """What the store says of an item, beside its image."""
-        record = item.model_dump(exclude={"updated"})
-        write_json(self._place(item).path.with_suffix(".json"), dict(sorted(record.items())))
 
 
 def _passing(error: BaseException) -> bool:
