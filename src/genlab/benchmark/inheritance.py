@@ -14,12 +14,13 @@ from typing import Any
 
 from genlab.benchmark.arrivals import Place, recovered, write_record
 from genlab.benchmark.cases import Case, upright_size
+from genlab.benchmark.judging import COLUMN
 from genlab.benchmark.plugins import ImageTool, ToolFailure
 from genlab.benchmark.sources import code, digest
 from genlab.core.artifacts import write_bytes
 from genlab.core.store import Item, Store
 
-OF_MAKING = ("tool", "carried")  # of an item's details; all others are the score's
+OF_IMAGE = ("tool", "carried", COLUMN)  # of an item's details; all others are the score's
 OUTCOME = ("status", "score", "components", "details", "failure_kind", "failure", "seconds")
 
 
@@ -42,7 +43,7 @@ def unscored(item: Item) -> dict[str, Any]:
         "status": "generated",
         "score": None,
         "components": {},
-        "details": {name: item.details[name] for name in OF_MAKING if name in item.details},
+        "details": {name: item.details[name] for name in OF_IMAGE if name in item.details},
         "failure_kind": "",
         "failure": "",
     }

@@ -167,7 +167,13 @@ def chosen(tools: Mapping[str, ImageTool], names: list[str]) -> list[ImageTool]:
     return [tools[name] for name in dict.fromkeys(names)]
 
 
-def absence(tool: ImageTool) -> ToolFailure | None:
+class _Service(Protocol):
+    needs: Needs
+
+    def unavailable(self) -> str: ...
+
+
+def absence(tool: _Service) -> ToolFailure | None:
     """Why `tool` can't be used here as an outcome; None where it can."""
     reason = tool.unavailable()
     if not reason:

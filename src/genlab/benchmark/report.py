@@ -21,6 +21,7 @@ from PIL import Image
 from genlab import __version__
 from genlab.benchmark.bootstrap import LEAST
 from genlab.benchmark.cases import Case, load_case, open_upright, upright_size
+from genlab.benchmark.judging import COLUMN
 from genlab.benchmark.leaderboard import People, Standing, leaderboard, people
 from genlab.benchmark.tallies import ratings_of
 from genlab.core.artifacts import write_text
@@ -49,6 +50,7 @@ class Cell:
     components: Mapping[str, float | None] = field(default_factory=dict)
     notes: Sequence[str] = ()
     stars: Sequence[int] = ()
+    judge: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def grade(self) -> str:
@@ -118,6 +120,7 @@ def render(
         standings=standings,
         titles={tool["tool_id"]: tool.get("title", "") for tool in run.tools},
         people=found,
+        judged=sorted({name for s in standings if s.judge for name in s.judge.by}),
         least=LEAST,
         bootstrap=bootstrap,
         versions=dict(pinned),
@@ -195,6 +198,7 @@ def _cell(folder: Path, item: Item, stars_by_image: Mapping[str, Mapping[str, in
         reason=reason,
         components=item.components,
         notes=_notes(item),
+        judge=item.details.get(COLUMN, {}),
         stars=list(stars_by_image.get(item.image_sha256, {}).values()),
     )
 

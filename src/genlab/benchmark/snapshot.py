@@ -17,6 +17,8 @@ from typing import Any
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.chart import scores
 from genlab.benchmark.inheritance import making_of, paid, unscored
+from genlab.benchmark.judge import judge_of
+from genlab.benchmark.judging import COLUMN
 from genlab.benchmark.leaderboard import Standing, leaderboard
 from genlab.benchmark.plugins import ImageTool, chosen, load_tools
 from genlab.benchmark.report import versions, write_report
@@ -58,6 +60,7 @@ def snapshot(params: BenchmarkParams, seed: int, places: Places) -> list[Standin
             timeout=params.timeout,
             retries=params.retries,
             max_cost=params.max_cost,
+            judge=judge_of(params),
         )
         run_id = own_run(runner, places.runs, cases, tools)
         watch = Watch([tool.tool_id for tool in tools], len(cases))
@@ -119,12 +122,16 @@ def metrics(standings: Iterable[Standing], items: Sequence[Item]) -> dict[str, A
 
     The cost is what the images took, in whichever run they were made.
     """
+    standings = sorted(standings, key=lambda standing: standing.tool)
+    judges = {standing.tool: standing.judge for standing in standings}
     kept = ("score", "low", "high", "rank", "scored", "cases", "failures", "components")
     tools = {
         standing.tool: {name: rounded(getattr(standing, name)) for name in kept}
-        for standing in sorted(standings, key=lambda standing: standing.tool)
+        for standing in standings
     }
     for tool, numbers in tools.items():
+        if (said := judges[tool]) is not None:
+            numbers["judge"] = rounded({"stars": said.stars, "pictures": said.pictures})
         numbers["cost"] = rounded(sum(paid(item) for item in items if item.tool_id == tool))
     return {"cases": len({item.case_id for item in items}), "tools": tools}
 
@@ -146,10 +153,17 @@ def listed(items: Sequence[Item]) -> dict[str, Any]:
                 "failure_kind": item.failure_kind,
                 "failure": item.failure,
                 "cost": rounded(paid(item)),
+                **_judged(item),
             }
             for item in sorted(items, key=lambda item: (item.case_id, item.tool_id))
         ],
     }
+
+
+def _judged(item: Item) -> dict[str, Any]:
+    """What a judge said of it, where one was asked; not in which run."""
+    said = item.details.get(COLUMN)
+    return {} if said is None else {COLUMN: {k: v for k, v in said.items() if k != "run_id"}}
 
 
 def rounded(value: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 
@@ -103,6 +104,20 @@ def components_of(store: Store, run_id: str | None) -> dict[str, dict[str, float
                     given[name].append(value)
         table[tool] = {name: float(np.mean(values)) for name, values in given.items()}
     return table
+
+
+def judged_of(store: Store, run_id: str | None) -> dict[str, list[dict[str, Any]]]:
+    """What a judge said of pictures (`judging`), by tool; nothing where none was asked."""
+    table: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for tool, said in store.rows(
+        "SELECT i.tool_id, json_extract(i.details, '$.judge') FROM run_items i"
+        # Looked for as text first: most stores hold no judge, and parsing takes ten times as long.
+        " WHERE instr(i.details, '\"judge\"') > 0" + _of(run_id, "AND"),
+        run=run_id,
+    ):
+        if said is not None:
+            table[tool].append(json.loads(said))
+    return dict(table)
 
 
 def stars_of(store: Store, run_id: str | None) -> dict[str, tuple[float, int, int]]:
