@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from genlab.benchmark import second_identity
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.chart import scores
 from genlab.benchmark.inheritance import making_of, paid, unscored
@@ -23,7 +24,7 @@ from genlab.benchmark.leaderboard import Standing, leaderboard
 from genlab.benchmark.plugins import ImageTool, chosen, load_tools
 from genlab.benchmark.report import versions, write_report
 from genlab.benchmark.runner import Runner
-from genlab.benchmark.sources import code
+from genlab.benchmark.sources import code, digest
 from genlab.benchmark.terminal import Watch
 from genlab.core.artifacts import read_json, write_json
 from genlab.core.params import BenchmarkParams
@@ -81,7 +82,7 @@ def own_run(runner: Runner, runs: Path, cases: Sequence[Case], tools: Sequence[I
 
     A new one where there is none, with the images of earlier ones that would be made the same.
     """
-    own = {"version": 2, "making": making_of(cases, tools), "scoring": code([SCORER])}
+    own = {"version": 2, "making": making_of(cases, tools), "scoring": scoring()}
     earlier = list(_own_items(runner.store, runs, own))
     for run_id, known, items in earlier:
         if known["making"] == own["making"]:
@@ -93,6 +94,11 @@ def own_run(runner: Runner, runs: Path, cases: Sequence[Case], tools: Sequence[I
     run_id = runner.start(cases, tools, earlier=[item for _, _, items in earlier for item in items])
     write_json(runs / run_id / SIDECAR, own)
     return run_id
+
+
+def scoring() -> str:
+    """A digest of what a score depends on beside the image: code, and the models at hand."""
+    return digest([code([SCORER]), second_identity.version()])
 
 
 def _own_items(
