@@ -7,8 +7,15 @@ and landmarks are the means over them, a person who is gone counting 0. A pictur
 judged has an outcome and no number: invalid is not zero. Models are pinned (`faces.versions`),
 constants frozen (`constants.VERSION`); both stand in every score.
 
-What it does not see: hands before a face, clothes, the age of a photograph, whether hair is the
-avatar's or the template's (both readings of a swap are allowed), and persons in profile.
+Body, pose of the body and clothes are background: what is not the template's there costs that
+component, by how far its colours are off, and not by whether a limb makes sense.
+
+What it does not see. Hair and the head's outline: a swap may keep the template's or bring the
+avatar's, so nothing between the face's rim and the head's is marked; how much of it is the
+template's stands in a person's parts (`hair_of_template`: 1 kept, 0 all other), and whether other
+hair is the avatar's, or any good, is not told. The head's shape counts as far as the jaw is the
+face's rim (seam, landmarks' scale and place), and not above the brows. Hands and glasses before a
+face, teeth, the age of a photograph, and persons in profile (an outcome, no score).
 """
 
 from __future__ import annotations
@@ -95,17 +102,19 @@ def _scored(
         name = str(swap["avatar"])
         persons.append(_person(after, result, before, person, shown, name))
     around = background(before, after, people)
+    for found, hair in zip(persons, around.hair, strict=True):
+        found["parts"]["hair_of_template"] = hair
     kept, note = _faces_kept(before, after, people, results)
     components: dict[str, float | None] = {
         "identity": _mean(persons, "identity"),
-        "background": around["score"],
+        "background": around.score,
         "realism": _mean(persons, "realism"),
         "landmarks": _mean(persons, "landmarks"),
         "faces": kept,
     }
     notes += note + [text for person in persons for text in person["notes"]]
-    if around["shift"] > 0.5:
-        notes.append(f"the picture is shifted by {around['shift']:.1f} pixels; aligned")
+    if around.shift > 0.5:
+        notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
     return Score("scored", _total(components), components, persons, notes, versions())
 
 
