@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from genlab.benchmark import faces, second_identity
+from genlab.benchmark.__main__ import app
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.scorer import Score, score
@@ -103,6 +105,8 @@ def test_absence_is_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(second_identity.VARIABLE, raising=False)
     assert second_identity.version() == "none"
     assert second_identity.state().startswith("none;")
+    told = CliRunner().invoke(app, ["tools"]).output
+    assert "second identity model: none;" in told
 
 
 def test_a_strange_file_is_named_as_such(model: Path) -> None:

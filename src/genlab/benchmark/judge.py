@@ -102,7 +102,7 @@ def read(answer: Any, cost: float) -> Verdict:
     for found in reversed(re.findall(r"\{[^{}]*\}", text[:MOST_SAID])):
         try:
             said = json.loads(found)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         stars = said.get("stars")
         if type(stars) in (int, float) and stars in range(1, 6):

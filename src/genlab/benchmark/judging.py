@@ -76,6 +76,8 @@ class Judging:
             self._budget.correct(unspent)
             said["cost"] = max(0.0, said["cost"] + unspent)
             raise
+        except Exception as error:  # an answer that nobody foresaw must not end the run
+            raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
 
 
 def spent(items: Iterable[Item]) -> float:
