@@ -225,6 +225,9 @@ def test_it_keeps_to_the_ceiling_and_goes_on_without_paying_twice(
         world.store.set_items([(item.item_id, snapshot.unscored(item)) for item in items.values()])
         assert verdicts(world.done(judge=paid, max_cost=9.0)) == [("given", 4, "")] * 3
         assert len(server.requests) == 4
+        [standing] = leaderboard(world.store, run_id=world.run_id)
+        assert standing.judge is not None
+        assert (standing.judge.stars, standing.judge.pictures) == (4.0, 3)
         paid.model = "eye-2"
         world.done(judge=paid, max_cost=9.0)
         assert len(server.requests) == 7

@@ -20,7 +20,7 @@ from genlab.benchmark.sources import code, digest
 from genlab.core.artifacts import write_bytes
 from genlab.core.store import Item, Store
 
-OF_IMAGE = ("tool", "carried", COLUMN)  # of an item's details; all others are the score's
+OF_IMAGE = (COLUMN, "tool", "carried")  # of an item's details; all others are the score's
 OUTCOME = ("status", "score", "components", "details", "failure_kind", "failure", "seconds")
 
 

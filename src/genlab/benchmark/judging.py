@@ -58,14 +58,14 @@ class Judging:
             asked = said["status"] == "asked" and failure.kind != "over_budget"
             said["status"] = "failed" if asked else "skipped"
             said |= {"failure_kind": failure.kind, "failure": failure.reason}
-        await self._note(item, {**item.details, COLUMN: said})
+        await self._note(item, with_verdict(item, said))
 
     async def _ask(self, item: Item, said: dict[str, Any], case: Case, picture: Path) -> Verdict:
         """One request, noted with its cost before it is sent."""
         estimate = self._judge.needs.cost
         await self._budget.reserve(estimate)
         said |= {"status": "asked", "cost": said["cost"] + estimate}
-        await self._note(item, {**item.details, COLUMN: dict(said)})
+        await self._note(item, with_verdict(item, said))
         try:
             return await asyncio.wait_for(self._judge.verdict(case, picture), self._timeout)
         except asyncio.TimeoutError as error:  # it may have been paid for all the same
@@ -78,6 +78,12 @@ class Judging:
             raise
         except Exception as error:  # an answer that nobody foresaw must not end the run
             raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
+
+
+def with_verdict(item: Item, said: Mapping[str, Any]) -> dict[str, Any]:
+    """The item's details with what a judge said; first, so that it is found without a search."""
+    others = {name: value for name, value in item.details.items() if name != COLUMN}
+    return {COLUMN: dict(said), **others}
 
 
 def spent(items: Iterable[Item]) -> float:
