@@ -1,4 +1,4 @@
-"""A real server on loopback that speaks /v1/images/edits and /generations and misbehaves by script.
+"""A real server on loopback that speaks OpenAI's images and chat, and misbehaves by script.
 
     with ImageServer([status(429, {"Retry-After": "1"}), image()]) as server:
         tool = EndpointTool(Entry(id="t", base_url=server.url, model="m"))
@@ -30,7 +30,7 @@ from typing import Any
 
 from PIL import Image
 
-PATHS = ("/v1/images/edits", "/v1/images/generations")
+PATHS = ("/v1/images/edits", "/v1/images/generations", "/v1/chat/completions")
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,14 @@ def answer(data: bytes, *, usage: dict[str, Any] | None = None, **more: Any) -> 
 def payload(value: Any, **more: Any) -> Reply:
     """An answer with this JSON."""
     return Reply(json.dumps(value).encode(), headers={"Content-Type": "application/json"}, **more)
+
+
+def said(text: str | None, *, refusal: str | None = None, **more: Any) -> Reply:
+    """A chat's answer with this text."""
+    message = {"role": "assistant", "content": text, "refusal": refusal}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    head = {"id": "1", "object": "chat.completion", "created": 0, "model": "eye-1"}
+    return payload({**head, "choices": [choice]}, **more)
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
@@ -228,7 +236,10 @@ def _handler(server: ImageServer) -> type[BaseHTTPRequestHandler]:
         def parsed(self, data: bytes) -> Request:
             headers = {name.lower(): value for name, value in self.headers.items()}
             if headers["content-type"].startswith("application/json"):
-                fields = {name: str(value) for name, value in json.loads(data).items()}
+                fields = {
+                    name: value if isinstance(value, str) else json.dumps(value)
+                    for name, value in json.loads(data).items()
+                }
                 return Request(self.path, headers, fields)
             head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
             fields, images = {}, []

@@ -201,7 +201,7 @@ def _follow(place: Path, cases: Path, tools: list[_Painter], scorer: Scorer) -> 
         (place / f"{run_id}.json").write_text(
             json.dumps(
                 [
-                    snapshot.metrics(leaderboard(store, run_id=run_id), 2),
+                    snapshot.metrics(leaderboard(store, run_id=run_id), store.items(run_id)),
                     snapshot.listed(store.items(run_id)),
                 ]
             )
@@ -235,10 +235,3 @@ def test_the_stage_goes_on_with_its_own_run_and_pays_once(tmp_path: Path, made: 
     # Another tool: other images, so another run.
     other, _ = _follow(tmp_path, made / "cases", [_Painter("green")], swap_runs.bright)
     assert other != run_id
-
-
-def test_the_digest_of_code_follows_imports() -> None:
-    whole = snapshot.code(["genlab.benchmark.scorer"])
-    assert whole == snapshot.code(["genlab.benchmark.scorer"])
-    assert whole != snapshot.code(["genlab.benchmark.constants"])
-    assert snapshot._imported(b"from a.b import c\nimport d") == ["a.b", "a.b.c", "d"]

@@ -140,7 +140,7 @@ def test_a_picture_painted_anew_keeps_most_and_another_scene_little(
     anew = np.clip(cv2.GaussianBlur(swap, (0, 0), 0.7) + noise, 0, 255).astype(np.uint8)
     other = swap.copy()
     other[:, :150] = 255 - other[:, :150]
-    marks = [background(template, image, heads)["score"] for image in (anew, other)]
+    marks = [background(template, image, heads).score for image in (anew, other)]
     assert marks[0] > 0.9
     assert marks[1] < 0.8
 
@@ -149,6 +149,16 @@ def test_a_body_that_changed_costs_background(judge: Judge, swap: Image, good: S
     changed = swap.copy()
     changed[420:] = (200, 30, 30)
     assert part(judge(changed), "background") < part(good, "background") - 0.15
+
+
+def test_other_hair_is_told_and_costs_no_background(judge: Judge, swap: Image, good: Score) -> None:
+    dyed = swap.copy()
+    dyed[70:140, 200:330] = (40, 160, 60)
+    got = judge(dyed)
+    before, after = (one.persons[0]["parts"]["hair_of_template"] for one in (good, got))
+    assert after < before - 0.08  # a tenth of the rim was dyed
+    assert before > 0.8
+    assert part(got, "background") == pytest.approx(part(good, "background"), abs=0.02)
 
 
 def test_a_seam_sharp_as_a_knife_costs_realism(judge: Judge, swap: Image, good: Score) -> None:

@@ -114,6 +114,7 @@ def run_cases(
     Example: genlab-benchmark run --tools baseline_local,control_pasted
     """
     from genlab.benchmark.cases import load_cases
+    from genlab.benchmark.judge import judge_of
     from genlab.benchmark.plugins import chosen, load_tools
     from genlab.benchmark.runner import Runner
     from genlab.benchmark.terminal import Watch
@@ -131,6 +132,7 @@ def run_cases(
             max_cost=params.max_cost if max_cost is None else max_cost,
             ask=lambda ceiling, wanted: watch.ask(ceiling, wanted),
             tools=known,
+            judge=judge_of(params),
         )
         if resume:
             if only or tools or option or cases:

@@ -19,7 +19,8 @@ from typing import Any
 from PIL import Image, ImageOps, PngImagePlugin
 
 from genlab.benchmark.plugins import Picture, ToolFailure
-from genlab.core.artifacts import write_bytes
+from genlab.core.artifacts import write_bytes, write_json
+from genlab.core.records import Item
 
 MAX_BYTES = 64 << 20  # of an encoded image
 MAX_PIXELS = 50_000_000
@@ -111,6 +112,12 @@ def set_aside(place: Place) -> None:
     """Move a file that is not the image it should be out of the way."""
     if place.path.exists():
         place.path.replace(place.path.with_suffix(".damaged"))
+
+
+def write_record(path: Path, item: Item) -> None:
+    """What the store says of an item, as JSON beside its image."""
+    record = item.model_dump(exclude={"updated"})
+    write_json(path, dict(sorted(record.items())))
 
 
 def decoded(image: Image.Image | bytes) -> Image.Image:

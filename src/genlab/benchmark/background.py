@@ -1,4 +1,4 @@
-"""Is everything but the swapped heads as it was?
+"""Is everything but the swapped heads as it was? Bodies and clothes count as background.
 
 A tool that paints the picture anew may shift it by some pixels: the picture is registered on the
 template first (phase correlation, then ECC: Evangelidis & Psarakis 2008), and a pixel counts as
@@ -7,6 +7,7 @@ kept where its value lies within those around it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from genlab.benchmark.constants import CONSTANTS
 from genlab.benchmark.faces import Face, Image, scaled
-from genlab.benchmark.geometry import Mask
+from genlab.benchmark.geometry import Mask, face_mask
 
 _C: Any = CONSTANTS
 LONGEST = 512  # side of the pictures that are compared
@@ -24,17 +25,34 @@ FURTHEST = 0.08  # most that a picture may be shifted and keep its due, of its l
 Matrix = npt.NDArray[np.float32]
 
 
-def background(template: Image, image: Image, heads: list[Face]) -> dict[str, float]:
-    """`score` in [0, 1] with its two halves, and by how many pixels the picture was shifted.
+@dataclass(frozen=True)
+class Kept:
+    """What of a template was kept: `score` in [0, 1], the mean of its two halves.
 
-    `everywhere` is the mean over all pixels outside the heads, `around` that within a face's width
-    of them, where a careless paste spills over. Both pictures are uint8 RGB of one size.
+    everywhere: mean over all pixels outside the heads; around: that within a face's width of them,
+    where a careless paste spills over; shift: pixels by which the picture was moved; hair: for each
+    head the share of what surrounds the face (hair, ears, outline) that is the template's. A swap
+    may keep the hair or bring the avatar's, so that share tells which it was and is no mark.
     """
+
+    everywhere: float
+    around: float
+    shift: float
+    hair: list[float]
+
+    @property
+    def score(self) -> float:
+        """Both halves together."""
+        return (self.everywhere + self.around) / 2
+
+
+def background(template: Image, image: Image, heads: list[Face]) -> Kept:
+    """What of `template` was kept outside of `heads`. Both pictures are uint8 RGB of one size."""
     scale = min(1.0, LONGEST / max(template.shape[:2]))
     small, other = scaled(template, scale), scaled(image, scale)
-    outside, close = _zones(small.shape, heads, scale)
+    outside, close, rims = _zones(small.shape, heads, scale)
     if not outside.any():
-        return {"score": 1.0, "everywhere": 1.0, "around": 1.0, "shift": 0.0}
+        return Kept(1.0, 1.0, 0.0, [1.0] * len(heads))
     matrix = registration(small, other, outside)
     height, width = small.shape[:2]
     laid = cv2.warpAffine(
@@ -43,14 +61,14 @@ def background(template: Image, image: Image, heads: list[Face]) -> dict[str, fl
     ones = np.ones((height, width), dtype=np.uint8)
     seen = cv2.warpAffine(ones, matrix, (width, height), flags=cv2.WARP_INVERSE_MAP) > 0
     kept = _kept(small, np.asarray(laid, dtype=np.uint8))
-    everywhere = float(kept[outside & seen].mean()) if (outside & seen).any() else 0.0
-    around = float(kept[close & seen].mean()) if (close & seen).any() else everywhere
-    return {
-        "score": (everywhere + around) / 2,
-        "everywhere": everywhere,
-        "around": around,
-        "shift": float(np.hypot(matrix[0, 2], matrix[1, 2])) / scale,
-    }
+
+    def share(zone: Mask, otherwise: float) -> float:
+        return float(kept[zone & seen].mean()) if (zone & seen).any() else otherwise
+
+    everywhere = share(outside, 0.0)
+    shift = float(np.hypot(matrix[0, 2], matrix[1, 2])) / scale
+    hair = [share(rim, 1.0) for rim in rims]
+    return Kept(everywhere, share(close, everywhere), shift, hair)
 
 
 def registration(template: Image, image: Image, outside: Mask) -> Matrix:
@@ -93,10 +111,13 @@ def registration(template: Image, image: Image, outside: Mask) -> Matrix:
     return best
 
 
-def _zones(shape: tuple[int, ...], heads: list[Face], scale: float) -> tuple[Mask, Mask]:
-    """Outside of all heads, and the part of it within a face's width of one."""
-    heads_in = np.zeros(shape[:2], dtype=np.uint8)
+def _zones(
+    shape: tuple[int, ...], heads: list[Face], scale: float
+) -> tuple[Mask, Mask, list[Mask]]:
+    """Outside of all heads, the part of it within a face's width of one, and each head's rim: the
+    head without any face."""
     around = np.zeros(shape[:2], dtype=np.uint8)
+    inside: list[Mask] = []
     for face in heads:
         points = face.landmarks * scale
         wide = float(np.ptp(points[:17, 0]))
@@ -104,11 +125,15 @@ def _zones(shape: tuple[int, ...], heads: list[Face], scale: float) -> tuple[Mas
         middle = points[8] + 0.85 * up  # hair reaches about as far above the eyes as the chin below
         turn = float(np.degrees(np.arctan2(up[0], -up[1])))
         tall = float(np.linalg.norm(up))
-        for mask, grown in ((heads_in, 0.0), (around, 0.5)):
+        own = np.zeros(shape[:2], dtype=np.uint8)
+        for mask, grown in ((own, 0.0), (around, 0.5)):
             axes = (round((0.75 + grown) * wide), round(1.15 * tall + grown * wide))
             cv2.ellipse(mask, (round(middle[0]), round(middle[1])), axes, turn, 0, 360, 1, -1)
-    outside = heads_in == 0
-    return outside, outside & (around > 0)
+        inside.append(own > 0)
+    outside = ~np.any([np.zeros(shape[:2], dtype=np.bool_), *inside], axis=0)
+    faces_in = [face_mask(face.landmarks * scale, shape) for face in heads]
+    bare = ~np.any([np.zeros(shape[:2], dtype=np.bool_), *faces_in], axis=0)
+    return outside, outside & (around > 0), [head & bare for head in inside]
 
 
 def _kept(template: Image, image: Image) -> npt.NDArray[np.float32]:

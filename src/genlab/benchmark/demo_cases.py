@@ -107,7 +107,7 @@ RECIPES = (
         "Two persons side by side, an avatar each",
         "sample6.jpg",
         (60, 180, 1060, 1180),
-        (("olive-dress", "necklace"), ("wine-dress", "purple")),
+        (("olive-dress", "purple"), ("wine-dress", "bun")),
     ),
     Recipe(
         "stairs-two-of-four",
@@ -121,7 +121,7 @@ RECIPES = (
         "Heads tilted and turned, one avatar each",
         "sample4.jpg",
         (540, 0, 1730, 900),
-        (("choker", "stripes"), ("blonde", "curls")),
+        (("choker", "green-top"), ("blonde", "curls")),
     ),
     Recipe(
         "window-four-avatars",
@@ -131,7 +131,7 @@ RECIPES = (
         (
             ("olive-dress", "red-top"),
             ("wine-dress", "purple"),
-            ("stripes", "necklace"),
+            ("stripes", "curls"),
             ("green-top", "bun"),
         ),
     ),

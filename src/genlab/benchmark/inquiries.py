@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from genlab.benchmark import power as planning
+from genlab.benchmark import second_identity
 from genlab.benchmark.leaderboard import as_csv, leaderboard, people
 from genlab.benchmark.plugins import load_tools
 from genlab.benchmark.tallies import stars_by_tool
@@ -64,6 +65,7 @@ def show_tools(tools_file: ToolsFile = None) -> None:
     Example: genlab-benchmark tools
     """
     show(tools_table(load_tools(tools_file)))
+    typer.echo(f"second identity model: {second_identity.state()}")
 
 
 @app.command("power")

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ from genlab.benchmark.bootstrap import LEAST, Floats, bounds, resampled_means
 from genlab.benchmark.tallies import (
     components_of,
     failures_of,
+    judged_of,
     preferences_of,
     ratings_of,
     scores_of,
@@ -35,13 +37,27 @@ PAIRS = 512
 
 
 @dataclass(frozen=True)
+class Judged:
+    """A vision model's column, beside the score: its mean stars (1 to 5) over `pictures`.
+
+    by: models with the versions of their prompts; failures: by kind; cost: dollars.
+    """
+
+    stars: float | None
+    pictures: int
+    by: list[str]
+    failures: dict[str, int]
+    cost: float
+
+
+@dataclass(frozen=True)
 class Standing:
     """A tool's line of the leaderboard.
 
     score, low, high: mean over cases and its 95 % interval; scored, cases: on how many cases it has
     a score, out of how many it met; rank: None below LEAST scored cases; components: means;
     failures: items without a score, by kind; cost: dollars in all; seconds: mean an image; stars:
-    people's mean over images, by `raters` people in `ratings` ratings.
+    people's mean over images, by `raters` people in `ratings` ratings; judge: where there is one.
     """
 
     tool: str
@@ -58,9 +74,10 @@ class Standing:
     ratings: int
     failures: dict[str, int] = field(default_factory=dict)
     components: dict[str, float] = field(default_factory=dict)
+    judge: Judged | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {k: v for k, v in asdict(self).items() if k != "judge" or v is not None}
 
 
 @dataclass(frozen=True)
@@ -87,10 +104,11 @@ def leaderboard(
         low, high = bounds(means, (~np.isnan(scores)).sum(axis=0))
         ranks = ranked(scores, bootstrap=bootstrap, seed=seed)
     place = {tool: index for index, tool in enumerate(tools)}
-    components, failures, stars = (
+    components, failures, stars, said = (
         components_of(store, run_id),
         failures_of(store, run_id),
         stars_of(store, run_id),
+        judged_of(store, run_id),
     )
     standings = []
     for tool, cases, cost, seconds in totals_of(store, run_id):
@@ -114,9 +132,22 @@ def leaderboard(
                 ratings=people[2],
                 failures=failures.get(tool, {}),
                 components=components.get(tool, {}),
+                judge=judged(said[tool]) if tool in said else None,
             )
         )
     return sorted(standings, key=_order)
+
+
+def judged(said: Sequence[Mapping[str, Any]]) -> Judged:
+    """The column of one tool, of what a judge said of its pictures."""
+    given = [one["stars"] for one in said if one["status"] == "given"]
+    return Judged(
+        stars=float(np.mean(given)) if given else None,
+        pictures=len(given),
+        by=sorted({f"{one['model']}, prompt {one['prompt']}" for one in said}),
+        failures=dict(Counter(one["failure_kind"] for one in said if one["failure_kind"])),
+        cost=float(sum(one["cost"] for one in said)),
+    )
 
 
 def _order(standing: Standing) -> tuple[bool, float, str]:
@@ -165,19 +196,24 @@ def people(
 
 def as_csv(standings: Iterable[Standing]) -> str:
     """The leaderboard as CSV, a tool a line; failures and components as `kind:number` lists."""
+    standings = list(standings)
     columns = list(Standing.__dataclass_fields__)
+    if all(standing.judge is None for standing in standings):
+        columns.remove("judge")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     for standing in standings:
         row = standing.as_dict()
-        writer.writerow([_cell(row[name]) for name in columns])
+        writer.writerow([_cell(row.get(name)) for name in columns])
     return out.getvalue()
 
 
 def _cell(value: object) -> object:
     if isinstance(value, Mapping):
         return ";".join(f"{key}:{_cell(entry)}" for key, entry in value.items())
+    if isinstance(value, list):
+        return " and ".join(str(_cell(entry)) for entry in value)
     if isinstance(value, float):
         return f"{value:.6g}"
     # A spreadsheet takes a leading sign for a formula: names come from plugins, which are foreign.

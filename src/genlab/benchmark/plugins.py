@@ -111,7 +111,11 @@ class Picture:
 
 @runtime_checkable
 class ImageTool(Protocol):
-    """Swaps people in photographs. One object serves all cases of a run, several at a time."""
+    """Swaps people in photographs. One object serves all cases of a run, several at a time.
+
+    Where its images depend on more than its code (a file of its own, say), a text `settings` that
+    tells of it has the stage make them anew when it changes.
+    """
 
     tool_id: str  # a-z, 0-9, _: a folder of that name holds its images
     title: str
@@ -163,7 +167,13 @@ def chosen(tools: Mapping[str, ImageTool], names: list[str]) -> list[ImageTool]:
     return [tools[name] for name in dict.fromkeys(names)]
 
 
-def absence(tool: ImageTool) -> ToolFailure | None:
+class _Service(Protocol):
+    needs: Needs
+
+    def unavailable(self) -> str: ...
+
+
+def absence(tool: _Service) -> ToolFailure | None:
     """Why `tool` can't be used here as an outcome; None where it can."""
     reason = tool.unavailable()
     if not reason:

@@ -21,6 +21,7 @@ from PIL import Image
 from genlab import __version__
 from genlab.benchmark.bootstrap import LEAST
 from genlab.benchmark.cases import Case, load_case, open_upright, upright_size
+from genlab.benchmark.judging import COLUMN
 from genlab.benchmark.leaderboard import People, Standing, leaderboard, people
 from genlab.benchmark.tallies import ratings_of
 from genlab.core.artifacts import write_text
@@ -49,6 +50,7 @@ class Cell:
     components: Mapping[str, float | None] = field(default_factory=dict)
     notes: Sequence[str] = ()
     stars: Sequence[int] = ()
+    judge: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def grade(self) -> str:
@@ -118,6 +120,7 @@ def render(
         standings=standings,
         titles={tool["tool_id"]: tool.get("title", "") for tool in run.tools},
         people=found,
+        judged=sorted({name for s in standings if s.judge for name in s.judge.by}),
         least=LEAST,
         bootstrap=bootstrap,
         versions=dict(pinned),
@@ -194,9 +197,17 @@ def _cell(folder: Path, item: Item, stars_by_image: Mapping[str, Mapping[str, in
         outcome=outcome,
         reason=reason,
         components=item.components,
-        notes=[str(note) for note in item.details.get("notes", [])],
+        notes=_notes(item),
+        judge=item.details.get(COLUMN, {}),
         stars=list(stars_by_image.get(item.image_sha256, {}).values()),
     )
+
+
+def _notes(item: Item) -> list[str]:
+    notes = [str(note) for note in item.details.get("notes", [])]
+    if carried := item.details.get("carried"):
+        notes.append(f"made in run {carried['run_id']} for ${carried['cost']:.2f}; taken over")
+    return notes
 
 
 def versions(items: Sequence[Item]) -> dict[str, str]:

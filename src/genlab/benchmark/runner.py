@@ -10,7 +10,7 @@ moment of the kill, which only the service could tell us of; the runs' folder de
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,15 @@ from filelock import FileLock, Timeout
 from genlab.benchmark.budget import Ask, Budget
 from genlab.benchmark.cases import Case, load_case, require_consent
 from genlab.benchmark.events import Channel, Event, update
+from genlab.benchmark.gate import Limits, Sleep
+from genlab.benchmark.inheritance import take_over
+from genlab.benchmark.judge import Judge
+from genlab.benchmark.judging import spent
 from genlab.benchmark.plugins import ImageTool, chosen, load_tools, one_line
 from genlab.benchmark.scoring import Scorer
-from genlab.benchmark.work import Limits, Sleep, Work
+from genlab.benchmark.work import Work
 from genlab.core.console import GenlabError
-from genlab.core.store import Run, Store, now
+from genlab.core.store import Item, Run, Store, now
 
 
 class Runner:
@@ -44,6 +48,7 @@ class Runner:
         scorer: Scorer | None = None,
         sleep: Sleep = asyncio.sleep,
         tools: Mapping[str, ImageTool] | None = None,
+        judge: Judge | None = None,
     ) -> None:
         """Images go to `folder`/<date>/<tool>/<case>.png.
 
@@ -51,13 +56,15 @@ class Runner:
         seconds that a tool may take; retries: tries more after a passing fault; max_cost: dollars
         a run, 0 = free tools alone; ask: is asked before the ceiling is passed (given the ceiling
         and the sum wanted, it returns a new ceiling or None); sleep: waits between tries; tools:
-        where runs begun by another process find their tools, `load_tools()` if None.
+        where runs begun by another process find their tools, `load_tools()` if None; judge: who
+        gives each scored picture stars of its own, within the same ceiling.
         """
         self.store, self.folder = store, folder
         self.max_cost, self.ask = max_cost, ask
         self.limits = Limits(concurrency, scorers, timeout, retries, sleep)
         self._scorer = scorer
         self._known = tools
+        self._judge = judge
         self._cases: dict[str, list[Case]] = {}
         self._tools: dict[str, list[ImageTool]] = {}
         self._channels: dict[str, Channel] = {}
@@ -69,11 +76,13 @@ class Runner:
         cases: Sequence[Case],
         tools: Sequence[ImageTool],
         options: Mapping[str, Mapping[str, Any]] | None = None,
+        earlier: Iterable[Item] = (),
     ) -> str:
         """Queue every case for every tool; returns the run's id, the name of its folder.
 
-        options: what each tool is told, by tool_id. Raises a `GenlabError` where a case has no
-        consent. Nothing is sent before `run`.
+        options: what each tool is told, by tool_id; earlier: items of other runs, of these tools
+        and cases, which the new ones take over from (`inheritance`). Raises a `GenlabError` where a
+        case has no consent. Nothing is sent before `run`.
         """
         for case in cases:
             require_consent(case)
@@ -85,6 +94,7 @@ class Runner:
             [_described(case) for case in cases],
             [{"tool_id": tool.tool_id, "title": tool.title} for tool in tools],
         )
+        take_over(self.store, self.folder, run_id, cases, earlier)
         self._cases[run_id], self._tools[run_id] = list(cases), list(tools)
         self._open(run_id)
         return run_id
@@ -134,10 +144,13 @@ class Runner:
         cases, tools = self._cast(run)
         channel = self._open(run.run_id)
         self.store.end_run(run.run_id, "")
-        budget = Budget(self.max_cost, self.store.spent(run.run_id), self.ask)
+        before = self.store.spent(run.run_id) + spent(self.store.items(run.run_id))
+        budget = Budget(self.max_cost, before, self.ask)
         place = self.folder / run.run_id
         scorer = self._scorer or _scorer()
-        work = Work(self.store, place, run, cases, tools, scorer, self.limits, budget, channel)
+        work = Work(
+            self.store, place, run, cases, tools, scorer, self.limits, budget, channel, self._judge
+        )
         ending, reason = "unfinished", ""
         try:
             items = await work.unfinished(self.store.items(run.run_id), again)
@@ -208,8 +221,10 @@ class Runner:
 
 
 def _scorer() -> Scorer:
+    from genlab.benchmark import second_identity
     from genlab.benchmark.scorer import score  # imports what only scoring takes
 
+    second_identity.version()  # a file that is none is told before anything is made
     return score
 
 

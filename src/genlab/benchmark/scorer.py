@@ -7,8 +7,15 @@ and landmarks are the means over them, a person who is gone counting 0. A pictur
 judged has an outcome and no number: invalid is not zero. Models are pinned (`faces.versions`),
 constants frozen (`constants.VERSION`); both stand in every score.
 
-What it does not see: hands before a face, clothes, the age of a photograph, whether hair is the
-avatar's or the template's (both readings of a swap are allowed), and persons in profile.
+Body, pose of the body and clothes are background: what is not the template's there costs that
+component, by how far its colours are off, and not by whether a limb makes sense.
+
+What it does not see. Hair and the head's outline: a swap may keep the template's or bring the
+avatar's, so nothing between the face's rim and the head's is marked; how much of it is the
+template's stands in a person's parts (`hair_of_template`: 1 kept, 0 all other), and whether other
+hair is the avatar's, or any good, is not told. The head's shape counts as far as the jaw is the
+face's rim (seam, landmarks' scale and place), and not above the brows. Hands and glasses before a
+face, teeth, the age of a photograph, and persons in profile (an outcome, no score).
 """
 
 from __future__ import annotations
@@ -20,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from genlab.benchmark import faces, pictures
+from genlab.benchmark import faces, pictures, second_identity
 from genlab.benchmark.background import background
 from genlab.benchmark.constants import CONSTANTS, VERSION
 from genlab.benchmark.expression import expression
@@ -72,7 +79,8 @@ def score(
 
 def versions() -> dict[str, str]:
     """Versions of all that a score rests on."""
-    return {"constants": VERSION, **faces.versions()}
+    second = second_identity.version()
+    return {"constants": VERSION, "second_identity": second, **faces.versions()}
 
 
 def _scored(
@@ -94,17 +102,19 @@ def _scored(
         name = str(swap["avatar"])
         persons.append(_person(after, result, before, person, shown, name))
     around = background(before, after, people)
+    for found, hair in zip(persons, around.hair, strict=True):
+        found["parts"]["hair_of_template"] = hair
     kept, note = _faces_kept(before, after, people, results)
     components: dict[str, float | None] = {
         "identity": _mean(persons, "identity"),
-        "background": around["score"],
+        "background": around.score,
         "realism": _mean(persons, "realism"),
         "landmarks": _mean(persons, "landmarks"),
         "faces": kept,
     }
     notes += note + [text for person in persons for text in person["notes"]]
-    if around["shift"] > 0.5:
-        notes.append(f"the picture is shifted by {around['shift']:.1f} pixels; aligned")
+    if around.shift > 0.5:
+        notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
     return Score("scored", _total(components), components, persons, notes, versions())
 
 
@@ -138,6 +148,7 @@ def _person(
     who = identity(result, person, [face for _, face in shown[name]])
     looks = realism(after, result, before, person, avatar, source, who)
     pose = expression(result, person)
+    second = second_identity.distance((after, result), (avatar, source))
     nearest = min(shown, key=lambda other: _distance(result, shown[other]))
     return {
         "avatar": name,
@@ -151,10 +162,12 @@ def _person(
             "distance_to_template": who.to_template,
             "distance_between": who.apart,
             "shape_share": who.shape,
+            **({} if second is None else {"second_distance_to_avatar": second}),
             **looks,
             **pose,
         },
-        "notes": _person_notes(result, who.apart, who.score, name, nearest),
+        "notes": _person_notes(result, who.apart, who.score, name, nearest)
+        + _second_notes(name, who.to_avatar, second),
     }
 
 
@@ -178,6 +191,17 @@ def _person_notes(result: Face, apart: float, mark: float, name: str, nearest: s
     if nearest != name and mark < 0.5:
         notes.append(f"where {name} should be stands someone more like {nearest}")
     return notes
+
+
+def _second_notes(name: str, first: float, second: float | None) -> list[str]:
+    """A line where two models disagree on whether this is the avatar's person."""
+    if second is None or (first <= faces.SAME) == (second <= second_identity.SAME):
+        return []
+    says = "takes it for" if second <= second_identity.SAME else "does not take it for"
+    return [
+        f"{name}: the second identity model {says} the same person (distance {second:.2f}, same"
+        f" up to {second_identity.SAME:.2f}), unlike the first ({first:.2f}, {faces.SAME:.2f})"
+    ]
 
 
 def _faces_kept(

@@ -1,27 +1,30 @@
 """What the stage does: go on with this experiment's run in `runs/`, and write what it found.
 
-The run is the stage's own: a sidecar in its folder says what its images and its scores were made
-of (params, cases, code). The same again goes on where it was, so that nothing is made or paid for
-twice; other images begin a new run; other scorer code scores the same images anew.
+The run is the stage's own: a sidecar in its folder says what each of its images and its scores were
+made of (cases, tools, code). The same again goes on where it was; anything else begins a new run,
+which takes over every image that is made of the same, so that nothing is paid for twice; other
+scorer code scores the same images anew.
 """
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from genlab.benchmark import second_identity
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.chart import scores
+from genlab.benchmark.inheritance import making_of, paid, unscored
+from genlab.benchmark.judge import judge_of
+from genlab.benchmark.judging import COLUMN
 from genlab.benchmark.leaderboard import Standing, leaderboard
 from genlab.benchmark.plugins import ImageTool, chosen, load_tools
 from genlab.benchmark.report import versions, write_report
 from genlab.benchmark.runner import Runner
+from genlab.benchmark.sources import code, digest
 from genlab.benchmark.terminal import Watch
 from genlab.core.artifacts import read_json, write_json
 from genlab.core.params import BenchmarkParams
@@ -30,7 +33,6 @@ from genlab.core.store import Item, Store
 STORE = "genlab.sqlite3"
 SIDECAR = "stage.json"
 MADE_BY = "dvc repro benchmark"
-PACKAGE = "genlab.benchmark"
 SCORER = "genlab.benchmark.scorer"
 DIGITS = 6
 """Decimals of what is written: a score is not known better."""
@@ -59,6 +61,7 @@ def snapshot(params: BenchmarkParams, seed: int, places: Places) -> list[Standin
             timeout=params.timeout,
             retries=params.retries,
             max_cost=params.max_cost,
+            judge=judge_of(params),
         )
         run_id = own_run(runner, places.runs, cases, tools)
         watch = Watch([tool.tool_id for tool in tools], len(cases))
@@ -69,55 +72,74 @@ def snapshot(params: BenchmarkParams, seed: int, places: Places) -> list[Standin
             store, run_id, places.data / "report.html", bootstrap=params.bootstrap, seed=seed
         )
     write_json(places.data / "items.json", listed(items))
-    write_json(places.metrics, metrics(standings, len(cases)))
+    write_json(places.metrics, metrics(standings, items))
     scores(places.plots / "scores.png", standings)
     return standings
 
 
 def own_run(runner: Runner, runs: Path, cases: Sequence[Case], tools: Sequence[ImageTool]) -> str:
-    """The run whose images are those of these cases, tools and code; a new one if there is none."""
-    making = _digest(
-        [case.case_id + case.digest for case in cases]
-        + [f"{tool.tool_id} {code([type(tool).__module__])}" for tool in tools]
-    )
-    scoring = code([SCORER])
-    for run in runner.store.runs():
-        sidecar = runs / run.run_id / SIDECAR
-        known = read_json(sidecar, made_by=MADE_BY) if sidecar.exists() else {}
-        if known.get("making") != making:
-            continue
-        if known.get("scoring") != scoring:
-            # Their images are kept and not asked for again: `generated` is where scoring begins.
-            rescored: dict[str, Any] = {
-                "status": "generated",
-                "score": None,
-                "components": {},
-                "details": {},
-            }
-            runner.store.set_items(
-                [
-                    (item.item_id, {**rescored, "failure_kind": "", "failure": ""})
-                    for item in runner.store.items(run.run_id)
-                    if item.image and item.finished
-                ]
-            )
-            write_json(sidecar, {"making": making, "scoring": scoring})
-        return run.run_id
-    run_id = runner.start(cases, tools)
-    write_json(runs / run_id / SIDECAR, {"making": making, "scoring": scoring})
+    """The run whose images are those of these cases and tools.
+
+    A new one where there is none, with the images of earlier ones that would be made the same.
+    """
+    own = {"version": 2, "making": making_of(cases, tools), "scoring": scoring()}
+    earlier = list(_own_items(runner.store, runs, own))
+    for run_id, known, items in earlier:
+        if known["making"] == own["making"]:
+            if known["scoring"] != own["scoring"]:
+                again = [(item.item_id, unscored(item)) for item in items if item.image]
+                runner.store.set_items(again)
+                write_json(runs / run_id / SIDECAR, own)
+            return run_id
+    run_id = runner.start(cases, tools, earlier=[item for _, _, items in earlier for item in items])
+    write_json(runs / run_id / SIDECAR, own)
     return run_id
 
 
-def metrics(standings: Iterable[Standing], cases: int) -> dict[str, Any]:
-    """What `dvc metrics diff` compares: no seconds, no dates, nothing that people may add to."""
-    kept = ("score", "low", "high", "rank", "scored", "cases", "cost", "failures", "components")
-    return {
-        "cases": cases,
-        "tools": {
-            s.tool: {name: rounded(getattr(s, name)) for name in kept}
-            for s in sorted(standings, key=lambda s: s.tool)
-        },
+def scoring() -> str:
+    """A digest of what a score depends on beside the image: code, and the models at hand."""
+    return digest([code([SCORER]), second_identity.version()])
+
+
+def _own_items(
+    store: Store, runs: Path, own: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any], list[Item]]]:
+    """The stage's runs, the newest first, with their sidecars and those of their items that would
+    be made the same today; without their scores where these would not."""
+    for run in store.runs():
+        sidecar = runs / run.run_id / SIDECAR
+        known = read_json(sidecar, made_by=MADE_BY) if sidecar.exists() else {}
+        if known.get("version") != own["version"]:
+            continue
+        items = [
+            item
+            for item in store.items(run.run_id)
+            if known["making"].get(key := f"{item.tool_id}/{item.case_id}", "")
+            == own["making"].get(key)
+        ]
+        for item in items if known["scoring"] != own["scoring"] else []:
+            for column, value in unscored(item).items() if item.image else ():
+                setattr(item, column, value)
+        yield run.run_id, known, items
+
+
+def metrics(standings: Iterable[Standing], items: Sequence[Item]) -> dict[str, Any]:
+    """What `dvc metrics diff` compares: no seconds, no dates, nothing that people may add to.
+
+    The cost is what the images took, in whichever run they were made.
+    """
+    standings = sorted(standings, key=lambda standing: standing.tool)
+    judges = {standing.tool: standing.judge for standing in standings}
+    kept = ("score", "low", "high", "rank", "scored", "cases", "failures", "components")
+    tools = {
+        standing.tool: {name: rounded(getattr(standing, name)) for name in kept}
+        for standing in standings
     }
+    for tool, numbers in tools.items():
+        if (said := judges[tool]) is not None:
+            numbers["judge"] = rounded({"stars": said.stars, "pictures": said.pictures})
+        numbers["cost"] = rounded(sum(paid(item) for item in items if item.tool_id == tool))
+    return {"cases": len({item.case_id for item in items}), "tools": tools}
 
 
 def listed(items: Sequence[Item]) -> dict[str, Any]:
@@ -136,11 +158,18 @@ def listed(items: Sequence[Item]) -> dict[str, Any]:
                 "notes": item.details.get("notes", []),
                 "failure_kind": item.failure_kind,
                 "failure": item.failure,
-                "cost": rounded(item.cost),
+                "cost": rounded(paid(item)),
+                **_judged(item),
             }
             for item in sorted(items, key=lambda item: (item.case_id, item.tool_id))
         ],
     }
+
+
+def _judged(item: Item) -> dict[str, Any]:
+    """What a judge said of it, where one was asked; not in which run."""
+    said = item.details.get(COLUMN)
+    return {} if said is None else {COLUMN: {k: v for k, v in said.items() if k != "run_id"}}
 
 
 def rounded(value: Any) -> Any:
@@ -152,39 +181,3 @@ def rounded(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [rounded(entry) for entry in value]
     return value
-
-
-def code(modules: Sequence[str]) -> str:
-    """SHA-256 of the sources of `modules` and of all of this package that they import."""
-    seen: dict[str, bytes] = {}
-    waiting = list(modules)
-    while waiting:
-        module = waiting.pop()
-        path = None if module in seen else _source(module)
-        if path is None:
-            continue
-        seen[module] = path.read_bytes()
-        waiting += [name for name in _imported(seen[module]) if name.startswith(PACKAGE)]
-    return _digest([f"{name} {hashlib.sha256(seen[name]).hexdigest()}" for name in sorted(seen)])
-
-
-def _source(module: str) -> Path | None:
-    try:
-        spec = find_spec(module)
-    except ModuleNotFoundError:
-        return None  # `from package.module import name`: the name is no module
-    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
-
-
-def _imported(source: bytes) -> list[str]:
-    names: list[str] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return names
-
-
-def _digest(parts: Sequence[str]) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 
@@ -103,6 +104,19 @@ def components_of(store: Store, run_id: str | None) -> dict[str, dict[str, float
                     given[name].append(value)
         table[tool] = {name: float(np.mean(values)) for name, values in given.items()}
     return table
+
+
+def judged_of(store: Store, run_id: str | None) -> dict[str, list[dict[str, Any]]]:
+    """What a judge said of pictures (`judging`), by tool; nothing where none was asked."""
+    table: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for tool, said in store.rows(
+        "SELECT i.tool_id, json_extract(i.details, '$.judge') FROM run_items i"
+        # It comes first there (`judging.with_verdict`): most have none, and are not read through.
+        " WHERE i.details GLOB '{\"judge\"*'" + _of(run_id, "AND"),
+        run=run_id,
+    ):
+        table[tool].append(json.loads(said))
+    return dict(table)
 
 
 def stars_of(store: Store, run_id: str | None) -> dict[str, tuple[float, int, int]]:

@@ -128,11 +128,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1)
 
 def standings_table(standings: Sequence[Standing]) -> Table:
     """The leaderboard for a terminal."""
-    columns = ("tool", "rank", "score", "95 %", "scored", "people", "failures", "cost", "s/image")
+    columns = ["tool", "rank", "score", "95 %", "scored", "people", "failures", "cost", "s/image"]
+    judged = any(s.judge for s in standings)
     return table(
-        columns,
+        columns + ["judge"] * judged,
         [
-            (
+            [
                 s.tool,
                 str(s.rank or "–"),
                 _number(s.score),
@@ -142,7 +143,8 @@ def standings_table(standings: Sequence[Standing]) -> Table:
                 ", ".join(f"{kind} {count}" for kind, count in s.failures.items()) or "–",
                 f"${s.cost:.2f}" if s.cost else "–",
                 "–" if s.seconds is None else f"{s.seconds:.1f}",
-            )
+            ]
+            + [_judge(s)] * judged
             for s in standings
         ],
     )
@@ -174,6 +176,14 @@ def tools_table(tools: Mapping[str, ImageTool]) -> Table:
             (tool.tool_id, tool.title, cost, ", ".join(needs) or "–", tool.unavailable() or "ready")
         )
     return table(("tool", "title", "an image", "needs", "here"), rows, words=5)
+
+
+def _judge(standing: Standing) -> str:
+    said = standing.judge
+    if said is None:
+        return "–"
+    failed = "".join(f", {kind} {count}" for kind, count in said.failures.items())
+    return f"{'–' if said.stars is None else f'{said.stars:.1f} ★'} ({said.pictures}){failed}"
 
 
 def _number(value: float | None) -> str:

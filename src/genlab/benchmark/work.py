@@ -12,68 +12,37 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    stop_after_attempt,
-    wait_exponential_jitter,
+from genlab.benchmark.arrivals import (
+    Arrival,
+    Place,
+    answer_of,
+    keep,
+    recovered,
+    set_aside,
+    write_record,
 )
-
-from genlab.benchmark.arrivals import Arrival, Place, answer_of, keep, recovered, set_aside
 from genlab.benchmark.budget import Budget
 from genlab.benchmark.cases import Case, upright_size
 from genlab.benchmark.events import Channel, update
+from genlab.benchmark.gate import Gate, Limits
 from genlab.benchmark.journal import Journal
+from genlab.benchmark.judge import Judge
+from genlab.benchmark.judging import Judging
 from genlab.benchmark.plugins import ImageTool, Picture, ToolFailure, absence, one_line
 from genlab.benchmark.scoring import RANK, Scorer, ScoringPool
-from genlab.core.artifacts import write_json
 from genlab.core.store import Item, Run, Store
 
-Sleep = Callable[[float], Awaitable[None]]
 Result = TypeVar("Result")
 
-MAX_WAIT = 120.0  # seconds that a service may ask us to wait; beyond, the item fails at once
 SAVERS = 2  # threads that encode and write images
 HEAD_START = 3  # turns of the loop from a place that is free to the note of the next request
 ANEW: dict[str, Any] = {
     **{"status": "queued", "image": "", "image_sha256": "", "score": None, "seconds": 0.0},
     **{"components": {}, "details": {}, "failure_kind": "", "failure": ""},
 }
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much at a time, how long, how often; see `Runner`."""
-
-    concurrency: int
-    scorers: int
-    timeout: float
-    retries: int
-    sleep: Sleep
-
-
-class Gate:
-    """How many requests a tool takes at a time, and whether it asked us to wait."""
-
-    def __init__(self, tool: ImageTool, sleep: Sleep) -> None:
-        self.slots = asyncio.Semaphore(max(1, tool.needs.concurrency))
-        self._sleep = sleep
-        self._shut_until = 0.0
-
-    def shut(self, seconds: float) -> None:
-        """Let no request of this tool through for that long."""
-        self._shut_until = max(self._shut_until, time.monotonic() + seconds)
-
-    async def passed(self) -> None:
-        """Wait until the gate is open."""
-        left = self._shut_until - time.monotonic()
-        if left > 0:
-            await self._sleep(left)
 
 
 class Work:
@@ -90,12 +59,18 @@ class Work:
         limits: Limits,
         budget: Budget,
         channel: Channel,
+        judge: Judge | None = None,
     ) -> None:
         self._store, self._folder, self._run = store, folder, run
         self._cases, self._tools = cases, tools
         self._limits, self._budget, self._channel = limits, budget, channel
         self._slots = asyncio.Semaphore(limits.concurrency)
-        self._gates = {name: Gate(tool, limits.sleep) for name, tool in tools.items()}
+        self._gates = {
+            name: Gate(tool.needs.concurrency, limits, self._slots) for name, tool in tools.items()
+        }
+        self._judging: Judging | None = None
+        if judge is not None:
+            self._judging = Judging(judge, limits, budget, self._slots, self._set_details)
         self._pool = ScoringPool(scorer, limits.scorers)
         self._journal = Journal(store)
         self._savers = ThreadPoolExecutor(SAVERS, "images", _after_requests)
@@ -107,10 +82,12 @@ class Work:
 
     async def item(self, item: Item) -> None:
         """Take an item as far as it goes: to a score, or to the reason why it has none."""
+        unjudged = item.status == "scored"  # that is why it is here
         try:
-            if item.status != "generated":
+            if item.status not in ("generated", "scored"):
                 await self._generate(item)
-            await self._evaluate(item)
+            if not unjudged:
+                await self._evaluate(item)
         except ToolFailure as failure:
             skipped = failure.kind == "over_budget" or item.status == "queued"
             await self._set(
@@ -119,7 +96,12 @@ class Work:
                 failure_kind=failure.kind,
                 failure=failure.reason,
             )
-        await self._in_thread(self._write_record, item)
+        path = self._path(item)
+        await self._in_thread(write_record, path.with_suffix(".json"), item)
+        judging = self._judging if item.status == "scored" else None
+        if judging is not None and (unjudged or judging.wanted(item)):
+            await judging.item(item, self._cases[item.case_id], path)
+            await self._in_thread(write_record, path.with_suffix(".json"), item)
 
     async def unfinished(self, items: Sequence[Item], again: bool) -> list[Item]:
         """The items that something is left to do for, each set to where it goes on.
@@ -144,6 +126,8 @@ class Work:
                 )
                 continue
             if item.status == "scored" and found is not None:
+                if self._judging is not None and self._judging.wanted(item, again):
+                    left.append(item)
                 continue
             if found is not None:
                 await self._note_arrival(item, found)
@@ -179,22 +163,10 @@ class Work:
         if lacking is not None:
             raise lacking
         gate = self._gates[item.tool_id]
-        tries = AsyncRetrying(
-            stop=stop_after_attempt(self._limits.retries + 1),
-            wait=_wait,
-            retry=retry_if_exception(_passing),
-            sleep=self._limits.sleep,
-            reraise=True,
-        )
-        async with gate.slots:  # held between the tries: they are all of this tool's affair
-            async for attempt in tries:
-                with attempt:
-                    await gate.passed()
-                    async with self._slots:
-                        picture, seconds = await self._ask(item, tool, gate)
+        picture, seconds = await gate.tried(lambda: self._ask(item, tool))
         await self._uninterrupted(self._keep(item, picture, seconds))
 
-    async def _ask(self, item: Item, tool: ImageTool, gate: Gate) -> tuple[Picture, float]:
+    async def _ask(self, item: Item, tool: ImageTool) -> tuple[Picture, float]:
         """One request, journaled with its cost before it is sent."""
         estimate = tool.needs.cost
         await self._budget.reserve(estimate)
@@ -206,8 +178,6 @@ class Work:
             picture = await self._swap(self._cases[item.case_id], tool)
         except ToolFailure as failure:
             self._charge(item, (failure.cost or 0.0) - estimate)
-            if failure.retry_after is not None and failure.passing:
-                gate.shut(min(failure.retry_after, MAX_WAIT))
             raise
         if picture.cost is not None:
             self._charge(item, picture.cost - estimate)
@@ -286,6 +256,9 @@ class Work:
         await self._journal.note(item.item_id, **{"cost": item.cost, **changes})
         self._channel.publish(update(item))
 
+    async def _set_details(self, item: Item, details: Mapping[str, Any]) -> None:
+        await self._set(item, details=dict(details))
+
     async def _uninterrupted(self, work: Awaitable[None]) -> None:
         """Await `work`; a cancellation comes out once it is done."""
         task = asyncio.ensure_future(work)
@@ -311,25 +284,6 @@ class Work:
 
     def _image(self, item: Item) -> str:
         return f"{self._run.run_id}/{item.tool_id}/{item.case_id}.png"
-
-    def _write_record(self, item: Item) -> None:
-        """What the store says of an item, beside its image."""
-        record = item.model_dump(exclude={"updated"})
-        write_json(self._place(item).path.with_suffix(".json"), dict(sorted(record.items())))
-
-
-def _passing(error: BaseException) -> bool:
-    return isinstance(error, ToolFailure) and error.passing and (error.retry_after or 0) <= MAX_WAIT
-
-
-_backoff = wait_exponential_jitter(initial=1, max=60)
-
-
-def _wait(state: RetryCallState) -> float:
-    """Seconds to the next try: what the service asks for, else ever more of them."""
-    error = state.outcome.exception() if state.outcome is not None else None
-    asked = error.retry_after if isinstance(error, ToolFailure) else None
-    return _backoff(state) if asked is None else asked
 
 
 def _after_requests() -> None:

@@ -157,6 +157,8 @@ class BenchmarkParams(_Section):
     timeout: float = Field(gt=0, description="Seconds that a tool may take for an image.")
     retries: int = Field(ge=0, le=20, description="Tries more after a passing fault.")
     max_cost: float = Field(ge=0, description="Most dollars of a run; 0 = free tools alone.")
+    judge: str = Field(description="Vision model that gives stars of its own; empty = none.")
+    judge_cost: float = Field(ge=0, description="Dollars a picture that it judges, an estimate.")
     bootstrap: int = Field(ge=100, le=100_000, description="Resamples behind every interval.")
 
 

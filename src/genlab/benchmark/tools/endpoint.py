@@ -93,6 +93,11 @@ class EndpointTool:
         self.title = entry.title or entry.id
         self.needs = Needs(entry.key_env, entry.cost, entry.concurrency, network=True)
 
+    @property
+    def settings(self) -> str:
+        """What of its entry its images depend on: see `ImageTool`."""
+        return self.entry.model_dump_json(include={"base_url", "model", "method", "sizes"})
+
     def unavailable(self) -> str:
         """Why it can't be used here: its key is missing."""
         if self.needs.key and not os.environ.get(self.needs.key):
