@@ -277,7 +277,12 @@ class Store:
         """
         ratings.check_rater(rater)
         ratings.check_subject(subject_kind, subject_hash)
-        opinion = {"dataset": dataset, "kind": subject_kind, "hash": subject_hash, "rater": rater}
+        opinion: dict[str, Any] = {
+            "dataset": dataset,
+            "kind": subject_kind,
+            "hash": subject_hash,
+            "rater": rater,
+        }
         opinion |= {"hypothesis": hypothesis, "agrees": agrees, "said": now()}
         with self.database.writing() as connection:
             return ratings.opine(connection, opinion)
