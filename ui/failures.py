@@ -13,6 +13,7 @@ from genlab.web.live import live
 from genlab.web.sheet import label
 
 ROOT = Path()
+LONGEST = 400  # characters of what a file says of an item
 
 
 def keep(name: str, failure: galleries.Failure, rater: str, key: str) -> None:
@@ -37,8 +38,8 @@ def show(name: str, failure: galleries.Failure, rater: str, said: opinions.Opini
     with st.container(border=True):
         st.html(galleries.card(failure))
         st.markdown(f"**{sort} {failure.index}**: {label(failure.standing)}")
-        st.caption(label(failure.seen))
-        st.write(f"Why: {label(failure.explanation, 400)}.")
+        st.caption(label(failure.seen, LONGEST))
+        st.write(f"Why: {label(failure.explanation, LONGEST)}.")
         if hypothesis == galleries.UNEXPLAINED:
             return
         key = f"thumb_{failure.index}_{subject[:16]}_{hypothesis}_{rater}"
