@@ -58,7 +58,7 @@ title("Failures", "The worst items, why they may have failed, and whether you ag
 name = choose_dataset()
 if name:
     with sentences():
-        with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        with st.container(horizontal=True, gap="medium", vertical_alignment="top"):
             sort = st.segmented_control(
                 "Sort",
                 list(galleries.SORTS),

@@ -65,13 +65,14 @@ def settle(folder: Path) -> None:
     stages = YAML(typ="safe").load((folder / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
     datasets = load_params(folder / "params.yaml").datasets
     for stage in stages.values():
-        for out in stage.get("outs", []):
-            path = out if isinstance(out, str) else next(iter(out))
+        for entry in [*stage["deps"], *stage.get("outs", [])]:
+            path = entry if isinstance(entry, str) else next(iter(entry))
             for name in datasets:
                 place = folder / path.replace("${item.dataset}", name)
-                if not place.exists() and not place.suffix:
-                    place.mkdir(parents=True)
-                    (place / "README").write_text("left out\n", encoding="utf-8")
+                if not place.exists():
+                    file = place if place.suffix else place / "README"
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text("left out\n", encoding="utf-8")
     run(folder, "-m", "dvc", "commit", "--force", "--quiet")
 
 
@@ -100,7 +101,7 @@ def take(server: app_room.Server, browser: Any, name: str, width: int, target: P
     page.wait_for_function(READY)
     if name == "overview":
         page.get_by_text("up to date").first.wait_for()  # dvc has answered
-    page.wait_for_load_state("networkidle")
+    page.wait_for_function("!document.querySelector('[data-testid=stSkeleton]')")
     page.wait_for_timeout(2500)  # charts draw themselves
     raw = target / f".{name}.png"
     page.screenshot(path=raw)
