@@ -32,7 +32,7 @@ def lines(
     curves: (epoch, value) each. What is not finite is left out, and on a log scale what is not
     over 0.
     """
-    values = [
+    values: list[Spec] = [
         {"run": name, "epoch": epoch, "value": value}
         for name, points in curves.items()
         for epoch, value in points
