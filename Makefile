@@ -14,7 +14,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup repro smoke experiments report test lint bench app dev lock clean
+.PHONY: help setup repro smoke experiments report test pictures lint bench app dev lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ report: $(STAMP) ## Write reports/ and the README's results from the run's files
 
 test: $(STAMP) ## Run the tests on two processes (WORKERS=4, ARGS="-k name")
 	@$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+pictures: $(STAMP) ## Take the README's pictures of the app anew (some minutes)
+	@GENLAB_SHOTS=docs/pictures $(PY) -m pytest -q tests/e2e/test_shots.py
 
 lint: $(STAMP) ## Check style and types
 	@$(PY) -m ruff check .

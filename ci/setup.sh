@@ -25,19 +25,24 @@ if [ -n "$missing" ]; then
     fi
 fi
 
-# Data of the image experiments and the sandbox of the agent: taken where they may be, never a
-# reason to fail.
+# Data of the image experiments, the sandbox of the agent, the browser of the tests: taken where
+# they may be, never a reason to fail.
 wanted=""
 [ -e /usr/share/datasets/fashion-mnist ] || wanted="$wanted dataset-fashion-mnist"
 [ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] || wanted="$wanted fonts-noto-color-emoji"
 command -v bwrap >/dev/null 2>&1 || wanted="$wanted bubblewrap"
+browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+browser >/dev/null 2>&1 || wanted="$wanted chromium"
 if [ -n "$wanted" ]; then
     as_root=none
     if [ "$(id -u)" = 0 ]; then as_root=""; elif sudo -n true 2>/dev/null; then as_root="sudo -n"; fi
     if [ "$as_root" != none ] && command -v apt-get >/dev/null 2>&1; then
-        $as_root apt-get install -qy --no-install-recommends $wanted >/dev/null 2>&1 ||
-            { $as_root apt-get update -q && $as_root apt-get install -qy --no-install-recommends $wanted; } \
-                >/dev/null 2>&1 || true
+        take() { $as_root apt-get install -qy --no-install-recommends "$@" >/dev/null 2>&1; }
+        # One by one where all at once failed: a package that isn't to be had holds up no other.
+        take $wanted || {
+            $as_root apt-get update -q >/dev/null 2>&1 || true
+            for package in $wanted; do take "$package" || true; done
+        }
     fi
     [ -e /usr/share/datasets/fashion-mnist ] ||
         echo "make setup: no package dataset-fashion-mnist; fashion_mnist will be downloaded" \
@@ -48,6 +53,9 @@ if [ -n "$wanted" ]; then
     command -v bwrap >/dev/null 2>&1 ||
         echo "make setup: no package bubblewrap; generated code runs behind Landlock alone where" \
             "the kernel has it, else not at all; install with: sudo apt-get install bubblewrap" >&2
+    browser >/dev/null 2>&1 ||
+        echo "make setup: no package chromium; the tests in a browser are skipped; install with:" \
+            "sudo apt-get install chromium" >&2
 fi
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {

@@ -15,6 +15,7 @@ import tiny
 from genlab.core.artifacts import write_json, write_npz
 from genlab.core.tracking import HISTORY_KIND
 from genlab.vae.model import save_checkpoint
+from genlab.web.live import live
 
 PAGES = ("overview", "data", "training", "evaluation", "failures")
 SAMPLES = 30
@@ -177,7 +178,8 @@ def test_an_opinion_is_stored_under_the_raters_name(
     at = page(mine, "failures")
     at.text_input(key="rater").set_value("Ada <b>").run()
     at.get("feedback")[0].set_value(1).run()
-    assert '"rater": "Ada <b>"' in (mine / "runs/opinions.jsonl").read_text()
+    (kept,) = live(mine).store.opinions("arc_grids")
+    assert (kept.rater, kept.agrees) == ("Ada <b>", True)
     assert "1 agree, 0 don't" in words(at)
 
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import inspect
 
 from genlab.core.console import GenlabError
-from genlab.core.records import Item, Preference, Rating, Run
+from genlab.core.records import Item, Opinion, Preference, Rating, Run
 from genlab.core.store import Store, now
 from genlab.core.store_migrations import MIGRATIONS
 
@@ -65,7 +65,7 @@ def test_a_run_is_made_once(store: Store) -> None:
 
 def test_the_objects_are_what_the_schema_says(store: Store) -> None:
     found = inspect(store.database.engine)
-    for model in (Run, Item, Rating, Preference):
+    for model in (Run, Item, Rating, Preference, Opinion):
         columns = {column["name"] for column in found.get_columns(str(model.__tablename__))}
         assert columns == set(model.model_fields)
 
@@ -209,8 +209,8 @@ def test_ratings_travel_as_csv_without_loss(store: Store, tmp_path: Path) -> Non
     assert store.export_csv(first) == 3
     with Store(tmp_path / "other.sqlite3") as other:
         other.create_run("2026-01-01", now(), {}, CASES, TOOLS)
-        assert other.import_csv(first) == 3
-        assert other.import_csv(first) == 0
+        assert other.import_csv(first) == (3, 0)
+        assert other.import_csv(first) == (0, 0)
         assert other.ratings()[0].run_item_id == 1
         other.export_csv(second)
     assert first.read_bytes() == second.read_bytes()
@@ -223,7 +223,7 @@ def test_an_import_never_replaces_what_is_newer(store: Store, tmp_path: Path) ->
     rate(store, "ann", 5)
     rate(store, "bob", 1)
     rate(store, "bob", None)
-    assert store.import_csv(path) == 0
+    assert store.import_csv(path) == (0, 0)
     assert [rating.stars for rating in store.ratings()] == [5]
 
 
@@ -259,3 +259,108 @@ def test_preferences_are_of_two_items_of_a_case_and_the_last_counts(store: Store
     assert (kept.winner, kept.loser) == (2, 1)
     with pytest.raises(GenlabError, match="not two items of one case"):
         store.prefer("ann", 1, 3)
+
+
+# preferences
+
+
+@pytest.fixture
+def pictured(store: Store) -> Store:
+    """Both tools have a picture of case one."""
+    for number in (1, 2):
+        store.set_item(number, status="generated", image_sha256=f"{number:064x}")
+    return store
+
+
+def test_the_same_preference_again_changes_nothing(store: Store) -> None:
+    assert store.prefer("ann", 1, 2)
+    assert not store.prefer("ann", 1, 2)
+    assert store.prefer("ann", 2, 1)
+
+
+def test_preferences_travel_with_the_ratings(pictured: Store, tmp_path: Path) -> None:
+    pictured.rate("run_item", f"{1:064x}", "ann", 4, run_item_id=1, blind=True)
+    pictured.prefer("ann", 2, 1, session="s")
+    pictured.prefer("bob", 1, 2)
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    assert pictured.export_csv(first) == 3
+    with Store(tmp_path / "other.sqlite3") as other:
+        # The same run stands after another one here: its items have other numbers.
+        other.create_run("2025-12-31", now(), {}, CASES, TOOLS)
+        other.create_run("2026-01-01", now(), {}, CASES, TOOLS)
+        assert other.import_csv(first) == (1, 2)  # the run is there, its pictures are not
+        other.set_items([(4 + n, {"image_sha256": f"{n:064x}"}) for n in (1, 2)])
+        assert other.import_csv(first) == (2, 0)
+        assert other.import_csv(first) == (0, 0)
+        kept = {one.rater: (one.winner, one.loser) for one in other.preferences()}
+        assert kept == {"ann": (6, 5), "bob": (5, 6)}
+        other.export_csv(second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_an_import_never_replaces_a_newer_preference(pictured: Store, tmp_path: Path) -> None:
+    pictured.prefer("ann", 1, 2)
+    pictured.export_csv(tmp_path / "old.csv")
+    pictured.prefer("ann", 2, 1)
+    assert pictured.import_csv(tmp_path / "old.csv") == (0, 0)
+    assert pictured.preferences()[0].winner == 2
+
+
+def test_a_csv_from_before_preferences_is_taken(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "old.csv"
+    path.write_text(
+        "subject_kind,subject_hash,rater,stars,blind,session,rated,run_id,case_id,tool_id\n"
+        f"run_item,{SUBJECT},ann,4,1,,2026-01-01T00:00:00.000000+00:00,2026-01-01,one,a\n"
+    )
+    assert store.import_csv(path) == (1, 0)
+    assert store.ratings()[0].run_item_id == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("ann", "=ann", "line 2: a rater's name"),
+        ("run_item", "vae_sample", "line 2: a preference is between two of run_item"),
+        ("2026-01-01,b\n", "2026-01-01,a\n", "line 2: a preference is between two pictures"),
+        (",1,,20", ",1,,x20", "line 2: rated must be a time"),
+    ],
+)
+def test_a_fault_in_a_preference_is_told_with_its_line(
+    pictured: Store, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    pictured.prefer("ann", 1, 2)
+    path = tmp_path / "ratings.csv"
+    pictured.export_csv(path)
+    told = path.read_text()
+    assert old in told
+    path.write_text(told.replace(old, new, 1))
+    with pytest.raises(GenlabError, match=said):
+        pictured.import_csv(path)
+
+
+# opinions on explanations
+
+
+def opine(store: Store, rater: str, agrees: bool | None, hypothesis: str = "small") -> bool:
+    return store.opine("arc_grids", "vae_sample", SUBJECT, hypothesis, rater, agrees)
+
+
+def test_a_double_click_is_one_opinion_and_the_last_word_counts(store: Store) -> None:
+    assert opine(store, "ann", True)
+    assert not opine(store, "ann", True)
+    assert opine(store, "ann", False)
+    assert opine(store, "bob", True)
+    assert opine(store, "ann", True, "many")
+    said = [(one.hypothesis, one.rater, one.agrees) for one in store.opinions("arc_grids")]
+    assert said == [("small", "ann", False), ("small", "bob", True), ("many", "ann", True)]
+    assert store.opinions("fashion_mnist") == []
+    assert opine(store, "ann", None)
+    assert not opine(store, "ann", None)
+    assert len(store.opinions("arc_grids")) == 2
+
+
+def test_an_opinion_has_a_person_and_a_subject(store: Store) -> None:
+    with pytest.raises(GenlabError, match="rater's name"):
+        opine(store, "", True)
+    with pytest.raises(GenlabError, match="hexadecimal"):
+        store.opine("arc_grids", "vae_sample", "../x", "small", "ann", True)

@@ -1,20 +1,17 @@
-"""Failures with their evidence; opinions that are kept, whoever writes at the same time."""
+"""Failures with their evidence, and what people say to it."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from genlab.core.artifacts import write_json
 from genlab.core.console import GenlabError
+from genlab.core.ratings import MAX_RATER
+from genlab.core.store import Store
 from genlab.web import galleries, opinions
 from genlab.web.files import Missing
-
-WORD = {"dataset": "d", "sort": "samples", "subject": "s", "hypothesis": "h"}
 
 
 @pytest.mark.parametrize("sort", galleries.SORTS)
@@ -39,55 +36,21 @@ def test_without_the_stage_it_names_the_command(tmp_path: Path) -> None:
         galleries.gallery(tmp_path, "arc_grids", "reconstructions")
 
 
-def test_the_last_word_of_each_person_holds(tmp_path: Path) -> None:
-    file = tmp_path / "runs/opinions.jsonl"
-    assert opinions.tally(file, "s", "h") == (0, 0)
-    opinions.give(file, **WORD, rater="Ada", agrees=True)
-    opinions.give(file, **WORD, rater="Bob", agrees=True)
-    opinions.give(file, **WORD, rater="Ada", agrees=False)
-    assert opinions.tally(file, "s", "h") == (1, 1)
-    assert opinions.tally(file, "other", "h") == (0, 0)
-    opinions.give(file, **WORD, rater="Ada", agrees=None)
-    assert opinions.tally(file, "s", "h") == (1, 0)
-    assert len(file.read_text().splitlines()) == 4
-
-
-def test_a_torn_line_costs_nothing_but_itself(tmp_path: Path) -> None:
-    file = tmp_path / "opinions.jsonl"
-    opinions.give(file, **WORD, rater="Ada", agrees=True)
-    with file.open("a") as out:
-        out.write('{"dataset": "d", "sor')
-    opinions.give(file, **WORD, rater="Bob", agrees=False)
-    assert opinions.tally(file, "s", "h") == (1, 1)
+def test_peoples_words_are_counted_by_subject_and_hypothesis(tmp_path: Path) -> None:
+    subject = "ab" * 32
+    with Store(tmp_path / "genlab.sqlite3") as store:
+        for rater, agrees in (("Ada", True), ("Bob", False), ("Eve", True)):
+            store.opine("d", "vae_sample", subject, "h", rater, agrees)
+        said = opinions.read(store, "d")
+        assert opinions.read(store, "other").agrees == {}
+    assert said.tally(subject, "h") == (2, 1)
+    assert said.tally(subject, "other") == (0, 0)
+    assert said.of(subject, "h", "Bob") is False
+    assert said.of(subject, "h", "Joe") is None
 
 
 def test_a_name_is_one_clean_line() -> None:
     assert opinions.clean("  Ada \n Lovelace\x00\u202e ") == "Ada Lovelace"
     assert opinions.clean("\x07") == opinions.ANONYMOUS
-    assert len(opinions.clean("x" * 10_000)) == opinions.LONGEST_NAME
+    assert len(opinions.clean("x" * 10_000)) == MAX_RATER
     assert opinions.clean("<script>") == "<script>"  # escaped where it is shown
-
-
-def test_writers_in_several_processes_lose_nothing(root: Path, tmp_path: Path) -> None:
-    file = tmp_path / "opinions.jsonl"
-    code = (
-        "import sys; from pathlib import Path; from genlab.web import opinions\n"
-        "for i in range(20):\n"
-        "    opinions.give(Path(sys.argv[1]), dataset='d', sort='samples', subject=str(i),"
-        " hypothesis='h', rater=sys.argv[2], agrees=True)\n"
-    )
-    environment = {"PYTHONPATH": str(root / "src"), "PATH": "/usr/bin:/bin"}
-    writers = [
-        subprocess.Popen([sys.executable, "-c", code, str(file), name], env=environment)
-        for name in ("Ada", "Bob")
-    ]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    assert len(lines) == 40
-    assert len(opinions.standing(file)) == 40
-
-
-def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("a file")
-    with pytest.raises(GenlabError, match="not stored"):
-        opinions.give(tmp_path / "runs/opinions.jsonl", **WORD, rater="Ada", agrees=True)

@@ -8,6 +8,7 @@ from genlab.agent.story import Story
 from genlab.core.console import GenlabError
 from genlab.core.params import load_params
 from genlab.web import attempts, attempts_chart
+from genlab.web.frame import title
 
 FOLDER = Path("workspaces")
 EVERY = 2.0  # seconds between looks at a run under way
@@ -91,7 +92,12 @@ def overview(told: Story) -> None:
     st.caption(attempts.plain(who))
     if told.attempts:
         st.vega_lite_chart(attempts_chart.chart(told), alt=attempts_chart.chart_words(told))
-        st.dataframe(attempts.rows(told), hide_index=True, width="stretch")
+        st.dataframe(
+            attempts.rows(told),
+            hide_index=True,
+            width="stretch",
+            column_config={"parameters": st.column_config.NumberColumn(format="localized")},
+        )
     if told.comparison is not None:
         st.caption(
             f"Search, at the same {told.comparison.attempts} attempts: {told.comparison.words}."
@@ -164,9 +170,9 @@ def finished() -> None:
     transcript(told)
 
 
-st.title("Agent", anchor=False)
-st.caption(
-    "Plans, writes, tests and decides until the number says yes. What it writes runs behind walls."
+title(
+    "Agent",
+    "Plans, writes, tests and decides until the number says yes. What it writes runs behind walls.",
 )
 try:
     with st.expander("Start a run", expanded=not attempts.workspaces(FOLDER)):

@@ -5,6 +5,7 @@ import streamlit as st
 from genlab.core.console import GenlabError
 from genlab.core.store import Run
 from genlab.web import sheet
+from genlab.web.frame import title
 from genlab.web.live import live
 from genlab.web.swaps import Board, Cell, read_board
 
@@ -25,7 +26,7 @@ def begin() -> None:
     st.subheader("Cases")
     everything = st.toggle("All cases", value=True, key="all_cases")
     chosen = []
-    with st.container(horizontal=True, gap="medium"):
+    with st.container(horizontal=True, gap="small"):
         for case in cases:
             with st.container(width=160, gap="small"):
                 base = f"/api/test-cases/{case.case_id}"
@@ -319,7 +320,7 @@ def overview() -> None:
 
 
 st.html(sheet.STYLE)
-st.title("Benchmark")
+title("Benchmark", "Cases of people through image tools: run, follow, score, compare, report.")
 try:
     if wanted_run := st.query_params.get("run"):
         show(wanted_run)

@@ -84,12 +84,13 @@ def show_one(data: browse.Grids | browse.Images, chosen: browse.Indices) -> None
 def show_shares(data: browse.Grids | browse.Images, chosen: browse.Indices) -> None:
     images = isinstance(data, browse.Images)
     shares = browse.image_shares(data, chosen) if images else browse.grid_shares(data, chosen)
-    columns = st.columns(2)
-    for number, (name, found) in enumerate(shares.items()):
-        ordered = all(key.isdigit() for key in found)
-        columns[number % 2].vega_lite_chart(
-            charts.bars(found, name, ordered=ordered), alt=tables.shares_in_words(name, found)
-        )
+    known = list(shares.items())
+    for start in range(0, len(known), 2):  # row by row, so that neighbours begin at one height
+        for column, (name, found) in zip(st.columns(2), known[start : start + 2], strict=False):
+            ordered = all(key.isdigit() for key in found)
+            column.vega_lite_chart(
+                charts.bars(found, name, ordered=ordered), alt=tables.shares_in_words(name, found)
+            )
 
 
 def show_sketch() -> None:

@@ -88,7 +88,7 @@ def show_explorer(name: str) -> None:
     ways = ["directions", "one place"] if found.places else ["directions"]
     right, left = st.columns([2, 3], gap="large")  # the picture first where they stack
     with left:
-        with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(horizontal=True, vertical_alignment="top"):
             index = st.number_input(
                 "Test item", 0, len(found.items) - 1, 0, key="start", bind="query-params", width=140
             )

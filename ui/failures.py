@@ -6,47 +6,50 @@ from pathlib import Path
 import streamlit as st
 
 from genlab.core.console import GenlabError
+from genlab.core.ratings import MAX_RATER
 from genlab.web import galleries, opinions
 from genlab.web.frame import choose_dataset, sentences, title
+from genlab.web.live import live
+from genlab.web.sheet import label
 
 ROOT = Path()
-FILE = ROOT / opinions.FILE
+LONGEST = 400  # characters of what a file says of an item
 
 
-def store(name: str, failure: galleries.Failure, rater: str, key: str) -> None:
+def keep(name: str, failure: galleries.Failure, rater: str, key: str) -> None:
     """What a click on a thumb does."""
     thumb = st.session_state[key]
     try:
-        opinions.give(
-            FILE,
-            dataset=name,
-            sort=failure.sort,
-            subject=failure.subject,
-            hypothesis=failure.hypothesis,
-            rater=rater,
-            agrees=None if thumb is None else bool(thumb),
+        live().store.opine(
+            name,
+            opinions.KINDS[failure.sort],
+            failure.subject,
+            failure.hypothesis,
+            rater,
+            None if thumb is None else bool(thumb),
         )
     except GenlabError as error:
         st.session_state["not_stored"] = str(error)
 
 
-def show(name: str, failure: galleries.Failure, rater: str) -> None:
+def show(name: str, failure: galleries.Failure, rater: str, said: opinions.Opinions) -> None:
     subject, hypothesis = failure.subject, failure.hypothesis
+    sort = failure.sort[:-1].capitalize()
     with st.container(border=True):
         st.html(galleries.card(failure))
-        st.markdown(f"**{failure.sort[:-1].capitalize()} {failure.index}**: {failure.standing}")
-        st.caption(failure.seen)
-        st.write(f"Why: {failure.explanation}.")
+        st.markdown(f"**{sort} {failure.index}**: {label(failure.standing)}")
+        st.caption(label(failure.seen, LONGEST))
+        st.write(f"Why: {label(failure.explanation, LONGEST)}.")
         if hypothesis == galleries.UNEXPLAINED:
             return
-        key = f"thumb_{failure.index}_{subject[:16]}_{hypothesis}_{opinions.clean(rater)}"
-        mine = opinions.standing(FILE).get((subject, hypothesis, opinions.clean(rater)))
+        key = f"thumb_{failure.index}_{subject[:16]}_{hypothesis}_{rater}"
+        mine = said.of(subject, hypothesis, rater)
         if mine is not None:
-            st.session_state.setdefault(key, int(bool(mine.agrees)))
+            st.session_state.setdefault(key, int(mine))
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption("Does this explain it?", width="content")
-            st.feedback("thumbs", key=key, on_change=partial(store, name, failure, rater, key))
-            agree, differ = opinions.tally(FILE, subject, hypothesis)
+            st.feedback("thumbs", key=key, on_change=partial(keep, name, failure, rater, key))
+            agree, differ = said.tally(subject, hypothesis)
             if agree + differ:
                 st.caption(f"{agree} agree, {differ} don't", width="content")
 
@@ -55,7 +58,7 @@ title("Failures", "The worst items, why they may have failed, and whether you ag
 name = choose_dataset()
 if name:
     with sentences():
-        with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        with st.container(horizontal=True, gap="medium", vertical_alignment="top"):
             sort = st.segmented_control(
                 "Sort",
                 list(galleries.SORTS),
@@ -64,15 +67,17 @@ if name:
                 key="sort",
                 bind="query-params",
             )
-            rater = st.text_input(
+            typed = st.text_input(
                 "Your name, for your opinions",
                 key="rater",
-                max_chars=opinions.LONGEST_NAME,
+                max_chars=MAX_RATER,
                 placeholder=opinions.ANONYMOUS,
                 persist_state="session",
                 width=260,
             )
+        rater = opinions.clean(typed or "")
         found = galleries.gallery(ROOT, name, sort)
+        said = opinions.read(live().store, name)
         counts = found.hypotheses
         wanted = st.pills(
             "Explained by",
@@ -90,7 +95,7 @@ if name:
             row = shown[start : start + 3]
             for column, failure in zip(st.columns(3), row, strict=False):
                 with column:
-                    show(name, failure, rater)
+                    show(name, failure, rater, said)
         st.subheader("The hypotheses and their evidence", anchor=False)
         st.caption(
             "Error of items that have the attribute over that of items that don't, within the same"
@@ -98,4 +103,3 @@ if name:
             " it lies below."
         )
         st.html(galleries.tests_table(found, f"{len(found.tests)} hypotheses about {sort}"))
-        st.caption(f"Opinions are kept in `{opinions.FILE}`.")

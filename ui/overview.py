@@ -10,10 +10,12 @@ from genlab.web.changes import about, changes
 from genlab.web.frame import params, sentences, title
 from genlab.web.pipeline import Pipeline, read_pipeline
 from genlab.web.results import Results, read_results
+from genlab.web.sheet import label
 from genlab.web.status import Status, Watch
 from genlab.web.steps import next_step
 
 ROOT = Path()
+LONGEST = 400  # characters of what dvc or git said
 
 
 @st.cache_resource
@@ -27,7 +29,7 @@ def show_pipeline(datasets: list[str], status: Status) -> Pipeline | None:
         found = read_pipeline(ROOT, datasets, status.stages, asking=status.asking)
         st.html(board.draw(found))
         if status.fault:
-            st.warning(status.fault)
+            st.warning(label(status.fault, LONGEST))
         return found
     return None
 
@@ -66,7 +68,7 @@ with sentences():
     changed = []
     with sentences():
         changed = changes(ROOT, datasets)
-        st.caption(f"Compared with {about(ROOT)}.")
+        st.caption(f"Compared with {label(about(ROOT), LONGEST)}.")
         if changed:
             st.html(tables.changes(changed))
         else:

@@ -5,6 +5,7 @@ import streamlit as st
 from genlab.core.console import GenlabError
 from genlab.core.params import load_params
 from genlab.web import sheet
+from genlab.web.frame import title
 from genlab.web.live import live
 from genlab.web.rating import KINDS, Pairs, Session, Subject, of_dataset, of_run
 
@@ -183,7 +184,7 @@ def main() -> None:
 
 
 st.html(sheet.STYLE)
-st.title("Rate")
+title("Rate", "Blind and in random order: say how good each picture is.")
 try:
     main()
 except GenlabError as fault:

@@ -8,8 +8,10 @@ from genlab.datasets.registry import dataset as find_dataset
 from genlab.web import charts, curves, look
 from genlab.web.frame import choose_dataset, params, sentences, title
 from genlab.web.pipeline import ago
+from genlab.web.sheet import label
 
 ROOT = Path()
+LONGEST = 400  # characters of why a run was made
 
 
 def draw(
@@ -61,7 +63,7 @@ def compare(name: str) -> None:
     log = right.toggle("Log scale", value=True, key="log", bind="query-params")
     for run in found:
         if run.name in chosen and run.why and run.name != curves.CURRENT:
-            st.caption(f"**{run.name}**: {run.why}")
+            st.caption(f"**{label(run.name, 80)}**: {label(run.why, LONGEST)}")
     if chosen:
         draw(curves.PANELS[find_dataset(name).kind], found, chosen, log)
     else:

@@ -4,61 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import app_room  # noqa: E402
-from genlab.core.store import Store  # noqa: E402
+import app_room
+from furnished import RUN
+from genlab.core.store import Store
 
-CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome")
-                 if (found := shutil.which(name))), "")  # fmt: skip
-playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not CHROMIUM, reason="needs Chromium (Debian: apt-get install chromium)"),
-]
-RUN = "2026-01-01"
+pytestmark = pytest.mark.e2e
 WAIT = 60_000  # milliseconds
 LONG = {"sim_paint": {"seconds": 300}}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
-    folder = app_room.make_project(tmp_path_factory.mktemp("served"), cases=2, hostile=True)
-    with Store(folder / "runs" / "genlab.sqlite3") as store:
-        app_room.make_run(store, folder, run_id=RUN, cases=4)
-    with app_room.serving(folder) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with app_room.chromium() as opened:
-        yield opened
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """A page of which every error on the console fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("dialog", lambda dialog: faults.append(f"a dialog: {dialog.message}"))
-    opened.on("console", lambda said: faults.append(said.text) if app_room.is_fault(said) else None)
-    opened.set_default_timeout(WAIT)
-    yield opened
-    context.close()
-    assert faults == []
 
 
 def begin(server: app_room.Server, **asked: Any) -> str:
@@ -81,6 +40,8 @@ def until(server: app_room.Server, run_id: str, *statuses: str) -> dict[str, Any
 
 
 def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: Any) -> None:
+    from playwright.sync_api import expect
+
     page.goto(f"{server.base}/benchmark")
     page.get_by_role("button", name=re.compile("^Run [0-9]+ pictures")).wait_for()
     assert page.title() != "owned"
@@ -89,7 +50,7 @@ def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: A
         checked = box.locator("input").is_checked()
         if ("Control" in said or "Local" in said) and checked:
             box.click()
-            playwright.expect(box.locator("input")).not_to_be_checked()
+            expect(box.locator("input")).not_to_be_checked()
     page.locator("[data-testid=stCheckbox] label", has_text="refusal").click()
     page.get_by_role("button", name="Run 4 pictures").click()
     page.wait_for_url("**run=*")
@@ -159,17 +120,6 @@ def test_a_blind_session_by_keys(server: app_room.Server, page: Any) -> None:
     page.get_by_text("4 of 4 rated").wait_for()
 
 
-def test_hostile_names_do_nothing(server: app_room.Server, page: Any) -> None:
-    for path in (f"/benchmark?run={RUN}", "/benchmark", "/benchmark?run=<script>alert(1)</script>"):
-        page.goto(server.base + path)
-        page.locator("h1", has_text="Benchmark").wait_for()
-        page.wait_for_timeout(500)
-        assert page.title() != "owned"
-        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
-    page.goto(f"{server.base}/rate?rater=<script>alert(1)</script>&of=../../etc")
-    page.locator("h1", has_text="Rate").wait_for()
-
-
 def test_a_stranger_cannot_follow(server: app_room.Server) -> None:
     from websockets.exceptions import InvalidStatus
     from websockets.sync.client import connect
@@ -206,3 +156,13 @@ def test_a_killed_server_leaves_a_run_that_the_next_goes_on_with(tmp_path: Path)
             time.sleep(0.05)
         httpx.post(f"{second.base}/api/run/{run_id}/cancel", timeout=60)
         assert until(second, run_id, "cancelled")
+
+
+def test_the_development_server_serves_the_same(server: app_room.Server) -> None:
+    with app_room.serving(server.folder, with_uvicorn=True) as other:
+        for path in ("/", "/api/test-cases", "/api/docs", "/api/openapi.json"):
+            answers = [httpx.get(one.base + path, timeout=60) for one in (server, other)]
+            assert answers[0].status_code == answers[1].status_code == 200
+            assert answers[0].text == answers[1].text, path
+        foreign = httpx.get(f"{other.base}/api/tools", headers={"host": "evil.example"}, timeout=60)
+        assert foreign.status_code == 403

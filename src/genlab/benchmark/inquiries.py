@@ -102,7 +102,7 @@ def export_ratings(
     path: Annotated[Path, typer.Argument(help="CSV file to write.")],
     runs: Runs = Path("runs"),
 ) -> None:
-    """Write all stars that count as CSV, to keep or to send.
+    """Write all stars and preferences that count as CSV, to keep or to send.
 
     Example: genlab-benchmark export-ratings ratings.csv
     """
@@ -116,13 +116,15 @@ def import_ratings(
     path: Annotated[Path, typer.Argument(help="CSV file to read.")],
     runs: Runs = Path("runs"),
 ) -> None:
-    """Take the stars of a CSV in; those that are here already change nothing.
+    """Take the stars and preferences of a CSV in; those that are here change nothing.
 
     Example: genlab-benchmark import-ratings ratings.csv
     """
     with opened(runs) as store:
-        count = store.import_csv(path)
-    typer.echo(f"{path}: {count} new ratings")
+        found = store.import_csv(path)
+    typer.echo(f"{path}: {found.changed} new ratings")
+    if found.homeless:
+        typer.echo(f"{found.homeless} preferences passed over: their pictures are not in {runs}")
 
 
 def opened(runs: Path) -> Store:

@@ -1,4 +1,4 @@
-"""The rows of the store as objects: runs, their items, ratings, preferences.
+"""The rows of the store as objects: runs, their items, ratings, preferences, opinions.
 
 The schema itself is what `store_migrations` says; a test holds these classes against it.
 """
@@ -90,3 +90,18 @@ class Preference(SQLModel, table=True):
     def loser(self) -> int:
         """The item that was not preferred."""
         return self.second_item if self.winner == self.first_item else self.first_item
+
+
+class Opinion(SQLModel, table=True):
+    """Whether a person agrees with an explanation of a failure; the last word counts."""
+
+    __tablename__ = "opinions"
+
+    opinion_id: int = Field(default=None, primary_key=True)
+    dataset: str
+    subject_kind: str  # reconstruction, vae_sample
+    subject_hash: str  # SHA-256 of what was shown
+    hypothesis: str
+    rater: str
+    agrees: bool
+    said: str

@@ -17,21 +17,36 @@ from sqlalchemy import insert, text
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select, update
 
-from genlab.core import ratings
+from genlab.core import ratings, ratings_csv
 from genlab.core.console import GenlabError
 from genlab.core.database import Database, now
-from genlab.core.records import FINISHED, STATUSES, Item, Preference, Rating, Run, Status
+from genlab.core.ratings_csv import Imported
+from genlab.core.records import (
+    FINISHED,
+    STATUSES,
+    Item,
+    Opinion,
+    Preference,
+    Rating,
+    Run,
+    Status,
+)
 
-__all__ = ["FINISHED", "STATUSES", "Item", "Preference", "Rating", "Run", "Status", "Store", "now"]
+__all__ = [
+    "FINISHED",
+    "STATUSES",
+    "Item",
+    "Opinion",
+    "Preference",
+    "Rating",
+    "Run",
+    "Status",
+    "Store",
+    "now",
+]
 
 ITEM_COLUMNS = frozenset(Item.model_fields) - {"item_id", "run_id", "case_id", "tool_id", "updated"}
 _NUMBERS = "SELECT item_id FROM run_items"
-_PREFER = """
-    INSERT INTO preferences (rater, first_item, second_item, winner, session, rated)
-    VALUES (:rater, :first, :second, :winner, :session, :rated)
-    ON CONFLICT (rater, first_item, second_item) DO UPDATE SET
-        winner = :winner, session = :session, rated = :rated
-"""
 
 
 class Store:
@@ -220,16 +235,16 @@ class Store:
             return list(session.exec(query))
 
     def export_csv(self, path: str | Path) -> int:
-        """Write the ratings that count as CSV; returns how many."""
+        """Write the ratings and preferences that count as CSV; returns how many."""
         with self.database.connected() as connection:
-            return ratings.export_csv(connection, path)
+            return ratings_csv.export_csv(connection, path)
 
-    def import_csv(self, path: str | Path) -> int:
-        """Take the ratings of a CSV in, all or none; returns how many changed anything."""
+    def import_csv(self, path: str | Path) -> Imported:
+        """Take the ratings and preferences of a CSV in, all or none."""
         with self.database.writing() as connection:
-            return ratings.import_csv(connection, path)
+            return ratings_csv.import_csv(connection, path)
 
-    def prefer(self, rater: str, winner: int, loser: int, *, session: str = "") -> None:
+    def prefer(self, rater: str, winner: int, loser: int, *, session: str = "") -> bool:
         """Keep that `rater` preferred item `winner` over `loser`: two items of one case."""
         ratings.check_rater(rater)
         one, other = self.item(winner), self.item(loser)
@@ -237,15 +252,46 @@ class Store:
             raise GenlabError(
                 f"items {winner} and {loser} are not two items of one case; compare such"
             )
-        first, second = sorted((winner, loser))
-        values = {"rater": rater, "first": first, "second": second, "winner": winner}
+        preference = {"rater": rater, "winner": winner, "loser": loser}
         with self.database.writing() as connection:
-            connection.execute(text(_PREFER), {**values, "session": session, "rated": now()})
+            return ratings.prefer(connection, {**preference, "session": session, "rated": now()})
 
     def preferences(self) -> list[Preference]:
         """The preferences that count."""
         with self.database.reading() as session:
             return list(session.exec(select(Preference).order_by(col(Preference.preference_id))))
+
+    def opine(
+        self,
+        dataset: str,
+        subject_kind: str,
+        subject_hash: str,
+        hypothesis: str,
+        rater: str,
+        agrees: bool | None,
+    ) -> bool:
+        """Keep whether `rater` agrees that `hypothesis` explains a failure; None takes it back.
+
+        The last word counts, and the same one again (a double click) changes nothing. Returns
+        whether anything changed.
+        """
+        ratings.check_rater(rater)
+        ratings.check_subject(subject_kind, subject_hash)
+        opinion: dict[str, Any] = {
+            "dataset": dataset,
+            "kind": subject_kind,
+            "hash": subject_hash,
+            "rater": rater,
+        }
+        opinion |= {"hypothesis": hypothesis, "agrees": agrees, "said": now()}
+        with self.database.writing() as connection:
+            return ratings.opine(connection, opinion)
+
+    def opinions(self, dataset: str) -> list[Opinion]:
+        """The opinions that count about failures of a dataset."""
+        query = select(Opinion).where(col(Opinion.dataset) == dataset)
+        with self.database.reading() as session:
+            return list(session.exec(query.order_by(col(Opinion.opinion_id))))
 
 
 def _plain(value: Any) -> Any:

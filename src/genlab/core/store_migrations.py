@@ -98,4 +98,23 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             """,
         ),
     ),
+    (
+        "0004_opinions",
+        (
+            """
+            CREATE TABLE opinions (
+                opinion_id INTEGER PRIMARY KEY AUTOINCREMENT,
+                dataset TEXT NOT NULL,
+                subject_kind TEXT NOT NULL,
+                subject_hash TEXT NOT NULL,
+                hypothesis TEXT NOT NULL,
+                rater TEXT NOT NULL,
+                agrees INTEGER NOT NULL CHECK (agrees IN (0, 1)),
+                said TEXT NOT NULL,
+                UNIQUE (subject_hash, hypothesis, rater)
+            )
+            """,
+            "CREATE INDEX opinions_by_dataset ON opinions (dataset)",
+        ),
+    ),
 )

@@ -11,6 +11,10 @@ Points = Sequence[tuple[float, float]]
 
 HEIGHT = 230
 TITLE: Spec = {"anchor": "start", "fontSize": 13}
+PADDING: Spec = {"left": 2, "right": 14, "top": 2, "bottom": 2}
+"""Room at the right for half of the last label, which stands out over the axis."""
+
+MOST_DECADES = 5
 
 
 def lines(
@@ -28,7 +32,7 @@ def lines(
     curves: (epoch, value) each. What is not finite is left out, and on a log scale what is not
     over 0.
     """
-    values = [
+    values: list[Spec] = [
         {"run": name, "epoch": epoch, "value": value}
         for name, points in curves.items()
         for epoch, value in points
@@ -36,19 +40,28 @@ def lines(
     ]
     names = names or list(curves)
     scale = {"type": "log"} if log else {"zero": False}
+    ticks: Spec = {"tickCount": 4}
+    if log:
+        ticks = {"values": decades([point["value"] for point in values]), "format": "~g"}
     spec: Spec = {
         "data": {"values": values},
         "height": HEIGHT,
+        "padding": PADDING,
         "title": {"text": f"{title}, {unit}" if unit else title, **TITLE},
         "mark": {"type": "line", "strokeWidth": 2, "point": len(values) <= len(names)},
         "encoding": {
-            "x": {"field": "epoch", "type": "quantitative", "title": None},
+            "x": {
+                "field": "epoch",
+                "type": "quantitative",
+                "title": None,
+                "axis": {"tickCount": 6, "format": "d"},
+            },
             "y": {
                 "field": "value",
                 "type": "quantitative",
                 "title": None,
                 "scale": scale,
-                "axis": {"tickCount": 4, **({"format": "~g"} if log else {})},
+                "axis": ticks,
             },
             "color": {
                 "field": "run",
@@ -67,6 +80,18 @@ def lines(
     return spec
 
 
+def decades(values: Sequence[float]) -> list[float]:
+    """Powers of ten from below `values`, all over 0, to above them; not more than a few.
+
+    Left to itself, Vega rules a line for every digit of a decade where there are few of them.
+    """
+    if not values:
+        return []
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    step = max(1, -(-(high - low) // MOST_DECADES))
+    return [10.0**power for power in range(low, high + step, step)]
+
+
 def bars(shares: Mapping[str, float], title: str, *, ordered: bool = False) -> Spec:
     """Shares as bars, their names at the left; ordered: the names are numbers, at the bottom."""
     values = [{"name": name, "share": share} for name, share in shares.items()]
@@ -81,6 +106,7 @@ def bars(shares: Mapping[str, float], title: str, *, ordered: bool = False) -> S
     return {
         "data": {"values": values},
         "height": HEIGHT if ordered else 90 + 20 * len(values),
+        "padding": PADDING,
         "title": {"text": title, **TITLE},
         "mark": {"type": "bar", "cornerRadiusEnd": 2},
         "encoding": {

@@ -30,7 +30,8 @@ def sentences() -> Iterator[None]:
         st.info(f"Nothing to show yet: {empty.what}. This makes it:")
         st.code(empty.command, language="bash")
     except GenlabError as error:
-        st.error(str(error))
+        # It may quote a file: without the bracket, Markdown makes neither link nor picture of it.
+        st.error(str(error).replace("[", "\\["))
     except OSError as error:
         st.error(describe_os_error(error))
 
