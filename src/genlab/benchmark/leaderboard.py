@@ -49,6 +49,12 @@ class Judged:
     failures: dict[str, int]
     cost: float
 
+    @property
+    def words(self) -> str:
+        """Stars, of how many pictures, and what failed."""
+        failed = "".join(f", {kind} {count}" for kind, count in self.failures.items())
+        return f"{'–' if self.stars is None else f'{self.stars:.1f} ★'} ({self.pictures}){failed}"
+
 
 @dataclass(frozen=True)
 class Standing:

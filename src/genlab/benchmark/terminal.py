@@ -144,7 +144,7 @@ def standings_table(standings: Sequence[Standing]) -> Table:
                 f"${s.cost:.2f}" if s.cost else "–",
                 "–" if s.seconds is None else f"{s.seconds:.1f}",
             ]
-            + [_judge(s)] * judged
+            + ["–" if s.judge is None else s.judge.words] * judged
             for s in standings
         ],
     )
@@ -176,14 +176,6 @@ def tools_table(tools: Mapping[str, ImageTool]) -> Table:
             (tool.tool_id, tool.title, cost, ", ".join(needs) or "–", tool.unavailable() or "ready")
         )
     return table(("tool", "title", "an image", "needs", "here"), rows, words=5)
-
-
-def _judge(standing: Standing) -> str:
-    said = standing.judge
-    if said is None:
-        return "–"
-    failed = "".join(f", {kind} {count}" for kind, count in said.failures.items())
-    return f"{'–' if said.stars is None else f'{said.stars:.1f} ★'} ({said.pictures}){failed}"
 
 
 def _number(value: float | None) -> str:

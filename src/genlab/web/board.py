@@ -1,4 +1,4 @@
-"""The pipeline as a picture: a lane a dataset, a card a stage, arrows between them."""
+"""The pipeline as a picture: a lane a dataset, a card a stage, arrows between what follows."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ border-radius:8px;background:var(--g-card);padding:.6rem .75rem}
 .g-card:not(:last-child)::after{content:"";position:absolute;right:-1.05rem;top:50%;width:.5rem;
 height:.5rem;border:solid var(--g-muted);border-width:2px 2px 0 0;transform:translateY(-50%)
 rotate(45deg)}
+.apart .g-card::after{display:none}
 .g-card b{display:block;font-weight:620;margin-bottom:.1rem;overflow-wrap:anywhere}
 .g-card small{display:block;color:var(--g-muted);font-size:.8rem;line-height:1.35;
 overflow-wrap:anywhere;margin-top:.25rem}
@@ -50,10 +51,11 @@ def draw(pipeline: Pipeline, now: datetime | None = None) -> str:
 
 
 def _lane(dataset: str | None, cells: Sequence[Cell], now: datetime | None) -> str:
-    name = words(dataset) if dataset else "all datasets"
+    name = words(dataset) if dataset else "on their own"
     cards = "".join(_card(cell, now) for cell in cells)
+    kind = "g-lane" if dataset else "g-lane apart"
     return (
-        f'<section class="g-lane" aria-label="Pipeline of {escape(name)}"><h3>{escape(name)}</h3>'
+        f'<section class="{kind}" aria-label="Pipeline of {escape(name)}"><h3>{escape(name)}</h3>'
         f'<ol class="g-cards">{cards}</ol></section>'
     )
 

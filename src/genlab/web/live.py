@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from genlab.benchmark.cases import CASE_FILE, Case, load_cases
 from genlab.benchmark.events import update
+from genlab.benchmark.judge import judge_of
 from genlab.benchmark.plugins import ImageTool
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.scoring import Scorer
@@ -222,6 +223,7 @@ class Live:
             max_cost=max_cost,
             scorer=self._scorer,
             tools=tools,
+            judge=judge_of(params),
         )
 
     def _keep_going(self, runner: Runner, run_id: str) -> None:

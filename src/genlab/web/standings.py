@@ -13,6 +13,8 @@ from genlab.benchmark.tallies import ratings_of
 from genlab.core.store import Store
 from genlab.web.sheet import number, text
 
+JUDGE = "<th scope='col'>Model's stars</th>"
+
 
 def state_of(store: Store, run_id: str | None) -> tuple[Any, ...]:
     """What the leaderboard of a run depends on, in brief: while it is the same, so is that."""
@@ -27,6 +29,7 @@ def state_of(store: Store, run_id: str | None) -> tuple[Any, ...]:
 
 def table(standings: Sequence[Standing], titles: Mapping[str, str]) -> str:
     """The leaderboard as HTML; a tool without a rank has too few cases for one."""
+    judged = any(standing.judge for standing in standings)
     rows = "".join(
         f"<tr><td class='num'>{standing.rank or '–'}</td>"
         f"<td>{text(standing.tool, 48)}<br><span class='b-quiet'>"
@@ -34,7 +37,7 @@ def table(standings: Sequence[Standing], titles: Mapping[str, str]) -> str:
         f"<td class='num'>{number(standing.score)}</td>"
         f"<td>{_bar(standing)}<span class='b-quiet'>{_interval(standing)}</span></td>"
         f"<td class='num'>{standing.scored} of {standing.cases}</td>"
-        f"<td>{_people(standing)}</td>"
+        f"<td>{_people(standing)}</td>{_judge(standing) if judged else ''}"
         f"<td>{_failures(standing)}</td>"
         f"<td class='num'>${standing.cost:.2f}</td></tr>"
         for standing in standings
@@ -44,7 +47,7 @@ def table(standings: Sequence[Standing], titles: Mapping[str, str]) -> str:
         "<table class='b-table'><thead><tr><th class='num' scope='col'>Rank</th>"
         "<th scope='col'>Tool</th><th class='num' scope='col'>Score</th>"
         "<th scope='col'>95 % interval</th><th class='num' scope='col'>Cases</th>"
-        "<th scope='col'>People</th><th scope='col'>Without a score</th>"
+        f"<th scope='col'>People</th>{JUDGE if judged else ''}<th scope='col'>Without a score</th>"
         f"<th class='num' scope='col'>Cost</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
@@ -97,6 +100,10 @@ def _people(standing: Standing) -> str:
         return "<span class='b-quiet'>none yet</span>"
     raters = f"{standing.raters} rater{'s' * (standing.raters != 1)}"
     return f"★ {standing.stars:.1f} <span class='b-quiet'>{raters}</span>"
+
+
+def _judge(standing: Standing) -> str:
+    return f"<td>{'–' if standing.judge is None else text(standing.judge.words, 80)}</td>"
 
 
 def _failures(standing: Standing) -> str:
