@@ -14,7 +14,7 @@ import pytest
 from tests.llm_server import Server, good, status
 from typer.testing import CliRunner
 
-from genlab.agent.__main__ import app
+from genlab.agent.cli import app
 from genlab.agent.workspace import lay_out
 from genlab.core.console import GenlabError
 

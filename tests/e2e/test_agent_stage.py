@@ -17,7 +17,8 @@ pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
-    "goal": "dummy stripes, 100 % accuracy", "backend": "search", "max_iterations": 2,
+    "goal": "dummy stripes, 100 % accuracy", "dataset": "dummy", "backend": "search",
+    "max_iterations": 2,
     "epochs": 1, "subset": 64, "validation": 20, "seeds": 2,
 }  # fmt: skip
 OUTS = ("data/agent", "metrics/agent.json", "plots/agent")
