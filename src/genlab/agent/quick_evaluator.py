@@ -13,9 +13,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
@@ -112,7 +112,7 @@ class Evaluation:
         }
 
 
-class Evaluator:
+class Evaluator(AbstractContextManager["Evaluator"]):
     """A warm worker that evaluates one model after the other; close it when done.
 
     data: the folder that holds the folders of the datasets. Its room is a temporary folder: no
@@ -226,15 +226,7 @@ class Evaluator:
         self.worker.close()
         shutil.rmtree(self.room, ignore_errors=True)
 
-    def __enter__(self) -> Evaluator:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

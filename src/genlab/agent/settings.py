@@ -113,9 +113,10 @@ class Settings:
         if dataset not in DATASETS.values():
             known = ", ".join(DATASETS.values())
             raise GenlabError(f"params.yaml: agent.dataset must be one of {known}, got {dataset!r}")
-        if (dataset_in(text) or dataset) != dataset:
+        stated = dataset_in(text) or dataset
+        if stated != dataset:
             raise GenlabError(
-                f"params.yaml: agent.goal is about {dataset_in(text)}, agent.dataset is {dataset!r};"
+                f"params.yaml: agent.goal is about {stated}, agent.dataset is {dataset!r};"
                 " change one of them"
             )
         if dataset not in (*params.datasets, DRAWN):
