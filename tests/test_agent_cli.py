@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.llm_server import Server, good, status
@@ -67,7 +71,11 @@ def refused(*arguments: str) -> str:
         (["mnist > 90 %", "--max-iterations", "0"], ["agent.max_iterations", ">= 1", "got 0"]),
         ([GOAL, "--backend", "openai"], ["OPENAI_API_KEY is not set"]),
         ([GOAL, "--backend", "openai", "--base-url", "nonsense"], ["OPENAI_BASE_URL", "nonsense"]),
-        ([GOAL, "--backend", "replay"], ["agent.transcript is empty", "--transcript"]),
+        (
+            [GOAL, "--backend", "replay", "--transcript", ""],
+            ["transcript is empty", "--transcript"],
+        ),
+        ([GOAL, "--seed", "-1"], ["seed must be >= 0", "got -1"]),
         ([GOAL, "--backend", "replay", "--transcript", "no.jsonl"], ["no.jsonl is missing"]),
         ([GOAL, "--backend", "embedded", "--gguf", "no.gguf"], ["no.gguf is no file"]),
         (["report"], ["holds no workspace"]),
@@ -109,8 +117,50 @@ def test_the_process_ends_with_status_2_and_one_line(place: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def _started(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "genlab.agent", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_ctrl_c_and_a_full_disk_are_one_line_and_lose_nothing(place: Path) -> None:
+    run = [GOAL, "--backend", "search", "--no-compare", "--max-iterations", "1"]
+    interrupted = _started(*run)
+    deadline = time.monotonic() + 120
+    while not list(place.glob("workspaces/*/experiments/run.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    interrupted.send_signal(signal.SIGINT)
+    _, said = interrupted.communicate(timeout=120)
+    assert interrupted.returncode == 130
+    assert said.splitlines()[-1].startswith("genlab: interrupted; finished files are kept")
+    assert "Traceback" not in said
+    full = _started(
+        *run, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    )
+    _, said = full.communicate(timeout=120)
+    assert full.returncode == 2, said
+    assert re.match(r"genlab: error: workspaces/\S+: File too large; ", said.splitlines()[-1])
+    assert "Traceback" not in said
+    (registry,) = place.glob("workspaces/*/experiments/registry.json")
+    kept = json.loads(registry.read_text())
+    assert [record["plan_origin"] for record in kept] == ["baseline"]
+    done = _started(*run)
+    assert done.wait(120) == 0
+    assert json.loads(registry.read_text())[0]["run_id"] == kept[0]["run_id"]
+
+
 def test_the_help_teaches() -> None:
-    assert "Fashion-MNIST" in said("--help")
+    assert 'genlab.agent "simple CNN for Fashion-MNIST' in said("--help")
+    for command in ("run", "promote", "rebuild", "report"):
+        assert f"Example: python -m genlab.agent {command.replace('run', '')}".strip() in said(
+            command, "--help"
+        )
     listed = said("run", "--help")
     for option in ("--dataset", "--at-least", "--backend", "--max-iterations", "--transcript"):
         assert option in listed
