@@ -70,7 +70,7 @@ def progress(
         axes.axhline(goal.bound, color=look.orange, linestyle="--", linewidth=1.2,
                      label=f"goal, {goal.bound:g}")  # fmt: skip
         # Apart by a little, or attempts of equal worth would hide each other.
-        apart = min(0.08, 0.02 * most)
+        apart = min(0.08, 0.02 * most) if search else 0.0
         if search:
             _best_so_far(axes, goal, search, apart, most, color=look.muted, linestyle=":",
                          marker="v", label="search alone, best so far")  # fmt: skip
