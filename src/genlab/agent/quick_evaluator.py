@@ -185,13 +185,16 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         """One job in an empty room; how it ended, and how many seconds it took."""
         emptied(self.room)
         write_text(self.room / MODEL, source)
-        np.savez(
-            self.room / INPUT,
-            train=asked.train.items,
-            labels=asked.train.labels,
-            train_probe=asked.train.items[:PROBED],
-            answer=part.items,
-        )
+        try:
+            np.savez(
+                self.room / INPUT,
+                train=asked.train.items,
+                labels=asked.train.labels,
+                train_probe=asked.train.items[:PROBED],
+                answer=part.items,
+            )
+        except OSError as error:  # of a full disk, numpy does not say which
+            raise OSError(error.errno, error.strerror, str(self.room)) from error
         if weights:
             (self.room / KEPT).write_bytes(weights)
         job = {
