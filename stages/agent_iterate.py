@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from genlab.agent import report, snapshot
-from genlab.agent.goal import goal
 from genlab.agent.progress import progress
 from genlab.agent.run import run
 from genlab.agent.settings import Settings
@@ -37,8 +36,7 @@ def agent_iterate(
 
     Example: dvc repro agent_iterate
     """
-    params = load_params().with_overrides(**overrides)
-    settings = Settings(goal(params.agent.goal), params.agent, params.seed, data_path)
+    settings = Settings.of_stage(load_params().with_overrides(**overrides), data_path)
     workspace = open_in(workspaces, settings.goal.text, snapshot.key(settings))
     with progress(settings.goal) as say:
         run(settings, workspace, say)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.llm_server import Server, good, status
 from typer.testing import CliRunner
 
-from genlab.agent.__main__ import app
+from genlab.agent.cli import app
 from genlab.agent.workspace import lay_out
 from genlab.core.console import GenlabError
 
@@ -67,7 +71,11 @@ def refused(*arguments: str) -> str:
         (["mnist > 90 %", "--max-iterations", "0"], ["agent.max_iterations", ">= 1", "got 0"]),
         ([GOAL, "--backend", "openai"], ["OPENAI_API_KEY is not set"]),
         ([GOAL, "--backend", "openai", "--base-url", "nonsense"], ["OPENAI_BASE_URL", "nonsense"]),
-        ([GOAL, "--backend", "replay"], ["agent.transcript is empty", "--transcript"]),
+        (
+            [GOAL, "--backend", "replay"],
+            ["transcripts/stripes.jsonl is missing", "record it"],
+        ),
+        ([GOAL, "--seed", "-1"], ["seed must be >= 0", "got -1"]),
         ([GOAL, "--backend", "replay", "--transcript", "no.jsonl"], ["no.jsonl is missing"]),
         ([GOAL, "--backend", "embedded", "--gguf", "no.gguf"], ["no.gguf is no file"]),
         (["report"], ["holds no workspace"]),
@@ -109,8 +117,47 @@ def test_the_process_ends_with_status_2_and_one_line(place: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def _started(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "genlab.agent", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_ctrl_c_and_a_full_disk_are_one_line_and_lose_nothing(place: Path) -> None:
+    run = [GOAL, "--backend", "search", "--no-compare", "--max-iterations", "1"]
+    interrupted = _started(*run)
+    deadline = time.monotonic() + 300
+    while not list(place.glob("workspaces/*/experiments/run.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    interrupted.send_signal(signal.SIGINT)
+    _, errors = interrupted.communicate(timeout=300)
+    assert interrupted.returncode == 130
+    assert errors.splitlines()[-1].startswith("genlab: interrupted; finished files are kept")
+    assert "Traceback" not in errors
+    full = _started(
+        *run, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+    )
+    _, errors = full.communicate(timeout=300)
+    assert full.returncode == 2, errors
+    assert re.match(r"genlab: error: \S+genlab-room\S+: File too large; ", errors.splitlines()[-1])
+    assert "Traceback" not in errors
+    said(*run)  # goes on
+    (registry,) = place.glob("workspaces/*/experiments/registry.json")
+    assert [each["plan_origin"] for each in json.loads(registry.read_text())] == ["baseline"]
+
+
 def test_the_help_teaches() -> None:
-    assert "Fashion-MNIST" in said("--help")
+    assert 'genlab.agent "simple CNN for Fashion-MNIST' in said("--help")
+    for command in ("run", "promote", "rebuild", "report"):
+        assert f"Example: python -m genlab.agent {command.replace('run', '')}".strip() in said(
+            command, "--help"
+        )
     listed = said("run", "--help")
     for option in ("--dataset", "--at-least", "--backend", "--max-iterations", "--transcript"):
         assert option in listed

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -15,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.ordinary import NO_PLACE, as_ordinary_user
 
 import genlab.core.sandbox as package
 from genlab.core.console import GenlabError
@@ -28,40 +27,11 @@ import attacks  # noqa: E402
 
 MODES = ("bubblewrap", "landlock")
 SHORT = Limits(wall_seconds=20.0, cpu_seconds=20.0)
-ORDINARY = 4242  # a uid that owns nothing
 
 
 def _skip_unless(mode: str) -> None:
     if fault := room.broken(mode, room._bwrap()):
         pytest.skip(f"{mode} does not work here: {fault}")
-
-
-def _as_ordinary_user(argv: list[str]) -> list[str]:
-    """A command line of root's that runs `argv` as an ordinary user.
-
-    In a mount namespace of its own where the interpreter stands in a home that others cannot enter.
-    """
-    needed = {os.path.realpath(path) for path in (sys.base_prefix, sys.prefix, ROOT)}
-    shut = {
-        str(parent)
-        for path in needed
-        for parent in Path(path).parents
-        if not parent.stat().st_mode & stat.S_IXOTH
-    }
-    steps = ["set -e"]
-    for home in sorted(shut)[:1]:
-        inner = sorted(path for path in needed if path.startswith(home + "/"))
-        steps.append("stage=$(mktemp -d)")
-        for number, path in enumerate(inner):
-            steps += [f"mkdir $stage/{number}", f"mount --bind {shlex.quote(path)} $stage/{number}"]
-        steps.append(f"mount -t tmpfs -o mode=755 none {shlex.quote(home)}")
-        for number, path in enumerate(inner):
-            steps += [f"mkdir -p {shlex.quote(path)}"]
-            steps += [f"mount --move $stage/{number} {shlex.quote(path)}", f"rmdir $stage/{number}"]
-        steps.append("rmdir $stage")
-    user = f"setpriv --reuid {ORDINARY} --regid {ORDINARY} --clear-groups"
-    steps.append(f"exec {user} -- {shlex.join(argv)}")
-    return ["unshare", "--mount", "sh", "-c", "\n".join(steps)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,7 +44,7 @@ def ordinary() -> Iterator[dict[str, subprocess.Popen[str]]]:
                 script = str(ROOT / "benchmarks/attacks.py")
                 argv = [sys.executable, script, "--mode", mode, "--no-keep", "--no-torch"]
                 runs[mode] = subprocess.Popen(
-                    _as_ordinary_user(argv),
+                    as_ordinary_user(argv),
                     env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "HOME": "/"},
                     cwd="/",
                     stdout=subprocess.PIPE,
@@ -329,7 +299,7 @@ def test_attacks_are_stopped_as_an_ordinary_user_too(
 ) -> None:
     _skip_unless(mode)
     output, _ = ordinary[mode].communicate(timeout=120)
-    if "unshare: unshare failed" in output or "mount:" in output:
+    if any(sign in output for sign in NO_PLACE):
         pytest.skip(f"root cannot make a place for an ordinary user here: {output[-200:]}")
     assert ordinary[mode].returncode == 0, output[-3000:]
     assert f"{mode}: " in output

@@ -6,6 +6,8 @@ import hashlib
 import http.server
 import inspect
 import os
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ordinary import NO_PLACE, ROOT, as_ordinary_user
 
 from genlab.agent import tools
 from genlab.agent.coder import Code
@@ -156,6 +159,7 @@ def test_a_project_is_made_once_and_never_over_another(root: Path) -> None:
 # --- commands --------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("box")
 def test_a_command_says_what_it_said_and_how_it_ended() -> None:
     assert tools.bash_run("echo out; echo err >&2; exit 3") == "out\nerr\n[exit code 3]"
 
@@ -173,6 +177,7 @@ def test_a_command_changes_files_of_the_workspace(root: Path) -> None:
     assert "a/" not in tools.list_directory()
 
 
+@pytest.mark.usefixtures("box")
 def test_long_output_is_cut_with_a_mark() -> None:
     said = tools.bash_run("head -c 50000 /dev/zero | tr '\\0' x")
     assert len(said) < 21_000
@@ -180,6 +185,7 @@ def test_long_output_is_cut_with_a_mark() -> None:
     assert said.endswith("[exit code 0]")
 
 
+@pytest.mark.usefixtures("box")
 def test_a_script_runs_with_its_arguments_and_neighbours() -> None:
     tools.write_file("scripts/near.py", "WORD = 'near'\n")
     tools.write_file("scripts/run.py", "import sys\nfrom near import WORD\nprint(WORD, sys.argv)\n")
@@ -232,8 +238,29 @@ def test_experiments_survive_without_bubblewrap(root: Path) -> None:
     assert _tree(root / "experiments") == before
 
 
+@pytest.mark.usefixtures("box")
 def test_experiments_can_be_read_by_a_command() -> None:
     assert tools.bash_run("cat experiments/registry.json").startswith("[")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user")
+def test_commands_and_scripts_run_as_an_ordinary_user_too() -> None:
+    chosen = "a_command or a_script or long_output or without_bubblewrap"
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-k", chosen]
+    done = subprocess.run(
+        as_ordinary_user([*argv, str(ROOT / "tests/test_tools.py")]),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1",
+             "HOME": "/"},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=500,
+    )  # fmt: skip
+    if any(sign in done.stdout for sign in NO_PLACE):
+        pytest.skip(f"root cannot make a place for an ordinary user here: {done.stdout[-200:]}")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout
 
 
 def test_no_link_comes_back_from_a_command(root: Path) -> None:
@@ -256,6 +283,7 @@ def test_a_persons_own_link_stays_and_leads_nowhere(root: Path, tmp_path: Path) 
     tools.bash_run("rm -r linked")
 
 
+@pytest.mark.usefixtures("box")
 def test_a_command_sees_no_key_and_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "squeamish-ossifrage")
     said = tools.bash_run(

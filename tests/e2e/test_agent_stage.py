@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+from ruamel.yaml import YAML
 from stages.agent_iterate import agent_iterate
+from tests.llm_server import Server, good
 
+from genlab.agent.settings import Settings
 from genlab.core.artifacts import sha256
+from genlab.core.console import GenlabError
+from genlab.core.params import load_params, parse_params
 
 pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
-    "goal": "dummy stripes, 100 % accuracy", "backend": "search", "max_iterations": 2,
+    "goal": "dummy stripes, 100 % accuracy", "dataset": "dummy", "backend": "search",
+    "max_iterations": 2,
     "epochs": 1, "subset": 64, "validation": 20, "seeds": 2,
 }  # fmt: skip
 OUTS = ("data/agent", "metrics/agent.json", "plots/agent")
 
 
-def _stage(place: Path, **changes: object) -> None:
+def _params(place: Path, **changes: object) -> None:
     text = (ROOT / "params.yaml").read_text(encoding="utf-8")
     head, section, rest = re.split(r"(?m)^(?=agent:|# The person-swap)", text, maxsplit=2)
     for name, value in {**TINY, **changes}.items():
         section = re.sub(rf"(?m)^  {name}: .*$", f"  {name}: {json.dumps(value)}", section)
     place.mkdir(exist_ok=True)
     (place / "params.yaml").write_text(head + section + rest, encoding="utf-8")
+
+
+def _stage(place: Path, **changes: object) -> None:
+    _params(place, **changes)
     app = typer.Typer()
     app.command()(agent_iterate)
     with pytest.MonkeyPatch.context() as patch:
@@ -68,3 +82,75 @@ def test_its_numbers_depend_on_params_alone_and_its_work_outlives_its_outs(tmp_p
     _stage(other, max_iterations=1)
     assert len(list(other.glob("workspaces/*/project.json"))) == 2
     assert json.loads((other / "metrics/agent.json").read_text())["attempts"] == 1
+
+
+def _dvc(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    return subprocess.run(
+        [sys.executable, "-m", "dvc", *arguments],
+        cwd=place,
+        env={**os.environ, "PATH": path, "PYTHONPATH": "src", "OPENAI_API_KEY": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_a_paid_run_reproduces_under_dvc_without_a_key(tmp_path: Path) -> None:
+    paid, other = tmp_path / "paid", tmp_path / "other"
+    plan = {"architecture": {"blocks": [{"kind": "plain", "channels": 4}]}}
+    answers = [
+        good(plan), *[good({"code": "import os"})] * 3, good({"analysis": "small"}),
+        good({"assessment": "fine", "decision": "iterate"}),
+    ]  # fmt: skip
+    with Server(answers) as server:
+        _stage(paid, backend="openai", planning_model="scripted", base_url=server.url, seeds=1,
+               compare_with_search=False)  # fmt: skip
+    recorded = other / "transcripts" / "paid.jsonl"
+    recorded.parent.mkdir(parents=True)
+    shutil.copy(paid / "data/agent/transcript.jsonl", recorded)
+    for name in ("src", "stages"):
+        shutil.copytree(ROOT / name, other / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (other / "data/dummy").mkdir(parents=True)  # it is drawn, not read: there for dvc alone
+    pipeline = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
+    stage = {"stages": {"agent_iterate": pipeline["stages"]["agent_iterate"]}}
+    (other / "dvc.yaml").write_text(json.dumps(stage), encoding="utf-8")
+    _params(other, backend="replay", transcript="transcripts/paid.jsonl", seeds=1,
+            compare_with_search=False)  # fmt: skip
+    assert _dvc(other, "init", "--no-scm").returncode == 0
+    done = _dvc(other, "repro")
+    assert done.returncode == 0, done.stdout
+    assert (other / "metrics/agent.json").read_bytes() == (paid / "metrics/agent.json").read_bytes()
+    # The transcript is a dep: another one is another run, here one that was cut short.
+    lines = recorded.read_text(encoding="utf-8").splitlines(keepends=True)
+    recorded.write_text("".join(lines[:-1]), encoding="utf-8")
+    done = _dvc(other, "repro")
+    assert done.returncode != 0
+    assert "paid.jsonl ends after 5 questions" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"dataset": "cifar10"},
+            ["goal is about fashion_mnist", "dataset is 'cifar10'"],
+        ),
+        ({"goal": "a CNN, > 60 %", "dataset": "cifar10"}, ["isn't among datasets", "arc_grids"]),
+        ({"goal": "a CNN, > 60 %", "dataset": "imagenet"}, ["must be one of", "imagenet"]),
+        ({"goal": "a CNN, > 60 %", "dataset": "fashion_mnist"}, []),
+    ],
+)
+def test_goal_and_data_of_the_stage_agree(changes: dict[str, str], words: list[str]) -> None:
+    values: dict[str, Any] = load_params(ROOT / "params.yaml").model_dump()
+    values["agent"].update(changes)
+    params = parse_params(values, "params.yaml")
+    if not words:
+        assert Settings.of_stage(params, Path("data")).goal.dataset == changes["dataset"]
+        return
+    with pytest.raises(GenlabError) as refused:
+        Settings.of_stage(params, Path("data"))
+    line = str(refused.value)
+    assert "\n" not in line
+    assert all(word in line for word in words), line

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -85,7 +85,7 @@ def opened(
         yield stack.enter_context(Recording(backend, path, start=start, meter=meter, say=say.line))
 
 
-class _Embedded:
+class _Embedded(AbstractContextManager["_Embedded"]):
     """The model of this machine, served from the first question on: a finished run needs none."""
 
     def __init__(self, gguf: str, meter: Meter, seed: int) -> None:
@@ -110,9 +110,6 @@ class _Embedded:
                 schema_body=embedded.COMPACT_JSON,
             )
         return self._backend.ask(question)
-
-    def __enter__(self) -> _Embedded:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._served.close()

@@ -15,7 +15,7 @@ from genlab.agent.attempt import Attempt
 from genlab.agent.goal import Goal
 from genlab.core.artifacts import whole
 
-WIDTH, HEIGHT, DPI = 5.6, 3.4, 180  # readable on a phone, too
+WIDTH, HEIGHT, DPI = 5.6, 3.9, 180  # readable on a phone, too
 
 
 @dataclass(frozen=True)
@@ -66,36 +66,53 @@ def progress(
     with mpl.rc_context(style):
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = figure.add_subplot()
+        most = max(len(run), len(search), 1)
         axes.axhline(goal.bound, color=look.orange, linestyle="--", linewidth=1.2,
                      label=f"goal, {goal.bound:g}")  # fmt: skip
+        # Apart by a little, or attempts of equal worth would hide each other.
+        apart = min(0.08, 0.02 * most) if search else 0.0
         if search:
-            axes.step(*so_far(search, goal), where="post", color=look.muted, linewidth=1.2,
-                      linestyle=":", label="search alone, best so far")  # fmt: skip
-        axes.step(*so_far(run, goal), where="post", color=look.blue, linewidth=1.6,
-                  label="best so far")  # fmt: skip
-        _points(axes, goal, run, look)
+            _best_so_far(axes, goal, search, apart, most, color=look.muted, linestyle=":",
+                         marker="v", label="search alone, best so far")  # fmt: skip
+        _best_so_far(
+            axes, goal, run, -apart, most, color=look.blue, linestyle="-", label="best so far"
+        )
+        _points(axes, goal, run, look, -apart)
         axes.set_xlabel("attempt")
         axes.set_ylabel(NAMES[goal.metric])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        axes.set_xlim(0.6, max(len(run), len(search), 1) + 0.4)
-        axes.legend(loc="best")
+        axes.set_xlim(0.5, most + 0.5)
+        axes.margins(y=0.08)
+        figure.legend(loc="outside lower center", ncols=2)
         with whole(path) as temporary:
             figure.savefig(temporary, format="png", dpi=DPI, metadata={"Software": None})
 
 
-def _points(axes: Any, goal: Goal, run: Sequence[Attempt], look: Look) -> None:
+def _best_so_far(
+    axes: Any, goal: Goal, found: Sequence[Attempt], apart: float, most: int, **line: Any
+) -> None:
+    """The best value up to each attempt, as steps that go on to the plot's end."""
+    numbers, values = so_far(found, goal)
+    if numbers:
+        places = [number + apart for number in numbers]
+        axes.step([*places, most + 0.5], [*values, values[-1]], where="post", linewidth=1.6,
+                  markersize=4, markevery=range(len(places)), **line)  # fmt: skip
+
+
+def _points(axes: Any, goal: Goal, run: Sequence[Attempt], look: Look, apart: float) -> None:
     """A mark an attempt by who planned it, with a line over its seeds where there are several."""
     for kind, (marker, label) in MARKERS.items():
         chosen = [each for each in run if planner_of(each) == kind]
         known = [(each, each.value(goal.metric)) for each in chosen]
-        points = [(each.iteration, value) for each, value in known if value is not None]
+        points = [(each.iteration + apart, value) for each, value in known if value is not None]
         if points:
             axes.plot(*zip(*points, strict=True), marker, color=look.ink, markersize=6,
                       label=label)  # fmt: skip
         for each in chosen:
             values = each.values(goal.metric)
             if len(values) > 1:
-                axes.vlines(each.iteration, min(values), max(values), color=look.ink, linewidth=1.2)
+                axes.vlines(each.iteration + apart, min(values), max(values), color=look.ink,
+                            linewidth=1.2)  # fmt: skip
 
 
 def _style(look: Look) -> dict[str, Any]:

@@ -9,63 +9,30 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import openai
 from pydantic import BaseModel, ValidationError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential_jitter
 
-from genlab.agent.answers import MalformedError, instruction, parse, response_format
+from genlab.agent.answers import MalformedError, parse
 from genlab.agent.budget import Meter
 from genlab.agent.connection import Completion, Connection, RetryError, Usage
+from genlab.agent.dialect import Dialect, Turn
 from genlab.agent.messages import (
     Answer,
     BudgetSpent,
     LLMFailure,
-    Message,
     Purpose,
     Question,
     UnansweredError,
 )
 from genlab.agent.redact import excerpt
-from genlab.agent.refusals import fault_of, is_filter
+from genlab.agent.refusals import fault_of
 from genlab.core.console import GenlabError
 
 BYTES_A_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
-
-
-@dataclass
-class _Turn:
-    """One question on its way to an answer."""
-
-    question: Question
-    note: Sequence[Message] = ()
-    plain: bool = False  # asked without a schema, to see whether the endpoint minds the schema
-    repairs: int = 0
-    attempts: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    seconds: float = 0.0
-
-    @property
-    def spent(self) -> dict[str, Any]:
-        return {
-            "tokens_in": self.tokens_in,
-            "tokens_out": self.tokens_out,
-            "seconds": self.seconds,
-            "attempts": self.attempts,
-        }
-
-
-@dataclass
-class _Dialect:
-    """What this endpoint was found to understand; learnt from its refusals, for the whole run."""
-
-    schema: bool = True
-    limit: str = "max_tokens"
-    optional: set[str] = field(default_factory=lambda: {"temperature", "seed"})
 
 
 @dataclass(frozen=True)
@@ -109,10 +76,9 @@ class OpenAIBackend:
         self.meter = meter or Meter()
         self.seed = seed
         self.patience = patience or Patience()
-        self._schema_body = dict(schema_body or {})
         self._sleep = sleep
         self._clock = clock
-        self._dialect = _Dialect()
+        self._dialect = Dialect(dict(schema_body or {}))
         self._answered: set[Purpose] = set()
         self._backoff = wait_exponential_jitter(initial=1, max=60, jitter=1)
 
@@ -123,7 +89,7 @@ class OpenAIBackend:
 
     def ask(self, question: Question) -> Answer:
         """Answer `question`; raises `LLMFailure`, `BudgetSpent`, or at first a `GenlabError`."""
-        turn = _Turn(question)
+        turn = Turn(question)
         retrying = Retrying(
             retry=retry_if_exception_type(RetryError),
             wait=self._wait,
@@ -143,7 +109,7 @@ class OpenAIBackend:
         except UnansweredError as end:  # raised deep inside, where the whole turn is not known
             raise type(end)(end.reason, **turn.spent) from end
 
-    def _is_enough(self, turn: _Turn, again: RetryError) -> bool:
+    def _is_enough(self, turn: Turn, again: RetryError) -> bool:
         if again.note:
             turn.note = again.note
             turn.repairs += 1
@@ -151,7 +117,7 @@ class OpenAIBackend:
         lost = again.unreachable and not self._answered and turn.attempts >= 2
         return lost or turn.attempts >= self.patience.attempts or self._is_hopeless(turn)
 
-    def _is_hopeless(self, turn: _Turn) -> bool:
+    def _is_hopeless(self, turn: Turn) -> bool:
         return turn.repairs > self.patience.repairs
 
     def _wait(self, state: RetryCallState) -> float:
@@ -162,20 +128,20 @@ class OpenAIBackend:
             return min(again.wait, self.patience.retry_after)
         return self._backoff(state)
 
-    def _pause(self, turn: _Turn, seconds: float) -> None:
+    def _pause(self, turn: Turn, seconds: float) -> None:
         if seconds >= self.meter.seconds_left:
             raise BudgetSpent(f"budget of seconds does not last for a wait of {seconds:.0f} s")
         if seconds > 0:
             self._sleep(seconds)
             self._count(turn, 0, 0, seconds)
 
-    def _count(self, turn: _Turn, tokens_in: int, tokens_out: int, seconds: float) -> None:
+    def _count(self, turn: Turn, tokens_in: int, tokens_out: int, seconds: float) -> None:
         turn.tokens_in += tokens_in
         turn.tokens_out += tokens_out
         turn.seconds += seconds
         self.meter.add(turn.question.purpose, tokens_in, tokens_out, seconds)
 
-    def _attempt(self, turn: _Turn) -> Answer:
+    def _attempt(self, turn: Turn) -> Answer:
         completion = self._completion(turn)
         words = completion.choices[0].message
         finish = completion.choices[0].finish_reason
@@ -215,13 +181,13 @@ class OpenAIBackend:
                 ],
             ) from error
 
-    def _completion(self, turn: _Turn) -> Completion:
+    def _completion(self, turn: Turn) -> Completion:
         """One answer of the endpoint, asked again at once where it does not know a field."""
         while True:
             try:
                 completion = self._counted(turn)
             except openai.APIStatusError as error:
-                if self._learns(turn, error):
+                if self._dialect.learns(turn, error):
                     continue
                 purpose = turn.question.purpose
                 known = purpose in self._answered
@@ -233,10 +199,11 @@ class OpenAIBackend:
             self._answered.add(turn.question.purpose)
             return completion
 
-    def _counted(self, turn: _Turn) -> Completion:
+    def _counted(self, turn: Turn) -> Completion:
         self.meter.check()
         turn.attempts += 1
-        request = self._request(turn)
+        request = self._dialect.request(turn, self.models[turn.question.purpose], self.seed)
+        request["messages"] = self._connection.clean(request["messages"])
         seconds = min(self.patience.timeout, self.meter.seconds_left)
         started = self._clock()
         # Until the endpoint says otherwise the prompt is taken for paid: it may have been read.
@@ -259,43 +226,6 @@ class OpenAIBackend:
             raise
         finally:
             self._count(turn, tokens_in, tokens_out, self._clock() - started)
-
-    def _request(self, turn: _Turn) -> dict[str, Any]:
-        question = turn.question
-        structured = question.schema is not None and self._dialect.schema and not turn.plain
-        messages = [*question.messages, *turn.note]
-        if question.schema is not None and not structured:
-            messages.insert(0, instruction(question.schema))
-        request: dict[str, Any] = {
-            "model": self.models[question.purpose],
-            "messages": self._connection.clean(messages),
-            self._dialect.limit: question.max_tokens,
-        }
-        if "temperature" in self._dialect.optional:
-            request["temperature"] = question.temperature
-        if self.seed is not None and "seed" in self._dialect.optional:
-            request["seed"] = self.seed + turn.attempts - 1  # the same draw would fail again
-        if structured and question.schema is not None:
-            request["response_format"] = response_format(question.schema)
-            request["extra_body"] = self._schema_body
-        return request
-
-    def _learns(self, turn: _Turn, error: openai.APIStatusError) -> bool:
-        """Whether `error` is about a field that the next request can do without."""
-        if error.status_code not in (400, 404, 422, 501) or is_filter(error):
-            return False
-        said = str(error.message)
-        if self._dialect.limit == "max_tokens" and "max_completion_tokens" in said:
-            self._dialect.limit = "max_completion_tokens"
-            return True
-        for name in sorted(self._dialect.optional):
-            if error.param == name or f"'{name}'" in said:
-                self._dialect.optional.discard(name)
-                return True
-        if turn.question.schema is not None and self._dialect.schema and not turn.plain:
-            turn.plain = True
-            return True
-        return False
 
 
 def _again(state: RetryCallState) -> RetryError:

@@ -117,19 +117,22 @@ def _bound(words: str, metric: str, higher: bool) -> float | None:
     return None
 
 
+def dataset_in(words: str) -> str | None:
+    """The dataset that a goal's words name, if any."""
+    lower = words.lower()
+    return next((name for pattern, name in DATASETS.items() if re.search(pattern, lower)), None)
+
+
 def _dataset(words: str, given: str | None) -> str:
     known = ", ".join(DATASETS.values())
-    if given is not None:
-        if given not in DATASETS.values():
-            raise GenlabError(f"--dataset must be one of {known}, got {given!r}")
-        return given
-    lower = words.lower()
-    for pattern, name in DATASETS.items():
-        if re.search(pattern, lower):
-            return name
-    raise GenlabError(
-        f"the goal {_short(words)!r} names no dataset; name one of {known}, or give --dataset"
-    )
+    if given is not None and given not in DATASETS.values():
+        raise GenlabError(f"--dataset must be one of {known}, got {given!r}")
+    found = given or dataset_in(words)
+    if found is None:
+        raise GenlabError(
+            f"the goal {_short(words)!r} names no dataset; name one of {known}, or give --dataset"
+        )
+    return found
 
 
 def _short(words: str) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 
 from genlab.agent.planner import Room
 from genlab.agent.quick_evaluator import EvalConfig, Evaluator
 from genlab.agent.summary import Inspector
 
 
-class Lab:
+class Lab(AbstractContextManager["Lab"]):
     """An evaluator and an inspector, started when they are first needed; close it when done.
 
     data: the folder that holds the folders of the datasets; mode: of the sandbox.
@@ -41,13 +41,5 @@ class Lab:
             if name in self.__dict__:
                 self.__dict__.pop(name).close()
 
-    def __enter__(self) -> Lab:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

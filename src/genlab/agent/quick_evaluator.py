@@ -13,9 +13,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
@@ -112,7 +112,7 @@ class Evaluation:
         }
 
 
-class Evaluator:
+class Evaluator(AbstractContextManager["Evaluator"]):
     """A warm worker that evaluates one model after the other; close it when done.
 
     data: the folder that holds the folders of the datasets. Its room is a temporary folder: no
@@ -185,13 +185,16 @@ class Evaluator:
         """One job in an empty room; how it ended, and how many seconds it took."""
         emptied(self.room)
         write_text(self.room / MODEL, source)
-        np.savez(
-            self.room / INPUT,
-            train=asked.train.items,
-            labels=asked.train.labels,
-            train_probe=asked.train.items[:PROBED],
-            answer=part.items,
-        )
+        try:
+            np.savez(
+                self.room / INPUT,
+                train=asked.train.items,
+                labels=asked.train.labels,
+                train_probe=asked.train.items[:PROBED],
+                answer=part.items,
+            )
+        except OSError as error:  # of a full disk, numpy does not say which
+            raise OSError(error.errno, error.strerror, str(self.room)) from error
         if weights:
             (self.room / KEPT).write_bytes(weights)
         job = {
@@ -226,15 +229,7 @@ class Evaluator:
         self.worker.close()
         shutil.rmtree(self.room, ignore_errors=True)
 
-    def __enter__(self) -> Evaluator:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

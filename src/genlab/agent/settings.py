@@ -8,16 +8,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from genlab.agent.goal import Goal
+from genlab.agent.goal import DATASETS, Goal, dataset_in, goal
 from genlab.agent.planner import Training
 from genlab.agent.quick_evaluator import EvalConfig
-from genlab.core.params import AgentParams
+from genlab.core.console import GenlabError
+from genlab.core.params import AgentParams, Params
 
 LIMITS = (
     "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "price_in", "price_out",
     "compare_with_search", "allow_pip", "sandbox", "goal", "transcript", "base_url",
 )  # fmt: skip
 """Params that bound a run or say where it asks, and change nothing in what an attempt is worth."""
+DRAWN = "dummy"  # the dataset that no stage has to make
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Settings:
         """All of it as plain values, but for where the data lie."""
         return {
             "goal": asdict(self.goal),
-            "params": self.params.model_dump(mode="json"),
+            "params": self.params.model_dump(mode="json", exclude={"dataset"}),  # the goal has it
             "seed": self.seed,
             "llm_code": self.llm_code,
             "relief": self.relief,
@@ -96,5 +98,31 @@ class Settings:
     @classmethod
     def of(cls, told: dict[str, Any], data: Path = Path("data")) -> Settings:
         """The settings that `told` gave."""
-        known = {**told, "goal": Goal(**told["goal"]), "params": AgentParams(**told["params"])}
-        return cls(data=data, **known)
+        wanted = Goal(**told["goal"])
+        params = AgentParams(dataset=wanted.dataset, **told["params"])
+        return cls(data=data, **{**told, "goal": wanted, "params": params})
+
+    @classmethod
+    def of_stage(cls, params: Params, data: Path) -> Settings:
+        """The settings of the stage, whose data are a dep of it.
+
+        Raises GenlabError where the goal is about other data than that, or where the pipeline does
+        not make them.
+        """
+        text, dataset = params.agent.goal, params.agent.dataset
+        if dataset not in DATASETS.values():
+            known = ", ".join(DATASETS.values())
+            raise GenlabError(f"params.yaml: agent.dataset must be one of {known}, got {dataset!r}")
+        stated = dataset_in(text) or dataset
+        if stated != dataset:
+            raise GenlabError(
+                f"params.yaml: agent.goal is about {stated}, agent.dataset is {dataset!r};"
+                " change one of them"
+            )
+        if dataset not in (*params.datasets, DRAWN):
+            raise GenlabError(
+                f"params.yaml: agent.dataset {dataset!r} isn't among datasets"
+                f" ({', '.join(params.datasets)}); add it there, or change agent.dataset and"
+                " agent.goal"
+            )
+        return cls(goal(text, dataset=dataset), params.agent, params.seed, data)

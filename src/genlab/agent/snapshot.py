@@ -30,11 +30,13 @@ def key(settings: Settings) -> str:
     """
     told = hashlib.sha256(settings.whole_key.encode())
     folder = settings.data / settings.goal.dataset
-    for path in sorted(folder.rglob("*") if folder.is_dir() else []):
+    paths = sorted(folder.rglob("*") if folder.is_dir() else [])
+    if settings.params.backend == "replay":
+        paths.append(Path(settings.params.transcript))
+    paths += [Path(str(module.__file__)) for module in JUDGES]
+    for path in paths:
         if path.is_file():
             told.update(sha256(path).encode())
-    for module in JUDGES:
-        told.update(sha256(str(module.__file__)).encode())
     return told.hexdigest()[:12]
 
 

@@ -97,6 +97,11 @@ class Story:
         return self.attempts[-1].spend if self.attempts else {}
 
     @property
+    def priced(self) -> bool:
+        """Whether dollars were counted: without prices, nothing is known of them."""
+        return max(self.settings.params.price_in, self.settings.params.price_out) > 0
+
+    @property
     def seconds(self) -> float:
         """Seconds that the attempts took, answers included."""
         return sum(each.attempt_seconds for each in self.attempts)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -83,7 +83,7 @@ class _Told(BaseModel):
     table: str = Field(max_length=summary_guest.LONGEST_TABLE)
 
 
-class Inspector:
+class Inspector(AbstractContextManager["Inspector"]):
     """Builds models behind the walls, with a warm worker; close it when done.
 
     `worker` is one to share, such as an `Evaluator`'s: torch is then imported once for both. Its
@@ -146,15 +146,7 @@ class Inspector:
             self.worker.close()
             self._folder.cleanup()
 
-    def __enter__(self) -> Inspector:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 
 from genlab.agent.llm import Backend
 from genlab.agent.quick_evaluator import Evaluator
@@ -29,7 +28,7 @@ KEPT = (str(EXPERIMENTS), PROJECT, "search", "transcript.jsonl", "run.lock", PAC
 """Names at a workspace's top that are the judge's: no tool writes them, no command reaches them."""
 
 
-class Toolbox:
+class Toolbox(AbstractContextManager["Toolbox"]):
     """A workspace with what its tools need; the sandbox's worker starts at its first use.
 
     data: the folder that holds the folders of the datasets; None: `data` beside `workspaces`.
@@ -87,15 +86,7 @@ class Toolbox:
             self._evaluator.close()
             self._evaluator = None
 
-    def __enter__(self) -> Toolbox:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -13,18 +13,13 @@ departs from an older run, in a file that is only ever appended to.
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import json
 import os
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel
 
 from genlab.agent.llm import (
     Answer,
@@ -34,69 +29,28 @@ from genlab.agent.llm import (
     MalformedError,
     Message,
     Meter,
-    Purpose,
     Question,
     UnansweredError,
-    excerpt,
     parse,
     redact,
 )
+from genlab.agent.transcript_lines import (
+    VERSION,
+    Line,
+    departure,
+    digest,
+    in_force,
+    read,
+    read_whole,
+    replayed,
+    to_stderr,
+)
 from genlab.core.console import GenlabError
 
-VERSION = 1
-OUTCOMES: dict[str, type[UnansweredError]] = {"failure": LLMFailure, "budget": BudgetSpent}
+__all__ = ["Line", "Recording", "Replay", "digest", "read"]
 
 
-class Line(BaseModel):
-    """One finished question: `text` is the answer, or the reason why there is none.
-
-    `seconds` include waits; tokens and seconds are those of all attempts. `key` is the digest of
-    the question.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    version: Literal[1]
-    place: int = Field(ge=0)
-    key: str = Field(pattern="^[0-9a-f]{64}$")
-    purpose: Purpose
-    messages: list[Message]
-    shape: str | None  # the schema's name
-    max_tokens: int
-    temperature: float
-    outcome: Literal["answer", "failure", "budget"]
-    text: str
-    model: str
-    tokens_in: int = Field(ge=0)
-    tokens_out: int = Field(ge=0)
-    seconds: float = Field(ge=0)
-    attempts: int = Field(ge=0)
-
-
-def digest(question: Question) -> str:
-    """SHA-256 of everything in a question that could change its answer."""
-    schema = question.schema.model_json_schema() if question.schema else None
-    parts = [
-        question.purpose,
-        [[message["role"], message["content"]] for message in question.messages],
-        schema,
-        question.max_tokens,
-        float(question.temperature),
-    ]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def read(path: str | Path, say: Callable[[str], None] | None = None) -> list[Line]:
-    """The lines of a transcript that hold, by place; a torn last line is dropped, and `say` told.
-
-    Raises a `GenlabError` where any other line is damaged: what was paid for is never taken for
-    absent.
-    """
-    every, _ = _read(Path(path), say or _to_stderr)
-    return _standing(every)
-
-
-class Recording:
+class Recording(AbstractContextManager["Recording"]):
     """A backend that records another one, and answers from the record what was asked before.
 
     `start` is the place in the run of the first question: `place` of the process that was killed,
@@ -120,14 +74,14 @@ class Recording:
         self.asked = 0  # questions that went to the backend
         self._backend = backend
         self._secrets = tuple(secrets)
-        self._say = say or _to_stderr
+        self._say = say or to_stderr
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("ab")
         try:
             self._lock()
-            every, whole = _read(self.path, self._say)
+            every, whole = read_whole(self.path, self._say)
             self._file.truncate(whole)
-            self._lines = _standing(every)
+            self._lines = in_force(every)
             if start > len(self._lines):
                 raise GenlabError(
                     f"{self.path} holds {len(self._lines)} questions, the run goes on at {start};"
@@ -136,7 +90,6 @@ class Recording:
         except BaseException:
             self.close()
             raise
-        _sync_folder(self.path.parent)
         for line in every if meter else ():
             assert meter is not None
             meter.add(line.purpose, line.tokens_in, line.tokens_out, line.seconds)
@@ -148,10 +101,10 @@ class Recording:
         if self.place < len(self._lines):
             line = self._lines[self.place]
             if line.key != key:
-                self._say(f"{_departure(self.path, line, question)}; asked anew from here on")
+                self._say(f"{departure(self.path, line, question)}; asked anew from here on")
             elif line.outcome != "budget":  # a budget may have been raised since
                 self.place += 1
-                return _replayed(self.path, line, question)
+                return replayed(self.path, line, question)
         return self._asked(question, key)
 
     def _asked(self, question: Question, key: str) -> Answer:
@@ -171,7 +124,7 @@ class Recording:
         self._append(line)
         if line.outcome != "budget":
             self.place += 1
-        return _replayed(self.path, line, question)
+        return replayed(self.path, line, question)
 
     def _line(
         self,
@@ -237,15 +190,7 @@ class Recording:
         with suppress(OSError):  # what a failed write left in the buffer is not the record's
             self._file.close()
 
-    def __enter__(self) -> Recording:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -286,12 +231,12 @@ class Replay:
         line = self._lines[self.place]
         if line.key != digest(question):
             raise GenlabError(
-                f"{_departure(self.path, line, question)}; record the run anew, or replay it with"
+                f"{departure(self.path, line, question)}; record the run anew, or replay it with"
                 " the params and the code it was recorded with"
             )
         if line.outcome != "budget":
             self.place += 1
-        return _replayed(self.path, line, question)
+        return replayed(self.path, line, question)
 
 
 def _clean(question: Question, secrets: Sequence[str]) -> Question:
@@ -300,114 +245,3 @@ def _clean(question: Question, secrets: Sequence[str]) -> Question:
         for message in question.messages
     ]
     return replace(question, messages=messages)
-
-
-def _replayed(path: Path, line: Line, question: Question) -> Answer:
-    """What `line` holds for `question`: its answer, or the exception that stood for it."""
-    if line.outcome != "answer":
-        raise OUTCOMES[line.outcome](
-            line.text,
-            tokens_in=line.tokens_in,
-            tokens_out=line.tokens_out,
-            seconds=line.seconds,
-            attempts=line.attempts,
-        )
-    try:
-        parsed = parse(line.text, question.schema) if question.schema else None
-    except MalformedError as error:
-        raise GenlabError(
-            f"{path}: the answer to question {line.place} does not fit {line.shape}: {error};"
-            " record the run anew"
-        ) from error
-    return Answer(
-        text=line.text,
-        parsed=parsed,
-        tokens_in=line.tokens_in,
-        tokens_out=line.tokens_out,
-        seconds=line.seconds,
-        attempts=line.attempts,
-        model=line.model,
-    )
-
-
-def _departure(path: Path, line: Line, question: Question) -> str:
-    """Where `question` first differs from the recorded `line`, on one line."""
-    head = f"{path}: question {line.place} departs from the recorded one in"
-    pairs: list[tuple[str, Any, Any]] = [
-        ("purpose", line.purpose, question.purpose),
-        ("schema", line.shape, question.schema.__name__ if question.schema else None),
-        ("max_tokens", line.max_tokens, question.max_tokens),
-        ("temperature", line.temperature, question.temperature),
-        ("the number of messages", len(line.messages), len(question.messages)),
-    ]
-    for name, recorded, asked in pairs:
-        if recorded != asked:
-            return f"{head} {name}: recorded {recorded}, asked {asked}"
-    for number, (old, new) in enumerate(zip(line.messages, question.messages, strict=True)):
-        if old["role"] != new["role"]:
-            return f"{head} message {number}: recorded {old['role']}, asked {new['role']}"
-        if old["content"] != new["content"]:
-            at = _common(old["content"], new["content"])
-            texts = (excerpt(repr(text["content"][at : at + 40]), length=60) for text in (old, new))
-            return f"{head} message {number}, character {at}: recorded {', asked '.join(texts)}"
-    return f"{head} the fields of schema {line.shape}"
-
-
-def _common(one: str, other: str) -> int:
-    """Length of the beginning that both have."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _read(path: Path, say: Callable[[str], None]) -> tuple[list[Line], int]:
-    """Every whole line of the file in order, and how many bytes they are."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise GenlabError(
-            f"{path} is missing; record it first, with a backend that asks a model"
-        ) from error
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        say(f"{path}: dropped a torn last line of {len(data) - whole} bytes")
-    lines: list[Line] = []
-    for number, source in enumerate(data[:whole].splitlines(), start=1):
-        try:
-            lines.append(Line.model_validate_json(source))
-        except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in fault["loc"])
-            what = excerpt(f"{where}: {fault['msg']}" if where else fault["msg"])
-            raise GenlabError(
-                f"{path}: line {number} is damaged ({what});"
-                " restore the file, or move it away to ask (and pay) anew"
-            ) from error
-    _standing(lines, path)
-    return lines, whole
-
-
-def _standing(lines: Sequence[Line], path: Path | None = None) -> list[Line]:
-    """The last line of each place, without those that a later line at an earlier place undid."""
-    standing: list[Line] = []
-    for number, line in enumerate(lines, start=1):
-        if line.place > len(standing):
-            raise GenlabError(
-                f"{path}: line {number} is question {line.place}, {len(standing)} was expected;"
-                " restore the file, or move it away to ask (and pay) anew"
-            )
-        standing[line.place :] = [line]
-    return standing
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a file's name durable, too; where a folder cannot be synced the file's content is."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _to_stderr(line: str) -> None:
-    print(f"genlab: {line}", file=sys.stderr)

@@ -13,6 +13,7 @@ INTERRUPTED = "interrupted; finished files are kept, the same command goes on fr
 CURES = {
     errno.ENOSPC: "free some space on that disk, then run the same command again",
     errno.EDQUOT: "free some of your disk quota, then run the same command again",
+    errno.EFBIG: "raise the limit of ulimit -f, then run the same command again",
     errno.EACCES: "make it writable and readable for you, or choose another path",
     errno.EPERM: "make it writable and readable for you, or choose another path",
     errno.EROFS: "choose a path on a disk that can be written",

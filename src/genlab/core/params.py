@@ -116,6 +116,7 @@ class AgentParams(_Section):
     """The research agent: stage agent_iterate."""
 
     goal: str = Field(min_length=1, description="What the agent is asked for, with its number.")
+    dataset: str = Field(min_length=1, description="Dataset of the goal, a dep of the stage.")
     backend: Literal["embedded", "openai", "replay", "search"] = Field(
         description="Who plans: a model of this machine, an endpoint, a transcript, or nobody."
     )
@@ -123,7 +124,7 @@ class AgentParams(_Section):
     tools_model: str = Field(description="Model that writes code; empty = the planning one.")
     base_url: str = Field(description="Endpoint; empty = OPENAI_BASE_URL, then OpenAI's own.")
     gguf: str = Field(description="Weights of the embedded model; empty = those that come along.")
-    transcript: str = Field(description="transcript.jsonl that is replayed.")
+    transcript: str = Field(description="Transcript that is replayed, a dep of the stage.")
     max_iterations: int = Field(ge=1, le=1000, description="Most attempts, the baseline included.")
     patience: int = Field(ge=1, le=1000, description="Attempts without a gain before stopping.")
     max_repairs: int = Field(ge=0, le=20, description="Tries at mending code that failed a check.")

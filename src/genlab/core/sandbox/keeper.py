@@ -14,10 +14,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from genlab.core.console import GenlabError
@@ -31,7 +30,7 @@ PATIENCE = 16  # a job that prints this many times what is kept is stopped
 MARK = "\n[... output cut at {} bytes ...]\n"
 
 
-class Keeper:
+class Keeper(AbstractContextManager["Keeper"]):
     """One guard and its socket. Not for two threads at once; the thread that made it must live."""
 
     def __init__(
@@ -95,15 +94,7 @@ class Keeper:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def __enter__(self) -> Keeper:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def run(

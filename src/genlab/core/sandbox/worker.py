@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 
 from genlab.core.console import GenlabError
 from genlab.core.sandbox.keeper import Keeper
@@ -12,7 +12,7 @@ from genlab.core.sandbox.limits import Finished, Limits
 from genlab.core.sandbox.room import Sandbox
 
 
-class Worker:
+class Worker(AbstractContextManager["Worker"]):
     """Runs scripts in `sandbox` without paying for the imports of `preload` each time.
 
     The process that holds the imports is the guard, which runs no code of a guest. A job is a
@@ -72,13 +72,5 @@ class Worker:
             self._keeper.close()
             self._keeper = None
 
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
