@@ -33,7 +33,7 @@ plots.mkdir(parents=True, exist_ok=True)
 """
 DVC = """
 stages:
-  evaluate:
+  failure_gallery:
     cmd: python stages/evaluate.py
     deps: [stages/evaluate.py]
     params: [seed, beta_max, latent_dim]
@@ -110,6 +110,7 @@ def test_experiments_run_are_kept_and_are_not_run_twice(project: Path) -> None:
     assert records["beta0"]["verdict"]["of"] == "verdict"
     assert records["beta0"]["command"] == (
         "dvc exp run --temp --name beta0 -S 'datasets=[\"arc_grids\"]' -S beta_max=0.0"
+        " failure_gallery"
     )
     assert records["seeds-seed2"]["params"] == {"beta_max": 0.5, "seed": 2}
     assert records["seeds-seed2"]["metrics"]["seed"] == 2

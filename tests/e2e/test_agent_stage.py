@@ -112,7 +112,9 @@ def test_a_paid_run_reproduces_under_dvc_without_a_key(tmp_path: Path) -> None:
     shutil.copy(paid / "data/agent/transcript.jsonl", recorded)
     for name in ("src", "stages"):
         shutil.copytree(ROOT / name, other / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (other / "data/dummy").mkdir(parents=True)  # it is drawn, not read: there for dvc alone
+    described = other / "metrics/dummy/data.json"  # it is drawn, not read: there for dvc alone
+    described.parent.mkdir(parents=True)
+    described.write_text("{}", encoding="utf-8")
     pipeline = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
     stage = {"stages": {"agent_iterate": pipeline["stages"]["agent_iterate"]}}
     (other / "dvc.yaml").write_text(json.dumps(stage), encoding="utf-8")

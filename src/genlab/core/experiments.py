@@ -39,6 +39,8 @@ class Description(BaseModel):
     keep: list[str] = Field(default=[], description="Names of figures to keep.")
     mends: list[str] = Field(default=[], description="Failures on purpose that this cures.")
 
+LAST_STAGE = "failure_gallery"  # agent and benchmark tell nothing of a VAE
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -54,11 +56,11 @@ class Experiment:
 
     @property
     def arguments(self) -> list[str]:
-        """What stands after `dvc`; only the experiment's own dataset is run."""
+        """What stands after `dvc`: the experiment's own dataset alone, up to its failures."""
         wanted = _alone(self.dataset, self.params)
         changes = [f"{key}={_hydra(value)}" for key, value in wanted.items()]
         flags = [part for change in changes for part in ("-S", change)]
-        return ["exp", "run", "--temp", "--name", self.name, *flags]
+        return ["exp", "run", "--temp", "--name", self.name, *flags, LAST_STAGE]
 
     @property
     def command(self) -> str:
