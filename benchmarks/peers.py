@@ -655,7 +655,7 @@ def bench(
     print("bits/dim of peers: a Gaussian discretised to 256 levels, its sigma fitted afterwards")
     for line in ratios(rows):
         print(line)
-    again = f"{COMMAND} --seconds {seconds:g} --search-seconds {search_seconds:g}"
+    again = f"{COMMAND} --seconds {seconds:g} --search-seconds {search_seconds:g} --seeds {seeds}"
     for key, ((value, interval), peer) in compare(rows).items():
         print(f"{key} {value:.3f} {interval or ''} against {title(peer)}")
         numbers = list(range(seeds))
