@@ -15,7 +15,8 @@ import pytest
 from PIL import Image
 
 from genlab.benchmark import snapshot
-from genlab.benchmark.judge import PROMPT, Judge, judge_of
+from genlab.benchmark.judge import PROMPT, Judge
+from genlab.benchmark.judging import judge_of
 from genlab.benchmark.leaderboard import as_csv, leaderboard
 from genlab.benchmark.plugins import ToolFailure
 from genlab.benchmark.report import page

@@ -114,7 +114,7 @@ def run_cases(
     Example: genlab-benchmark run --tools baseline_local,control_pasted
     """
     from genlab.benchmark.cases import load_cases
-    from genlab.benchmark.judge import judge_of
+    from genlab.benchmark.judging import judge_of
     from genlab.benchmark.plugins import chosen, load_tools
     from genlab.benchmark.runner import Runner
     from genlab.benchmark.terminal import Watch

@@ -33,6 +33,10 @@ class Journal:
             self._writer = asyncio.create_task(self._write())
         await asyncio.shield(done)
 
+    def mention(self, item_id: int, **changes: Any) -> None:
+        """Keep changes together with the next note; what happens before that may be lost."""
+        self._notes.append((item_id, changes))
+
     async def settled(self) -> None:
         """Wait until what has been noted so far, and what came in meanwhile, is on the disk."""
         if self._writer is not None:

@@ -25,7 +25,6 @@ from genlab.benchmark.cases import Case, open_upright
 from genlab.benchmark.plugins import Needs, ToolFailure, one_line
 from genlab.benchmark.tools.connection import client, failure_of
 from genlab.benchmark.tools.endpoint import OPENAI_URL
-from genlab.core.params import BenchmarkParams
 
 PROMPT = "1"
 """Version of the words below: answers to two versions don't compare."""
@@ -57,7 +56,7 @@ class Judge:
 
     def __init__(self, model: str, cost: float) -> None:
         """cost: dollars a picture, an estimate."""
-        self.model = model
+        self.model, self.prompt = model, PROMPT
         self._base_url = os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
         self.needs = Needs("OPENAI_API_KEY", cost, AT_A_TIME, network=True)
 
@@ -79,11 +78,6 @@ class Judge:
             except openai.OpenAIError as error:
                 raise failure_of(error, self.needs.cost, key) from error
         return read(answer, self.needs.cost)
-
-
-def judge_of(params: BenchmarkParams) -> Judge | None:
-    """The judge that params.yaml names; None where it names none."""
-    return Judge(params.judge, params.judge_cost) if params.judge else None
 
 
 def read(answer: Any, cost: float) -> Verdict:

@@ -9,17 +9,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from genlab.benchmark.budget import Budget
 from genlab.benchmark.cases import Case
 from genlab.benchmark.gate import Gate, Limits
-from genlab.benchmark.judge import PROMPT, Judge, Verdict
 from genlab.benchmark.plugins import ToolFailure, absence
+from genlab.core.params import BenchmarkParams
 from genlab.core.store import Item
+
+if TYPE_CHECKING:  # a judge brings its client along, which takes a second to import
+    from genlab.benchmark.judge import Judge, Verdict
 
 COLUMN = "judge"  # of an item's details
 Note = Callable[[Item, Mapping[str, Any]], Awaitable[None]]
+
+
+def judge_of(params: BenchmarkParams) -> Judge | None:
+    """The judge that params.yaml names; None where it names none."""
+    if not params.judge:
+        return None
+    from genlab.benchmark.judge import Judge
+
+    return Judge(params.judge, params.judge_cost)
 
 
 class Judging:
@@ -35,7 +47,7 @@ class Judging:
     def wanted(self, item: Item, again: bool = False) -> bool:
         """Whether the judge has still to be asked; of failures, whether `again`."""
         said = item.details.get(COLUMN, {})
-        if (said.get("model"), said.get("prompt")) != (self._judge.model, PROMPT):
+        if (said.get("model"), said.get("prompt")) != (self._judge.model, self._judge.prompt):
             return True
         return said["status"] != "given" and (said["status"] != "failed" or again)
 
@@ -44,7 +56,7 @@ class Judging:
         before = item.details.get(COLUMN, {})
         own = before.get("run_id") == item.run_id
         said: dict[str, Any] = {
-            **{"model": self._judge.model, "prompt": PROMPT, "status": "skipped"},
+            **{"model": self._judge.model, "prompt": self._judge.prompt, "status": "skipped"},
             **{"run_id": item.run_id, "cost": before["cost"] if own else 0.0},
             **{"stars": None, "reason": "", "answer": "", "failure_kind": "", "failure": ""},
         }

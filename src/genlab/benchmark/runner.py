@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
@@ -22,13 +22,15 @@ from genlab.benchmark.cases import Case, load_case, require_consent
 from genlab.benchmark.events import Channel, Event, update
 from genlab.benchmark.gate import Limits, Sleep
 from genlab.benchmark.inheritance import take_over
-from genlab.benchmark.judge import Judge
 from genlab.benchmark.judging import spent
 from genlab.benchmark.plugins import ImageTool, chosen, load_tools, one_line
 from genlab.benchmark.scoring import Scorer
 from genlab.benchmark.work import Work
 from genlab.core.console import GenlabError
 from genlab.core.store import Item, Run, Store, now
+
+if TYPE_CHECKING:
+    from genlab.benchmark.judge import Judge
 
 
 class Runner:

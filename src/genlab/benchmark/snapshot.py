@@ -18,8 +18,7 @@ from genlab.benchmark import second_identity
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.chart import scores
 from genlab.benchmark.inheritance import making_of, paid, unscored
-from genlab.benchmark.judge import judge_of
-from genlab.benchmark.judging import COLUMN
+from genlab.benchmark.judging import COLUMN, judge_of
 from genlab.benchmark.leaderboard import Standing, leaderboard
 from genlab.benchmark.plugins import ImageTool, chosen, load_tools
 from genlab.benchmark.report import versions, write_report

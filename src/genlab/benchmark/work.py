@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from genlab.benchmark.arrivals import (
     Arrival,
@@ -29,11 +29,13 @@ from genlab.benchmark.cases import Case, upright_size
 from genlab.benchmark.events import Channel, update
 from genlab.benchmark.gate import Gate, Limits
 from genlab.benchmark.journal import Journal
-from genlab.benchmark.judge import Judge
 from genlab.benchmark.judging import Judging
 from genlab.benchmark.plugins import ImageTool, Picture, ToolFailure, absence, one_line
 from genlab.benchmark.scoring import RANK, Scorer, ScoringPool
 from genlab.core.store import Item, Run, Store
+
+if TYPE_CHECKING:
+    from genlab.benchmark.judge import Judge
 
 Result = TypeVar("Result")
 
@@ -234,7 +236,9 @@ class Work:
     async def _evaluate(self, item: Item) -> None:
         case = self._cases[item.case_id]
         async with self._pool.slots:
-            await self._set(item, status="evaluating")
+            item.status = "evaluating"
+            self._journal.mention(item.item_id, status=item.status)  # a kill here loses nothing
+            self._channel.publish(update(item))
             swaps = [swap.model_dump() for swap in case.swaps]
             place = self._place(item).path
             scored = await self._pool.score(case.template, case.avatars, swaps, place)

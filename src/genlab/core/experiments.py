@@ -39,6 +39,7 @@ class Description(BaseModel):
     keep: list[str] = Field(default=[], description="Names of figures to keep.")
     mends: list[str] = Field(default=[], description="Failures on purpose that this cures.")
 
+
 LAST_STAGE = "failure_gallery"  # agent and benchmark tell nothing of a VAE
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from genlab.benchmark.cases import CASE_FILE, Case, load_cases
 from genlab.benchmark.events import update
-from genlab.benchmark.judge import judge_of
+from genlab.benchmark.judging import judge_of
 from genlab.benchmark.plugins import ImageTool
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.scoring import Scorer
