@@ -412,9 +412,9 @@ def test_findings_of_the_run_come_with_their_cure(repository: Path) -> None:
 
 def test_peers_are_shown_where_they_were_run(repository: Path) -> None:
     text = _texts(repository)["README.md"]
-    row = _row(text, "| pythae-mlp mse lr 0.001 |")
+    row = _row(text, "| pythae's MLP, mse, lr 0.001 |")
     assert "| 250 ± 0.25 | 357.1 ± 0.25 | 0.05 | 1.125 |" in row
-    row = _row(_texts(repository)[f"{DATASET}.md"], "| pythae-mlp mse lr 0.001 |")
+    row = _row(_texts(repository)[f"{DATASET}.md"], "| pythae's MLP, mse, lr 0.001 |")
     assert row.endswith("| gmm, normal | 0.05 | 1.125 |")
     (repository / "metrics/peers.json").unlink()
     for text in _texts(repository).values():
