@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import multiprocessing
+import multiprocessing.connection
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -233,8 +234,7 @@ def test_leaving_early_ends_what_is_drawn_apart(place: Path) -> None:
     model = read_trained(folders, params).model
     with draws.begun(params, folders, model):
         (child,) = multiprocessing.active_children()
-    child.join(10)
-    assert not child.is_alive()
+    assert multiprocessing.connection.wait([child.sentinel], 10)
 
 
 # -- refusals

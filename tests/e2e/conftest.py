@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop is in the way of tests that run one
 def browser() -> Iterator[Any]:
     pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
     if not any(map(shutil.which, BROWSERS)):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from genlab.benchmark.plugins import ToolFailure
+from genlab.core import processes
 
 ONE_THREAD = "genlab.benchmark.one_thread"
 SECONDS = 300.0  # that a score may take
@@ -85,7 +86,7 @@ class ScoringPool:
         except BrokenProcessPool:
             if self._pool is pool:
                 self._pool = None
-            _end(pool)
+            processes.end(pool)
         async with self._alone:
             pool = _pool(1, self._scorer)
             try:
@@ -93,7 +94,7 @@ class ScoringPool:
             except BrokenProcessPool as error:
                 raise ToolFailure("error", "the scorer's process crashed twice") from error
             finally:
-                _end(pool)
+                processes.end(pool)
 
     def warm(self) -> None:
         """Start the processes and have them import the scorer, while images are in the making."""
@@ -105,7 +106,7 @@ class ScoringPool:
     def close(self) -> None:
         """End the processes, whatever they do."""
         if self._pool is not None:
-            _end(self._pool)
+            processes.end(self._pool)
             self._pool = None
 
     async def _run(self, pool: ProcessPoolExecutor, work: tuple[Any, ...]) -> Scored:
@@ -117,7 +118,7 @@ class ScoringPool:
         except asyncio.TimeoutError as error:
             if self._pool is pool:
                 self._pool = None
-            _end(pool)
+            processes.end(pool)
             raise ToolFailure("error", f"the scorer took over {self._seconds:g} seconds") from error
         except Exception as error:  # a bug of the scorer costs this image its score, no more
             raise ToolFailure(
@@ -130,15 +131,6 @@ def _pool(processes: int, scorer: Scorer) -> ProcessPoolExecutor:
     # Imported once, in the server, which lives as long as this program: later runs begin at once.
     context.set_forkserver_preload([ONE_THREAD, scorer.__module__])
     return ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare)
-
-
-def _end(pool: ProcessPoolExecutor) -> None:
-    # One that hangs would hold up the end of this program; the executor has no word for killing
-    # its processes before Python 3.14.
-    processes = list((getattr(pool, "_processes", None) or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for process in processes:
-        process.kill()
 
 
 def _imported(scorer: Scorer) -> None:
