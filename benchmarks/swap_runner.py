@@ -265,7 +265,7 @@ def _by_case(cases: list[Case], replies: list[list[Reply]]) -> Callable[[Request
 
 
 def bench(
-    repeats: Annotated[int, typer.Option(min=3, help="Runs of 100 items.")] = 7,
+    repeats: Annotated[int, typer.Option(min=3, help="Runs of 100 items.")] = 21,
     kill_points: Annotated[int, typer.Option(min=1, help="Runs that are killed.")] = 20,
     seed: Annotated[int, typer.Option(help="Seed of the moments of the kills.")] = 0,
     output: Annotated[Path, typer.Option(help="File the results go to.")] = Path(
