@@ -244,7 +244,10 @@ def test_a_remote_hands_everything_to_a_clone(clone: Path, tmp_path: Path) -> No
 
 
 def test_an_experiment_runs_with_other_params(clone: Path) -> None:
-    _dvc(clone, "exp", "run", "-S", "beta_max=0.0", "-S", "epochs=1", "--name", "free-kl")
+    # Of grids alone: the agent's data are others, and nothing of what it needs has changed.
+    changes = ("-S", "beta_max=0.0", "-S", "epochs=1", "-S", "datasets=[arc_grids]")
+    said = _dvc(clone, "exp", "run", *changes, "--name", "free-kl")
+    assert "Stage 'agent_iterate' didn't change, skipping" in said
     assert _json(clone, METRICS / "metrics.json")["beta_max"] == 0.0
     assert _json(clone, METRICS / "training.json")["epochs"] == 1
     names = {criterion["name"] for criterion in _json(clone, METRICS / "verdict.json")["old_rules"]}
