@@ -64,6 +64,12 @@ def answer_of(path: Path) -> Path:
     return path.with_name(f".{path.stem}.answer")
 
 
+def marks_of(item: Item, created: str) -> dict[str, str]:
+    """What an item's PNG says of itself. created: when its run began, ISO 8601."""
+    marks = {"run": item.run_id, "tool": item.tool_id, "case": item.case_id}
+    return {**marks, "date": created[:10]}
+
+
 def keep(picture: Picture, place: Place) -> Arrival:
     """Put an image that arrived on the disk and make it sound.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from genlab.benchmark.arrivals import Place, recovered, write_record
+from genlab.benchmark.arrivals import Place, marks_of, recovered, write_record
 from genlab.benchmark.cases import Case, upright_size
 from genlab.benchmark.judging import COLUMN
 from genlab.benchmark.plugins import ImageTool, ToolFailure
@@ -77,8 +77,7 @@ def take_over(
 def _taken_over(new: Item, old: Item, store: Store, folder: Path, case: Case) -> bool:
     """Whether `new` could take over from `old`: then its image is copied and its fields are set."""
     name = f"{old.tool_id}/{old.case_id}.png"
-    marks = {"run": old.run_id, "tool": old.tool_id, "case": old.case_id}
-    marks["date"] = store.run(old.run_id).created[:10]
+    marks = marks_of(old, store.run(old.run_id).created)
     place = Place(folder / old.run_id / name, upright_size(case.template), marks)
     changes = {column: getattr(old, column) for column in OUTCOME}
     found = None

@@ -20,6 +20,7 @@ from genlab.benchmark.arrivals import (
     Place,
     answer_of,
     keep,
+    marks_of,
     recovered,
     set_aside,
     write_record,
@@ -279,8 +280,7 @@ class Work:
     def _place(self, item: Item) -> Place:
         if item.case_id not in self._sizes:
             self._sizes[item.case_id] = upright_size(self._cases[item.case_id].template)
-        marks = {"run": self._run.run_id, "tool": item.tool_id, "case": item.case_id}
-        marks["date"] = self._run.created[:10]
+        marks = marks_of(item, self._run.created)
         return Place(self._path(item), self._sizes[item.case_id], marks)
 
     def _path(self, item: Item) -> Path:
