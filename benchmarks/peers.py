@@ -297,9 +297,7 @@ class Judge:
         self.accuracy = self.classifier.accuracy(self.test, load_labels(data, "test"))
         self.features = self.classifier.features(self.test)
         self.validation = self.classifier.features(load_images(data, "val"))
-        rows = np.sort(np.random.default_rng(0).permutation(len(train))[: self.n])
-        own = self.classifier.features(np.array(train[rows]))
-        self.floor = frechet.floor(own, self.features, min(self.n, len(own)))
+        self.floor = frechet.floor(self.classifier.features(train), self.features, self.n)
 
     def measure(self, outcome: Outcome) -> Row:
         """bits/dim, fidelity, and the samplers' Fréchet distances with the one picked."""

@@ -290,6 +290,13 @@ def _of_grids(place: Path) -> None:
     write_history(TRAINED, [{"loss": 1.0}])
 
 
+def _diverged(place: Path) -> None:
+    model, facts = load_checkpoint(MODEL, made_by="-")
+    with torch.no_grad():
+        next(model.parameters()).fill_(torch.nan)
+    save_checkpoint(MODEL, model, facts)
+
+
 def _truncate(path: Path) -> Callable[[Path], None]:
     return lambda place: path.write_bytes(path.read_bytes()[:-100]) and None
 
@@ -312,6 +319,9 @@ SPOILS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     ),
     "a checkpoint of grids": (
         _of_grids, "evaluate", ["items are 28x28x1, the checkpoint is for 8x8"],
+    ),
+    "weights that are not finite": (
+        _diverged, "evaluate", [str(MODEL), "diverged", "lower lr than 0.0", "grad_clip"],
     ),
     "a truncated checkpoint": (
         _truncate(MODEL), "evaluate", [str(MODEL), "truncated", "dvc repro train"],

@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from genlab.measure.likelihood import active_units, bound_summary, iwae, iwae_summary
+from genlab.measure.intervals import ratio_interval
+from genlab.measure.likelihood import (
+    active_units,
+    active_units_interval,
+    bound_summary,
+    iwae,
+    iwae_summary,
+)
 
 
 def test_iwae_of_equal_weights_is_that_weight() -> None:
@@ -65,3 +72,25 @@ def test_active_units_are_those_whose_mean_varies() -> None:
     count, variances = active_units(means)
     assert count == 2
     assert variances == pytest.approx([1, 0.04, 0.0025], rel=0.1)
+
+
+def test_the_interval_of_active_units_holds_those_that_are_beyond_doubt() -> None:
+    rng = np.random.default_rng(0)
+    # 0.01 is the threshold: of fifty latents whose variance is that, any number may be above it.
+    means = rng.normal(size=(500, 60)) * ([1.0] * 6 + [0.1] * 50 + [0.01] * 4) + 3
+    found = active_units_interval(means, bootstrap=100, seed=0)
+    assert 6 <= found["low"] < active_units(means)[0] < found["high"] <= 56
+    assert found["n"] == 500
+
+
+def test_the_interval_of_a_ratio_is_that_of_a_simulation() -> None:
+    rng = np.random.default_rng(0)
+    over, under = rng.normal(20, 1, 100_000), rng.normal(4, 0.3, 100_000)
+    low, high = np.quantile(over / under, [0.025, 0.975])
+    interval = ratio_interval(
+        20,
+        {"low": 20 - 1.96, "high": 20 + 1.96, "n": 7},
+        4,
+        {"low": 4 - 0.588, "high": 4.588, "n": 5},
+    )
+    assert interval == {"low": pytest.approx(low, 0.03), "high": pytest.approx(high, 0.03), "n": 7}

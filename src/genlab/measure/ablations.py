@@ -143,6 +143,20 @@ def pairs(experiments: Mapping[str, Record], counts: Callable[[str], bool]) -> l
     return found
 
 
+def differing(experiments: Mapping[str, Record], name: str, other: str) -> Record:
+    """The params of a run that another one does not have, or has with another value."""
+    mine, theirs = experiments[name]["params"], experiments[other]["params"]
+    return {key: value for key, value in mine.items() if theirs.get(key) != value}
+
+
+def cure(experiment: Record) -> Record:
+    """The params that a run's diagnosis names against all that it found."""
+    named: dict[str, Any] = {}
+    for finding in findings(experiment["diagnosis"]):
+        named |= finding["cure"] if finding["found"] else {}
+    return named
+
+
 def before_and_after(
     experiments: Mapping[str, Record], pair: Mapping[str, Any]
 ) -> list[dict[str, Any]]:

@@ -51,17 +51,13 @@ class Draws:
         """What each sampler drew, in the order of reports. Raises what a sampler's fit raises."""
         names = samplers.names(model)
         drawn = {}
-        for name in tqdm(names, desc="draws", unit="sampler"):
-            if self._apart is None or name != APART:
-                drawn[name] = _drawn(model, name, train, self._params)
-        if self._apart is not None:
-            try:
-                drawn[APART] = self._apart.result()
-            except BrokenProcessPool as error:
-                raise GenlabError(
-                    f"the process that draws by {APART} was killed; has the memory run out? run"
-                    " again with threads: 1, which starts none"
-                ) from error
+        with tqdm(sorted(names, key=APART.__eq__), desc="draws", unit="sampler") as bar:
+            for name in bar:  # the slow one comes last
+                bar.set_postfix_str(name)
+                if self._apart is None or name != APART:
+                    drawn[name] = _drawn(model, name, train, self._params)
+                else:
+                    drawn[name] = _arrived(self._apart)
         return {name: drawn[name] for name in names}
 
 
@@ -84,6 +80,16 @@ def begun(params: Params, folders: Folders, model: VAE) -> Iterator[Draws]:
     finally:
         torch.set_num_threads(params.threads)
         processes.end(pool)
+
+
+def _arrived(apart: Future[Drawn]) -> Drawn:
+    try:
+        return apart.result()
+    except BrokenProcessPool as error:
+        raise GenlabError(
+            f"the process that draws by {APART} was killed; has the memory run out? run again with"
+            " threads: 1, which starts none"
+        ) from error
 
 
 def _drawn(model: VAE, name: str, train: Images, params: Params) -> Drawn:

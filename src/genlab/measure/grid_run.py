@@ -25,6 +25,7 @@ def evaluate_grids(params: Params, dataset: Dataset, folders: Folders) -> str:
     arc = arc_agi_grids(params.grids.size)
     settings, seed = params.evaluate, params.seed
     reconstruction, kl = inference.bounds(model, test, seed)
+    trained.require_finite(reconstruction + kl)
     chosen = test[: settings.importance_grids]
     drawn = {
         name: samplers.sample(model, samplers.fit(model, name, train, seed), settings.samples, seed)

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from genlab.measure import fidelity, figures, frechet, likelihood, memorisation
 from genlab.measure.draws import Drawn
 from genlab.measure.features import Classifier
+from genlab.measure.intervals import ratio_interval, scaled_interval
 from genlab.measure.manifold import manifold
 
 Images = npt.NDArray[np.uint8]
@@ -27,6 +28,7 @@ Floats = npt.NDArray[np.float64]
 PAIRED, SAMPLED, NEIGHBOURS = 16, 24, 16  # pictures in a figure
 PROJECTED = 3000
 FRECHET_BOOTSTRAP = 30
+UNITS_BOOTSTRAP = 100
 QUERIES = 2000  # images whose nearest training images are looked for
 SEVERAL_PERCENT = (5, 95)
 
@@ -66,7 +68,7 @@ class ImageEvidence:
 class Seen:
     """Features of the images that everything is compared with, (n, f) each.
 
-    train: of the whole split; rows: as many of them as there are test images, for the floor.
+    train: of the whole split; rows: as many of them as there are test images.
     """
 
     classifier: Classifier
@@ -118,13 +120,16 @@ def measure(
     active, _ = likelihood.active_units(e.mean)
     intervals = {**bound.pop("intervals"), **iwae.pop("intervals"), **right.pop("intervals")}
     intervals["bits_per_dim"] = intervals.pop("bits_per_cell")
-    floor = frechet.floor(
-        seen.train[seen.rows], seen.test, len(seen.rows), seed,
-        bootstrap=FRECHET_BOOTSTRAP,
-    )  # fmt: skip
-    measured = partial(
-        _sampler_metrics, seen=seen, floor=floor["frechet_distance"], resampling=resampling
+    intervals["active_units"] = likelihood.active_units_interval(
+        e.mean, bootstrap=UNITS_BOOTSTRAP, seed=seed
     )
+    bits = 1 / (cells * np.log(2))
+    intervals["iwae_bits_per_dim"] = scaled_interval(intervals["neg_iwae_nats"], bits)
+    # Distances fall as n grows: samples are as many as the floor's training images, and those no
+    # more than the images they are held against.
+    compared = min(len(e.truth), len(e.train), *(len(one.images) for one in e.samples.values()))
+    floor = frechet.floor(seen.train, seen.test, compared, seed)
+    measured = partial(_sampler_metrics, seen=seen, floor=floor, resampling=resampling)
     bar = partial(tqdm, total=len(e.samples), desc="samplers", unit="sampler")
     with ThreadPoolExecutor(threads) as pool:
         samplers = dict(zip(e.samples, bar(pool.map(measured, e.samples.values())), strict=True))
@@ -138,7 +143,9 @@ def measure(
         "kl_nats": bound["kl_nats"],
         "bits_per_dim": bound["bits_per_cell"],
         "neg_iwae_nats": iwae["neg_iwae_nats"],
-        "iwae_bits_per_dim": iwae["neg_iwae_nats"] / (cells * np.log(2)),
+        "iwae_bits_per_dim": iwae["neg_iwae_nats"] * bits,
+        # The bound that IWAE's is to be held against: of the same images.
+        "importance_neg_elbo_nats": -float(e.log_weights.mean()),
         "importance_samples": iwae["importance_samples"],
         "importance_images": iwae["n"],
         "active_units": active,
@@ -238,12 +245,16 @@ def features_of(classifier: Classifier, images: Images) -> Floats:
 
 
 def _sampler_metrics(
-    drawn: Drawn, seen: Seen, floor: float, resampling: Mapping[str, int]
+    drawn: Drawn, seen: Seen, floor: Mapping[str, Any], resampling: Mapping[str, int]
 ) -> dict[str, Any]:
     features = features_of(seen.classifier, drawn.images)
-    found = _compared(features, seen, resampling)
+    found = _compared(features[: floor["n"]], seen, resampling)
+    key = "frechet_distance"
+    found["intervals"]["frechet_over_floor"] = ratio_interval(
+        found[key], found["intervals"][key], floor[key], floor["intervals"][key]
+    )
     return {
-        "frechet_over_floor": found["frechet_distance"] / floor,
+        "frechet_over_floor": found[key] / floor[key],
         # What the sampler is picked by: the test images have no say in it.
         "validation_frechet": frechet.distance(features, seen.val),
         **found,

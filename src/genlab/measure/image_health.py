@@ -200,7 +200,7 @@ def _prior_hole(metrics: Metrics, t: Thresholds) -> Finding:
             "frechet_over_floor": over_floor,
             "moment_share": moments,
         },
-        {"prior": "autoregressive", "prior_width": 128, "beta_max": max(1.0, metrics["beta_max"])},
+        {"prior": "autoregressive_mixture", "beta_max": max(1.0, metrics["beta_max"])},
     )
 
 

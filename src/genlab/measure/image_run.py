@@ -34,6 +34,7 @@ from genlab.vae.pixels import Gaussian
 
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 LABELLED = ("fashion_mnist", "mnist", "cifar10", "celeba")
 LEAST_ACCURACY = {"fashion_mnist": 0.9, "mnist": 0.97}
 DIRECTIONS, STEPS = 6, 9
@@ -51,8 +52,12 @@ def evaluate_images(params: Params, dataset: Dataset, folders: Folders) -> str:
     known = labels["train"] if dataset.name in LABELLED else None
     shown = params.evaluate.feature_images
     with begun(params, folders, model) as draws:
+        bounds = inference.bounds(model, test, params.seed)
+        trained.require_finite(bounds[0] + bounds[1])
         classifier = extractor(dataset.name, folders.data, train, known, params.seed, shown)
-        evidence = collect(model, params, train, val, test, labels["test"], dataset.labels, draws)
+        evidence = collect(
+            model, params, train, val, test, bounds, labels["test"], dataset.labels, draws
+        )
     seen = Seen.of(classifier, evidence, params.seed)
     metrics = image_evaluation.measure(
         evidence,
@@ -85,13 +90,13 @@ def collect(
     train: Images,
     val: Images,
     test: Images,
+    bounds: tuple[Floats, Floats],
     labels: Labels,
     names: tuple[str, ...],
     draws: Draws,
 ) -> ImageEvidence:
-    """Everything that the model is asked for."""
+    """Everything that the model is asked for; bounds: -log p(x|z) and KL of the test images."""
     settings, seed = params.evaluate, params.seed
-    reconstruction, kl = inference.bounds(model, test, seed)
     mean, log_var = inference.posteriors(model, test)
     rows, lengths = latents.directions(mean, DIRECTIONS)
     steps = np.linspace(-3, 3, STEPS)
@@ -101,8 +106,8 @@ def collect(
     return ImageEvidence(
         truth=np.asarray(test),
         predicted=inference.reconstruct(model, test),
-        reconstruction=reconstruction,
-        kl=kl,
+        reconstruction=bounds[0],
+        kl=bounds[1],
         log_weights=inference.log_weights(model, chosen, settings.importance_samples, seed),
         mean=mean,
         log_var=log_var,

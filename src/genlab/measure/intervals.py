@@ -4,11 +4,12 @@ Every statistic here is a function of sums over grids (hits, cells, nats ...). S
 grids needs only the resampled sums, and one matrix product gives them for all resamples at once.
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binomtest
+from scipy.stats import binomtest, t
 
 Floats = npt.NDArray[np.float64]
 Interval = dict[str, float | int]
@@ -76,3 +77,32 @@ def mean_interval(values: npt.ArrayLike, *, bootstrap: int, seed: int) -> Interv
     column = np.asarray(values, dtype=np.float64).reshape(-1, 1)
     sums = resampled_sums(column, bootstrap=bootstrap, seed=seed)
     return percentile_interval(sums[:, 0] / len(column), len(column))
+
+
+def student_interval(values: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+    """Student's interval (1908) of the mean of a few equal measurements. values: (n,), n >= 2."""
+    column = np.asarray(values, dtype=np.float64)
+    half = t.ppf((1 + level) / 2, len(column) - 1) * column.std(ddof=1) / np.sqrt(len(column))
+    mean = column.mean()
+    return {"low": float(mean - half), "high": float(mean + half), "n": len(column)}
+
+
+def scaled_interval(interval: Interval, factor: float) -> Interval:
+    """The interval of a statistic in another unit, `factor` > 0 times as large."""
+    low, high = interval["low"] * factor, interval["high"] * factor
+    return {"low": low, "high": high, "n": int(interval["n"])}
+
+
+def ratio_interval(
+    over: float, over_interval: Interval, under: float, under_interval: Interval
+) -> Interval:
+    """The interval of over / under from theirs, both positive and taken as independent.
+
+    Delta method on the logarithm, where relative errors add as squares.
+    """
+    errors = [
+        (interval["high"] - interval["low"]) / 2 / value
+        for value, interval in ((over, over_interval), (under, under_interval))
+    ]
+    ratio, factor = over / under, math.exp(math.hypot(*errors))
+    return {"low": ratio / factor, "high": ratio * factor, "n": int(over_interval["n"])}

@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from genlab.measure.intervals import Floats, percentile_intervals, resampled_sums
+from genlab.measure.intervals import (
+    Floats,
+    Interval,
+    percentile_interval,
+    percentile_intervals,
+    resampled_sums,
+)
 
 CELLS = 256
 
@@ -83,6 +89,18 @@ def active_units(means: npt.ArrayLike, *, threshold: float = 0.01) -> tuple[int,
         raise ValueError(f"means must be (n, d) with n >= 2, got {array.shape}")
     variances: Floats = array.var(axis=0, ddof=1)
     return int(np.count_nonzero(variances > threshold)), variances
+
+
+def active_units_interval(
+    means: npt.ArrayLike, *, bootstrap: int, seed: int, threshold: float = 0.01
+) -> Interval:
+    """The bootstrap interval over the data of `active_units`' count. means: (n, d)."""
+    rows = np.asarray(means, dtype=np.float64)
+    n, centred = len(rows), rows - rows.mean(axis=0)
+    terms = np.concatenate([centred, np.square(centred)], axis=1)
+    first, second = np.split(resampled_sums(terms, bootstrap=bootstrap, seed=seed), 2, axis=1)
+    variances = (second - np.square(first) / n) / (n - 1)
+    return percentile_interval((variances > threshold).sum(axis=1), n)
 
 
 def _column(values: npt.ArrayLike) -> Floats:

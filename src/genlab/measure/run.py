@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from genlab.core import engine
 from genlab.core.artifacts import write_json, write_npz
+from genlab.core.console import GenlabError
 from genlab.core.params import Params
 from genlab.measure.evaluation import series
 from genlab.measure.surprises import found_names
@@ -52,6 +53,7 @@ class Trained:
     facts: Mapping[str, Any]
     history: list[dict[str, float]]
     data: Path
+    checkpoint: Path
 
     @property
     def updates_an_epoch(self) -> int:
@@ -63,6 +65,16 @@ class Trained:
     def series(self) -> dict[str, list[float]]:
         """The per-epoch series that diagnoses read."""
         return series(self.history, self.updates_an_epoch)
+
+    def require_finite(self, nats: npt.NDArray[np.float64]) -> None:
+        """Raise a GenlabError where the bounds of some items, (n,), are not finite."""
+        broken = int(np.count_nonzero(~np.isfinite(nats)))
+        if broken:
+            raise GenlabError(
+                f"{self.checkpoint}: the bounds of {broken} of {len(nats)} test items are not"
+                f" finite, so the training diverged; train again with a lower lr than"
+                f" {self.facts['training']['lr']:g}, and grad_clip=1.0"
+            )
 
     def require_shape(self, items: npt.NDArray[np.uint8]) -> None:
         """Raise a GenlabError where the checkpoint is for items of another shape."""
@@ -97,4 +109,4 @@ def read_trained(folders: Folders, params: Params) -> Trained:
     model, facts = load_checkpoint(folders.trained / CHECKPOINT, made_by=TRAIN)
     model = model.to(engine.device(params.device))
     history = read_history(folders.trained, made_by=TRAIN)
-    return Trained(model, facts, history, folders.data)
+    return Trained(model, facts, history, folders.data, folders.trained / CHECKPOINT)
