@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -239,6 +239,7 @@ class Params(_Section):
     cifar10: dict[str, Any] = Field(description="What differs for cifar10.")
     celeba: dict[str, Any] = Field(description="What differs for celeba.")
     emoji: dict[str, Any] = Field(description="What differs for emoji.")
+    _source: str = PrivateAttr(PARAMS_FILE)  # what a fault is looked for in
 
     @model_validator(mode="after")
     def _possible(self) -> Params:
@@ -257,7 +258,7 @@ class Params(_Section):
                 f"no dataset is called {name!r}{did_you_mean(name, SECTIONS)};"
                 f" known: {', '.join(SECTIONS)}"
             )
-        return _with_section(self.model_dump(), name, PARAMS_FILE, shapes=True)
+        return _with_section(self.model_dump(), name, self._source, shapes=True)
 
     def with_overrides(self, **overrides: Any) -> Params:
         """These params with other values for flat keys, checked anew; `None` changes nothing.
@@ -270,7 +271,10 @@ class Params(_Section):
         values = self.model_dump()
         for name in SECTIONS:
             values[name] = {key: v for key, v in values[name].items() if key not in chosen}
-        return parse_params({**values, **chosen}, "overrides", shapes=False)
+        given = ", ".join(f"--{key.replace('_', '-')}" for key in chosen)
+        changed = parse_params({**values, **chosen}, given, shapes=False)
+        changed._source = f"{self._source} with {given}"
+        return changed
 
     def digest(self, *keys: str) -> str:
         """SHA-256 of the values of `keys` (all, where none are named)."""
