@@ -183,7 +183,7 @@ def test_the_command_line_wins_over_a_section(tmp_path: Path) -> None:
 
 def test_overrides_are_checked_like_the_file() -> None:
     params = load_params(FILE)
-    with pytest.raises(GenlabError, match="^--beta-max: beta_max must be >= 0, got -1"):
+    with pytest.raises(GenlabError, match=r"^--beta-max: beta_max must be >= 0, got -1"):
         params.with_overrides(beta_max=-1)
     with pytest.raises(GenlabError, match=r"^params.yaml with --patch.*patch must be .*, got 5"):
         params.with_overrides(patch=5).for_dataset("fashion_mnist")
