@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
 WORKERS ?= 2
-BENCHMARKS := generator training peers attacks agent swap_scores swap_runner swap_leaderboard app \
+BENCHMARKS := generator training peers image_memory attacks agent swap_scores swap_runner swap_leaderboard app \
     results
 
 # Stages are called as `python stages/...`: the environment's python comes first.

@@ -1,4 +1,4 @@
-"""Memory that stages generate and split take for a data set as large as CelebA.
+"""`images.memory_mib`: memory that stages generate and split take for data as large as CelebA.
 
 Builds a folder in CelebA's true format (a few photographs of noise under many names), runs both
 stages' work on it in a child process, and prints the child's peak resident memory. About 250,000
@@ -23,6 +23,7 @@ import typer
 from PIL import Image
 
 from genlab.core.console import guarded
+from record import BENCHMARKS, record
 
 PHOTOGRAPHS = 64
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,8 +82,9 @@ def simulate(raw: Path, count: int) -> None:
 def bench(
     count: Annotated[int, typer.Option(min=1000, help="Images to simulate.")] = 200_000,
     scratch: Annotated[Path | None, typer.Option(help="Folder on a disk with room.")] = None,
+    output: Annotated[Path, typer.Option(help="File the result goes to.")] = BENCHMARKS,
 ) -> None:
-    """Print the peak resident memory of generate and split for `count` images of 64 x 64."""
+    """Measure the peak resident memory of generate and split for `count` images of 64 x 64."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         simulate(Path(name), count)
         command = [sys.executable, "-c", CHILD, name, str(ROOT / "params.yaml")]
@@ -92,6 +94,10 @@ def bench(
     highest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     size = count * 64 * 64 * 3 / 2**20
     print(f"highest {highest:,.0f} MiB, for {count:,} images of {size:,.0f} MiB")
+    again = f"python benchmarks/image_memory.py --count {count}"
+    record(
+        "images.memory_mib", highest, interval=None, n=count, seeds=[0], command=again, path=output
+    )
 
 
 if __name__ == "__main__":
