@@ -11,8 +11,9 @@ the rest are those of the running environment, which stays as it is.
 
 A peer gets the best of its learning rates. All are run with the first seed for `--search-seconds`,
 and the one with the fewest bits/dim and that with the least Fréchet distance, both on the
-validation split, go on with the first seed at full length: as two rows, should they differ. Rows
-that lead in one of both are run with the other seeds too.
+validation split, go on with the first seed at full length: as two rows, should they differ. Of
+the peers as they come, those that lead in one of both are run with the other seeds too, and so are
+ours.
 
 pythae's loss is the squared error unless one says otherwise; `images.frechet_over_peer` and
 `images.bpd_below_peer` are about peers as they come. Cross-entropy serves its MLP much better here:
@@ -322,7 +323,6 @@ class Judge:
             "samplers": samplers,
             "best_sampler": best,
             "frechet_distance": reached,
-            "frechet_over_floor": reached / self.floor["frechet_distance"],
             "validation_frechet": samplers[best]["validation_frechet"],
             **{name: shape[name] for name in ("precision", "recall", "density", "coverage", "k")},
             **outcome.facts,
@@ -353,13 +353,17 @@ class Bench:
         if path.exists():
             kept = read_json(path, made_by=f"rm {path}; {COMMAND}", kind=MEASURED)
             if all(kept.get(name) == value for name, value in key.items()):
-                return dict(kept["row"])
+                return self._over_floor(kept["row"])
         outcome = self.contenders[settings.contender].run(settings, folder)
         row = {**asdict(settings), **self.judge.measure(outcome)}
         write_json(path, {"kind": MEASURED, **key, "row": row})
         said = f"{row['bits_per_dim']:.3f} bits/dim, Fréchet distance {row['frechet_distance']:.2f}"
         print(f"{title(row)}, seed {settings.seed}: {said}", flush=True)
-        return row
+        return self._over_floor(row)
+
+    def _over_floor(self, row: Row) -> Row:
+        over = row["frechet_distance"] / self.judge.floor["frechet_distance"]
+        return {**row, "frechet_over_floor": over}
 
     def chosen(self, tried: Sequence[Settings]) -> dict[Settings, list[str]]:
         """The settings that go on to all seeds, and what each of them was best for."""
@@ -505,13 +509,9 @@ def compare(rows: Sequence[Row]) -> dict[str, tuple[Compared, Row]]:
 
 
 def leaders(rows: Sequence[Row]) -> list[bool]:
-    """Whether each row is ours, or the best of its group at something."""
-    best = [
-        _best(group, name)
-        for group in _groups(rows).values()
-        for name in ("frechet_distance", "bits_per_dim")
-        if group
-    ]
+    """Whether each row is ours, or the best at something of the peers as they come."""
+    group = _groups(rows)["peer"]
+    best = [_best(group, name) for name in ("frechet_distance", "bits_per_dim") if group]
     return [row["contender"] == OURS or any(row is each for each in best) for row in rows]
 
 
@@ -656,8 +656,11 @@ def bench(
     again = f"{COMMAND} --seconds {seconds:g} --search-seconds {search_seconds:g} --seeds {seeds}"
     for key, ((value, interval), peer) in compare(rows).items():
         print(f"{key} {value:.3f} {interval or ''} against {title(peer)}")
-        numbers = list(range(seeds))
-        record(key, value, interval=interval, n=seeds, seeds=numbers, command=again, path=results)
+        numbers = peer["seeds"]
+        record(
+            key, value, interval=interval, n=len(numbers), seeds=numbers, command=again,
+            path=results,
+        )  # fmt: skip
 
 
 def report_of(
