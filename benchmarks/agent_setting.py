@@ -28,7 +28,7 @@ QUICK = {
     "validation": 2000,
     "time_limit": 900.0,
     "seeds": 2,
-    "max_parameters": 100_000,
+    "max_parameters": 20_000,
     "max_tokens": 0,
     "max_seconds": 0.0,
 }

@@ -50,7 +50,6 @@ def attempt(number: int, *accuracies: float, **more: Any) -> Attempt:
         "metrics_summary": metrics,
         "experiment_dir": f"experiments/qe_20260101_00000{number}",
         "decision": "iterate" if accuracies else "failed",
-        "digest": f"d{number}",
         "plan_origin": "baseline" if number == 1 else "llm",
         "code_origin": "template" if number == 1 else "llm",
         "iteration": number,

@@ -44,7 +44,6 @@ class Record(BaseModel):
     decision: Decision = ""
     version: int = VERSION
     parent: str | None = None  # the attempt that it branched from
-    digest: str = ""  # of its config
     plan_origin: str = ""  # who proposed the config: baseline, llm, llm+repaired(n), search
     code_origin: str = ""  # who wrote the code: llm, llm+repaired(n), template
     failure: str = ""  # why there is no number, one line

@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from genlab.agent.attempt import CODE, WEIGHTS, Attempt
+from genlab.agent.candidate import Training
 from genlab.agent.lab import Lab
-from genlab.agent.planner import Training
 from genlab.agent.quick_evaluator import Evaluation
 from genlab.agent.settings import Settings
 from genlab.agent.summary import Summary

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from genlab.agent.attempt import CODE, SUMMARY, Attempt, attempts, leader
+from genlab.agent.attempt import CODE, Attempt, attempts, leader, summary_of
 from genlab.agent.comparison import Comparison, compared, search_workspace
 from genlab.agent.embedded import MODEL
 from genlab.agent.registry import Registry
@@ -61,11 +61,7 @@ class Story:
         """What was measured of the best one's structure."""
         if self.best is None:
             return {}
-        path = self.workspace.root / self.best.experiment_dir / SUMMARY
-        found = read_json(path, made_by=AGAIN)
-        if not isinstance(found, dict):
-            raise GenlabError(f"{path} holds no summary; make it again with: {AGAIN}")
-        return found
+        return summary_of(self.workspace, self.best)
 
     def _of_best(self, name: str) -> str:
         if self.best is None:

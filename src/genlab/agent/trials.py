@@ -20,8 +20,8 @@ from ruamel.yaml.error import YAMLError
 from scipy import stats
 
 from genlab.agent.attempt import CODE, CONFIG_FILE, SUMMARY, as_yaml
+from genlab.agent.candidate import Training
 from genlab.agent.exam import LEVEL
-from genlab.agent.planner import Training
 from genlab.agent.quick_evaluator import EvalConfig, Evaluation, eval_config
 from genlab.agent.registry import Record, Registry
 from genlab.agent.summary import Summary, analysed

@@ -14,10 +14,13 @@ A workspace is work, never an out of the pipeline: DVC deletes outs before a sta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from genlab.core.artifacts import read_json, write_json, write_text
 from genlab.core.console import GenlabError
@@ -27,6 +30,7 @@ PROJECT_KIND = "agent project"
 MODEL = Path("src/models/current_model.py")
 CONFIG = Path("configs/models/current_model_config.yaml")
 EXPERIMENTS = Path("experiments")
+LOCK = "run.lock"
 REQUIREMENTS = "torch\ntorchinfo\n"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 LONGEST_SLUG = 40
@@ -124,6 +128,19 @@ def open_in(folder: Path, goal: str, key: str = "") -> Workspace:
         if goal_of(root) == goal and key_of(root) == key:
             return Workspace(root)
         number += 1
+
+
+@contextmanager
+def alone(workspace: Workspace) -> Iterator[None]:
+    """Hold the workspace. Raises GenlabError where another run works in it."""
+    lock = FileLock(workspace.experiments / LOCK, timeout=0)
+    try:
+        with lock:
+            yield
+    except Timeout as error:
+        raise GenlabError(
+            f"{workspace.root} is being worked in by another run; wait for it or end it"
+        ) from error
 
 
 def goal_of(root: Path) -> str | None:
