@@ -256,7 +256,8 @@ class Run:
         told_of = told(last, best, self._analysis(last))
         left = f"Attempts left: {self.settings.params.max_iterations - len(self.attempts)}."
         asked = planner.ask_for_proposal(self.settings.goal, room, self._records, told_of, left)
-        return self._answered(asked, proposal_in(room), PLAN_TOKENS)
+        shape = proposal_in(room, tuple(self._branches))
+        return self._answered(asked, shape, PLAN_TOKENS)
 
     def _reviewed(self, last: Attempt) -> Review:
         told_of = told(last, analysis=self._analysis(last))

@@ -141,11 +141,9 @@ class Proposal(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    branch_from: Annotated[
-        str | None,
-        BeforeValidator(_name),
-        WithJsonSchema({"anyOf": [_text(40), {"type": "null"}]}),
-    ] = Field(None, description="run_id that this one changes, if any")
+    branch_from: Annotated[str | None, BeforeValidator(_name)] = Field(
+        None, description="run_id that this one changes, if any"
+    )
     modifications: Annotated[str, BeforeValidator(_words), WithJsonSchema(_text(300))] = Field(
         "", description="what is changed, and why"
     )
@@ -181,10 +179,20 @@ def _fold(found: dict[str, Any], name: str, known: set[str]) -> None:
 
 
 @cache
-def proposal_in(room: Room) -> type[Proposal]:
-    """`Proposal` as an endpoint is sent it: what the run has settled has one value in it."""
-    shape = Annotated[dict[str, Any], BeforeValidator(_mapping), WithJsonSchema(_calls(room))]
-    return create_model("Proposal", __base__=Proposal, calls=(shape, Field(default_factory=dict)))
+def proposal_in(room: Room, starts: tuple[str, ...]) -> type[Proposal]:
+    """`Proposal` as an endpoint is sent it: nothing in it that this run cannot do.
+
+    starts: the attempts that it may branch from.
+    """
+    branch = {"anyOf": [_one_of(*starts), {"type": "null"}]}
+    name = Annotated[str | None, BeforeValidator(_name), WithJsonSchema(branch)]
+    calls = Annotated[dict[str, Any], BeforeValidator(_mapping), WithJsonSchema(_calls(room))]
+    return create_model(
+        "Proposal",
+        __base__=Proposal,
+        branch_from=(name, None),
+        calls=(calls, Field(default_factory=dict)),
+    )
 
 
 class Review(BaseModel):
