@@ -23,9 +23,9 @@ from ruamel.yaml import YAML
 
 from genlab.agent.candidate import Candidate, Training
 from genlab.agent.goal import Goal
-from genlab.agent.registry import REBUILD, RESULTS, RESULTS_KIND, Record, Registry, best
+from genlab.agent.registry import RESULTS, RESULTS_KIND, Record, Registry, best
 from genlab.agent.space import ModelConfig
-from genlab.agent.workspace import CONFIG, MODEL, Workspace
+from genlab.agent.workspace import CONFIG, MODEL, REBUILD, Workspace
 from genlab.core.artifacts import read_json, write_bytes, write_json, write_text
 from genlab.core.console import GenlabError
 

@@ -31,6 +31,7 @@ MODEL = Path("src/models/current_model.py")
 CONFIG = Path("configs/models/current_model_config.yaml")
 EXPERIMENTS = Path("experiments")
 LOCK = "run.lock"
+REBUILD = "python -m genlab.agent rebuild"
 REQUIREMENTS = "torch\ntorchinfo\n"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 LONGEST_SLUG = 40
@@ -106,8 +107,13 @@ def lay_out(root: Path, goal: str = "", key: str = "") -> Workspace:
     write_text(root / "requirements.txt", REQUIREMENTS)
     write_json(root / EXPERIMENTS / "registry.json", [])
     # Last: a folder without it was not opened whole, and is nobody's project.
-    write_json(root / PROJECT, {"kind": PROJECT_KIND, "version": 1, "goal": goal, "key": key})
+    sign(root, goal, key)
     return Workspace(root)
+
+
+def sign(root: Path, goal: str, key: str) -> None:
+    """Write down what the project in `root` is for."""
+    write_json(root / PROJECT, {"kind": PROJECT_KIND, "version": 1, "goal": goal, "key": key})
 
 
 def open_for(goal: str, base: str | Path = ".") -> Workspace:
@@ -156,7 +162,7 @@ def key_of(root: Path) -> str | None:
 def _project(root: Path) -> dict[str, str]:
     if not (root / PROJECT).is_file():
         return {}
-    found = read_json(root / PROJECT, made_by=f"rm -r {root}", kind=PROJECT_KIND)
+    found = read_json(root / PROJECT, made_by=f"{REBUILD} {root}", kind=PROJECT_KIND)
     return {name: str(found.get(name, "")) for name in ("goal", "key")}
 
 
