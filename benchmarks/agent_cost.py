@@ -21,11 +21,11 @@ from agent_server import Server, fluent
 from agent_setting import Setting
 from genlab.agent import guest
 from genlab.agent.attempt import CODE, Attempt
+from genlab.agent.candidate import Training
 from genlab.agent.exam import exam
 from genlab.agent.lab import Lab
 from genlab.agent.llm import OpenAIBackend
 from genlab.agent.loop import iterate
-from genlab.agent.planner import Training
 from genlab.agent.progress import Silent
 from genlab.agent.settings import Settings
 from genlab.agent.transcript import Recording

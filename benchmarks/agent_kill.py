@@ -181,7 +181,7 @@ def told(attempt: Attempt) -> str:
     """An attempt's number, plan, code and marks."""
     checked = [{k: v for k, v in each.items() if k != "seconds"} for each in attempt.checked]
     return json.dumps(
-        [attempt.iteration, attempt.digest, attempt.plan_origin, attempt.code_origin,
+        [attempt.iteration, attempt.candidate.digest, attempt.plan_origin, attempt.code_origin,
          attempt.decision, attempt.failure, attempt.place, checked],
     )  # fmt: skip
 

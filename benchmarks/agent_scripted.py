@@ -136,7 +136,7 @@ PLANS: tuple[dict[str, Any], ...] = (
             "blocks": [block("residual", 16), block("residual", 32)],
             "hidden": [64],
         },
-        "training": {"lr": 0.01, "batch_size": 32, "optimiser": "adamw"},
+        "calls": {"eval_config": {"lr": 0.01, "batch_size": 32, "optimiser": "adamw"}},
     },
 )
 REVIEWS: tuple[dict[str, Any], ...] = (
@@ -203,6 +203,8 @@ def faults(told: Story, script: Script) -> list[str]:
         promises |= {
             "it followed the plans": [each.model_name for each in told.attempts[1:]] == [*NAMES],
             "plans are the LLM's own": all(a.plan_origin == "llm" for a in told.attempts[1:]),
+            "it trained as it was told": wide.training.model_dump()
+            == PLANS[2]["calls"]["eval_config"],
             "it branched": [residual.parent, depthwise.parent, wide.parent]
             == [told.attempts[0].run_id, told.attempts[0].run_id, residual.run_id],
             "the LLM's code ran": all(map(ran, [told] * 3, told.attempts[1:], script.standing)),

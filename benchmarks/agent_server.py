@@ -66,7 +66,10 @@ def proposal(request: Request, seed: str = "") -> dict[str, Any]:
         "branch_from": None,
         "modifications": f"drawn by the script: {len(config.blocks)} blocks",
         "architecture": config.model_dump(mode="json", exclude={"name"}),
-        "training": {"lr": 0.005, "batch_size": 32, "optimiser": "adamw"},
+        "calls": {
+            "input_size": [channels, height, width],
+            "eval_config": {"lr": 0.005, "batch_size": 32, "optimiser": "adamw"},
+        },
     }
 
 

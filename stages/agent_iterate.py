@@ -13,7 +13,7 @@ import typer
 
 from genlab.agent import report, snapshot
 from genlab.agent.progress import progress
-from genlab.agent.run import run
+from genlab.agent.run import check, run
 from genlab.agent.settings import Settings
 from genlab.agent.workspace import open_in
 from genlab.core.console import guarded
@@ -37,6 +37,8 @@ def agent_iterate(
     Example: dvc repro agent_iterate
     """
     settings = Settings.of_stage(load_params().with_overrides(**overrides), data_path)
+    print(f"goal: {settings.goal.words}")
+    check(settings)
     workspace = open_in(workspaces, settings.goal.text, snapshot.key(settings))
     with progress(settings.goal) as say:
         run(settings, workspace, say)

@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from genlab.agent import planner, transcript_lines
 from genlab.agent.attempt import attempts
+from genlab.agent.candidate import Room
 from genlab.agent.coder import fault_of_text
+from genlab.agent.goal import goal
+from genlab.agent.messages import Question
+from genlab.agent.proposal import proposal_in
 from genlab.agent.registry import Registry
 from genlab.agent.space import ModelConfig
 from genlab.agent.story import Story
@@ -28,7 +33,7 @@ import agent_kill
 import agent_malformed
 import agent_scripted
 import agent_server
-from agent_setting import Setting, mean, share
+from agent_setting import PARAMS, Setting, agent_params, mean, share
 
 GOAL = "Classify the dummy images, validation loss below 0.05"
 TINY = {"subset": 600, "epochs": 3, "validation": 150, "seeds": 1}
@@ -211,3 +216,24 @@ def test_a_workspace_without_attempts_disagrees_with_nothing(tmp_path: Path) -> 
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "registry.json").write_text("[]")
     assert agent_malformed.disagreements(Workspace(tmp_path)) == []
+
+
+def test_the_committed_transcript_was_asked_in_todays_words_and_shapes() -> None:
+    """What a replay holds a question against, but for a machine's numbers: else record it again."""
+    params = agent_params({})
+    room = Room((1, 16, 16), 4, params.max_parameters, params.epochs, params.subset)
+    asked = [
+        line
+        for line in transcript_lines.read(PARAMS.parent / params.transcript)
+        if line.shape == "Proposal"
+    ]
+    assert len(asked) == 3
+    for number, line in enumerate(asked):
+        shape = proposal_in(room, tuple(str(each + 1) for each in range(number + 1)))
+        question = Question("planning", line.messages, shape, line.max_tokens)
+        assert line.key == transcript_lines.digest(question)
+        text = line.messages[1]["content"].partition("\n")[0].removeprefix("Goal: ")
+        left = f"Attempts left: {params.max_iterations - number - 1}."
+        system, user = planner.ask_for_proposal(goal(text), room, [], "", left)
+        assert line.messages[0] == system
+        assert line.messages[1]["content"].startswith(user["content"].partition("\n\n")[0])

@@ -67,14 +67,19 @@ def refused(*arguments: str) -> str:
         (["a CNN, > 90 %", "--dataset", "imagenet"], ["--dataset must be one of", "imagenet"]),
         (["mnist > 90 %", "--metric", "beauty"], ["--metric must be one of", "beauty"]),
         (["mnist", "--at-least", "0.9", "--at-most", "0.1"], ["exclude each other"]),
-        (["mnist > 90 %", "--backend", "oracle"], ["agent.backend", "oracle", "embedded"]),
-        (["mnist > 90 %", "--max-iterations", "0"], ["agent.max_iterations", ">= 1", "got 0"]),
+        (["mnist > 90 %", "--backend", "oracle"], ["--backend", "oracle", "embedded"]),
+        (
+            ["mnist > 90 %", "--max-iterations", "0"],
+            ["options: --max-iterations must be >= 1", "got 0"],
+        ),
         ([GOAL, "--backend", "openai"], ["OPENAI_API_KEY is not set"]),
         ([GOAL, "--backend", "openai", "--base-url", "nonsense"], ["OPENAI_BASE_URL", "nonsense"]),
         (
             [GOAL, "--backend", "replay"],
             ["transcripts/stripes.jsonl is missing", "record it"],
         ),
+        (["mnist > 90 %", "--backend", "search"], ["data/mnist"]),
+        (["mnist > 90 %", "--max-seconds", "-1"], ["--max-seconds must be >= 0", "got -1"]),
         ([GOAL, "--seed", "-1"], ["seed must be >= 0", "got -1"]),
         ([GOAL, "--backend", "replay", "--transcript", "no.jsonl"], ["no.jsonl is missing"]),
         ([GOAL, "--backend", "embedded", "--gguf", "no.gguf"], ["no.gguf is no file"]),
@@ -86,6 +91,7 @@ def refused(*arguments: str) -> str:
 def test_bad_input_is_one_line(place: Path, arguments: list[str], words: list[str]) -> None:
     line = refused(*arguments)
     assert all(word in line for word in words), line
+    assert not (place / "workspaces").exists()  # nothing is opened for what cannot run
 
 
 def test_openai_itself_has_no_default_model(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +200,7 @@ def test_a_run_goes_on_after_its_endpoint_and_key_were_mended(
         again = said(GOAL, *options, "--base-url", server.url)  # finished: nothing is asked
         assert len(server.requests) == asked == 6
     assert "Goal not reached" in output
+    assert "goal: accuracy at least 1 on dummy" in output
     after = json.loads(registry.read_text())
     assert after[0]["run_id"] == before[0]["run_id"]
     assert after[1]["code_origin"] == "template"
@@ -207,9 +214,34 @@ def test_a_run_goes_on_after_its_endpoint_and_key_were_mended(
     assert "rebuild" in refused("report")
     assert "2 attempts" in said("rebuild", workspace.name)
     assert json.loads(registry.read_text()) == after
-    assert "there is no attempt 'qe_0'" in refused("promote", "qe_0")
+    line = refused("promote", "qe_0")
+    assert "there is no attempt 'qe_0'" in line
+    assert f"name another (the last ones: {after[0]['run_id']}" in line
+    # A damaged project hides no other, and loses nothing.
+    project = workspace / "project.json"
+    before_damage = project.read_text()
+    lay_out(place / "workspaces" / "other", "another goal")
+    project.write_text("{")
+    listed = said("list").splitlines()
+    assert len(listed) == 2
+    assert f"rebuild workspaces/{workspace.name}" in next(x for x in listed if "project.json" in x)
+    assert any("opened, nothing run yet" in line for line in listed)
+    said("rebuild", workspace.name)
+    assert project.read_text() == before_damage
+    (place / "workspaces" / "other" / "project.json").unlink()
+    run_file = workspace / "experiments" / "run.json"
+    told = run_file.read_text()
+    run_file.write_text("{")
+    assert f'python -m genlab.agent "{GOAL}"' in refused("report", workspace.name)
+    run_file.write_text(told)
     best = said("promote", after[0]["run_id"], "--epochs", "1", "--seeds", "2")
     assert best.startswith(f"{after[0]['run_id']}: accuracy 0.")
+    assert "time limit" not in best
+    limits = ["--epochs", "900", "--seeds", "1", "--time-limit", "0.2"]
+    cut = said("promote", after[0]["run_id"], *limits)
+    assert "the time limit of 0.2 s cut the training of seeds 0: not all of their 900 epochs" in cut
+    kept = json.loads((registry.parent / after[0]["run_id"] / "promoted.json").read_text())
+    assert kept["cut"] == [0]
     (workspace / "experiments" / "report.html").unlink()
     said("report", workspace.name)
     assert (workspace / "experiments" / "report.html").exists()

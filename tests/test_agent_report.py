@@ -50,7 +50,6 @@ def attempt(number: int, *accuracies: float, **more: Any) -> Attempt:
         "metrics_summary": metrics,
         "experiment_dir": f"experiments/qe_20260101_00000{number}",
         "decision": "iterate" if accuracies else "failed",
-        "digest": f"d{number}",
         "plan_origin": "baseline" if number == 1 else "llm",
         "code_origin": "template" if number == 1 else "llm",
         "iteration": number,
@@ -277,3 +276,13 @@ def test_a_folder_without_a_run_is_told_in_a_line(workspace: Workspace) -> None:
     write_json(run_file(workspace), {"kind": RUN_KIND, "version": 1})
     with pytest.raises(GenlabError, match="is damaged"):
         story(workspace)
+
+
+def test_what_could_not_be_measured_on_the_test_part_is_told(workspace: Workspace) -> None:
+    best = attempt(2, 0.95, 0.95, 0.95, test={"failure": "logits are not finite"})
+    written(workspace, attempt(1, 0.5), best)
+    page = Tags(report.write(workspace).read_text(encoding="utf-8"))
+    words = "not measured on the test part: logits are not finite"
+    assert words in page.text
+    assert words in (workspace.experiments / report.MARKDOWN).read_text(encoding="utf-8")
+    assert "test_accuracy" not in snapshot.numbers(story(workspace))["best"]

@@ -99,8 +99,8 @@ def run(
 def told(found: list[Attempt]) -> list[Any]:
     """What an attempt is, whatever the clock says."""
     return [
-        (a.digest, a.plan_origin, a.code_origin, a.decision, a.values("accuracy"), a.review,
-         a.spend.get("questions"))
+        (a.candidate.digest, a.plan_origin, a.code_origin, a.decision, a.values("accuracy"),
+         a.review, a.spend.get("questions"))
         for a in found
     ]  # fmt: skip
 
@@ -134,7 +134,7 @@ def test_search_draws_by_seed_and_number_alone(lab: Lab, tmp_path: Path) -> None
         for count in most:
             chosen = settings(backend="search", max_iterations=count, seed=seed)
             outcome = iterate(chosen, None, place, lab=lab)
-        return [each.digest for each in outcome.attempts]
+        return [each.candidate.digest for each in outcome.attempts]
 
     in_one = digests("one", 5, 3)
     assert digests("resumed", 5, 2, 3) == in_one
@@ -202,8 +202,58 @@ def test_a_repeat_is_refused_and_counts_as_search(
     with Server(planner(TINY)) as server:
         outcome = run(settings(), workspace, lab, server.url, monkeypatch)
     assert [each.plan_origin for each in outcome.attempts] == ["baseline", "llm", "search"]
-    assert len({each.digest for each in outcome.attempts}) == 3
+    assert len({each.candidate.digest for each in outcome.attempts}) == 3
     assert "was tried as attempt 2" in outcome.attempts[2].edits[-1]
+
+
+def test_what_a_repeat_was_mutated_from_and_to_stands_in_its_record(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = {"lr": 0.0001, "batch_size": 16, "optimiser": "sgd"}
+
+    def answer(request: Request) -> Reply:
+        if asked(request) == "review":
+            return good({"assessment": "It is too small.", "weaknesses": ["one channel"]})
+        again = asked_before.pop(0) if asked_before else slow
+        return good({"architecture": TINY, "modifications": "mine", "training": again})
+
+    asked_before = [{"lr": 0.01}]
+    with Server(answer) as server:
+        outcome = run(settings(max_iterations=4), workspace, lab, server.url, monkeypatch)
+    _, first, second, third = outcome.attempts
+    # The same architecture, trained otherwise, is no repeat; both the same again is one.
+    assert [first.plan_origin, second.plan_origin, third.plan_origin] == ["llm", "llm", "search"]
+    assert first.architecture == second.architecture
+    assert second.training.model_dump() == slow
+    assert (second.remark, third.remark) == (
+        "mine",
+        "Search's: the planner proposed attempt 3 again.",
+    )
+    proposals = [each for each in server.requests if asked(each) == "proposal"]
+    # What was said of the last attempt is told when the next is asked for, of that one alone.
+    assert "your assessment: It is too small." not in proposals[0].prompt
+    for each in proposals[1:]:
+        assert each.prompt.count("your assessment: It is too small.") == 1
+        assert "its weaknesses: one channel" in each.prompt
+
+
+def test_the_analysis_of_the_last_structure_is_told_with_its_numbers_corrected(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(request: Request) -> Reply:
+        words = json.dumps(request.body["messages"])
+        if "Say in two or three sentences" in words:
+            return good({"analysis": "It has 999,999 parameters and is shallow."})
+        if asked(request) == "code":
+            return refusal()
+        return good({"architecture": TINY, "assessment": "seen"})
+
+    with Server(answer) as server:
+        chosen = replace(settings(), llm_code=True)
+        run(chosen, workspace, lab, server.url, monkeypatch)
+    told_last = [r.prompt for r in server.requests if "analysis: It has" in r.prompt]
+    assert len(told_last) == 3  # both reviews, and the proposal between them
+    assert not any("999,999" in prompt for prompt in told_last)
 
 
 def test_where_the_planner_fails_search_steps_in_and_it_is_told(

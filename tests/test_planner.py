@@ -11,26 +11,26 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from genlab.agent import planner, proposal
+from genlab.agent import candidate, planner
 from genlab.agent.answers import parse, response_format
+from genlab.agent.candidate import Candidate, Room, Training
 from genlab.agent.goal import goal
 from genlab.agent.planner import (
     BASELINE,
     Planned,
-    Proposal,
-    Review,
-    Room,
     next_of_search,
     planned,
     settled,
     stalled,
 )
+from genlab.agent.proposal import Proposal, Review, proposal_in
 from genlab.agent.registry import Record
 from genlab.agent.space import Block, ModelConfig
 
-ROOM = Room((1, 28, 28), 10, 100_000)
+ROOM = Room((1, 28, 28), 10, 100_000, epochs=3, subset=5000)
 GOAL = goal("fashion mnist, > 90 % accuracy")
 ONE = ModelConfig(blocks=(Block(kind="plain", channels=16, halve=True),))
+STARTS = {"base": Candidate(BASELINE), "one": Candidate(ONE)}
 
 
 def _record(run_id: str, accuracy: float | None, origin: str = "llm") -> Record:
@@ -49,7 +49,7 @@ def _planned(proposal: dict[str, Any], tried: dict[str, str] | None = None) -> P
     records = [_record("base", 0.7, "baseline"), _record("one", 0.8)]
     return planned(
         Proposal.model_validate(proposal), ROOM, tried or {}, records,
-        {"base": BASELINE, "one": ONE}, "accuracy", random.Random(0),
+        STARTS, "accuracy", random.Random(0),
     )  # fmt: skip
 
 
@@ -73,27 +73,60 @@ def test_a_repaired_proposal_says_how_often() -> None:
     assert found.origin == f"llm+repaired({len(found.edits)})"
     assert len(found.edits) == 7
     assert found.parent is None
-    assert (found.training.lr, found.training.optimiser) == (proposal.LR[1], "adamw")
+    assert (found.training.lr, found.training.optimiser) == (candidate.LR[1], "adamw")
     assert all("\n" not in edit for edit in found.edits)
 
 
 def test_a_repeat_is_refused_and_the_best_one_mutated() -> None:
-    tried = {ONE.digest: "one", BASELINE.digest: "base"}
-    found = _planned({"architecture": ONE.model_dump(mode="json")}, tried)
-    assert found.config.digest not in tried
+    tried = {start.digest: name for name, start in STARTS.items()}
+    repeat = {
+        "architecture": ONE.model_dump(mode="json"),
+        "modifications": "a wider one",
+        "branch_from": "nowhere",
+    }
+    found = _planned(repeat, tried)
+    assert found.digest not in tried
     assert (found.origin, found.parent) == ("search", "one")
-    assert "was tried as one: mutated" in found.edits[-1]
+    # What the planner said was of its own plan, and not of this one.
+    assert found.edits == ["the proposal was tried as one: search's next instead"]
+    assert found.remark == "Search's: the planner proposed one again."
+
+
+def test_another_training_of_a_tried_architecture_is_no_repeat() -> None:
+    tried = {start.digest: name for name, start in STARTS.items()}
+    training = {"lr": 0.01, "batch_size": 32, "optimiser": "sgd"}
+    architecture = ONE.model_dump(mode="json")
+    proposal = {"architecture": architecture, "calls": {"eval_config": training}}
+    found = _planned(proposal, tried)
+    assert (found.config, found.training, found.origin) == (ONE, Training(**training), "llm")
+    again = _planned(proposal, {**tried, found.digest: "two"})
+    assert again.origin == "search"
+    assert (again.config, again.training) != (found.config, found.training)
+
+
+def test_what_the_run_has_settled_is_overruled_and_told() -> None:
+    calls = {
+        "input_size": [3, 28, 28],
+        "eval_config": {"lr": 0.01, "epochs": 500, "subset": 5000, "seeds": [7]},
+    }
+    found = _planned({"architecture": ONE.model_dump(mode="json"), "calls": calls})
+    assert found.edits == [
+        "calls.input_size: [3, 28, 28] was overruled, every attempt has [1, 28, 28]",
+        "calls.eval_config.epochs: 500 was overruled, every attempt has 3",
+        "calls.eval_config.seeds: not the planner's to set, left out",
+    ]
+    assert found.origin == "llm+repaired(3)"
+    assert found.training == Training(lr=0.01)
 
 
 def test_search_draws_first_and_then_follows_the_best() -> None:
-    configs = {"base": BASELINE, "one": ONE}
     only_base = [_record("base", 0.7, "baseline")]
     rng = random.Random(0)
-    drawn, parent = next_of_search(ROOM, {}, only_base, configs, "accuracy", rng)
+    drawn, parent = next_of_search(ROOM, {}, only_base, STARTS, "accuracy", rng)
     assert parent is None
-    assert drawn.parameters(ROOM.shape, ROOM.classes) <= ROOM.most_parameters
+    assert drawn.config.parameters(ROOM.shape, ROOM.classes) <= ROOM.most_parameters
     both = [*only_base, _record("one", 0.6, "search")]
-    _, parent = next_of_search(ROOM, {}, both, configs, "accuracy", rng)
+    _, parent = next_of_search(ROOM, {}, both, STARTS, "accuracy", rng)
     assert parent == "base"
 
 
@@ -160,7 +193,7 @@ def _parts(node: Any) -> Iterator[dict[str, Any]]:
             yield from _parts(each)
 
 
-@pytest.mark.parametrize("schema", [Proposal, Review])
+@pytest.mark.parametrize("schema", [proposal_in(ROOM, tuple(STARTS)), Review])
 def test_what_an_endpoint_is_sent_leaves_no_room_to_ramble(schema: type[BaseModel]) -> None:
     for part in _parts(_sent(schema)):
         kind = part.get("type")
@@ -191,10 +224,11 @@ def _drawn(shape: dict[str, Any], rng: random.Random) -> Any:
 @pytest.mark.parametrize("seed", range(20))
 def test_what_the_schema_allows_fits_but_for_size_and_halvings(seed: int) -> None:
     rng = random.Random(seed)
-    drawn = parse(json.dumps(_drawn(_sent(Proposal), rng)), Proposal)
+    drawn = parse(json.dumps(_drawn(_sent(proposal_in(ROOM, tuple(STARTS))), rng)), Proposal)
     assert isinstance(drawn, Proposal)
-    found = _planned({**drawn.model_dump(), "branch_from": None})
+    found = _planned(drawn.model_dump())
     fine = (".halve: nothing is left", "kernel: ", "widths shrunk")
+    assert drawn.calls["input_size"] == [1, 28, 28]
     assert [edit for edit in found.edits if not any(each in edit for each in fine)] == []
 
 
@@ -206,6 +240,11 @@ def test_what_the_schema_allows_fits_but_for_size_and_halvings(seed: int) -> Non
         {"architecture": {"blocks": [{"kind": "plain", "channels": 16}], "width": 3}, "why": "x"},
         {"architecture": {"blocks": [{"kind": "plain", "channels": 16}] * 9}, "branch_from": 1},
         {"architecture": {"blocks": [{"kind": "plain", "channels": 16}]}, "modifications": ["a"]},
+        {
+            "architecture": {"blocks": [{"kind": "plain", "channels": 16}]},
+            "input_size": [1, 28, 28],
+            "eval_config": {"optimizer": "sgd", "lr": 0.01},
+        },
         {"architecture": None, "training": "fast", "branch_from": "None", "modifications": None},
     ],
 )
@@ -215,7 +254,7 @@ def test_a_sloppy_proposal_is_understood(sloppy: dict[str, Any]) -> None:
     found = _planned(parsed.model_dump())
     told = sloppy.get("architecture") or sloppy
     assert bool(found.config.blocks) == ("blocks" in told)
-    if "optimizer" in sloppy:
+    if "optimizer" in {**sloppy, **sloppy.get("eval_config", {})}:
         assert (found.training.optimiser, found.training.lr) == ("sgd", 0.01)
 
 

@@ -11,12 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from genlab.agent import search, space
+from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Candidate, Room, Training
 from genlab.agent.space import Block, Input, ModelConfig, parsed, repaired
 from genlab.agent.template import source
 from genlab.core.console import GenlabError
 
 SHAPE: Input = (1, 28, 28)
 MOST = 200_000
+ROOM = Room(SHAPE, 10, MOST, epochs=3, subset=1000)
 SHAPES = st.sampled_from([(1, 28, 28), (3, 32, 32), (1, 16, 16), (3, 5, 9), (1, 2, 2), (2, 1, 1)])
 KINDS = ("plain", "residual", "depthwise")
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -92,10 +94,13 @@ def test_a_config_that_is_too_large_shrinks_and_says_so() -> None:
         repaired(config.model_dump(), SHAPE, 10, 10)
 
 
-def test_the_digest_tells_architectures_apart_and_not_names() -> None:
+def test_the_digest_tells_architectures_and_trainings_apart_and_not_names() -> None:
     one = ModelConfig(blocks=(Block(kind="plain", channels=16),))
-    assert one.digest == one.model_copy(update={"name": "Other"}).digest
-    assert one.digest != one.model_copy(update={"dropout": 0.1}).digest
+    found = Candidate(one).digest
+    assert found == Candidate(one.model_copy(update={"name": "Other"}), Training()).digest
+    assert found != Candidate(one.model_copy(update={"dropout": 0.1})).digest
+    for other in ({"lr": 0.01}, {"batch_size": 32}, {"optimiser": "sgd"}):
+        assert found != Candidate(one, Training(**other)).digest
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,39 +126,68 @@ def test_a_file_of_a_config_is_read_with_one_line_for_its_first_fault() -> None:
 
 def test_search_never_proposes_what_was_tried_and_all_of_it_runs() -> None:
     rng, tried = random.Random(0), set[str]()
-    config = search.untried(rng, SHAPE, 10, MOST, tried)
+    found = search.untried(rng, ROOM, tried)
     for step in range(40):
-        assert config.digest not in tried
-        tried.add(config.digest)
+        assert found.digest not in tried
+        tried.add(found.digest)
         if step % 8 == 0:
-            _check(config, SHAPE)
-        config = search.mutated(config, rng, SHAPE, 10, MOST, tried)
+            _check(found.config, SHAPE)
+        found = search.mutated(found, rng, ROOM, tried)
+
+
+def test_search_draws_and_reaches_every_training_that_a_planner_may_choose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = random.Random(0)
+    whole = {(lr, size, name) for lr in RATES for size in BATCHES for name in OPTIMISERS}
+    drawn = {tuple(search.random_training(rng).model_dump().values()) for _ in range(2000)}
+    assert drawn == whole
+    monkeypatch.setattr(search, "OF_TRAINING", 1.0)
+    walked, now = set(), search.untried(rng, ROOM, set())
+    for _ in range(2000):
+        now = search.mutated(now, rng, ROOM, {now.digest})
+        walked.add(tuple(now.training.model_dump().values()))
+    assert walked == whole
+
+
+def test_a_training_between_the_usual_ones_is_mutated_to_one_beside_it() -> None:
+    odd = Candidate(ModelConfig(blocks=()), Training(lr=0.004, batch_size=200))
+    rng = random.Random(0)
+    near = [search.mutated(odd, rng, ROOM, {odd.digest}).training for _ in range(300)]
+    assert {0.002, 0.004, 0.005} <= {each.lr for each in near}
+    assert {128, 200, 256} <= {each.batch_size for each in near}
+    assert sum(each == odd.training for each in near) > 100  # most edits are of the architecture
 
 
 def test_a_mutation_is_a_neighbour() -> None:
     rng = random.Random(1)
     blocks = tuple(Block(kind="plain", channels=c, halve=True) for c in (16, 32, 64))
     config = ModelConfig(blocks=blocks, hidden=(64,))
+    start = Candidate(config)
     for _ in range(30):
-        near = search.mutated(config, rng, SHAPE, 10, MOST, {config.digest})
-        assert abs(len(near.blocks) - len(config.blocks)) <= search.EDITS[1]
-        assert near.digest != config.digest
+        near = search.mutated(start, rng, ROOM, {start.digest})
+        assert abs(len(near.config.blocks) - len(config.blocks)) <= search.EDITS[1]
+        assert near.digest != start.digest
 
 
 def test_the_seed_decides_what_search_proposes() -> None:
-    first, again = (
-        [search.random_config(random.Random(7), SHAPE).digest for _ in range(3)] for _ in range(2)
-    )
-    assert first == again
+    def proposed(seed: int) -> list[str]:
+        rng = random.Random(seed)
+        first = search.untried(rng, ROOM, set())
+        return [first.digest, search.mutated(first, rng, ROOM, {first.digest}).digest]
+
+    assert proposed(7) == proposed(7)
+    assert proposed(7) != proposed(8)
 
 
 def test_where_everything_near_was_tried_search_draws_afresh(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "CHANGES", (lambda config, rng: config,))
-    config = ModelConfig(blocks=(Block(kind="plain", channels=16),))
-    found = search.mutated(config, random.Random(0), SHAPE, 10, MOST, {config.digest})
-    assert found.digest != config.digest
+    monkeypatch.setattr(search, "OF_TRAINING", 0.0)
+    start = Candidate(ModelConfig(blocks=(Block(kind="plain", channels=16),)))
+    found = search.mutated(start, random.Random(0), ROOM, {start.digest})
+    assert found.digest != start.digest
 
 
 def test_no_block_halves_below_the_least_side() -> None:

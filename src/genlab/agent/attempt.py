@@ -21,12 +21,13 @@ from typing import Any
 from pydantic import Field
 from ruamel.yaml import YAML
 
+from genlab.agent.candidate import Candidate, Training
 from genlab.agent.goal import Goal
-from genlab.agent.planner import Training
 from genlab.agent.registry import RESULTS, RESULTS_KIND, Record, Registry, best
 from genlab.agent.space import ModelConfig
-from genlab.agent.workspace import CONFIG, MODEL, Workspace
+from genlab.agent.workspace import CONFIG, MODEL, REBUILD, Workspace
 from genlab.core.artifacts import read_json, write_bytes, write_json, write_text
+from genlab.core.console import GenlabError
 
 CONFIG_FILE, CODE, SUMMARY = "model_config.yaml", "model_code.py", "summary.json"
 WEIGHTS = "weights.safetensors"
@@ -51,6 +52,11 @@ class Attempt(Record):
     spend: dict[str, float] = Field(default_factory=dict)  # of the run, up to here
     attempt_seconds: float = 0.0
     test: dict[str, Any] = Field(default_factory=dict)  # marks on the test part, of the best alone
+
+    @property
+    def candidate(self) -> Candidate:
+        """What was tried."""
+        return Candidate(self.architecture, self.training)
 
     def values(self, metric: str) -> list[float]:
         """The number `metric` of each seed it was trained on; none where it failed."""
@@ -135,6 +141,16 @@ def keep(
     write_json(folder / SUMMARY, summary)
     if weights:
         write_bytes(folder / WEIGHTS, weights)
+
+
+def summary_of(workspace: Workspace, attempt: Attempt) -> dict[str, Any]:
+    """What was measured of its structure, and said of it. Raises GenlabError where that is gone."""
+    path = workspace.root / attempt.experiment_dir / SUMMARY
+    cure = f"rm -r {path.parent} && {REBUILD} {workspace.root}"
+    found = read_json(path, made_by=cure)
+    if not isinstance(found, dict):
+        raise GenlabError(f"{path} holds no summary; give this attempt up with: {cure}")
+    return found
 
 
 def make_current(workspace: Workspace, attempt: Attempt) -> None:

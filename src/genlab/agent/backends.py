@@ -26,7 +26,7 @@ from genlab.agent.llm import (
     Purpose,
     Question,
 )
-from genlab.agent.progress import Progress
+from genlab.agent.progress import Progress, Silent
 from genlab.agent.transcript import Recording, Replay
 from genlab.agent.workspace import Workspace
 from genlab.core.console import GenlabError
@@ -61,13 +61,21 @@ def described(params: AgentParams) -> str:
     return "search, without an LLM"
 
 
+def check(params: AgentParams) -> None:
+    """Raises GenlabError of one line for what a person has to mend: a package, a key, a file."""
+    if params.backend == "replay":
+        transcript.read(_recorded(params))
+    elif params.backend != "search":
+        _asked(params, _meter(params, Silent()), 0)
+
+
 @contextmanager
 def opened(
     params: AgentParams, workspace: Workspace, say: Progress, *, seed: int = 0, start: int = 0
 ) -> Iterator[Backend | None]:
     """The backend of `params`, at place `start` of the transcript; None for search.
 
-    Raises GenlabError of one line for what a person has to mend: a package, a key, a file.
+    Raises what `check` raises.
     """
     if params.backend == "search":
         yield None
@@ -77,12 +85,17 @@ def opened(
         return
     meter = _meter(params, say)
     with ExitStack() as stack:
-        if params.backend == "embedded":
-            backend: Backend = stack.enter_context(_Embedded(params.gguf, meter, seed))
-        else:
-            backend = _endpoint(params, meter, seed)
+        backend = _asked(params, meter, seed)
+        if isinstance(backend, _Embedded):
+            stack.enter_context(backend)
         path = workspace.root / TRANSCRIPT
         yield stack.enter_context(Recording(backend, path, start=start, meter=meter, say=say.line))
+
+
+def _asked(params: AgentParams, meter: Meter, seed: int) -> _Embedded | OpenAIBackend:
+    if params.backend == "embedded":
+        return _Embedded(params.gguf, meter, seed)
+    return _endpoint(params, meter, seed)
 
 
 class _Embedded(AbstractContextManager["_Embedded"]):

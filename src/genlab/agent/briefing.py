@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from genlab.agent.attempt import CLOCKED, Attempt, rounded
 
-MOST_FAULTS, LONGEST = 3, 200
+MOST_FAULTS, LONGEST, LONGEST_WORDS = 3, 200, 300
 
 
-def told(last: Attempt, best: Attempt | None = None) -> str:
-    """The last attempt in full, and the config of the best one where that is another."""
+def told(last: Attempt, best: Attempt | None = None, analysis: str = "") -> str:
+    """The last attempt in full, and the config of the best one where that is another.
+
+    analysis: the tool LLM's words on the last one's structure, their numbers corrected.
+    """
     lines = [f"The last one, attempt {last.iteration}:", *_described(last)]
+    said = {
+        "analysis": analysis,
+        "your assessment": last.review.get("assessment", ""),
+        "its weaknesses": "; ".join(last.review.get("weaknesses", [])),
+    }
+    lines += [f"{name}: {cut(words)}" for name, words in said.items() if words.strip()]
     if best is not None and best.iteration != last.iteration:
         lines += [f"The best one, attempt {best.iteration}:", *_described(best)]
     return "\n".join(lines)
@@ -31,6 +40,12 @@ def _described(attempt: Attempt) -> list[str]:
         for fault in attempt.faults[:MOST_FAULTS]
     ]
     return lines
+
+
+def cut(words: str) -> str:
+    """`words` on one line, short: what a model said must not crowd out the numbers."""
+    line = " ".join(words.split())
+    return line if len(line) <= LONGEST_WORDS else f"{line[:LONGEST_WORDS]} ..."
 
 
 def _numbers(attempt: Attempt) -> dict[str, object]:

@@ -14,9 +14,9 @@ from genlab.agent.goal import Goal
 from genlab.agent.goal import goal as read_goal
 from genlab.agent.progress import progress
 from genlab.agent.registry import Registry
-from genlab.agent.run import run
+from genlab.agent.run import check, run
 from genlab.agent.settings import Settings
-from genlab.agent.story import run_file, story
+from genlab.agent.story import run_file, signed, story
 from genlab.agent.toolbox import Toolbox, using
 from genlab.agent.workspace import PROJECT, Workspace, goal_of, key_of, lay_out, open_in
 from genlab.core.console import GenlabError
@@ -87,6 +87,11 @@ def work(
     max_iterations: Annotated[
         int | None, typer.Option(help="Most attempts, the baseline included.")
     ] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Most tokens; 0 = no limit.")] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="Most dollars, by the prices of params.yaml; 0 = no limit.")
+    ] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Most seconds; 0 = no limit.")] = None,
     base_url: Annotated[
         str | None, typer.Option(help="Endpoint, such as http://localhost:11434/v1 for Ollama.")
     ] = None,
@@ -121,6 +126,9 @@ def work(
     given = {
         "backend": backend,
         "max_iterations": max_iterations,
+        "max_tokens": max_tokens,
+        "max_cost": max_cost,
+        "max_seconds": max_seconds,
         "base_url": base_url,
         "planning_model": planning_model,
         "tools_model": tools_model,
@@ -129,8 +137,10 @@ def work(
         "compare_with_search": compare,
     }
     settings = _settings(wanted, given, seed, data)
+    check(settings)
     place = _place(settings, workspaces, workspace, fresh=fresh)
     typer.echo(f"workspace: {place.root}")
+    typer.echo(f"goal: {wanted.words}")
     with progress(settings.goal) as say:
         done = run(settings, place, say)
     typer.echo(f"{done.report}: {reports.line(story(place))}")
@@ -138,11 +148,12 @@ def work(
 
 @app.command()
 def rebuild(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
-    """Write a damaged registry.json anew from the attempts' own folders.
+    """Write a damaged registry.json or project.json anew from what else the workspace holds.
 
     Example: python -m genlab.agent rebuild design-a-simple-cnn
     """
     found = _found(workspace, workspaces)
+    signed(found)
     count = Registry(found).rebuild()
     typer.echo(f"{Registry(found).path}: {count} attempt{'s' * (count != 1)}")
 
@@ -164,7 +175,7 @@ def promote(
     Example: python -m genlab.agent promote qe_20260101_120000 --epochs 30 --seeds 5
     """
     found = _found(workspace, workspaces)
-    with Toolbox(found, data, mode=load_params().agent.sandbox) as box, using(box):
+    with Toolbox.of(found, load_params().agent, data) as box, using(box):
         told = tools.promote(run_id, epochs=epochs, seeds=range(seeds), time_limit=time_limit)
     low, high = told["interval"] or (None, None)
     shown = f", 95 % interval {low:.4f} to {high:.4f}" if low is not None else ""
@@ -172,6 +183,12 @@ def promote(
         f"{run_id}: accuracy {told['accuracy']:.4f}{shown}, {seeds} seeds, {epochs} epochs,"
         f" on {told['n']:,} validation items"
     )
+    if told["cut"]:
+        typer.echo(
+            f"the time limit of {time_limit:g} s cut the training of seeds"
+            f" {', '.join(map(str, told['cut']))}: not all of their {epochs} epochs were done;"
+            " raise --time-limit"
+        )
 
 
 @app.command("report")
@@ -188,10 +205,13 @@ def report_on(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
 def list_all(workspaces: Folder = WORKSPACES) -> None:
     """List the workspaces, a line each, the latest one last."""
     for each in _all(workspaces):
-        if run_file(Workspace(each)).exists():
-            typer.echo(f"{each}: {reports.line(story(Workspace(each)))}")
-        else:
-            typer.echo(f"{each}: opened, nothing run yet")
+        try:
+            begun = run_file(Workspace(each)).exists()
+            goal_of(each)  # damaged?
+            line = reports.line(story(Workspace(each))) if begun else "opened, nothing run yet"
+        except GenlabError as error:  # of this one alone
+            line = str(error)
+        typer.echo(f"{each}: {line}")
 
 
 def _settings(wanted: Goal, given: dict[str, Any], seed: int | None, data: Path) -> Settings:
@@ -201,7 +221,13 @@ def _settings(wanted: Goal, given: dict[str, Any], seed: int | None, data: Path)
     values["agent"].update({name: value for name, value in options.items() if value is not None})
     if seed is not None:
         values["seed"] = seed
-    params = parse_params(values, "options", shapes=False)
+    try:
+        params = parse_params(values, "options", shapes=False)
+    except GenlabError as error:  # the names that were typed
+        fault = str(error)
+        for name in (name for name, value in given.items() if value is not None):
+            fault = fault.replace(f"agent.{name} ", f"--{name.replace('_', '-')} ")
+        raise GenlabError(fault) from error
     return Settings(wanted, params.agent, params.seed, data)
 
 

@@ -84,6 +84,11 @@ def exam(dataset: str, data: Path, subset: int, validation: int, seed: int) -> E
     return Exam(dataset, classes, _scale(dataset), train, val)
 
 
+def check(dataset: str, data: Path) -> None:
+    """Raises GenlabError where the dataset is unknown or not there."""
+    _reader(dataset)(data, "val")
+
+
 def final_part(dataset: str, data: Path) -> Part:
     """The test part: opened once, for the final report."""
     return _reader(dataset)(data, "test")

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
-from genlab.agent.planner import Room
+from genlab.agent.candidate import Room
 from genlab.agent.quick_evaluator import EvalConfig, Evaluator
 from genlab.agent.summary import Inspector
 
@@ -31,9 +31,9 @@ class Lab(AbstractContextManager["Lab"]):
         return Inspector(worker=self.evaluator.worker)
 
     def room(self, config: EvalConfig, most_parameters: int) -> Room:
-        """What models for the exam of `config` have to fit into."""
+        """What candidates for the exam of `config` have to fit into."""
         exam = self.evaluator.exam(config)
-        return Room(exam.shape, exam.classes, most_parameters)
+        return Room(exam.shape, exam.classes, most_parameters, config.epochs, config.subset)
 
     def close(self) -> None:
         """End the worker, if there is one."""

@@ -9,34 +9,40 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import partial
-from typing import cast
-
-from filelock import FileLock, Timeout
+from typing import TypeVar
 
 from genlab.agent import planner
-from genlab.agent.attempt import Attempt, attempts, keep, leader, make_current, mended, shown
+from genlab.agent.attempt import (
+    Attempt,
+    attempts,
+    keep,
+    leader,
+    make_current,
+    mended,
+    shown,
+    summary_of,
+)
 from genlab.agent.briefing import told
+from genlab.agent.candidate import Candidate, Room, Training
 from genlab.agent.coder import Written, assemble
 from genlab.agent.lab import Lab
 from genlab.agent.ledger import Ledger
 from genlab.agent.llm import Backend, BudgetSpent, LLMFailure, Message, Price, Question
-from genlab.agent.planner import BASELINE, Planned, Proposal, Review, Training, settled, stalled
+from genlab.agent.planner import BASELINE, Planned, settled, stalled
 from genlab.agent.progress import Progress, Silent
-from genlab.agent.registry import Decision
+from genlab.agent.proposal import Proposal, Review, proposal_in
+from genlab.agent.registry import Decision, Record
 from genlab.agent.seeds import metrics, tried
 from genlab.agent.settings import Settings
-from genlab.agent.space import ModelConfig
 from genlab.agent.summary import analysed
-from genlab.agent.workspace import Workspace
-from genlab.core.console import GenlabError
+from genlab.agent.workspace import Workspace, alone
 
 PLAN_TOKENS, REVIEW_TOKENS = 1000, 600
-LOCK = "run.lock"
+Answered = TypeVar("Answered", Proposal, Review)
 ACHIEVED, BY_BASELINE = "achieved", "baseline_reached_it"
 
 
@@ -64,7 +70,7 @@ def iterate(
     rooms: AbstractContextManager[Lab] = (
         nullcontext(lab) if lab else Lab(settings.data, settings.params.sandbox)
     )
-    with _alone(workspace), rooms as open_lab:
+    with alone(workspace), rooms as open_lab:
         run = Run(settings, backend, workspace, say or Silent(), open_lab)
         spent = ""
         try:
@@ -154,7 +160,6 @@ class Run:
             metrics_summary=metrics(evaluation, measured),
             experiment_dir=self.workspace.relative(folder),
             parent=parents.get(planned.parent or ""),
-            digest=planned.config.digest,
             plan_origin=planned.origin,
             code_origin=written.origin,
             failure=evaluation.failure,
@@ -204,13 +209,13 @@ class Run:
             make_current(self.workspace, best)
         self.say.attempt(self.attempts[-1])
 
-    def _planned(self, number: int, room: planner.Room) -> tuple[Planned, str]:
+    def _planned(self, number: int, room: Room) -> tuple[Planned, str]:
         """What is tried next, and why it is not the planner's where it should have been."""
         if number == 1:
-            return Planned(BASELINE, Training(), "baseline"), ""
+            return Planned(BASELINE, origin="baseline"), ""
         goal, rng = self.settings.goal, random.Random(f"{self.settings.seed}:{number}")
-        known = {each.digest: f"attempt {each.iteration}" for each in self.attempts}
-        records, configs = shown(self.attempts), self._branches
+        known = {each.candidate.digest: f"attempt {each.iteration}" for each in self.attempts}
+        records, starts = shown(self.attempts), self._branches
         failure = remark = ""
         if self._is_relieved:
             remark = "Search's turn: the planner's last attempt brought no gain."
@@ -218,7 +223,7 @@ class Run:
             try:
                 proposal = self._proposed(room)
                 found = planner.planned(
-                    proposal, room, known, records, configs, goal.metric, rng, higher=goal.higher
+                    proposal, room, known, records, starts, goal.metric, rng, higher=goal.higher
                 )
                 if self.settings.repair or not found.origin.startswith("llm+repaired"):
                     return found, ""
@@ -227,10 +232,10 @@ class Run:
                 failure = f"no proposal: {end.reason}"
         if not any(each.is_searched for each in self.attempts):
             records = records[:1]  # its first one is a fresh idea, whatever the planner's were
-        config, parent = planner.next_of_search(
-            room, known, records, configs, goal.metric, rng, higher=goal.higher
+        chance, parent = planner.next_of_search(
+            room, known, records, starts, goal.metric, rng, higher=goal.higher
         )
-        return Planned(config, Training(), "search", parent, remark), failure
+        return Planned(chance.config, chance.training, "search", parent, remark), failure
 
     @property
     def _is_relieved(self) -> bool:
@@ -241,42 +246,44 @@ class Run:
         return self.settings.relief and proposed and not gained
 
     @property
-    def _branches(self) -> dict[str, ModelConfig]:
+    def _branches(self) -> dict[str, Candidate]:
         """What an attempt may start from, by number; without branching the last one alone."""
         known = self.attempts if self.settings.branching else self.attempts[-1:]
-        return {str(each.iteration): each.architecture for each in known}
+        return {str(each.iteration): each.candidate for each in known}
 
-    def _proposed(self, room: planner.Room) -> Proposal:
-        assert self.backend is not None
-        records = shown(self.attempts) if self.settings.registry_in_prompt else []
-        best = self.best if self.settings.branching else None
-        left = self.settings.params.max_iterations - len(self.attempts)
-        asked = planner.ask_for_proposal(
-            self.settings.goal,
-            room,
-            records,
-            told(self.attempts[-1], best),
-            f"Attempts left: {left}.",
-        )
-        messages = cast("list[Message]", asked)
-        answer = self.backend.ask(Question("planning", messages, Proposal, PLAN_TOKENS))
-        assert isinstance(answer.parsed, Proposal)
-        return answer.parsed
+    def _proposed(self, room: Room) -> Proposal:
+        last, best = self.attempts[-1], self.best if self.settings.branching else None
+        told_of = told(last, best, self._analysis(last))
+        left = f"Attempts left: {self.settings.params.max_iterations - len(self.attempts)}."
+        asked = planner.ask_for_proposal(self.settings.goal, room, self._records, told_of, left)
+        shape = proposal_in(room, tuple(self._branches))
+        return self._answered(asked, shape, PLAN_TOKENS)
 
     def _reviewed(self, last: Attempt) -> Review:
+        told_of = told(last, analysis=self._analysis(last))
+        asked = planner.ask_for_review(self.settings.goal, told_of, self._records)
+        return self._answered(asked, Review, REVIEW_TOKENS)
+
+    def _answered(self, asked: list[Message], schema: type[Answered], tokens: int) -> Answered:
         assert self.backend is not None
-        records = shown(self.attempts) if self.settings.registry_in_prompt else []
-        asked = planner.ask_for_review(self.settings.goal, told(last), records)
-        messages = cast("list[Message]", asked)
-        answer = self.backend.ask(Question("planning", messages, Review, REVIEW_TOKENS))
-        assert isinstance(answer.parsed, Review)
-        return answer.parsed
+        parsed = self.backend.ask(Question("planning", asked, schema, tokens)).parsed
+        assert isinstance(parsed, schema)
+        return parsed
+
+    @property
+    def _records(self) -> list[Record]:
+        """The attempts as a prompt shows them."""
+        return shown(self.attempts) if self.settings.registry_in_prompt else []
+
+    def _analysis(self, attempt: Attempt) -> str:
+        """The tool LLM's words on its structure; none where it was not asked."""
+        return str(summary_of(self.workspace, attempt).get("analysis", ""))
 
     @property
     def _coder(self) -> Backend | None:
         return self.backend if self.settings.llm_code else None
 
-    def _written(self, planned: Planned, room: planner.Room) -> Written:
+    def _written(self, planned: Planned, room: Room) -> Written:
         """Its code: the template's where it is nobody's idea or no LLM may write."""
         coder = self._coder if planned.origin != "baseline" else None
         probe = partial(self.lab.inspector.probe, shape=room.shape)
@@ -287,16 +294,3 @@ class Run:
     def _enter(self, attempt: Attempt) -> None:
         self.registry.put(attempt)
         self.attempts[attempt.iteration - 1 :] = [attempt]
-
-
-@contextmanager
-def _alone(workspace: Workspace) -> Iterator[None]:
-    """Hold the workspace. Raises GenlabError where another run works in it."""
-    lock = FileLock(workspace.experiments / LOCK, timeout=0)
-    try:
-        with lock:
-            yield
-    except Timeout as error:
-        raise GenlabError(
-            f"{workspace.root} is being worked in by another run; wait for it or end it"
-        ) from error

@@ -1,8 +1,8 @@
 """What the planner is asked and what it may answer; its word is checked, never taken.
 
 Two questions an iteration: which config next (`Proposal`), and what the last attempt says
-(`Review`). A proposal is repaired until it fits, a config that was tried before is refused and
-mutated, and 'achieved' holds only where the numbers say so on every seed (`settled`).
+(`Review`). A proposal is repaired until it fits, what was tried before is refused and search's
+next tried, and 'achieved' holds only where the numbers say so on every seed (`settled`).
 """
 
 from __future__ import annotations
@@ -10,38 +10,23 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from genlab.agent import search
+from genlab.agent.candidate import Candidate, Room, held
 from genlab.agent.goal import Goal
-from genlab.agent.proposal import BATCH, LR, Choice, Proposal, Review, Training
+from genlab.agent.messages import Message
+from genlab.agent.proposal import Choice, Proposal, Review
 from genlab.agent.registry import Record, as_prompt, best
-from genlab.agent.space import Block, Input, ModelConfig, repaired
+from genlab.agent.space import Block, ModelConfig, repaired
 
 MAX_WORDS = 600  # characters of each remark that are kept
 
-__all__ = [
-    "BASELINE", "Planned", "Proposal", "Review", "Room", "Training", "ask_for_proposal",
-    "ask_for_review", "next_of_search", "planned", "settled", "stalled", "trained",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
-class Room:
-    """What proposals have to fit into."""
+class Planned(Candidate):
+    """What will be tried, where it came from, and what was done to it on the way."""
 
-    shape: Input
-    classes: int
-    most_parameters: int
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A config that will be tried, where it came from, and what was done to it on the way."""
-
-    config: ModelConfig
-    training: Training
-    origin: str  # baseline, llm, llm+repaired(n), search
+    origin: str = "search"  # baseline, llm, llm+repaired(n), search
     parent: str | None = None
     remark: str = ""
     edits: list[str] = field(default_factory=list)
@@ -58,7 +43,7 @@ def planned(
     room: Room,
     tried: Mapping[str, str],
     records: Sequence[Record],
-    configs: Mapping[str, ModelConfig],
+    starts: Mapping[str, Candidate],
     metric: str,
     rng: random.Random,
     *,
@@ -66,72 +51,52 @@ def planned(
 ) -> Planned:
     """What is tried of a proposal.
 
-    tried: run_id by digest of config; configs: by run_id. A repeat is refused, and a mutation of
-    the best attempt takes its place: it counts as search's, since it is.
+    tried: run_id by digest of candidate; starts: what may be branched from, by run_id. A repeat,
+    architecture and training, is refused, and search's next takes its place: it counts as search's,
+    since it is.
     """
-    parent = proposal.branch_from if proposal.branch_from in configs else None
+    parent = proposal.branch_from if proposal.branch_from in starts else None
     found = repaired(proposal.architecture, room.shape, room.classes, room.most_parameters)
     edits = list(found.edits)
-    training = trained(proposal.training, edits)
+    asked = Candidate(found.config, held(proposal.calls, room, edits))
     if proposal.branch_from is not None and parent is None:
         edits.append(f"branch_from: there is no attempt {proposal.branch_from[:40]!r}")
-    remark = proposal.modifications[:MAX_WORDS]
-    if found.config.digest not in tried:
+    if asked.digest not in tried:
         origin = f"llm+repaired({len(edits)})" if edits else "llm"
-        return Planned(found.config, training, origin, parent, remark, edits)
-    edits.append(f"this config was tried as {tried[found.config.digest]}: mutated instead")
-    config, parent = next_of_search(room, tried, records, configs, metric, rng, higher=higher)
-    return Planned(config, training, "search", parent, remark, edits)
+        remark = proposal.modifications[:MAX_WORDS]
+        return Planned(asked.config, asked.training, origin, parent, remark, edits)
+    again = tried[asked.digest]
+    chance, parent = next_of_search(room, tried, records, starts, metric, rng, higher=higher)
+    return Planned(
+        chance.config,
+        chance.training,
+        "search",
+        parent,
+        f"Search's: the planner proposed {again} again.",
+        [f"the proposal was tried as {again}: search's next instead"],
+    )
 
 
 def next_of_search(
     room: Room,
     tried: Collection[str],
     records: Sequence[Record],
-    configs: Mapping[str, ModelConfig],
+    starts: Mapping[str, Candidate],
     metric: str,
     rng: random.Random,
     *,
     higher: bool = True,
-) -> tuple[ModelConfig, str | None]:
-    """The config that search tries next, and the attempt that it is a mutation of, if any.
+) -> tuple[Candidate, str | None]:
+    """What search tries next, and the attempt that it is a mutation of, if any.
 
     The first one is drawn at random; after it the best one so far is mutated.
     """
-    known = [record for record in records if record.run_id in configs]
+    known = [record for record in records if record.run_id in starts]
     leader = best(known, metric, higher=higher)
     drawn = [record for record in known if record.plan_origin != "baseline"]
     if leader is None or len(drawn) < search.RANDOM_FIRST:
-        config = search.untried(rng, room.shape, room.classes, room.most_parameters, tried)
-        return config, None
-    start = configs[leader.run_id]
-    config = search.mutated(start, rng, room.shape, room.classes, room.most_parameters, tried)
-    return config, leader.run_id
-
-
-def trained(proposed: Mapping[str, Any], edits: list[str]) -> Training:
-    """The training that is meant, within its ranges; what was moved is told."""
-    usual = Training()
-    lr, batch = proposed.get("lr", usual.lr), proposed.get("batch_size", usual.batch_size)
-    optimiser = proposed.get("optimiser", proposed.get("optimizer", usual.optimiser))
-    if optimiser not in ("adamw", "adam", "sgd"):
-        edits.append(f"training.optimiser: {str(optimiser)[:20]!r} is none of adamw, adam, sgd")
-        optimiser = usual.optimiser
-    return Training(
-        lr=_within(lr, LR, usual.lr, "training.lr", edits),
-        batch_size=round(_within(batch, BATCH, usual.batch_size, "training.batch_size", edits)),
-        optimiser=optimiser,
-    )
-
-
-def _within(
-    given: Any, limits: tuple[float, float], usual: float, where: str, edits: list[str]
-) -> float:
-    number = isinstance(given, int | float) and not isinstance(given, bool) and given == given
-    found = min(max(float(given), limits[0]), limits[1]) if number else float(usual)
-    if not number or found != given:
-        edits.append(f"{where}: {str(given)[:20]} became {found:g}")
-    return found
+        return search.untried(rng, room, tried), None
+    return search.mutated(starts[leader.run_id], rng, room, tried), leader.run_id
 
 
 def settled(review: Review, goal: Goal, values: Sequence[float]) -> tuple[Choice, str]:
@@ -161,26 +126,28 @@ SYSTEM = """You design small image classifiers. You answer in JSON alone.
 An architecture has `blocks` (each with kind: plain, residual or depthwise; channels: such as 32,
 4 to 256; kernel: 3, 5, 7 or 1; halve: false or true, whether it halves the image's side), `hidden`
 (widths of hidden layers, such as 64, 8 to 1024, or none), `dropout`, `norm` (batch or none) and
-`activation` (relu, gelu or silu). Training has `lr`, `batch_size` and `optimiser`. `branch_from` is
-the run_id of the attempt that yours changes, or null."""
+`activation` (relu, gelu or silu). `calls` has `input_size` (channels, height, width) and
+`eval_config`: `lr`, `batch_size`, `optimiser` (adamw, adam or sgd), `epochs` and `subset`.
+`branch_from` is the run_id of the attempt that yours changes, or null."""
 
 
 def ask_for_proposal(
     goal: Goal, room: Room, records: Sequence[Record], last: str, budget: str
-) -> list[dict[str, str]]:
+) -> list[Message]:
     """The messages that ask for the next attempt."""
     channels, height, width = room.shape
     told = (
         f"Goal: {goal.text}\nThat is: {goal}.\n"
         f"Images: {channels} x {height} x {width}, {room.classes} classes."
-        f" At most {room.most_parameters} parameters. {budget}\n\n"
+        f" At most {room.most_parameters} parameters. Every attempt trains for {room.epochs} epochs"
+        f" on a subset of {room.subset}. {budget}\n\n"
         f"Attempts so far, a line each:\n{as_prompt(list(records))}\n\n{last}\n"
         "Propose the next attempt. It must differ from all of these."
     )
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": told}]
 
 
-def ask_for_review(goal: Goal, attempt: str, records: Sequence[Record]) -> list[dict[str, str]]:
+def ask_for_review(goal: Goal, attempt: str, records: Sequence[Record]) -> list[Message]:
     """The messages that ask what the last attempt says."""
     told = (
         f"Goal: {goal.text}\nThat is: {goal}.\n\nThe last attempt:\n{attempt}\n\n"

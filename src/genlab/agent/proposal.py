@@ -10,19 +10,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 
+from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Room, Training
 from genlab.agent.space import CHANNELS, HIDDEN, KERNELS, MAX_HIDDEN_LAYERS, Kind, ModelConfig
 
 Choice = Literal["iterate", "achieved", "stop", "revise"]
-Optimiser = Literal["adamw", "adam", "sgd"]
-LR, BATCH = (1e-4, 3e-2), (16, 256)
 MOST_BLOCKS = 6  # that are asked for; `space` allows a few more
 MOST_REMARKS = 6
-RATES = (1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 1e-2, 3e-2)
-BATCHES = (16, 32, 64, 128, 256)
 DROPOUTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
@@ -73,13 +79,26 @@ ARCHITECTURE = _object(
         "activation": _one_of("relu", "gelu", "silu"),
     }
 )
-TRAINING = _object(
-    {
+
+
+def _only(value: list[int] | int) -> dict[str, Any]:
+    """What has one possible value: a weak model is not asked for it."""
+    if isinstance(value, int):
+        return _one_of(value)
+    count = {"minItems": len(value), "maxItems": len(value)}
+    return {"type": "array", "items": _one_of(*sorted(set(value))), **count, "enum": [value]}
+
+
+def _calls(room: Room) -> dict[str, Any]:
+    """The arguments of the next tool calls, for a run in `room`."""
+    of_evaluator = {
         "lr": _one_of(*RATES),
         "batch_size": _one_of(*BATCHES),
-        "optimiser": _one_of(*get_args(Optimiser)),
+        "optimiser": _one_of(*OPTIMISERS),
+        "epochs": _only(room.epochs),
+        "subset": _only(room.subset),
     }
-)
+    return _object({"input_size": _only(list(room.shape)), "eval_config": _object(of_evaluator)})
 
 
 def _mapping(given: object) -> object:
@@ -117,50 +136,63 @@ def _choice(given: object) -> object:
     return given.strip().lower() if isinstance(given, str) else given
 
 
-class Training(BaseModel):
-    """How an attempt is trained, within the budget that every attempt has."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    lr: float = Field(2e-3, description=f"peak learning rate, {LR[0]:g} to {LR[1]:g}")
-    batch_size: int = Field(64, description=f"{BATCH[0]} to {BATCH[1]}")
-    optimiser: Optimiser = "adamw"
-
-
 class Proposal(BaseModel):
     """The next attempt, as a planner words it."""
 
     model_config = ConfigDict(extra="ignore")
 
-    branch_from: Annotated[
-        str | None,
-        BeforeValidator(_name),
-        WithJsonSchema({"anyOf": [_text(40), {"type": "null"}]}),
-    ] = Field(None, description="run_id that this one changes, if any")
+    branch_from: Annotated[str | None, BeforeValidator(_name)] = Field(
+        None, description="run_id that this one changes, if any"
+    )
     modifications: Annotated[str, BeforeValidator(_words), WithJsonSchema(_text(300))] = Field(
         "", description="what is changed, and why"
     )
     architecture: Annotated[
         dict[str, Any], BeforeValidator(_mapping), WithJsonSchema(ARCHITECTURE)
     ] = Field(default_factory=dict)
-    training: Annotated[dict[str, Any], BeforeValidator(_mapping), WithJsonSchema(TRAINING)] = (
-        Field(default_factory=dict)
+    calls: Annotated[dict[str, Any], BeforeValidator(_mapping)] = Field(
+        default_factory=dict, description="input_size and eval_config of the tools"
     )
 
     @model_validator(mode="before")
     @classmethod
     def _unfolded(cls, given: object) -> object:
-        """An answer that leaves `architecture` and `training` out and says their fields itself."""
+        """An answer that leaves `architecture` or `calls` out and says their fields itself.
+
+        `training` is what the evaluator's fields were called before.
+        """
         if not isinstance(given, Mapping):
             return given
         found = dict(given)
-        for name, known in (
-            ("architecture", set(ModelConfig.model_fields) - {"name"}),
-            ("training", {*Training.model_fields, "optimizer"}),
-        ):
-            if name not in found and known & set(found):
-                found[name] = {key: found.pop(key) for key in known & set(found)}
+        _fold(found, "architecture", set(ModelConfig.model_fields) - {"name"})
+        if "training" in found:
+            found.setdefault("eval_config", _mapping(found.pop("training")))
+        _fold(found, "eval_config", {*Training.model_fields, "optimizer", "epochs", "subset"})
+        _fold(found, "calls", {"input_size", "eval_config"})
         return found
+
+
+def _fold(found: dict[str, Any], name: str, known: set[str]) -> None:
+    """Put the fields `known` of an answer under `name`, unless it has that."""
+    if name not in found and known & set(found):
+        found[name] = {key: found.pop(key) for key in known & set(found)}
+
+
+@cache
+def proposal_in(room: Room, starts: tuple[str, ...]) -> type[Proposal]:
+    """`Proposal` as an endpoint is sent it: nothing in it that this run cannot do.
+
+    starts: the attempts that it may branch from.
+    """
+    branch = {"anyOf": [_one_of(*starts), {"type": "null"}]}
+    name = Annotated[str | None, BeforeValidator(_name), WithJsonSchema(branch)]
+    calls = Annotated[dict[str, Any], BeforeValidator(_mapping), WithJsonSchema(_calls(room))]
+    return create_model(
+        "Proposal",
+        __base__=Proposal,
+        branch_from=(name, None),
+        calls=(calls, Field(default_factory=dict)),
+    )
 
 
 class Review(BaseModel):

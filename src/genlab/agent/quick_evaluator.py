@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from genlab.agent import guest
@@ -32,6 +33,7 @@ from genlab.core.sandbox.room import Sandbox
 from genlab.core.sandbox.worker import Worker
 
 MODEL, JOB, INPUT, KEPT = "model.py", "job.json", "input.npz", "kept.safetensors"
+WEIGHTS = "weights.safetensors"
 # The first optimiser of a process imports torch._dynamo, which takes as long as torch itself.
 PRELOAD = ("torch", "torch._dynamo", "torchinfo", "numpy", "safetensors.torch")
 PROBED = 1000  # training items behind train_loss
@@ -76,6 +78,10 @@ def eval_config(given: Mapping[str, Any]) -> EvalConfig:
             f"eval_config: dataset must be one of {', '.join(READERS)}, got {found.dataset!r}"
         )
     return found
+
+
+class NoMarksError(Exception):
+    """Why a model has no marks, in a line."""
 
 
 @dataclass(frozen=True)
@@ -149,28 +155,21 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         weights = b""
         for seed in config.seeds:
             done, seconds = self._run(source, class_name, config, asked, asked.validation, seed)
-            reason = failure_of(done)
-            if not reason:
-                try:
-                    found.append(self._marked(asked, asked.validation, seed, seconds))
-                    weights = weights or read_back(self.room, "weights.safetensors")
-                except (GenlabError, ValueError, KeyError) as error:
-                    reason = f"what it handed in cannot be marked: {error}"
-            if reason:
-                spent = time.monotonic() - started
-                return Evaluation(config, found, spent, " ".join(reason.split())[:LONGEST])
+            try:
+                found.append(self._marked(done, asked, asked.validation, seed, seconds))
+                weights = weights or read_back(self.room, WEIGHTS)
+            except (NoMarksError, GenlabError) as error:
+                return Evaluation(config, found, time.monotonic() - started, str(error))
         return Evaluation(config, found, time.monotonic() - started, "", weights)
 
     def final(self, source: str, class_name: str, config: EvalConfig, weights: bytes) -> Marks:
         """Marks of kept weights on the test part, which is opened here alone.
 
-        Raises GenlabError where the model does not answer.
+        Raises NoMarksError where the model gives no answers that can be marked.
         """
         asked, test = self.exam(config), final_part(config.dataset, self.data)
         done, _ = self._run(source, class_name, config, asked, test, 0, weights)
-        if reason := failure_of(done):
-            raise GenlabError(f"{class_name}: no answers on the test part: {reason}")
-        return self._marked(asked, test, 0, 0.0).validation
+        return self._marked(done, asked, test, 0, 0.0).validation
 
     def _run(
         self,
@@ -217,12 +216,21 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         done = self.worker.run(guest.__file__, [str(self.room / JOB)], limits=limits)
         return done, time.monotonic() - started
 
-    def _marked(self, asked: Exam, part: Part, seed: int, seconds: float) -> SeedMarks:
-        logits = load_tensors(read_back(self.room, "logits.safetensors"))
-        probed = mark(logits["train_probe"], asked.train.labels[:PROBED])
-        marks = mark(logits["answer"], part.labels)
-        if not math.isfinite(marks.loss):
-            raise ValueError("its loss is not finite")
+    def _marked(
+        self, done: Finished, asked: Exam, part: Part, seed: int, seconds: float
+    ) -> SeedMarks:
+        """Marks of what a job left. Raises NoMarksError where that cannot be marked."""
+        if reason := failure_of(done):
+            raise NoMarksError(" ".join(reason.split())[:LONGEST])
+        try:
+            logits = load_tensors(read_back(self.room, "logits.safetensors"))
+            probed = mark(logits["train_probe"], asked.train.labels[:PROBED])
+            marks = mark(logits["answer"], part.labels)
+            if not math.isfinite(marks.loss):
+                raise ValueError("its loss is not finite")
+        except (GenlabError, SafetensorError, ValueError, KeyError) as error:
+            reason = f"what it handed in cannot be marked: {error}"
+            raise NoMarksError(" ".join(reason.split())[:LONGEST]) from error
         return SeedMarks(seed, marks, probed.loss, seconds)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from genlab.agent.workspace import Workspace
+from genlab.agent.workspace import REBUILD, Workspace
 from genlab.core.artifacts import read_json, write_json
 from genlab.core.console import GenlabError
 
@@ -24,7 +24,6 @@ RESULTS = "results.json"
 RESULTS_KIND = "agent attempt"
 VERSION = 1
 PATIENCE = 30.0  # seconds that a lock is waited for
-REBUILD = "python -m genlab.agent rebuild"
 
 Origin = Literal["baseline", "llm", "llm+repaired", "template", "search"]
 Decision = Literal["", "iterate", "achieved", "stop", "revise", "failed"]
@@ -44,7 +43,6 @@ class Record(BaseModel):
     decision: Decision = ""
     version: int = VERSION
     parent: str | None = None  # the attempt that it branched from
-    digest: str = ""  # of its config
     plan_origin: str = ""  # who proposed the config: baseline, llm, llm+repaired(n), search
     code_origin: str = ""  # who wrote the code: llm, llm+repaired(n), template
     failure: str = ""  # why there is no number, one line

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from genlab.agent import backends, report
+from genlab.agent import backends, exam, report
 from genlab.agent.attempt import attempts, leader, mended
 from genlab.agent.comparison import Comparison, compared, search_workspace
 from genlab.agent.lab import Lab
@@ -20,7 +20,7 @@ from genlab.agent.registry import Registry
 from genlab.agent.seeds import confirmed, examined
 from genlab.agent.settings import Settings
 from genlab.agent.story import RUN_KIND, run_file
-from genlab.agent.workspace import PROJECT, Workspace, lay_out
+from genlab.agent.workspace import PROJECT, Workspace, key_of, lay_out
 from genlab.core.artifacts import write_json
 
 UNFINISHED = "unfinished"
@@ -33,6 +33,12 @@ class Finished:
     outcome: Outcome
     comparison: Comparison | None
     report: Path
+
+
+def check(settings: Settings) -> None:
+    """Raise what a person has to mend before anything can be tried; no workspace is needed."""
+    backends.check(settings.params)
+    exam.check(settings.goal.dataset, settings.data)
 
 
 def run(settings: Settings, workspace: Workspace, say: Progress) -> Finished:
@@ -127,6 +133,7 @@ def _tell(settings: Settings, workspace: Workspace, verdict: str) -> None:
             "kind": RUN_KIND,
             "version": 1,
             "verdict": verdict,
+            "key": key_of(workspace.root),
             "backend": backends.described(settings.params),
             "settings": settings.told(),
         },

@@ -1,13 +1,16 @@
-"""The honest baseline: random configs, and mutations of the best one, without any LLM.
+"""The honest baseline: random candidates, and mutations of the best one, without any LLM.
 
-What an LLM's planner finds is worth something only where it beats this at the same budget.
+What an LLM's planner finds is worth something only where it beats this at the same budget, so it
+draws from all that a planner may choose from, architecture and training.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
+from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Candidate, Room, Training
 from genlab.agent.space import (
     CHANNELS,
     DROPOUT,
@@ -23,9 +26,14 @@ from genlab.agent.space import (
 
 USUAL_CHANNELS, USUAL_HIDDEN = (8, 16, 24, 32, 48, 64, 96, 128), (32, 64, 128, 256)
 USUAL_KERNELS = (3, 3, 3, 5)
+USUAL_RATES = (*RATES, *RATES[2:6])  # all, and more often those that tend to work
+USUAL_OPTIMISERS = (*OPTIMISERS, "adamw")
 RANDOM_FIRST = 1  # attempts before mutation begins
 TRIES = 200
 EDITS = (1, 3)  # of one mutation, at least and at most
+OF_TRAINING = 0.25  # share of the edits that change the training, not the architecture
+
+Value = TypeVar("Value", int, float)
 
 Change = Callable[[ModelConfig, random.Random], ModelConfig]
 
@@ -56,38 +64,64 @@ def random_config(rng: random.Random, shape: Input) -> ModelConfig:
     )
 
 
-def mutated(
-    config: ModelConfig,
-    rng: random.Random,
-    shape: Input,
-    classes: int,
-    most_parameters: int,
-    tried: Collection[str],
-) -> ModelConfig:
-    """A neighbour of `config` whose digest is not among `tried`: one to three small changes.
+def random_training(rng: random.Random) -> Training:
+    """A training as people choose them."""
+    return Training(
+        lr=rng.choice(USUAL_RATES),
+        batch_size=rng.choice(BATCHES),
+        optimiser=rng.choice(USUAL_OPTIMISERS),
+    )
 
-    Where TRIES neighbours in a row were all tried, a random config.
+
+def mutated(start: Candidate, rng: random.Random, room: Room, tried: Collection[str]) -> Candidate:
+    """A neighbour of `start` whose digest is not among `tried`: one to three small changes.
+
+    Where TRIES neighbours in a row were all tried, a random candidate.
     """
     for _ in range(TRIES):
-        changed = config
+        config, training = start.config, start.training
         for _ in range(rng.randint(*EDITS)):
-            changed = rng.choice(CHANGES)(changed, rng)
-        found = repaired(changed.model_dump(), shape, classes, most_parameters).config
+            if rng.random() < OF_TRAINING:
+                training = _another_training(training, rng)
+            else:
+                config = rng.choice(CHANGES)(config, rng)
+        found = _fitting(config, training, room)
         if found.digest not in tried:
             return found
-    return untried(rng, shape, classes, most_parameters, tried)
+    return untried(rng, room, tried)
 
 
-def untried(
-    rng: random.Random, shape: Input, classes: int, most_parameters: int, tried: Collection[str]
-) -> ModelConfig:
-    """A random config that has not been tried; the last one drawn where all of TRIES have."""
+def untried(rng: random.Random, room: Room, tried: Collection[str]) -> Candidate:
+    """A random candidate that has not been tried; the last one drawn where all of TRIES have."""
     for _ in range(TRIES):
-        drawn = random_config(rng, shape).model_dump()
-        found = repaired(drawn, shape, classes, most_parameters).config
+        found = _fitting(random_config(rng, room.shape), random_training(rng), room)
         if found.digest not in tried:
             break
     return found
+
+
+def _fitting(config: ModelConfig, training: Training, room: Room) -> Candidate:
+    drawn = config.model_dump()
+    fitting = repaired(drawn, room.shape, room.classes, room.most_parameters).config
+    return Candidate(fitting, training)
+
+
+def _another_training(training: Training, rng: random.Random) -> Training:
+    new = rng.choice(
+        (
+            {"lr": _beside(training.lr, RATES, rng)},
+            {"batch_size": _beside(training.batch_size, BATCHES, rng)},
+            {"optimiser": rng.choice([each for each in OPTIMISERS if each != training.optimiser])},
+        )
+    )
+    return training.model_copy(update=new)
+
+
+def _beside(value: Value, known: Sequence[Value], rng: random.Random) -> Value:
+    """The next one of `known` below or above `value`, which may lie between two of them."""
+    below = [each for each in known if each < value][-1:]
+    above = [each for each in known if each > value][:1]
+    return rng.choice(below + above)
 
 
 def _wider(config: ModelConfig, rng: random.Random) -> ModelConfig:

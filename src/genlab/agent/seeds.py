@@ -7,9 +7,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from genlab.agent.attempt import CODE, WEIGHTS, Attempt
+from genlab.agent.candidate import Training
 from genlab.agent.lab import Lab
-from genlab.agent.planner import Training
-from genlab.agent.quick_evaluator import Evaluation
+from genlab.agent.quick_evaluator import Evaluation, NoMarksError
 from genlab.agent.settings import Settings
 from genlab.agent.summary import Summary
 from genlab.agent.workspace import Workspace
@@ -88,7 +88,10 @@ def confirmed(
 
 
 def examined(lab: Lab, settings: Settings, workspace: Workspace, attempt: Attempt) -> Attempt:
-    """`attempt` with marks of its kept weights on the test part, which is opened for this alone."""
+    """`attempt` with marks of its kept weights on the test part, which is opened for this alone.
+
+    Where it gives no answers that can be marked there, `test` holds that as its failure.
+    """
     folder = workspace.root / attempt.experiment_dir
     try:
         weights = (folder / WEIGHTS).read_bytes()
@@ -98,5 +101,8 @@ def examined(lab: Lab, settings: Settings, workspace: Workspace, attempt: Attemp
         ) from error
     source = (folder / CODE).read_text(encoding="utf-8")
     config = settings.evaluation(attempt.training)
-    marks = lab.evaluator.final(source, attempt.model_name, config, weights)
-    return attempt.model_copy(update={"test": asdict(marks)})
+    try:
+        told = asdict(lab.evaluator.final(source, attempt.model_name, config, weights))
+    except NoMarksError as error:  # kept, so that the test part is not opened again
+        told = {"failure": str(error)}
+    return attempt.model_copy(update={"test": told})

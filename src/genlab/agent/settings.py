@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from genlab.agent.candidate import Training
 from genlab.agent.goal import DATASETS, Goal, dataset_in, goal
-from genlab.agent.planner import Training
 from genlab.agent.quick_evaluator import EvalConfig
 from genlab.core.console import GenlabError
 from genlab.core.params import AgentParams, Params

@@ -104,6 +104,6 @@ def _of(attempt: Attempt) -> dict[str, Any]:
             "mean": statistics.mean(accuracies), "min": min(accuracies), "max": max(accuracies),
         }  # fmt: skip
         told["val_loss"] = statistics.mean(losses)
-    if attempt.test:
+    if "accuracy" in attempt.test:
         told["test_accuracy"] = {name: attempt.test[name] for name in ("accuracy", "low", "high")}
     return told

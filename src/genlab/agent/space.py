@@ -8,8 +8,6 @@ ninth halving of 28 pixels); here no choice of fields can make shapes that do no
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,12 +53,6 @@ class ModelConfig(_Part):
     dropout: float = Field(0.0, ge=DROPOUT[0], le=DROPOUT[1], description="before each layer")
     norm: Literal["batch", "none"] = Field("batch", description="after each convolution")
     activation: Literal["relu", "gelu", "silu"] = Field("relu", description="nonlinearity")
-
-    @property
-    def digest(self) -> str:
-        """Tells one architecture from another, whatever it is called."""
-        told = json.dumps(self.model_dump(mode="json", exclude={"name"}), sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def sides(self, shape: Input) -> list[int]:
         """The shorter side of the image before the first block and after each of them."""

@@ -11,12 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from genlab.agent.attempt import CODE, SUMMARY, Attempt, attempts, leader
+from genlab.agent.attempt import CODE, Attempt, attempts, leader, summary_of
 from genlab.agent.comparison import Comparison, compared, search_workspace
 from genlab.agent.embedded import MODEL
 from genlab.agent.registry import Registry
 from genlab.agent.settings import Settings
-from genlab.agent.workspace import PROJECT, Workspace
+from genlab.agent.workspace import PROJECT, REBUILD, Workspace, goal_of, sign
 from genlab.core.artifacts import read_json
 from genlab.core.console import GenlabError
 
@@ -61,11 +61,7 @@ class Story:
         """What was measured of the best one's structure."""
         if self.best is None:
             return {}
-        path = self.workspace.root / self.best.experiment_dir / SUMMARY
-        found = read_json(path, made_by=AGAIN)
-        if not isinstance(found, dict):
-            raise GenlabError(f"{path} holds no summary; make it again with: {AGAIN}")
-        return found
+        return summary_of(self.workspace, self.best)
 
     def _of_best(self, name: str) -> str:
         if self.best is None:
@@ -185,15 +181,41 @@ def _counted(origins: list[str]) -> dict[str, int]:
     return dict(Counter(origin.partition("(")[0] for origin in origins))
 
 
+def signed(workspace: Workspace) -> None:
+    """Write a damaged project.json anew from what the run wrote down of itself.
+
+    Raises GenlabError where no run did.
+    """
+    try:
+        goal_of(workspace.root)
+    except GenlabError as error:
+        if not run_file(workspace).exists():
+            raise GenlabError(
+                f"{workspace.root / PROJECT} is damaged, and no run was begun there; give it up"
+                f" with: rm -r {workspace.root}"
+            ) from error
+        told = read_json(run_file(workspace), made_by=AGAIN, kind=RUN_KIND)
+        settings = Settings.of(told["settings"])
+        sign(workspace.root, settings.goal.text, told.get("key", settings.key))
+
+
+def _again(workspace: Workspace) -> str:
+    """The command that goes on with the run in `workspace`."""
+    try:
+        return AGAIN.replace("GOAL", goal_of(workspace.root) or "GOAL")
+    except GenlabError:
+        return f"{REBUILD} {workspace.root}"
+
+
 def story(workspace: Workspace) -> Story:
     """The story of the run in `workspace`. Raises GenlabError where no run was begun there."""
     path = run_file(workspace)
-    told = read_json(path, made_by=AGAIN, kind=RUN_KIND)
+    told = read_json(path, made_by=(again := _again(workspace)), kind=RUN_KIND)
     try:
         settings = Settings.of(told["settings"])
         verdict, backend = str(told["verdict"]), str(told["backend"])
     except (KeyError, TypeError, ValueError) as error:
-        raise GenlabError(f"{path} is damaged; run the agent again: {AGAIN}") from error
+        raise GenlabError(f"{path} is damaged; run the agent again: {again}") from error
     beside = search_workspace(workspace)
     found = (beside.root / PROJECT).exists()
     return Story(

@@ -22,6 +22,7 @@ from genlab.agent.quick_evaluator import Evaluator
 from genlab.agent.summary import Inspector
 from genlab.agent.workspace import EXPERIMENTS, PROJECT, Workspace
 from genlab.core.console import GenlabError
+from genlab.core.params import PARAMS_FILE, AgentParams, load_params
 
 PACKAGES = ".packages"  # what pip may put there
 KEPT = (str(EXPERIMENTS), PROJECT, "search", "transcript.jsonl", "run.lock", PACKAGES)
@@ -55,6 +56,18 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         self.max_repairs, self.max_parameters = max_repairs, max_parameters
         self.mode, self.devices = mode, devices
         self._evaluator: Evaluator | None = None
+
+    @classmethod
+    def of(cls, workspace: Workspace, params: AgentParams, data: Path | None = None) -> Toolbox:
+        """A toolbox as the section agent of params.yaml says."""
+        return cls(
+            workspace,
+            data,
+            allow_pip=params.allow_pip,
+            max_repairs=params.max_repairs,
+            max_parameters=params.max_parameters,
+            mode=params.sandbox,
+        )
 
     @property
     def evaluator(self) -> Evaluator:
@@ -128,7 +141,13 @@ def current() -> Toolbox:
 
 @cache
 def _nearest(root: Path) -> Toolbox:
-    """One toolbox a workspace and process, so that torch is imported once."""
-    found = Toolbox(Workspace(root))
+    """One toolbox a workspace and process, so that torch is imported once.
+
+    Its params stand beside the folder of workspaces, where its data do; the usual ones, where that
+    is no repository.
+    """
+    path = root.resolve().parent.parent / PARAMS_FILE
+    workspace = Workspace(root)
+    found = Toolbox.of(workspace, load_params(path).agent) if path.exists() else Toolbox(workspace)
     atexit.register(found.close)
     return found

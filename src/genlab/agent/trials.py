@@ -20,8 +20,8 @@ from ruamel.yaml.error import YAMLError
 from scipy import stats
 
 from genlab.agent.attempt import CODE, CONFIG_FILE, SUMMARY, as_yaml
+from genlab.agent.candidate import Training
 from genlab.agent.exam import LEVEL
-from genlab.agent.planner import Training
 from genlab.agent.quick_evaluator import EvalConfig, Evaluation, eval_config
 from genlab.agent.registry import Record, Registry
 from genlab.agent.summary import Summary, analysed
@@ -129,14 +129,18 @@ def promoted(
 ) -> dict[str, Any]:
     """Train an attempt on all of the training part, once a seed, and mark all of the validation's.
 
-    interval: of the mean accuracy over seeds (Student's t), None with one seed. Kept in the
+    interval: of the mean accuracy over seeds (Student's t, clipped to [0, 1]), None with one seed.
+    cut: seeds whose training the time limit ended, before all epochs were done. Kept in the
     attempt's folder with the first seed's weights. Raises GenlabError where there is no such
     attempt, or where its model breaks.
     """
     records = {record.run_id: record for record in Registry(box.workspace).records()}
     if run_id not in records:
         known = ", ".join(list(records)[-3:]) or "none yet"
-        raise GenlabError(f"there is no attempt {run_id!r}; the last ones are: {known}")
+        raise GenlabError(
+            f"there is no attempt {run_id!r} in {box.workspace.root}; name another (the last ones:"
+            f" {known}), or another --workspace"
+        )
     record = records[run_id]
     folder = box.workspace.inside(record.experiment_dir)
     config = eval_config(
@@ -164,6 +168,7 @@ def promoted(
         "dataset": record.dataset,
         "epochs": epochs,
         **found.summary(),
+        "cut": [each.seed for each in found.seeds if each.seconds >= time_limit],
         "interval": interval([each.validation.accuracy for each in found.seeds]),
     }
     write_bytes(folder / PROMOTED_WEIGHTS, found.weights)
@@ -172,12 +177,13 @@ def promoted(
 
 
 def interval(values: Sequence[float]) -> list[float] | None:
-    """Student's interval of the mean of `values`; None of fewer than two."""
+    """Student's interval of the mean of accuracies, clipped to [0, 1]; None of fewer than two."""
     if len(values) < 2:
         return None
     spread = float(np.std(values, ddof=1)) / math.sqrt(len(values))
     reach = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * spread
-    return [float(np.mean(values)) - reach, float(np.mean(values)) + reach]
+    middle = float(np.mean(values))
+    return [max(0.0, middle - reach), min(1.0, middle + reach)]
 
 
 def _training(folder: Path) -> dict[str, Any]:

@@ -14,10 +14,13 @@ A workspace is work, never an out of the pipeline: DVC deletes outs before a sta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from genlab.core.artifacts import read_json, write_json, write_text
 from genlab.core.console import GenlabError
@@ -27,6 +30,8 @@ PROJECT_KIND = "agent project"
 MODEL = Path("src/models/current_model.py")
 CONFIG = Path("configs/models/current_model_config.yaml")
 EXPERIMENTS = Path("experiments")
+LOCK = "run.lock"
+REBUILD = "python -m genlab.agent rebuild"
 REQUIREMENTS = "torch\ntorchinfo\n"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 LONGEST_SLUG = 40
@@ -102,8 +107,13 @@ def lay_out(root: Path, goal: str = "", key: str = "") -> Workspace:
     write_text(root / "requirements.txt", REQUIREMENTS)
     write_json(root / EXPERIMENTS / "registry.json", [])
     # Last: a folder without it was not opened whole, and is nobody's project.
-    write_json(root / PROJECT, {"kind": PROJECT_KIND, "version": 1, "goal": goal, "key": key})
+    sign(root, goal, key)
     return Workspace(root)
+
+
+def sign(root: Path, goal: str, key: str) -> None:
+    """Write down what the project in `root` is for."""
+    write_json(root / PROJECT, {"kind": PROJECT_KIND, "version": 1, "goal": goal, "key": key})
 
 
 def open_for(goal: str, base: str | Path = ".") -> Workspace:
@@ -126,6 +136,19 @@ def open_in(folder: Path, goal: str, key: str = "") -> Workspace:
         number += 1
 
 
+@contextmanager
+def alone(workspace: Workspace) -> Iterator[None]:
+    """Hold the workspace. Raises GenlabError where another run works in it."""
+    lock = FileLock(workspace.experiments / LOCK, timeout=0)
+    try:
+        with lock:
+            yield
+    except Timeout as error:
+        raise GenlabError(
+            f"{workspace.root} is being worked in by another run; wait for it or end it"
+        ) from error
+
+
 def goal_of(root: Path) -> str | None:
     """The goal that a project was opened for; None where the folder holds no project."""
     return _project(root).get("goal")
@@ -139,7 +162,7 @@ def key_of(root: Path) -> str | None:
 def _project(root: Path) -> dict[str, str]:
     if not (root / PROJECT).is_file():
         return {}
-    found = read_json(root / PROJECT, made_by=f"rm -r {root}", kind=PROJECT_KIND)
+    found = read_json(root / PROJECT, made_by=f"{REBUILD} {root}", kind=PROJECT_KIND)
     return {name: str(found.get(name, "")) for name in ("goal", "key")}
 
 
