@@ -15,7 +15,7 @@ from tqdm import tqdm
 from genlab.core.artifacts import read_json, write_json
 from genlab.core.console import GenlabError, guarded
 from genlab.core.engine import machine
-from genlab.core.experiments import choose, load_experiments, run_experiment
+from genlab.core.experiments import Experiment, choose, load_experiments, run_experiment
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -52,7 +52,7 @@ def main(
                 except GenlabError as error:
                     failures.append(str(error))
                 else:
-                    _write(output, records, [experiment.name for experiment in described])
+                    _write(output, records, described)
                 bar.set_postfix_str(name)
                 bar.update()
         finally:  # Ctrl-C: what has not started shall not start
@@ -62,9 +62,17 @@ def main(
         raise GenlabError("; ".join(failures))
 
 
-def _write(output: Path, records: dict[str, Any], order: list[str]) -> None:
-    """In the order of experiments.yaml, whatever finished first; what it dropped goes."""
-    write_json(output, {name: records[name] for name in order if name in records})
+def _write(output: Path, records: dict[str, Any], described: list[Experiment]) -> None:
+    """In the order of experiments.yaml, whatever finished first; what it dropped goes.
+
+    What the table says of a run may change without a new run of it.
+    """
+    told = {
+        one.name: {**records[one.name], "why": one.why, "mends": list(one.mends)}
+        for one in described
+        if one.name in records
+    }
+    write_json(output, told)
 
 
 if __name__ == "__main__":

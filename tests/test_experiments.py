@@ -14,6 +14,8 @@ from ruamel.yaml import YAML
 
 from genlab.core.console import GenlabError
 from genlab.core.experiments import choose, load_experiments
+from genlab.core.params import load_params
+from genlab.measure.ablations import cure
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -182,3 +184,22 @@ def test_the_committed_table_is_valid_against_the_committed_params(
     assert len(set(names)) == len(names)
     raw = YAML(typ="safe").load((ROOT / "experiments.yaml").read_text())
     assert any(entry["params"].get("beta_max") == 0.0 for entry in raw.values())
+
+
+def test_a_fault_on_images_is_mended_by_the_cure_that_its_diagnosis_names() -> None:
+    """Otherwise the report would show a cure that no program found."""
+    known = json.loads((ROOT / "metrics/experiments.json").read_text(encoding="utf-8"))
+    table = YAML(typ="safe").load(ROOT / "experiments.yaml")
+    base = load_params(ROOT / "params.yaml").for_dataset("fashion_mnist").model_dump()
+
+    def built(name: str) -> dict[str, Any]:
+        changes = {
+            key.removeprefix("fashion_mnist."): v for key, v in table[name]["params"].items()
+        }
+        return {**base, **changes}
+
+    pairs = [(broken, name) for name in table for broken in table[name].get("mends", ())]
+    assert len(pairs) >= 3
+    for broken, mended in pairs:
+        assert cure(known[broken]), f"nothing was found wrong with {broken}"
+        assert built(mended) == {**built(broken), **cure(known[broken])}
