@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from PIL import ImageOps
+from rich.console import Console
 
 from genlab.benchmark.plugins import (
     BUILT_IN,
@@ -21,8 +23,9 @@ from genlab.benchmark.plugins import (
     load_tools,
     one_line,
 )
+from genlab.benchmark.terminal import tools_table
 from genlab.core.console import GenlabError
-from small_benchmark import Absent, Turned, make_case
+from small_benchmark import Absent, Raising, Turned, make_case
 
 IDS = [
     "baseline_local",
@@ -136,6 +139,21 @@ def test_why_a_tool_is_not_there_is_an_outcome() -> None:
     found = absence(Absent())
     assert found is not None
     assert (found.kind, found.kind in KINDS) == ("retired", True)
+
+
+def test_a_tool_that_raises_is_listed_with_the_reason() -> None:
+    said = io.StringIO()
+    tools: dict[str, ImageTool] = {"raising": Raising(), "turned": Turned()}
+    Console(file=said, width=200).print(tools_table(tools))
+    raising, turned = said.getvalue().splitlines()[1:]
+    assert raising.rstrip().endswith("it can't say: KeyError: 'a key of its own'")
+    assert turned.rstrip().endswith("ready")
+
+
+def test_a_failure_of_no_kind_is_a_fault_of_the_tool() -> None:
+    for numbers in ({}, {"cost": -1.0}, {"retry_after": float("nan")}):
+        with pytest.raises(ValueError, match="must be of refused"):
+            ToolFailure("refused" if numbers else "sad", "why", **numbers)  # type: ignore[arg-type]
 
 
 def test_reasons_are_one_short_line_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:

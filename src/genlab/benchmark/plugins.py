@@ -61,7 +61,8 @@ class ToolFailure(Exception):  # noqa: N818 - an outcome, no fault
     """A tool gave no image, and why: an outcome of its own, never a score.
 
     kind: which outcome; reason: one line for people; retry_after: seconds the service asks to
-    wait; passing: whether another try may go better; cost: dollars it took all the same.
+    wait; passing: whether another try may go better; cost: dollars it took all the same. Raises
+    a `ValueError` for another kind, and for numbers below 0 or none.
     """
 
     def __init__(
@@ -73,6 +74,9 @@ class ToolFailure(Exception):  # noqa: N818 - an outcome, no fault
         passing: bool = False,
         cost: float | None = None,
     ) -> None:
+        # A fault here, in somebody's tool, is an outcome itself; later it would end the run.
+        if kind not in KINDS or not all(n is None or is_amount(n) for n in (retry_after, cost)):
+            raise ValueError(f"ToolFailure({kind!r}, ...) must be of {', '.join(KINDS)}")
         self.kind: Kind = kind
         self.reason = one_line(reason)
         self.retry_after = retry_after
@@ -174,14 +178,25 @@ class _Service(Protocol):
 
 
 def absence(tool: _Service) -> ToolFailure | None:
-    """Why `tool` can't be used here as an outcome; None where it can."""
-    reason = tool.unavailable()
+    """Why `tool` can't be used here as an outcome; None where it can.
+
+    A tool that raises instead of saying why can't be used either, and that is the reason.
+    """
+    try:
+        reason = str(tool.unavailable() or "")
+    except Exception as error:  # other people's code: anything may come out of it
+        return ToolFailure("unavailable", f"it can't say: {type(error).__name__}: {error}")
     if not reason:
         return None
     if tool.needs.key and not os.environ.get(tool.needs.key):
         return ToolFailure("no_key", reason)
     kind = getattr(tool, "absence", "unavailable")
     return ToolFailure(kind if kind in KINDS else "unavailable", reason)
+
+
+def is_amount(value: object) -> bool:
+    """Whether it is a number of dollars (or seconds): finite, 0 or more."""
+    return isinstance(value, int | float) and 0 <= value < float("inf")
 
 
 def one_line(text: str) -> str:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from genlab.benchmark.leaderboard import People, Standing
-from genlab.benchmark.plugins import ImageTool
+from genlab.benchmark.plugins import ImageTool, absence
 from genlab.benchmark.runner import Runner
 from genlab.core.records import FINISHED, Run
 
@@ -172,9 +172,9 @@ def tools_table(tools: Mapping[str, ImageTool]) -> Table:
         needs = [tool.needs.key] if tool.needs.key else []
         needs += ["network"] if tool.needs.network else []
         cost = f"about ${tool.needs.cost:.3f}" if tool.needs.cost else "free"
-        rows.append(
-            (tool.tool_id, tool.title, cost, ", ".join(needs) or "–", tool.unavailable() or "ready")
-        )
+        lacking = absence(tool)
+        here = "ready" if lacking is None else lacking.reason
+        rows.append((tool.tool_id, tool.title, cost, ", ".join(needs) or "–", here))
     return table(("tool", "title", "an image", "needs", "here"), rows, words=5)
 
 
