@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import csv
 import io
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -90,6 +92,41 @@ def test_as_a_command_a_mistake_is_one_line_and_status_2(place: Path) -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("genlab: error: runs/genlab.sqlite3: no run is called 'never'")
     assert done.stderr.count("\n") == 1
+
+
+def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path, made: Path) -> None:
+    # The terminal is the child's own, so that the byte of Ctrl-C reaches it as it does people's.
+    command = (
+        "import os; os.open(os.ttyname(0), os.O_RDWR)\n"
+        "from genlab.benchmark.__main__ import main; main()"
+    )
+    asking = ["run", "--tools", "baseline_gpt", "--max-cost", "0", "--cases", f"{made}/cases"]
+    ours, its = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, *asking],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENAI_API_KEY": "none of anybody's"}
+        | {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TERM": "xterm"},
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+    )
+    os.close(its)
+    said = b""
+    try:
+        while b"0 to stop here" not in said:
+            said += os.read(ours, 4096)
+        os.write(ours, b"\x03")
+        with contextlib.suppress(OSError):  # how the end of a terminal is told
+            while part := os.read(ours, 4096):
+                said += part
+        assert process.wait(20) == 130, said.decode()
+    finally:
+        process.kill()
+        os.close(ours)
+    assert b"go on with: genlab-benchmark run --resume" in said
+    assert b"Traceback" not in said
 
 
 def test_every_command_explains_itself() -> None:

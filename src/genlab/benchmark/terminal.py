@@ -96,6 +96,8 @@ class Watch:
             answer = typer.prompt(
                 "New ceiling in dollars, or 0 to stop here", type=float, default=0
             )
+        except typer.Abort:  # the end of the input
+            return None
         finally:
             self.bars.start()
         return float(answer) or None
