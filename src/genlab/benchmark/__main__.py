@@ -75,10 +75,18 @@ def generate_cases(
     if (templates is None) != (avatars is None):
         raise GenlabError("--templates and --avatars go together; name both folders, or neither")
     if templates is not None and avatars is not None:
-        lines = pair(templates, avatars, cases, force=force)
+        told = pair(templates, avatars, cases, force=force)
     else:
-        lines = generate_demo(cases, photographs, force=force)
-    typer.echo("\n".join(lines))
+        told = generate_demo(cases, photographs, force=force)
+    faults = 0
+    for one in told:
+        typer.echo(one.line)
+        faults += one.faulty
+    if faults:
+        raise GenlabError(
+            f"{faults} of them could not be used; the lines above say why. Mend or remove them,"
+            " then run the same command again"
+        )
 
 
 @app.command("run")
