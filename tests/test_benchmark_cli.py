@@ -148,6 +148,13 @@ def test_every_command_explains_itself() -> None:
         (("run", "--cases", "nowhere"), "generate-cases"),
         (("run", "--resume", "last", "--tools", "x"), "leave --cases"),
         (("run", "--option", "model=x", "--cases", "{cases}"), "tool.key=value"),
+        (
+            (
+                *("run", "--cases", "{cases}", "--tools", "control_blurred"),
+                *("--option", "control_blurred.strenght=1"),
+            ),
+            "control_blurred has no option 'strenght'; did you mean strength?",
+        ),
         (("generate-cases", "--templates", "here"), "go together"),
     ],
 )
@@ -159,6 +166,8 @@ def test_a_mistake_names_its_cure(
     assert words in str(fault.value)
     assert "\n" not in str(fault.value)
     assert not (place / "elsewhere").exists()
+    with Store(place / "runs" / "genlab.sqlite3") as store:
+        assert len(store.runs()) == 1  # nothing was queued
 
 
 def test_stars_are_given_blind_and_go_on_where_one_stopped(place: Path) -> None:

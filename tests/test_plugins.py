@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import ImageOps
@@ -19,6 +21,7 @@ from genlab.benchmark.plugins import (
     ImageTool,
     ToolFailure,
     absence,
+    checked_options,
     chosen,
     load_tools,
     one_line,
@@ -87,6 +90,34 @@ def test_a_package_adds_a_tool_by_being_installed(
     case = make_case(tmp_path / "cases", 1)
     image = asyncio.run(tool.swap(case, {}))
     assert image.tobytes() == ImageOps.mirror(case.open_template()).tobytes()
+    image = asyncio.run(tool.swap(case, checked_options(tool, {"axis": "vertical"})))
+    assert image.tobytes() == ImageOps.flip(case.open_template()).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "options", "said"),
+    [
+        ("baseline_gpt", {"modle": "x"}, "no option 'modle'; did you mean model?; it takes model,"),
+        ("control_blurred", {"strength": "4"}, "strength of control_blurred must be 1 or 2 or 3"),
+        ("control_pasted", {"strength": 1}, "it takes none"),
+    ],
+)
+def test_an_option_that_a_tool_does_not_take_is_refused(
+    tool_id: str, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(GenlabError, match=re.escape(said)):
+        checked_options(load_tools()[tool_id], options)
+
+
+def test_options_that_a_tool_takes_go_through() -> None:
+    tools = load_tools()
+    for tool, options in (
+        (tools["control_blurred"], {"strength": "1"}),  # of the command line
+        (tools["control_blurred"], {"strength": 1}),  # of the API
+        (tools["baseline_gpt"], {"model": "gpt-image-2", "quality": "low"}),
+        (Turned(), {"whatever": "it says nothing of its options"}),
+    ):
+        assert checked_options(tool, options) == options
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,13 @@ from genlab.benchmark import second_identity
 from genlab.benchmark.leaderboard import as_csv, leaderboard, people
 from genlab.benchmark.plugins import load_tools
 from genlab.benchmark.tallies import stars_by_tool
-from genlab.benchmark.terminal import people_lines, show, standings_table, tools_table
+from genlab.benchmark.terminal import (
+    options_table,
+    people_lines,
+    show,
+    standings_table,
+    tools_table,
+)
 from genlab.core.console import GenlabError
 from genlab.core.store import Store
 
@@ -58,13 +64,17 @@ def show_leaderboard(
 
 @app.command("tools")
 def show_tools(tools_file: ToolsFile = None) -> None:
-    """List the tools, what they take, and why one cannot be used here.
+    """List the tools, what they take and can be told, and why one cannot be used here.
 
     A package adds one by an entry point of the group genlab.image_tools.
 
     Example: genlab-benchmark tools
     """
-    show(tools_table(load_tools(tools_file)))
+    tools = load_tools(tools_file)
+    show(tools_table(tools))
+    typer.echo()
+    show(options_table(tools))
+    typer.echo()
     typer.echo(f"second identity model: {second_identity.state()}")
 
 

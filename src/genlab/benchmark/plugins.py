@@ -86,6 +86,17 @@ class ToolFailure(Exception):  # noqa: N818 - an outcome, no fault
 
 
 @dataclass(frozen=True)
+class Option:
+    """What people may tell a tool: `--option tool.name=value`, which is text.
+
+    help: one line; choices: the values that it takes as text, () = any.
+    """
+
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Needs:
     """What a tool takes."""
 
@@ -93,6 +104,7 @@ class Needs:
     cost: float = 0.0  # dollars an image, an estimate
     concurrency: int = 4  # images at a time, at most
     network: bool = False
+    options: Mapping[str, Option] | None = None  # by their names; None = not said, any is let by
 
 
 @dataclass(frozen=True)
@@ -116,6 +128,9 @@ class Picture:
 @runtime_checkable
 class ImageTool(Protocol):
     """Swaps people in photographs. One object serves all cases of a run, several at a time.
+
+    What is told to it comes as `options`: text, from the command line. It says which there are in
+    `needs`.
 
     Where its images depend on more than its code (a file of its own, say), a text `settings` that
     tells of it has the stage make them anew when it changes.
@@ -169,6 +184,28 @@ def chosen(tools: Mapping[str, ImageTool], names: list[str]) -> list[ImageTool]:
                 " list them with: genlab-benchmark tools"
             )
     return [tools[name] for name in dict.fromkeys(names)]
+
+
+def checked_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, if `tool` takes them all; any, where it doesn't say which.
+
+    Raises a `GenlabError`: a misspelt option would be paid for with its default.
+    """
+    known = tool.needs.options
+    if known is None:
+        return dict(options)
+    for name, value in options.items():
+        if name not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise GenlabError(
+                f"{tool.tool_id} has no option {name[:60]!r}{did_you_mean(name, known)}; {takes}"
+            )
+        if known[name].choices and str(value) not in known[name].choices:
+            raise GenlabError(
+                f"option {name} of {tool.tool_id} must be {' or '.join(known[name].choices)},"
+                f" got {str(value)[:60]!r}"
+            )
+    return dict(options)
 
 
 class _Service(Protocol):

@@ -180,5 +180,15 @@ def tools_table(tools: Mapping[str, ImageTool]) -> Table:
     return table(("tool", "title", "an image", "needs", "here"), rows, words=5)
 
 
+def options_table(tools: Mapping[str, ImageTool]) -> Table:
+    """What the tools can be told; nothing of those that don't say."""
+    rows = [
+        (f"{tool.tool_id}.{name}", option.help, ", ".join(option.choices) or "text")
+        for tool in tools.values()
+        for name, option in (tool.needs.options or {}).items()
+    ]
+    return table(("--option", "what it says", "values"), rows, words=3)
+
+
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
