@@ -132,8 +132,13 @@ class EndpointTool:
                     response = await api.images.generate(**asked)
             except openai.OpenAIError as error:
                 raise failure_of(error, self.needs.cost, key) from error
-            data = await image_of(response, api, key)
-        return Picture(data, self._cost(model, response), model, part=part)
+            cost = self._cost(model, response)
+            try:
+                data = await image_of(response, api, key)
+            except ToolFailure as failure:  # an answer was paid for, whatever it held
+                failure.cost = self.needs.cost if cost is None else cost
+                raise
+        return Picture(data, cost, model, part=part)
 
     @property
     def _base_url(self) -> str:
