@@ -18,6 +18,7 @@ from typing import Any
 
 from PIL import Image, ImageOps, PngImagePlugin
 
+from genlab.benchmark.marks import SYNTHETIC
 from genlab.benchmark.plugins import Picture, ToolFailure, is_amount
 from genlab.core.artifacts import write_bytes, write_json
 from genlab.core.records import Item
@@ -62,12 +63,6 @@ class Arrival:
 def answer_of(path: Path) -> Path:
     """Where the answer lies that the image at `path` is made from."""
     return path.with_name(f".{path.stem}.answer")
-
-
-def marks_of(item: Item, created: str) -> dict[str, str]:
-    """What an item's PNG says of itself. created: when its run began, ISO 8601."""
-    marks = {"run": item.run_id, "tool": item.tool_id, "case": item.case_id}
-    return {**marks, "date": created[:10]}
 
 
 def picture_of(made: object, estimate: float) -> Picture:
@@ -245,7 +240,7 @@ def _plain(image: Image.Image) -> Image.Image:
 
 def _png(image: Image.Image, marks: Mapping[str, str]) -> bytes:
     info = PngImagePlugin.PngInfo()
-    for key, value in {"synthetic": "yes", **marks}.items():
+    for key, value in {**SYNTHETIC, **marks}.items():
         info.add_itxt(key, value)
     buffer = io.BytesIO()
     # A plain copy: an image's own info, such as EXIF or a colour profile, would go along.

@@ -20,7 +20,6 @@ from genlab.benchmark.arrivals import (
     Place,
     answer_of,
     keep,
-    marks_of,
     picture_of,
     recovered,
     set_aside,
@@ -32,6 +31,7 @@ from genlab.benchmark.events import Channel, update
 from genlab.benchmark.gate import Gate, Limits
 from genlab.benchmark.journal import Journal
 from genlab.benchmark.judging import Judging
+from genlab.benchmark.marks import marks_of
 from genlab.benchmark.plugins import (
     ImageTool,
     Picture,
