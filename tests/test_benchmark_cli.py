@@ -74,7 +74,8 @@ def _run(*arguments: str, answers: str = "") -> str:
 
 
 def test_leaderboard_and_report_come_from_the_store(place: Path) -> None:
-    table = _run("leaderboard", "--csv")
+    table, _, opinions = _run("leaderboard", "--csv").partition("\n\n")
+    assert [row["people"] for row in csv.DictReader(io.StringIO(opinions))] == ["alpha", "spearman"]
     rows = {row["tool"]: row for row in csv.DictReader(io.StringIO(table))}
     assert rows["good_tool"]["rank"] == "1"
     assert rows["hostile_tool"]["failures"] == "refused:7"

@@ -15,6 +15,7 @@ from genlab.benchmark.leaderboard import as_csv, leaderboard, people
 from genlab.benchmark.plugins import load_tools
 from genlab.benchmark.tallies import stars_by_tool
 from genlab.benchmark.terminal import (
+    left_out,
     options_table,
     people_lines,
     show,
@@ -51,7 +52,8 @@ def show_leaderboard(
 ) -> None:
     """Mean score with interval, failures, cost and people's stars, a line a tool.
 
-    Tools that the cases cannot tell apart share a rank; a failure is no score.
+    Tools that the cases cannot tell apart share a rank; a failure is no score. --csv gives two
+    tables, the second what people say.
 
     Example: genlab-benchmark leaderboard --run last --json
     """
@@ -164,14 +166,14 @@ def print_standings(
     seed: int = 0,
 ) -> None:
     standings = leaderboard(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
-    if csv_:
-        sys.stdout.write(as_csv(standings))
-        return
     found = people(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
+    if csv_:
+        sys.stdout.write(as_csv(standings, found))
+        return
     if json_:
         told = {"run_id": run_id, "bootstrap": bootstrap, "seed": seed}
         lines = [standing.as_dict() for standing in standings]
         typer.echo(json.dumps({**told, "tools": lines, "people": found.as_dict()}, indent=2))
         return
     show(standings_table(standings))
-    typer.echo("\n".join(people_lines(found)))
+    typer.echo("\n".join([*left_out(standings), *people_lines(found)]))

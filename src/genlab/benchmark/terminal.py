@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -150,6 +150,14 @@ def standings_table(standings: Sequence[Standing]) -> Table:
             for s in standings
         ],
     )
+
+
+def left_out(standings: Iterable[Standing]) -> list[str]:
+    """A line where scores were left out of the leaderboard."""
+    count = sum(standing.older for standing in standings)
+    if not count:
+        return []
+    return [f"left out: {count} scores of older constants, which don't compare with the newest"]
 
 
 def people_lines(found: People) -> list[str]:
