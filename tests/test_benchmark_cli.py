@@ -145,8 +145,9 @@ def test_every_command_explains_itself() -> None:
         (("leaderboard", "--json", "--csv"), "exclude each other"),
         (("report", "--runs", "elsewhere"), "make a run with: genlab-benchmark run"),
         (("run", "--tools", "baseline_locl", "--cases", "{cases}"), "baseline_local"),
-        (("run", "--case", "nobody", "--cases", "{cases}"), "no case; there are: case_0"),
+        (("run", "--case", "nobody", "--cases", "{cases}"), "no case 'nobody'; there are: case_0"),
         (("run", "--cases", "nowhere"), "generate-cases"),
+        (("rate", "--rater", "a\tb", "--no-open"), "a rater's name is 1 to 80 printable"),
         (("run", "--resume", "last", "--tools", "x"), "leave --cases"),
         (("run", "--option", "model=x", "--cases", "{cases}"), "tool.key=value"),
         (
@@ -179,6 +180,44 @@ def test_stars_are_given_blind_and_go_on_where_one_stopped(place: Path) -> None:
     assert "19 images to rate" in _run("rate", "--rater", "ada", "--no-open", answers="q\n")
     assert _run("export-ratings", "stars.csv") == "wrote stars.csv: 2 ratings\n"
     assert _run("import-ratings", "stars.csv") == "stars.csv: 0 new ratings\n"
+
+
+def test_the_end_of_the_input_stops_as_q_does(place: Path) -> None:
+    said = _run("rate", "--rater", "ada", "--no-open", answers="4\n")
+    assert said.endswith("1 rated, 20 left; the same command goes on from here.\n")
+
+
+def test_all_faults_of_all_cases_are_said_and_named_cases_are_loaded_alone(
+    place: Path, made: Path
+) -> None:
+    cases = place / "cases"
+    shutil.copytree(made / "cases", cases)
+    for name, old, new in (
+        ("case_0", "consent: true", "consent: perhaps"),
+        ("case_0", "version: 1", "version: one"),
+        ("case_3", "avatars:", "avatar:"),
+    ):
+        path = cases / name / "case.yaml"
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+    (cases / "case_5" / "template.jpg").unlink()
+    done = CliRunner().invoke(app, ["run", "--cases", str(cases)])
+    assert "5 faults, a line each above" in str(done.exception)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 5
+    for words in (
+        "case_0/case.yaml: consent must be true or false, got 'perhaps'",
+        "case_0/case.yaml: version must be a whole number, got 'one'",
+        "case_3/case.yaml: avatar is not a known key; did you mean avatars?",
+        "case_3/case.yaml: avatars is missing",
+        "case_5/case.yaml: template.jpg is not there",
+    ):
+        assert sum(words in line for line in lines) == 1, (words, lines)
+    assert [case.case_id for case in load_cases(cases, ["case_6", "case_1"])] == [
+        "case_6",
+        "case_1",
+    ]
 
 
 def test_a_rating_is_undone_and_the_sheet_says_nothing_of_the_tool(place: Path) -> None:
