@@ -20,8 +20,11 @@ def record(
     seeds: Sequence[int],
     command: str,
     path: Path = BENCHMARKS,
+    **more: object,
 ) -> None:
     """Set `key` to {value, interval, n, seeds, command}; every other key of the file is kept.
+
+    more: goes into the entry beside these, for whoever wants to look closer.
 
     `interval` is the 95 % interval of `value`, None where it has none; `n` what was counted;
     `command` the line that measures it again. Whole or not at all. Raises a GenlabError where the
@@ -36,5 +39,6 @@ def record(
         "n": n,
         "seeds": list(seeds),
         "command": command,
+        **more,
     }
     write_json(path, dict(sorted(known.items())))

@@ -3,17 +3,20 @@
 `swap.ordered`: persons on whom no constant was set (`swap_persons.HELD_OUT`). Each is the template
 for the `--avatars` others nearest in turn; eight pictures of each pair are scored: untouched, wrong
 person, pasted rectangle, local swap, the same blurred in three strengths, and torn by triangles.
-14 orders are beyond dispute (`ORDERS`); a tie is wrong, a picture without a number is below every
-number, and two such pictures are no pair. The interval resamples template persons.
+Of the 28 pairs of the eight 14 are ordered beyond dispute (`ORDERS`); a tie is wrong, a picture
+without a number is below every number, and two such pictures are no pair. The interval resamples
+template persons; `by_person` has how many orders held for each, with the interval of Wilson (1927).
 
 `swap.identity`: every two pictures of the persons that ship, told apart at the distance `SAME`.
 The same person is there in one photograph only, so the same-person pairs are that photograph
-against itself mirrored, halved, darkened and compressed; with `--photographs FOLDER` also pairs of
-real photographs there, whose files are called `person1.jpg`, `person2.jpg` and so on.
+against itself mirrored, halved, darkened and compressed; with `--photographs FOLDER` pairs of real
+photographs there, whose files are called `person1.jpg`, `person2.jpg` and so on, are told apart
+beside it: printed, not written (tests/test_images of the sdist of face_recognition 1.3.0 has some).
 `swap.identity_margin`: the least distance of two persons minus the greatest of one.
 
 `swap.score_s`: seconds a picture of 1024 pixels, templates and avatars known, as in a run.
-`swap.score_scaling`: pictures a second of two scoring processes over one.
+`swap.score_scaling`: pictures a second of two scoring processes over one, the median of
+`--ratios`. Both have the bootstrap interval of a median over repeats.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import itertools
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -47,6 +50,7 @@ from torn import torn_swap
 
 COMMAND = "python benchmarks/swap_scores.py"
 SEED = 0
+ROUNDS = 4  # of all pictures, in a timing of processes
 BLURS = ("blurred_1", "blurred_2", "blurred_3")
 WITHOUT_AVATAR = ("wrong_person", "untouched")
 ORDERS = [
@@ -158,19 +162,29 @@ def interval(held: dict[str, list[bool]], resamples: int = 2000) -> tuple[float,
 
 
 def identity_distances(
-    people: list[Person], photographs: Path | None
+    people: list[Person],
 ) -> tuple[list[float], list[float]]:
-    """Distances of pictures of one person, and of two persons."""
+    """Distances of one photograph of a person from its own changed ones, and of two persons."""
     shown: dict[str, list[faces.Face]] = {}
     for person in people:
         variants = [next(iter(faces.found(image)), None) for image in changed(person.portrait())]
         shown[person.name] = [person.face, *(face for face in variants if face is not None)]
-    if photographs is not None:
-        for path in sorted(photographs.iterdir()):
-            name = re.sub(r"[_\d]*$", "", path.stem)
-            with PIL.Image.open(path) as opened:
-                image = np.asarray(PIL.ImageOps.exif_transpose(opened).convert("RGB"))
-            shown.setdefault(name, []).extend(faces.found(image)[:1])
+    return distances(shown)
+
+
+def real_distances(photographs: Path) -> tuple[list[float], list[float]]:
+    """Distances of photographs of one person, taken apart, and of two persons."""
+    shown: dict[str, list[faces.Face]] = {}
+    for path in sorted(photographs.iterdir()):
+        name = re.sub(r"[-_\d]*$", "", path.stem)
+        with PIL.Image.open(path) as opened:
+            image = np.asarray(PIL.ImageOps.exif_transpose(opened).convert("RGB"))
+        shown.setdefault(name, []).extend(faces.found(image)[:1])
+    return distances(shown)
+
+
+def distances(shown: dict[str, list[faces.Face]]) -> tuple[list[float], list[float]]:
+    """All distances within a person's faces, and between the first faces of every two persons."""
     same = [
         faces.identity_distance(*two)
         for known in shown.values()
@@ -234,7 +248,8 @@ def bench(
     photographs: Annotated[
         Path | None, typer.Option(help="More photographs, for the identity check alone.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Repeats of a timing.")] = 4,
+    repeats: Annotated[int, typer.Option(min=5, help="Repeats of a score's timing.")] = 15,
+    ratios: Annotated[int, typer.Option(min=5, help="Repeats of two processes over one.")] = 9,
     timing: Annotated[bool, typer.Option(help="Whether to time the score too.")] = True,
     calibration: Annotated[
         bool, typer.Option(help="Print the orders among the persons of calibration; write nothing.")
@@ -251,59 +266,84 @@ def bench(
         number = sum(len(values) for values in held.values())
         share = sum(map(sum, held.values())) / number
         low, high = interval(held)
-        for person, values in held.items():
-            print(f"{person:<24}{sum(values):>5} of {len(values)}")
+        by_person = {
+            person: {"n": len(values), "value": float(np.mean(values)), "interval": wilson(values)}
+            for person, values in held.items()
+            if values
+        }
+        for person, found in by_person.items():
+            low_one, high_one = found["interval"]
+            print(
+                f"{person:<24}{found['value']:>7.3f} ({low_one:.3f} to {high_one:.3f}), n = "
+                f"{found['n']}"
+            )
         print(f"ordered {share:.4f}, 95 % interval {low:.3f} to {high:.3f}, {number} pairs")
         if calibration:
             return
         record(
             "swap.ordered", share, interval=(low, high), n=number, seeds=[SEED], command=COMMAND,
-            path=output,
+            path=output, by_person=by_person,
         )  # fmt: skip
-        told_apart(people + persons(CALIBRATION, cases), photographs, output)
+        told_apart(people + persons(CALIBRATION, cases), output)
+        if photographs is not None:
+            print_apart("real photographs", *real_distances(photographs))
         if timing:
-            time_scores(calls(people, folder), repeats, output)
+            time_scores(calls(people, folder), repeats, ratios, output)
 
 
-def told_apart(people: list[Person], photographs: Path | None, output: Path) -> None:
-    """Write `swap.identity` and its margin."""
-    same, different = identity_distances(people, photographs)
-    right = sum(d <= faces.SAME for d in same) + sum(d > faces.SAME for d in different)
-    number = len(same) + len(different)
-    margin = min(different) - max(same)
-    print(
-        f"same person {len(same)} pairs, at most {max(same):.3f}; two persons {len(different)}"
-        f" pairs, at least {min(different):.3f}; told apart at {faces.SAME}: {right} of {number}"
-    )
-    share, spread = right / number, 1.96**2 / number
+def wilson(right: list[bool]) -> tuple[float, float]:
+    """95 % interval of a share (Wilson 1927)."""
+    number, spread = len(right), 1.96**2 / len(right)
+    share = sum(right) / number
     middle = (share + spread / 2) / (1 + spread)
-    half = np.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)
-    wilson = (float(middle - half), float(min(middle + half, 1.0)))
+    half = float(np.sqrt(share * (1 - share) * spread + spread**2 / 4)) / (1 + spread)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def print_apart(what: str, same: list[float], different: list[float]) -> list[bool]:
+    """Print how well persons are told apart at `SAME`; returns whether, for each pair."""
+    right = [d <= faces.SAME for d in same] + [d > faces.SAME for d in different]
+    low, high = wilson(right)
+    print(
+        f"{what}: same person {len(same)} pairs, at most {max(same, default=np.nan):.3f};"
+        f" two persons {len(different)} pairs, at least {min(different, default=np.nan):.3f};"
+        f" told apart at {faces.SAME}: {sum(right)} of {len(right)} ({low:.3f} to {high:.3f})"
+    )
+    return right
+
+
+def told_apart(people: list[Person], output: Path) -> None:
+    """Write `swap.identity` and its margin."""
+    same, different = identity_distances(people)
+    right = print_apart("photographs that ship", same, different)
+    number, share, margin = len(right), sum(right) / len(right), min(different) - max(same)
     for key, value, bounds in (
-        ("swap.identity", share, wilson),
+        ("swap.identity", share, wilson(right)),
         ("swap.identity_margin", margin, None),
     ):
         record(key, value, interval=bounds, n=number, seeds=[], command=COMMAND, path=output)
 
 
-def time_scores(work: list[Call], repeats: int, output: Path) -> None:
+def middle_of(values: Sequence[float]) -> tuple[float, tuple[float, float]]:
+    """The median of some repeats, and its 95 % bootstrap interval."""
+    known = np.asarray(values)
+    drawn = np.random.default_rng(SEED).choice(known, (2000, len(known)))
+    low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
+    return float(np.median(known)), (float(low), float(high))
+
+
+def time_scores(work: list[Call], repeats: int, ratios: int, output: Path) -> None:
     """Write `swap.score_s` and `swap.score_scaling`."""
     for call in work:
         scored(call)
-    seconds = np.array([scored(call) for _ in range(repeats) for call in work])
-    low, high = np.quantile(seconds, (0.025, 0.975))
-    print(f"a score takes {np.median(seconds):.2f} s ({low:.2f} to {high:.2f})")
-    record(
-        "swap.score_s", float(np.median(seconds)), interval=(float(low), float(high)),
-        n=len(seconds), seeds=[], command=COMMAND, path=output,
-    )  # fmt: skip
-    ratios = np.array([rate(work, 2, repeats) / rate(work, 1, repeats) for _ in range(3)])
-    print(f"two processes over one: {np.median(ratios):.2f}")
-    record(
-        "swap.score_scaling", float(np.median(ratios)),
-        interval=(float(ratios.min()), float(ratios.max())), n=3 * repeats * len(work), seeds=[],
-        command=COMMAND, path=output,
-    )  # fmt: skip
+    seconds = [float(np.median([scored(call) for call in work])) for _ in range(repeats)]
+    parts = [rate(work, 2, ROUNDS) / rate(work, 1, ROUNDS) for _ in range(ratios)]
+    for key, values in (("swap.score_s", seconds), ("swap.score_scaling", parts)):
+        value, bounds = middle_of(values)
+        print(f"{key}: {value:.3f} ({bounds[0]:.3f} to {bounds[1]:.3f}), {len(values)} repeats")
+        record(
+            key, value, interval=bounds, n=len(values), seeds=[SEED], command=COMMAND, path=output
+        )
 
 
 if __name__ == "__main__":

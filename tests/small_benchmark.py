@@ -163,16 +163,28 @@ class Absent(Turned):
         return "its model was retired"
 
 
+class Raising(Turned):
+    """Raises where it should say whether it can be used."""
+
+    tool_id = "raising"
+    title = "Does not know itself"
+
+    def unavailable(self) -> str:
+        raise KeyError("a key of its own")
+
+
 class Giving(Turned):
-    """Gives whatever it was given: an image or bytes."""
+    """Gives whatever it was given: an image or bytes, or what a faulty tool might."""
 
     tool_id = "giving"
     title = "Gives what it was given"
 
-    def __init__(self, image: Image.Image | bytes, **needs: Any) -> None:
+    def __init__(self, image: Any, **needs: Any) -> None:
         super().__init__(**needs)
         self.image = image
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
         self.asked.append(case.case_id)
+        if isinstance(self.image, Picture):
+            return self.image
         return Picture(self.image, cost=self.needs.cost * 2, model="given-1")

@@ -129,6 +129,20 @@ def test_a_lost_answer_may_have_been_paid_for(case: Case) -> None:
     assert not failed(status(500), case).cost
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        [{"b64_json": "%%%"}],
+        [{"url": "file:///etc/passwd"}],
+        [{"url": "https://127.0.0.1:9/gone.png"}],
+    ],
+)
+def test_an_answer_without_a_usable_image_was_paid_for(case: Case, data: list[Any]) -> None:
+    failure = failed(payload({"created": 0, "data": data}), case)
+    assert (failure.kind, failure.cost) == ("no_image", 0.5)
+
+
 def test_nobody_at_the_address_is_told(case: Case) -> None:
     with ImageServer([turned()]) as server:
         gone = server

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import csv
 import io
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -72,7 +74,8 @@ def _run(*arguments: str, answers: str = "") -> str:
 
 
 def test_leaderboard_and_report_come_from_the_store(place: Path) -> None:
-    table = _run("leaderboard", "--csv")
+    table, _, opinions = _run("leaderboard", "--csv").partition("\n\n")
+    assert [row["people"] for row in csv.DictReader(io.StringIO(opinions))] == ["alpha", "spearman"]
     rows = {row["tool"]: row for row in csv.DictReader(io.StringIO(table))}
     assert rows["good_tool"]["rank"] == "1"
     assert rows["hostile_tool"]["failures"] == "refused:7"
@@ -92,6 +95,41 @@ def test_as_a_command_a_mistake_is_one_line_and_status_2(place: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path, made: Path) -> None:
+    # The terminal is the child's own, so that the byte of Ctrl-C reaches it as it does people's.
+    command = (
+        "import os; os.open(os.ttyname(0), os.O_RDWR)\n"
+        "from genlab.benchmark.__main__ import main; main()"
+    )
+    asking = ["run", "--tools", "baseline_gpt", "--max-cost", "0", "--cases", f"{made}/cases"]
+    ours, its = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, *asking],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENAI_API_KEY": "none of anybody's"}
+        | {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TERM": "xterm"},
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+    )
+    os.close(its)
+    said = b""
+    try:
+        while b"0 to stop here" not in said:
+            said += os.read(ours, 4096)
+        os.write(ours, b"\x03")
+        with contextlib.suppress(OSError):  # how the end of a terminal is told
+            while part := os.read(ours, 4096):
+                said += part
+        assert process.wait(20) == 130, said.decode()
+    finally:
+        process.kill()
+        os.close(ours)
+    assert b"go on with: genlab-benchmark run --resume" in said
+    assert b"Traceback" not in said
+
+
 def test_every_command_explains_itself() -> None:
     listed = _run("--help")
     for command in app.registered_commands + inquiries.app.registered_commands:
@@ -107,10 +145,18 @@ def test_every_command_explains_itself() -> None:
         (("leaderboard", "--json", "--csv"), "exclude each other"),
         (("report", "--runs", "elsewhere"), "make a run with: genlab-benchmark run"),
         (("run", "--tools", "baseline_locl", "--cases", "{cases}"), "baseline_local"),
-        (("run", "--case", "nobody", "--cases", "{cases}"), "no case; there are: case_0"),
+        (("run", "--case", "nobody", "--cases", "{cases}"), "no case 'nobody'; there are: case_0"),
         (("run", "--cases", "nowhere"), "generate-cases"),
+        (("rate", "--rater", "a\tb", "--no-open"), "a rater's name is 1 to 80 printable"),
         (("run", "--resume", "last", "--tools", "x"), "leave --cases"),
         (("run", "--option", "model=x", "--cases", "{cases}"), "tool.key=value"),
+        (
+            (
+                *("run", "--cases", "{cases}", "--tools", "control_blurred"),
+                *("--option", "control_blurred.strenght=1"),
+            ),
+            "control_blurred has no option 'strenght'; did you mean strength?",
+        ),
         (("generate-cases", "--templates", "here"), "go together"),
     ],
 )
@@ -122,6 +168,8 @@ def test_a_mistake_names_its_cure(
     assert words in str(fault.value)
     assert "\n" not in str(fault.value)
     assert not (place / "elsewhere").exists()
+    with Store(place / "runs" / "genlab.sqlite3") as store:
+        assert len(store.runs()) == 1  # nothing was queued
 
 
 def test_stars_are_given_blind_and_go_on_where_one_stopped(place: Path) -> None:
@@ -132,6 +180,44 @@ def test_stars_are_given_blind_and_go_on_where_one_stopped(place: Path) -> None:
     assert "19 images to rate" in _run("rate", "--rater", "ada", "--no-open", answers="q\n")
     assert _run("export-ratings", "stars.csv") == "wrote stars.csv: 2 ratings\n"
     assert _run("import-ratings", "stars.csv") == "stars.csv: 0 new ratings\n"
+
+
+def test_the_end_of_the_input_stops_as_q_does(place: Path) -> None:
+    said = _run("rate", "--rater", "ada", "--no-open", answers="4\n")
+    assert said.endswith("1 rated, 20 left; the same command goes on from here.\n")
+
+
+def test_all_faults_of_all_cases_are_said_and_named_cases_are_loaded_alone(
+    place: Path, made: Path
+) -> None:
+    cases = place / "cases"
+    shutil.copytree(made / "cases", cases)
+    for name, old, new in (
+        ("case_0", "consent: true", "consent: perhaps"),
+        ("case_0", "version: 1", "version: one"),
+        ("case_3", "avatars:", "avatar:"),
+    ):
+        path = cases / name / "case.yaml"
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+    (cases / "case_5" / "template.jpg").unlink()
+    done = CliRunner().invoke(app, ["run", "--cases", str(cases)])
+    assert "5 faults, a line each above" in str(done.exception)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 5
+    for words in (
+        "case_0/case.yaml: consent must be true or false, got 'perhaps'",
+        "case_0/case.yaml: version must be a whole number, got 'one'",
+        "case_3/case.yaml: avatar is not a known key; did you mean avatars?",
+        "case_3/case.yaml: avatars is missing",
+        "case_5/case.yaml: template.jpg is not there",
+    ):
+        assert sum(words in line for line in lines) == 1, (words, lines)
+    assert [case.case_id for case in load_cases(cases, ["case_6", "case_1"])] == [
+        "case_6",
+        "case_1",
+    ]
 
 
 def test_a_rating_is_undone_and_the_sheet_says_nothing_of_the_tool(place: Path) -> None:

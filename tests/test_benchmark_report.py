@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 
 import swap_runs
+from genlab.benchmark.marks import SOURCE_TYPE, xmp
 from genlab.benchmark.report import write_report
 from genlab.core.console import GenlabError
 from genlab.core.store import Store
@@ -60,6 +65,24 @@ def test_it_loads_nothing_and_runs_nothing(page: _Page) -> None:
     images = [target for target in page.loaded if target.startswith("data:")]
     # A template, an avatar and three pictures for each of seven cases.
     assert len(images) == 7 * 5
+
+
+def test_every_made_picture_says_that_it_is_synthetic_and_no_photograph_does(page: _Page) -> None:
+    said = []
+    for target in page.loaded:
+        if target.startswith("data:"):
+            with Image.open(io.BytesIO(base64.b64decode(target.partition(",")[2]))) as image:
+                said.append(image.info.get("xmp", b"").decode())
+    marked = [text for text in said if "synthetic: yes" in text]
+    assert len(marked) == 7 * 3  # not the template and the avatar
+    assert set(said) - set(marked) == {""}
+    assert all(SOURCE_TYPE in text and ElementTree.fromstring(text) for text in marked)
+
+
+def test_marks_are_escaped_in_xmp() -> None:
+    text = xmp({"synthetic": "yes", "model": "<a> & 'b'"})
+    words = [element.text for element in ElementTree.fromstring(text).iter()]
+    assert "synthetic: yes; model: <a> & 'b'" in words
 
 
 def test_markup_from_outside_is_shown_as_text(page: _Page) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from genlab.benchmark.case_names import slug
 from genlab.benchmark.cases import CASE_FILE, load_case, load_cases, open_upright, require_consent
 from genlab.benchmark.demo_cases import RECIPES, generate_demo
-from genlab.benchmark.generate_cases import pair
+from genlab.benchmark.generate_cases import Plan, pair, write_case
 from genlab.core.console import GenlabError
 from small_benchmark import make_case
 
@@ -136,9 +138,11 @@ def test_ones_own_photographs_are_paired_and_wait_for_consent(root: Path, tmp_pa
         image.save(templates / "Me at Home.jpg", exif=exif)
     Image.new("RGB", (200, 200), "green").save(templates / "nobody.png")
     os.symlink(shipped / "avatar_officer.jpg", avatars / "Gran 1.jpg")
-    lines = pair(templates, avatars, tmp_path / "cases")
-    assert "set consent" in lines[0]
-    assert "no face was found" in lines[1]
+    (avatar, one, none) = pair(templates, avatars, tmp_path / "cases")
+    assert avatar.line.endswith("Gran 1.jpg: avatar gran-1")
+    assert "set consent" in one.line
+    assert "no face was found" in none.line
+    assert (one.faulty, none.faulty) == (False, True)
     (case,) = load_cases(tmp_path / "cases")
     assert (case.case_id, list(case.avatars), case.consent) == ("me-at-home", ["gran-1"], False)
     left = case.swaps[0].region.left
@@ -147,16 +151,104 @@ def test_ones_own_photographs_are_paired_and_wait_for_consent(root: Path, tmp_pa
         assert not image.getexif()
     text = case.folder / CASE_FILE
     text.write_text(text.read_text().replace("consent: false", "consent: true"))
-    assert "left as it is" in pair(templates, avatars, tmp_path / "cases")[0]
+    assert "left as it is" in list(pair(templates, avatars, tmp_path / "cases"))[1].line
     require_consent(load_case(case.folder))
 
 
-def test_the_demo_says_what_it_lacks_and_keeps_what_is_there(root: Path, tmp_path: Path) -> None:
-    lines = generate_demo(tmp_path / "cases")
-    assert sum("1 person to replace" in line for line in lines) == 2
-    assert sum("npm pack" in line for line in lines) == len(RECIPES) - 2
-    made, shipped = (
-        load_case(folder / "cases" / "officer-astronaut") for folder in (tmp_path, root)
-    )
-    assert abs(made.swaps[0].region.left - shipped.swaps[0].region.left) < 8
-    assert all("left as it is" in line for line in generate_demo(root / "cases"))
+@pytest.fixture
+def photographs(root: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Folders of templates and avatars: names that make one slug, names in no Latin letters."""
+    small = Image.open(root / "cases" / "astronaut-officer" / "template.jpg").resize((256, 256))
+    names = ["IMG 1.png", "img-1.jpg", "img-1.png", "北京.png", "東京.png", "Zoë.png"]
+    for folder, kept in (("templates", names), ("avatars", ["祖母.png", "祖父.png"])):
+        (tmp_path / folder).mkdir()
+        for number, name in enumerate(kept):
+            image = small.copy()
+            image.paste((number * 40, 0, 0), (0, 0, 20, 20))  # tells whose template it is
+            image.save(tmp_path / folder / name)
+    return tmp_path / "templates", tmp_path / "avatars"
+
+
+def test_no_photograph_is_lost_for_its_name(tmp_path: Path, photographs: tuple[Path, Path]) -> None:
+    root = tmp_path / "cases"
+    told = list(pair(*photographs, root))
+    assert not any(one.faulty for one in told)
+    cases = load_cases(root)
+    titles = {case.case_id: case.sources["template"].title for case in cases}
+    assert {titles[name] for name in ("img-1", "img-1-2", "img-1-3")} == {
+        *("IMG 1.png", "img-1.jpg", "img-1.png")
+    }
+    assert titles["zoe"] == "Zoë.png"
+    assert sum(name.startswith("photograph-") for name in titles) == 2
+    assert len({next(iter(case.avatars)) for case in cases}) == 2
+    # One that comes later, and before them in order, takes no other's place.
+    first = {case.case_id: case.digest for case in cases}
+    os.rename(photographs[0] / "Zoë.png", photographs[0] / "IMG-1.png")
+    assert sum("left as it is" in one.line for one in pair(*photographs, root)) == 5
+    again = {case.case_id: case.digest for case in load_cases(root)}
+    assert {name: again[name] for name in first} == first
+    assert set(again) - set(first) == {"img-1-4"}
+
+
+def test_a_fault_in_one_photograph_leaves_the_others_and_the_case_that_was_there(
+    tmp_path: Path, photographs: tuple[Path, Path]
+) -> None:
+    root, (templates, avatars) = tmp_path / "cases", photographs
+    for path in templates.iterdir():
+        if path.name not in ("IMG 1.png", "Zoë.png"):
+            path.unlink()
+    list(pair(templates, avatars, root))
+    before = load_case(root / "img-1").digest
+    (templates / "IMG 1.png").write_bytes((templates / "IMG 1.png").read_bytes()[:5000])
+    (root / "zoe" / "note.txt").write_text("mine")
+    told = list(pair(templates, avatars, root, force=True))
+    assert [one.faulty for one in told] == [False, False, True, False]
+    assert "IMG 1.png is cut short" in told[2].line
+    assert load_case(root / "img-1").digest == before
+    assert not (root / "zoe" / "note.txt").exists()  # asked for: --force
+    assert sorted(path.name for path in root.iterdir()) == ["img-1", "zoe"]
+
+
+def test_a_case_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", 1)
+    faulty = Plan("case-001", "", False, case.template, case.avatars, case.swaps, case.sources)
+    with pytest.raises(GenlabError, match="title"):
+        write_case(faulty, case.folder)
+    assert load_case(case.folder).digest == case.digest
+    assert [path.name for path in case.folder.parent.iterdir()] == ["case-001"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("IMG 1", "img-1"), ("Zoë", "zoe"), ("Łódź", "lodz"), ("straße", "strasse"), ("Æ", "ae")],
+)
+def test_a_slug_keeps_letters(text: str, name: str) -> None:
+    assert slug(text) == name
+
+
+def test_a_slug_tells_apart_what_it_cannot_spell() -> None:
+    texts = ["北京", "東京", "Anna 北", "Anna 京", "!", "?", "x" * 99, "x" * 98, ""]
+    names = [slug(text) for text in texts]
+    assert len(set(names)) == len(texts)
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9-]{0,56}", name) for name in names)
+    assert slug("Zoe\u0308") == slug("Zo\u00eb")  # two spellings of one name
+
+
+def test_the_demo_is_made_of_the_photographs_that_ship(root: Path, tmp_path: Path) -> None:
+    told = list(generate_demo(tmp_path))
+    assert [one.faulty for one in told] == [False] * len(RECIPES)
+    made, shipped = load_cases(tmp_path), load_cases(root / "cases")
+    for one, known in zip(made, shipped, strict=True):
+        assert (one.title, one.sources, one.consent) == (known.title, known.sources, True)
+        for found, corrected in zip(one.swaps, known.swaps, strict=True):
+            assert found.avatar == corrected.avatar
+            assert abs(found.region.left - corrected.region.left) < 8
+    assert all("left as it is" in one.line for one in generate_demo(root / "cases"))
+
+
+def test_the_demo_says_what_it_lacks_elsewhere(tmp_path: Path) -> None:
+    told = list(generate_demo(tmp_path, shipped=tmp_path / "nothing"))
+    assert sum("1 person to replace" in one.line for one in told) == 2
+    lacking = [one.line for one in told if one.faulty]
+    assert len(lacking) == len(RECIPES) - 2
+    assert all("npm pack" in line for line in lacking)

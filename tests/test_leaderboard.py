@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from genlab.benchmark.agreement import Finding
 from genlab.benchmark.bootstrap import LEAST
-from genlab.benchmark.leaderboard import Standing, as_csv, leaderboard, people, ranked
+from genlab.benchmark.leaderboard import People, Standing, as_csv, leaderboard, people, ranked
 from genlab.benchmark.tallies import stars_by_tool
+from genlab.benchmark.terminal import left_out
 from genlab.core.store import Store
 
 Outcomes = dict[str, list[float | None]]
@@ -133,6 +135,35 @@ def test_a_case_met_in_two_runs_counts_once(tmp_path: Path) -> None:
     assert first.score == pytest.approx(0.2)
 
 
+def test_scores_of_older_constants_are_left_out_and_counted(tmp_path: Path) -> None:
+    with _store(tmp_path, {"a": [0.2] * 6, "gone": [0.9] * 6}, "2026-01-01") as store:
+        _pin(store, "9")
+    with _store(tmp_path, {"a": [0.4] * 5}, "2026-01-02") as store:
+        _pin(store, "10", run_id="2026-01-02")
+        lines = _lines(store)
+        a, gone = lines["a"], lines["gone"]
+        assert (a.score, a.scored, a.cases, a.older) == (pytest.approx(0.4), 5, 6, 6)
+        assert a.components == {"identity": pytest.approx(0.4)}
+        assert (gone.score, gone.rank, gone.older, gone.components) == (None, None, 6, {})
+        assert left_out(lines.values()) == [
+            "left out: 12 scores of older constants, which don't compare with the newest"
+        ]
+        one = _lines(store, run_id="2026-01-01")
+        assert (one["a"].score, one["a"].older) == (pytest.approx(0.2), 0)
+        assert left_out(one.values()) == []
+        for image in {item.image_sha256 for item in store.items("2026-01-01")}:
+            store.rate("run_item", image, "ada", 3, blind=True)
+        # The images of the two runs' items are the same where their ids are.
+        assert people(store).spearman.n == 0
+        assert people(store, run_id="2026-01-01").spearman.n == 12
+
+
+def _pin(store: Store, version: str, run_id: str = "2026-01-01") -> None:
+    """Have the scores of a run be of these constants."""
+    details = {"details": {"versions": {"constants": version}}}
+    store.set_items([(int(item.item_id), details) for item in store.items(run_id)])
+
+
 def test_the_same_store_gives_the_same_numbers(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     outcomes: Outcomes = {tool: list(rng.uniform(0, 1, 9)) for tool in "abc"}
@@ -185,3 +216,16 @@ def test_csv_holds_every_column_and_no_formula(tmp_path: Path) -> None:
     assert row["tool"] == "'=cmd()"
     assert (row["score"], row["stars"], row["failures"]) == ("0.5", "", "timeout:1")
     assert set(row) == set(Standing.__dataclass_fields__) - {"judge"}  # where nobody judged
+    found = People(
+        Finding(0.5, 0.25, 0.75, 9),
+        Finding(None, None, None, 2, "too few"),
+        {"=cmd()": Finding(1.5, 1.0, 2.0, 7)},
+    )
+    first, second = as_csv([line], found).split("\n\n")
+    assert first + "\n" == as_csv([line])
+    assert second == (
+        "people,tool,value,low,high,n,why\n"
+        "alpha,,0.5,0.25,0.75,9,\n"
+        "spearman,,,,,2,too few\n"
+        "strength,'=cmd(),1.5,1,2,7,\n"
+    )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import ImageOps
+from rich.console import Console
 
 from genlab.benchmark.plugins import (
     BUILT_IN,
@@ -17,12 +21,14 @@ from genlab.benchmark.plugins import (
     ImageTool,
     ToolFailure,
     absence,
+    checked_options,
     chosen,
     load_tools,
     one_line,
 )
+from genlab.benchmark.terminal import tools_table
 from genlab.core.console import GenlabError
-from small_benchmark import Absent, Turned, make_case
+from small_benchmark import Absent, Raising, Turned, make_case
 
 IDS = [
     "baseline_local",
@@ -84,6 +90,34 @@ def test_a_package_adds_a_tool_by_being_installed(
     case = make_case(tmp_path / "cases", 1)
     image = asyncio.run(tool.swap(case, {}))
     assert image.tobytes() == ImageOps.mirror(case.open_template()).tobytes()
+    image = asyncio.run(tool.swap(case, checked_options(tool, {"axis": "vertical"})))
+    assert image.tobytes() == ImageOps.flip(case.open_template()).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "options", "said"),
+    [
+        ("baseline_gpt", {"modle": "x"}, "no option 'modle'; did you mean model?; it takes model,"),
+        ("control_blurred", {"strength": "4"}, "strength of control_blurred must be 1 or 2 or 3"),
+        ("control_pasted", {"strength": 1}, "it takes none"),
+    ],
+)
+def test_an_option_that_a_tool_does_not_take_is_refused(
+    tool_id: str, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(GenlabError, match=re.escape(said)):
+        checked_options(load_tools()[tool_id], options)
+
+
+def test_options_that_a_tool_takes_go_through() -> None:
+    tools = load_tools()
+    for tool, options in (
+        (tools["control_blurred"], {"strength": "1"}),  # of the command line
+        (tools["control_blurred"], {"strength": 1}),  # of the API
+        (tools["baseline_gpt"], {"model": "gpt-image-2", "quality": "low"}),
+        (Turned(), {"whatever": "it says nothing of its options"}),
+    ):
+        assert checked_options(tool, options) == options
 
 
 @pytest.mark.parametrize(
@@ -136,6 +170,21 @@ def test_why_a_tool_is_not_there_is_an_outcome() -> None:
     found = absence(Absent())
     assert found is not None
     assert (found.kind, found.kind in KINDS) == ("retired", True)
+
+
+def test_a_tool_that_raises_is_listed_with_the_reason() -> None:
+    said = io.StringIO()
+    tools: dict[str, ImageTool] = {"raising": Raising(), "turned": Turned()}
+    Console(file=said, width=200).print(tools_table(tools))
+    raising, turned = said.getvalue().splitlines()[1:]
+    assert raising.rstrip().endswith("it can't say: KeyError: 'a key of its own'")
+    assert turned.rstrip().endswith("ready")
+
+
+def test_a_failure_of_no_kind_is_a_fault_of_the_tool() -> None:
+    for numbers in ({}, {"cost": -1.0}, {"retry_after": float("nan")}):
+        with pytest.raises(ValueError, match="must be of refused"):
+            ToolFailure("refused" if numbers else "sad", "why", **numbers)  # type: ignore[arg-type]
 
 
 def test_reasons_are_one_short_line_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 import genlab.benchmark.events as events
 from genlab.benchmark.cases import Case
-from genlab.benchmark.plugins import ToolFailure
+from genlab.benchmark.plugins import Picture, ToolFailure
 from genlab.benchmark.runner import Runner
 from genlab.core.console import GenlabError
 from genlab.core.store import Item, Store
@@ -22,6 +24,7 @@ from small_benchmark import (
     Absent,
     Failing,
     Giving,
+    Raising,
     Turned,
     crashing_score,
     faceless_score,
@@ -90,6 +93,46 @@ def test_images_are_marked_as_synthetic_and_have_a_record_beside_them(world: Wor
     assert item.run_id.startswith(text["date"])
     record = json.loads(path.with_suffix(".json").read_text())
     assert (record["score"], record["image_sha256"]) == (1.0, item.image_sha256)
+
+
+def torn() -> Image.Image:
+    """A PNG that is cut short, opened and not yet read, as a tool might return it."""
+    buffer = io.BytesIO()
+    Image.effect_noise((64, 64), 50).save(buffer, "PNG")
+    return Image.open(io.BytesIO(buffer.getvalue()[:-900]))
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "words"),
+    [
+        (np.zeros((64, 64, 3), np.uint8), "no_image", "gave a numpy.ndarray, no PIL image"),
+        ("made/image.png", "no_image", "gave a str, no PIL image"),
+        (None, "no_image", "gave a NoneType"),
+        (torn(), "no_image", "cut short"),
+        (Image.new("RGB", (0, 0)), "wrong_size", "none at all"),
+        (Picture(Image.new("RGB", (64, 64)), cost=float("nan")), "error", "Picture is not what"),
+        (Picture(Image.new("RGB", (64, 64)), note=7), "error", "Picture is not what"),  # type: ignore[arg-type]
+        (Picture(b"x", part=(0.5, 0, 0.5, 1)), "error", "Picture is not what"),
+    ],
+)
+def test_what_is_no_picture_costs_its_item_and_no_other(
+    world: World, given: Any, kind: str, words: str
+) -> None:
+    cases = make_cases(world.folder / "cases", 1)
+    tools = [Giving(given, cost=0.5), Turned()]
+    wrong, right = world.done(cases, *tools, max_cost=9)
+    assert kinds([wrong, right]) == [("failed", kind), ("scored", "")]
+    assert words in wrong.failure
+    assert wrong.cost >= 0.5  # it may have been paid for
+    runner = world.runner(tools={tool.tool_id: tool for tool in tools}, max_cost=9)
+    asyncio.run(runner.run(wrong.run_id, again=True))
+    assert kinds(world.store.items(wrong.run_id)) == [("failed", kind), ("scored", "")]
+
+
+def test_a_tool_that_raises_when_asked_whether_it_can_be_used_can_not(world: World) -> None:
+    raising, right = world.done(make_cases(world.folder / "cases", 1), Raising(), Turned())
+    assert kinds([raising, right]) == [("skipped", "unavailable"), ("scored", "")]
+    assert "KeyError: 'a key of its own'" in raising.failure
 
 
 def test_a_second_run_on_a_date_has_a_number(world: World) -> None:

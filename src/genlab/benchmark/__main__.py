@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,9 @@ from genlab.benchmark.inquiries import (
 from genlab.core.console import GenlabError, guarded
 from genlab.core.params import load_params
 from genlab.core.store import Store
+
+if TYPE_CHECKING:
+    from genlab.benchmark.cases import Case
 
 app = typer.Typer(
     add_completion=False,
@@ -75,10 +78,18 @@ def generate_cases(
     if (templates is None) != (avatars is None):
         raise GenlabError("--templates and --avatars go together; name both folders, or neither")
     if templates is not None and avatars is not None:
-        lines = pair(templates, avatars, cases, force=force)
+        told = pair(templates, avatars, cases, force=force)
     else:
-        lines = generate_demo(cases, photographs, force=force)
-    typer.echo("\n".join(lines))
+        told = generate_demo(cases, photographs, force=force)
+    faults = 0
+    for one in told:
+        typer.echo(one.line)
+        faults += one.faulty
+    if faults:
+        raise GenlabError(
+            f"{faults} of them could not be used; the lines above say why. Mend or remove them,"
+            " then run the same command again"
+        )
 
 
 @app.command("run")
@@ -113,7 +124,6 @@ def run_cases(
 
     Example: genlab-benchmark run --tools baseline_local,control_pasted
     """
-    from genlab.benchmark.cases import load_cases
     from genlab.benchmark.judging import judge_of
     from genlab.benchmark.plugins import chosen, load_tools
     from genlab.benchmark.runner import Runner
@@ -143,7 +153,7 @@ def run_cases(
             run_id = named(store, resume)
         else:
             wanted = [name.strip() for name in tools.split(",") if name.strip()] or params.tools
-            picked = _picked(load_cases(cases or Path(params.cases)), only or [])
+            picked = _loaded(cases or Path(params.cases), only or [])
             run_id = runner.start(picked, chosen(known, wanted), _options(option or [], wanted))
         begun = store.run(run_id)
         watch = Watch([tool["tool_id"] for tool in begun.tools], len(begun.cases))
@@ -219,12 +229,21 @@ def main() -> None:
     guarded(app)
 
 
-def _picked(cases: list[Any], only: list[str]) -> list[Any]:
-    known = {case.case_id: case for case in cases}
-    for name in only:
-        if name not in known:
-            raise GenlabError(f"--case {name!r} is no case; there are: {', '.join(known)}")
-    return [known[name] for name in dict.fromkeys(only)] or cases
+def _loaded(root: Path, only: list[str]) -> list[Case]:
+    """The cases; all their faults are said, a line each."""
+    from genlab.benchmark.cases import FaultyCases, load_cases
+
+    try:
+        return load_cases(root, only)
+    except FaultyCases as found:
+        if len(found.faults) == 1:
+            raise
+        for fault in found.faults:
+            typer.echo(f"genlab: {fault}", err=True)
+        raise GenlabError(
+            f"{root}: {len(found.faults)} faults, a line each above; mend them, or choose cases"
+            " with --case"
+        ) from found
 
 
 def _options(given: list[str], tools: list[str]) -> dict[str, dict[str, str]]:

@@ -18,7 +18,8 @@ from typing import Any
 
 from PIL import Image, ImageOps, PngImagePlugin
 
-from genlab.benchmark.plugins import Picture, ToolFailure
+from genlab.benchmark.marks import SYNTHETIC
+from genlab.benchmark.plugins import Picture, ToolFailure, is_amount
 from genlab.core.artifacts import write_bytes, write_json
 from genlab.core.records import Item
 
@@ -64,10 +65,33 @@ def answer_of(path: Path) -> Path:
     return path.with_name(f".{path.stem}.answer")
 
 
-def marks_of(item: Item, created: str) -> dict[str, str]:
-    """What an item's PNG says of itself. created: when its run began, ISO 8601."""
-    marks = {"run": item.run_id, "tool": item.tool_id, "case": item.case_id}
-    return {**marks, "date": created[:10]}
+def picture_of(made: object, estimate: float) -> Picture:
+    """What a tool gave, held against the contract; a plain image becomes a `Picture`.
+
+    Raises `ToolFailure` where it is something else. It may have been paid for all the same: the
+    estimate counts.
+    """
+    picture = made if isinstance(made, Picture) else Picture(made)  # type: ignore[arg-type]
+    if not isinstance(picture.image, Image.Image | bytes):
+        raise ToolFailure(
+            "no_image",
+            f"the tool gave a {_named(picture.image)}, no PIL image or bytes of an image file;"
+            " mend its swap()",
+            cost=estimate,
+        )
+    words = (picture.model, picture.note)
+    if not (
+        (picture.cost is None or is_amount(picture.cost))
+        and all(isinstance(text, str) for text in words)
+        and (picture.part is None or _is_part(picture.part))
+    ):
+        raise ToolFailure(
+            "error",
+            "cost, model, note or part of the tool's Picture is not what"
+            " genlab.benchmark.plugins.Picture says; mend its swap()",
+            cost=estimate,
+        )
+    return picture
 
 
 def keep(picture: Picture, place: Place) -> Arrival:
@@ -127,27 +151,31 @@ def write_record(path: Path, item: Item) -> None:
 
 
 def decoded(image: Image.Image | bytes) -> Image.Image:
-    """An image as RGB, upright, wholly read; bounded in bytes and pixels."""
-    if isinstance(image, Image.Image):
-        _bound(image.size)
-        return _plain(image)
-    if not image:
+    """An image as RGB, upright, wholly read; bounded in bytes and pixels.
+
+    Raises `ToolFailure` for whatever else it is: an image that a tool opened lazily is read here
+    for the first time.
+    """
+    if isinstance(image, bytes) and not image:
         raise ToolFailure("no_image", "the answer was empty")
-    if len(image) > MAX_BYTES:
+    if isinstance(image, bytes) and len(image) > MAX_BYTES:
         raise ToolFailure("no_image", f"the image had {len(image)} bytes, over {MAX_BYTES}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # bounded below
+            if isinstance(image, Image.Image):
+                return _read(image)
             with Image.open(io.BytesIO(image), formats=FORMATS) as opened:
-                _bound(opened.size)
-                opened.load()
-                return _plain(opened)
+                return _read(opened)
+    except ToolFailure:
+        raise
     except Image.DecompressionBombError as error:
         raise ToolFailure("wrong_size", str(error)) from error
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        shown = image[:40].decode("ascii", "replace")
+    except Exception as error:  # decoders raise whatever their formats' libraries do
+        shown = image[:40].decode("ascii", "replace") if isinstance(image, bytes) else None
+        begin = "" if shown is None else f"; it begins {shown!r}"
         raise ToolFailure(
-            "no_image", f"cut short or no PNG, JPEG or WebP ({error}); it begins {shown!r}"
+            "no_image", f"cut short or no PNG, JPEG or WebP ({error}){begin}"
         ) from error
 
 
@@ -166,6 +194,19 @@ def fitted(image: Image.Image, size: tuple[int, int]) -> tuple[Image.Image, str]
     return image.resize(size, Image.Resampling.LANCZOS), note
 
 
+def _named(value: object) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _is_part(part: object) -> bool:
+    """Whether it is left, top, right, bottom as shares, with something between them."""
+    if not (isinstance(part, tuple) and len(part) == 4 and all(map(is_amount, part))):
+        return False
+    left, top, right, bottom = part
+    return bool(left < right <= 1 and top < bottom <= 1)
+
+
 def _part(image: Image.Image, part: tuple[float, float, float, float] | None) -> Image.Image:
     """The part of a canvas that is the template's, to the pixel."""
     if part is None:
@@ -177,12 +218,14 @@ def _part(image: Image.Image, part: tuple[float, float, float, float] | None) ->
     return image.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
 
 
-def _bound(size: tuple[int, int]) -> None:
-    if size[0] * size[1] > MAX_PIXELS:
-        raise ToolFailure(
-            "wrong_size",
-            f"the image has {size[0]} × {size[1]} pixels, over {MAX_PIXELS // 10**6} million",
-        )
+def _read(image: Image.Image) -> Image.Image:
+    """The image wholly read, once its size is known to be bearable."""
+    width, height = image.size
+    if not 0 < width * height <= MAX_PIXELS:
+        bound = f"over {MAX_PIXELS // 10**6} million" if width * height else "none at all"
+        raise ToolFailure("wrong_size", f"the image has {width} × {height} pixels, {bound}")
+    image.load()
+    return _plain(image)
 
 
 def _plain(image: Image.Image) -> Image.Image:
@@ -197,7 +240,7 @@ def _plain(image: Image.Image) -> Image.Image:
 
 def _png(image: Image.Image, marks: Mapping[str, str]) -> bytes:
     info = PngImagePlugin.PngInfo()
-    for key, value in {"synthetic": "yes", **marks}.items():
+    for key, value in {**SYNTHETIC, **marks}.items():
         info.add_itxt(key, value)
     buffer = io.BytesIO()
     # A plain copy: an image's own info, such as EXIF or a colour profile, would go along.

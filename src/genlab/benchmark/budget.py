@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 from genlab.benchmark.plugins import ToolFailure
 
@@ -37,7 +40,7 @@ class Budget:
     async def _raise(self, cost: float) -> None:
         wanted = self.spent + cost
         if self._ask is not None:
-            raised = await asyncio.to_thread(self._ask, self.ceiling, wanted)
+            raised = await _answered(partial(self._ask, self.ceiling, wanted))
             if raised is not None and raised + 1e-9 >= wanted:
                 self.ceiling = raised
                 return
@@ -47,3 +50,33 @@ class Budget:
             f"{self.spent:.2f} dollars of {self.ceiling:.2f} are spent and this image would take"
             f" about {cost:.3f} more; raise max_cost",
         )
+
+
+async def _answered(ask: Callable[[], float | None]) -> float | None:
+    """What `ask` returns, which may wait for a person for ever.
+
+    In a daemon thread: the process may end while nobody has answered, which a thread of the
+    loop's own executor would hold up.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[float | None] = loop.create_future()
+
+    def give(raised: float | None, fault: BaseException | None) -> None:
+        if answer.done():  # cancelled
+            return
+        if fault is None:
+            answer.set_result(raised)
+        else:
+            answer.set_exception(fault)
+
+    def wait() -> None:
+        raised, fault = None, None
+        try:
+            raised = ask()
+        except BaseException as error:  # an end of input is one, too
+            fault = error
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(give, raised, fault)
+
+    threading.Thread(target=wait, name="ask", daemon=True).start()
+    return await answer

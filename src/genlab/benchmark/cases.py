@@ -10,17 +10,19 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageOps
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from genlab.core.console import GenlabError
-from genlab.core.faults import first_fault
+from genlab.core.faults import did_you_mean, first_fault
 
 CASE_FILE = "case.yaml"
 VERSION = 1
@@ -29,6 +31,15 @@ MIN_SIDE = 64
 FORMATS = ("JPEG", "PNG", "WEBP")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+class FaultyCases(GenlabError):  # noqa: N818 - as the other outcomes
+    """Cases that can't be used; faults: a line each, of which the message is the first."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = list(faults)
+        more = len(self.faults) - 1
+        super().__init__(self.faults[0] + (f" (and {more} more faults)" if more else ""))
 
 
 class _Part(BaseModel):
@@ -130,7 +141,8 @@ class Case(BaseModel):
 def load_case(folder: Path) -> Case:
     """Read and check a case; one without consent can be shown, but see `require_consent`.
 
-    Raises a `GenlabError` of one line that names the file, the key and the cure.
+    Raises a `GenlabError` of one line that names the file, the key and the cure; where there are
+    several faults, `FaultyCases`.
     """
     path = folder / CASE_FILE
     if not _NAME.fullmatch(folder.name):
@@ -140,7 +152,7 @@ def load_case(folder: Path) -> Case:
     try:
         content = _File.model_validate(_yaml(path))
     except ValidationError as error:
-        raise GenlabError(f"{path}: {first_fault(error, _File)}") from error
+        raise FaultyCases([f"{path}: {fault}" for fault in _each_fault(error)]) from error
     template = _beside(path, "template", content.template)
     avatars = {
         name: _beside(path, f"avatars.{name}", file) for name, file in content.avatars.items()
@@ -158,22 +170,40 @@ def load_case(folder: Path) -> Case:
     return case
 
 
-def load_cases(root: Path) -> list[Case]:
-    """All cases of a folder, by name.
+def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
+    """All cases of a folder, by name, or `only` those named, in their order.
 
-    Raises a `GenlabError` where one is faulty or none is there.
+    Raises a `GenlabError` where none is there, `FaultyCases` with all faults of all that are asked
+    for.
     """
     if not root.is_dir():
         raise GenlabError(
             f"{root} is no folder of cases; make some with: genlab-benchmark generate-cases"
         )
-    folders = sorted(path.parent for path in root.glob(f"*/{CASE_FILE}"))
+    folders = {path.parent.name: path.parent for path in sorted(root.glob(f"*/{CASE_FILE}"))}
     if not folders:
         raise GenlabError(
             f"{root} holds no case (no */{CASE_FILE}); make some with:"
             " genlab-benchmark generate-cases"
         )
-    return [load_case(folder) for folder in folders]
+    for name in only:
+        if name not in folders:
+            raise GenlabError(
+                f"{root} holds no case {name[:80]!r}{did_you_mean(name, folders)}; there are:"
+                f" {', '.join(folders)}"
+            )
+    cases: list[Case] = []
+    faults: list[str] = []
+    for name in dict.fromkeys(only or folders):
+        try:
+            cases.append(load_case(folders[name]))
+        except FaultyCases as fault:
+            faults += fault.faults
+        except GenlabError as fault:
+            faults.append(str(fault))
+    if faults:
+        raise FaultyCases(faults)
+    return cases
 
 
 def require_consent(case: Case) -> None:
@@ -261,17 +291,42 @@ def _beside(path: Path, key: str, name: str) -> Path:
 
 
 def _check_images(path: Path, case: Case) -> None:
+    faults: list[str] = []
+    sizes: dict[Path, tuple[int, int]] = {}
     for image in (case.template, *case.avatars.values()):
-        if not image.is_file():
-            raise GenlabError(f"{path}: {image.name} is not there; put that image beside it")
-    width, height = upright_size(case.template)
-    for avatar in case.avatars.values():
-        upright_size(avatar)
-    for number, swap in enumerate(case.swaps):
-        region = swap.region
+        try:
+            if not image.is_file():
+                raise GenlabError(f"{path}: {image.name} is not there; put that image beside it")
+            sizes[image] = upright_size(image)
+        except GenlabError as fault:
+            faults.append(str(fault))
+    for number, swap in enumerate(case.swaps if case.template in sizes else ()):
+        region, (width, height) = swap.region, sizes[case.template]
         if region.left + region.width > width or region.top + region.height > height:
-            raise GenlabError(
+            faults.append(
                 f"{path}: swaps.{number}.region ends at {region.left + region.width},"
                 f" {region.top + region.height}, outside the template's {width} × {height} pixels;"
                 " mend its numbers"
             )
+    if faults:
+        raise FaultyCases(faults)
+
+
+def _each_fault(error: ValidationError) -> list[str]:
+    """A line for each fault of case.yaml, those of misspelt keys before those of missing ones."""
+    faults = sorted(error.errors(), key=lambda fault: fault["type"] == "missing")
+    alone = [
+        ValidationError.from_exception_data(
+            error.title,
+            [
+                InitErrorDetails(
+                    type=fault["type"],
+                    loc=fault["loc"],
+                    input=fault["input"],
+                    ctx=fault.get("ctx", {}),
+                )
+            ],
+        )
+        for fault in faults
+    ]
+    return [first_fault(one, _File) for one in alone]

@@ -2,11 +2,13 @@
 
 The astronaut comes with scikit-image, the officer with matplotlib; the groups are samples of the
 npm package @vladmandic/face-api, whose author took them: `npm pack @vladmandic/face-api@1.7.15`,
-folder package/demo. The cases made of them lie in the repository, so that nobody needs that.
+folder package/demo. The cases made of them lie in the repository: without the samples, the
+photographs of those are taken as they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,17 +17,19 @@ import numpy as np
 from PIL import Image
 
 from genlab.benchmark import faces
-from genlab.benchmark.cases import Source, Swap, open_upright
+from genlab.benchmark.cases import CASE_FILE, Source, Swap, load_case, open_upright
 from genlab.benchmark.generate_cases import (
     LONGEST,
     Plan,
+    Told,
     head_of,
     region_of,
     shrunk,
     write_missing,
 )
 
-GROUPS = tuple(f"sample{number}.jpg" for number in range(1, 7))
+SHIPPED = Path(__file__).resolve().parents[3] / "cases"
+"""The cases of the repository, where this is a checkout of it."""
 ASTRONAUT, OFFICER = "astronaut.png", "grace_hopper.jpg"
 SOURCES = {
     ASTRONAUT: Source(
@@ -138,26 +142,31 @@ RECIPES = (
 )
 
 
-def generate_demo(root: Path, photographs: Path | None = None, *, force: bool = False) -> list[str]:
-    """Make the demo's cases under `root`; returns a line a case: made, there, or what lacks.
+def generate_demo(
+    root: Path, photographs: Path | None = None, *, force: bool = False, shipped: Path = SHIPPED
+) -> Iterator[Told]:
+    """Make the demo's cases under `root`; tells of each: made, there already, or what lacks.
 
-    photographs: folder of the groups' photographs (sample1.jpg to sample6.jpg); without it only
-    the cases of the portraits can be made anew.
+    photographs: folder of the groups' photographs (sample1.jpg to sample6.jpg); shipped: cases that
+    were made of them, whose photographs serve where those are not at hand.
     """
-    lines = []
     for recipe in RECIPES:
+        folder = root / recipe.case_id
         names = {recipe.photograph, *(PERSONS[new].photograph for _, new in recipe.swaps)}
         lacking = sorted(name for name in names if _path(name, photographs) is None)
-        if lacking and (force or not (root / recipe.case_id).exists()):
-            lines.append(
-                f"{root / recipe.case_id}: not made, {lacking[0]} is not there; get it with npm"
-                " pack @vladmandic/face-api@1.7.15 and name the folder: --photographs package/demo"
-            )
-        elif lacking:
-            lines.append(f"{root / recipe.case_id}: there already, left as it is")
+        if (folder / CASE_FILE).exists() and not force:
+            yield Told(f"{folder}: there already, left as it is")
+        elif not lacking:
+            yield Told(write_missing(_plan(recipe, photographs), root, force))
+        elif (shipped / recipe.case_id / CASE_FILE).exists():
+            yield Told(write_missing(_again(shipped / recipe.case_id), root, force))
         else:
-            lines.append(write_missing(_plan(recipe, photographs), root, force))
-    return lines
+            yield Told(
+                f"{folder}: not made, {lacking[0]} is not there; run this in a clone of the"
+                " repository, or get it with npm pack @vladmandic/face-api@1.7.15 and name the"
+                " folder: --photographs package/demo",
+                faulty=True,
+            )
 
 
 def _plan(recipe: Recipe, photographs: Path | None) -> Plan:
@@ -165,16 +174,33 @@ def _plan(recipe: Recipe, photographs: Path | None) -> Plan:
     box = recipe.cutting or (0, 0, *photograph.size)
     template = shrunk(photograph.crop(box), LONGEST)
     scale = template.width / (box[2] - box[0])
-    seen = faces.found(np.asarray(template))
-    swaps = []
-    for old, new in recipe.swaps:
-        x, y = PERSONS[old].at
-        face = _nearest(seen, ((x - box[0]) * scale, (y - box[1]) * scale))
-        swaps.append(Swap(region=region_of(face, template.size), avatar=new))
+    places = [PERSONS[old].at for old, _ in recipe.swaps]
+    at = [((x - box[0]) * scale, (y - box[1]) * scale) for x, y in places]
     avatars = {new: _avatar(new, photographs) for _, new in recipe.swaps}
     sources = {"template": _source(recipe.photograph)}
     sources |= {new: _source(PERSONS[new].photograph) for _, new in recipe.swaps}
+    swaps = _swaps(template, at, list(avatars))
     return Plan(recipe.case_id, recipe.title, True, template, avatars, swaps, sources)
+
+
+def _again(folder: Path) -> Plan:
+    """A case that ships, from its photographs: the same persons, their regions found anew."""
+    case = load_case(folder)
+    regions = [swap.region for swap in case.swaps]
+    at = [(r.left + r.width / 2, r.top + r.height / 2) for r in regions]
+    swaps = _swaps(case.open_template(), at, [swap.avatar for swap in case.swaps])
+    return Plan(
+        case.case_id, case.title, case.consent, case.template, case.avatars, swaps, case.sources
+    )
+
+
+def _swaps(template: Image.Image, at: list[tuple[float, float]], new: list[str]) -> list[Swap]:
+    """For each point, the face of the template nearest to it and who takes its place."""
+    seen = faces.found(np.asarray(template))
+    return [
+        Swap(region=region_of(_nearest(seen, point), template.size), avatar=name)
+        for point, name in zip(at, new, strict=True)
+    ]
 
 
 def _avatar(name: str, photographs: Path | None) -> Image.Image:

@@ -2,24 +2,25 @@
 
 Regions are the faces that are found; whoever finds one wrong corrects its numbers in case.yaml.
 A case that is there already is never written over unless that is asked for: somebody may have
-corrected it. Photographs are saved anew, at most 1024 pixels a side, so that where and when they
-were taken (EXIF) doesn't come along.
+corrected it; the new one is then written beside it and takes its place once it is whole.
+Photographs are saved anew, at most 1024 pixels a side, so that where and when they were taken
+(EXIF) doesn't come along.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from genlab.benchmark import faces
+from genlab.benchmark.case_names import free, numbered, slug
 from genlab.benchmark.cases import CASE_FILE, Region, Source, Swap, load_case, open_upright
 from genlab.core.artifacts import whole, write_text
 from genlab.core.console import GenlabError
@@ -54,51 +55,91 @@ sources:            # where each photograph is from and what allows its use
 
 @dataclass(frozen=True)
 class Plan:
-    """A case before it is written: the images at their final size."""
+    """A case before it is written: images at their final size, or JPEG files to be copied."""
 
     case_id: str
     title: str
     consent: bool
-    template: Image.Image
-    avatars: Mapping[str, Image.Image]
+    template: Image.Image | Path
+    avatars: Mapping[str, Image.Image | Path]
     swaps: Sequence[Swap]
     sources: Mapping[str, Source]
 
 
-def pair(templates: Path, avatars: Path, root: Path, *, force: bool = False) -> list[str]:
+@dataclass(frozen=True)
+class Told:
+    """What became of one photograph or case, in a line; faulty: nothing could be made of it."""
+
+    line: str
+    faulty: bool = False
+
+
+def pair(templates: Path, avatars: Path, root: Path, *, force: bool = False) -> Iterator[Told]:
     """Make a case of each photograph in `templates`, with persons of `avatars` in turn.
 
     Its persons, from left to right, are replaced by as many avatars, at most 4; consent is false
-    until somebody writes true. Returns a line a photograph: the case, or why there is none.
+    until somebody writes true. Tells of each photograph as it is done; one that is faulty is passed
+    over. Raises a `GenlabError` where a folder holds none that is of use.
     """
-    given = [path for path in _images(avatars) if _has_face(path)]
-    if not given:
+    heads: dict[str, Image.Image] = {}
+    for path in _images(avatars):
+        try:
+            name = free(slug(path.stem), {*heads, "template"})
+            heads[name] = _head(path)
+            yield Told(f"{path}: avatar {name}")
+        except GenlabError as fault:
+            yield Told(str(fault), faulty=True)
+    if not heads:
         raise GenlabError(f"{avatars} holds no photograph with a face; put some there")
-    lines: list[str] = []
-    first = 0
-    for path in _images(templates):
-        template = shrunk(open_upright(path), LONGEST)
-        seen = faces.found(np.asarray(template))[: min(MOST_PERSONS, len(given))]
-        if not seen:
-            lines.append(f"{path}: no face was found, no case is made")
-            continue
-        chosen = [given[(first + offset) % len(given)] for offset in range(len(seen))]
-        first += len(seen)
-        lines.append(write_missing(_paired(path, template, seen, chosen), root, force))
-    if not lines:
+    photographs = _images(templates)
+    if not photographs:
         raise GenlabError(
             f"{templates} holds no photograph ({', '.join(SUFFIXES)}); put some there"
         )
-    return lines
+    made: set[str] = set()
+    names = list(heads)
+    first = 0
+    for path in photographs:
+        try:
+            template = shrunk(open_upright(path), LONGEST)
+            seen = faces.found(np.asarray(template))[: min(MOST_PERSONS, len(names))]
+            if not seen:
+                raise GenlabError(f"{path}: no face was found, no case is made")
+            chosen = [names[(first + offset) % len(names)] for offset in range(len(seen))]
+            first += len(seen)
+            case_id = _home(root, path, made)
+            made.add(case_id)
+            shown = {name: heads[name] for name in chosen}
+            yield Told(write_missing(_paired(case_id, path, template, seen, shown), root, force))
+        except GenlabError as fault:
+            yield Told(str(fault), faulty=True)
 
 
 def write_case(plan: Plan, folder: Path) -> None:
-    """Write a case whole: its text comes last, so that a folder without it is no case."""
+    """Write a case whole or not at all: beside `folder`, whose place it then takes."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".genlab-", dir=folder.parent) as beside:
+        new, old = Path(beside) / "new" / folder.name, Path(beside) / "old"
+        _write(plan, new)
+        if folder.exists():
+            folder.rename(old)
+        try:
+            new.rename(folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
+
+
+def _write(plan: Plan, folder: Path) -> None:
     files = {"template": (plan.template, "template.jpg")}
     files |= {name: (image, f"avatar_{name}.jpg") for name, image in plan.avatars.items()}
     for image, name in files.values():
         with whole(folder / name) as temporary:
-            image.save(temporary, "JPEG", quality=QUALITY, optimize=True)
+            if isinstance(image, Path):
+                shutil.copyfile(image, temporary)
+            else:
+                image.save(temporary, "JPEG", quality=QUALITY, optimize=True)
     swaps = [
         f"  - region: {{left: {r.left}, top: {r.top}, width: {r.width}, height: {r.height}}}\n"
         f"    avatar: {swap.avatar}"
@@ -154,10 +195,8 @@ def quoted(text: str) -> str:
 def write_missing(plan: Plan, root: Path, force: bool) -> str:
     """Write a plan unless its case is there; returns a line that says which."""
     folder = root / plan.case_id
-    if (folder / CASE_FILE).exists():
-        if not force:
-            return f"{folder}: there already, left as it is"
-        shutil.rmtree(folder)
+    if (folder / CASE_FILE).exists() and not force:
+        return f"{folder}: there already, left as it is"
     write_case(plan, folder)
     persons = len(plan.swaps)
     line = f"{folder}: {persons} person{'s' if persons > 1 else ''} to replace"
@@ -167,49 +206,50 @@ def write_missing(plan: Plan, root: Path, force: bool) -> str:
 
 
 def _paired(
-    path: Path, template: Image.Image, seen: Sequence[faces.Face], chosen: Sequence[Path]
+    case_id: str,
+    path: Path,
+    template: Image.Image,
+    seen: Sequence[faces.Face],
+    heads: Mapping[str, Image.Image],
 ) -> Plan:
     """Persons from left to right, avatars in the order given."""
-    names: dict[Path, str] = {}
-    for avatar in chosen:
-        names.setdefault(avatar, _free(_slug(avatar.stem), names.values()))
     ordered = sorted(seen, key=lambda face: face.box)
     swaps = [
-        Swap(region=region_of(face, template.size), avatar=names[avatar])
-        for face, avatar in zip(ordered, chosen, strict=True)
+        Swap(region=region_of(face, template.size), avatar=name)
+        for face, name in zip(ordered, heads, strict=True)
     ]
-    licence = Source(licence="not said: write here what allows its use")
-    return Plan(
-        case_id=_slug(path.stem),
-        title=path.stem,
-        consent=False,
-        template=template,
-        avatars={name: _head(avatar) for avatar, name in names.items()},
-        swaps=swaps,
-        sources=dict.fromkeys(("template", *names.values()), licence),
-    )
+    licence = "not said: write here what allows its use"
+    sources = {"template": Source(title=path.name, licence=licence)}
+    sources |= dict.fromkeys(heads, Source(licence=licence))
+    return Plan(case_id, path.stem, False, template, heads, swaps, sources)
+
+
+def _home(root: Path, path: Path, made: Collection[str]) -> str:
+    """The id of a photograph's case: its own from an earlier call, else one that is free.
+
+    made: ids of this call. Whose case it is tells the photograph's name within: `IMG 1.png` and
+    `img-1.jpg` would both be `img-1`.
+    """
+    for name in numbered(slug(path.stem)):
+        if name in made:
+            continue
+        known = root / name / CASE_FILE
+        if not known.exists():
+            return name
+        if f"title: {quoted(path.name)}" in known.read_text(encoding="utf-8", errors="replace"):
+            return name
+    raise AssertionError("the numbers don't end")
 
 
 def _head(path: Path) -> Image.Image:
     image = open_upright(path)
-    return head_of(image, faces.found(np.asarray(image))[0])
-
-
-def _has_face(path: Path) -> bool:
-    return bool(faces.found(np.asarray(open_upright(path))))
+    seen = faces.found(np.asarray(image))
+    if not seen:
+        raise GenlabError(f"{path}: no face was found, so it is no avatar")
+    return head_of(image, seen[0])
 
 
 def _images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise GenlabError(f"{folder} is no folder of photographs; name one")
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "photograph"
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    if name not in taken and name != "template":
-        return name
-    return next(f"{name}-{n}" for n in count(2) if f"{name}-{n}" not in taken)

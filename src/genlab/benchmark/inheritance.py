@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from genlab.benchmark.arrivals import Place, marks_of, recovered, write_record
+from genlab.benchmark.arrivals import Place, recovered, write_record
 from genlab.benchmark.cases import Case, upright_size
 from genlab.benchmark.judging import COLUMN
+from genlab.benchmark.marks import marks_of
 from genlab.benchmark.plugins import ImageTool, ToolFailure
 from genlab.benchmark.sources import code, digest
 from genlab.core.artifacts import write_bytes

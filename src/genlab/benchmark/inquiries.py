@@ -14,7 +14,14 @@ from genlab.benchmark import second_identity
 from genlab.benchmark.leaderboard import as_csv, leaderboard, people
 from genlab.benchmark.plugins import load_tools
 from genlab.benchmark.tallies import stars_by_tool
-from genlab.benchmark.terminal import people_lines, show, standings_table, tools_table
+from genlab.benchmark.terminal import (
+    left_out,
+    options_table,
+    people_lines,
+    show,
+    standings_table,
+    tools_table,
+)
 from genlab.core.console import GenlabError
 from genlab.core.store import Store
 
@@ -45,7 +52,8 @@ def show_leaderboard(
 ) -> None:
     """Mean score with interval, failures, cost and people's stars, a line a tool.
 
-    Tools that the cases cannot tell apart share a rank; a failure is no score.
+    Tools that the cases cannot tell apart share a rank; a failure is no score. --csv gives two
+    tables, the second what people say.
 
     Example: genlab-benchmark leaderboard --run last --json
     """
@@ -58,13 +66,17 @@ def show_leaderboard(
 
 @app.command("tools")
 def show_tools(tools_file: ToolsFile = None) -> None:
-    """List the tools, what they take, and why one cannot be used here.
+    """List the tools, what they take and can be told, and why one cannot be used here.
 
     A package adds one by an entry point of the group genlab.image_tools.
 
     Example: genlab-benchmark tools
     """
-    show(tools_table(load_tools(tools_file)))
+    tools = load_tools(tools_file)
+    show(tools_table(tools))
+    typer.echo()
+    show(options_table(tools))
+    typer.echo()
     typer.echo(f"second identity model: {second_identity.state()}")
 
 
@@ -154,14 +166,14 @@ def print_standings(
     seed: int = 0,
 ) -> None:
     standings = leaderboard(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
-    if csv_:
-        sys.stdout.write(as_csv(standings))
-        return
     found = people(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
+    if csv_:
+        sys.stdout.write(as_csv(standings, found))
+        return
     if json_:
         told = {"run_id": run_id, "bootstrap": bootstrap, "seed": seed}
         lines = [standing.as_dict() for standing in standings]
         typer.echo(json.dumps({**told, "tools": lines, "people": found.as_dict()}, indent=2))
         return
     show(standings_table(standings))
-    typer.echo("\n".join(people_lines(found)))
+    typer.echo("\n".join([*left_out(standings), *people_lines(found)]))

@@ -5,6 +5,9 @@ averaged first. A failure is no score, and is never counted as 0: it stands besi
 Two tools are compared on the cases that both have scores on, resampled together; a tool's rank is
 one more than the number of tools whose score is surely higher, so tools that the cases cannot tell
 apart share a rank. Pairs are judged one by one, at 95 % each.
+
+Scores of two versions of the scorer's constants don't compare: those of the newest count, and how
+many others were left out is said.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import numpy as np
 from genlab.benchmark.agreement import Finding, alpha, spearman, strengths
 from genlab.benchmark.bootstrap import LEAST, Floats, bounds, resampled_means
 from genlab.benchmark.tallies import (
+    Counted,
     components_of,
     failures_of,
     judged_of,
@@ -63,7 +67,8 @@ class Standing:
     score, low, high: mean over cases and its 95 % interval; scored, cases: on how many cases it has
     a score, out of how many it met; rank: None below LEAST scored cases; components: means;
     failures: items without a score, by kind; cost: dollars in all; seconds: mean an image; stars:
-    people's mean over images, by `raters` people in `ratings` ratings; judge: where there is one.
+    people's mean over images, by `raters` people in `ratings` ratings; judge: where there is one;
+    older: items whose score is of older constants and left out.
     """
 
     tool: str
@@ -81,6 +86,7 @@ class Standing:
     failures: dict[str, int] = field(default_factory=dict)
     components: dict[str, float] = field(default_factory=dict)
     judge: Judged | None = None
+    older: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         return {k: v for k, v in asdict(self).items() if k != "judge" or v is not None}
@@ -102,7 +108,8 @@ def leaderboard(
     store: Store, *, run_id: str | None = None, bootstrap: int = 1000, seed: int = 0
 ) -> list[Standing]:
     """The standings of a run, or of all runs in the store; the best first, those unscored last."""
-    scores, tools = scores_of(store, run_id)
+    counted = Counted.of(store, run_id)
+    scores, tools = scores_of(store, run_id, counted)
     low, high = np.empty(0), np.empty(0)
     ranks: list[int | None] = [None] * len(tools)
     if len(scores):
@@ -111,7 +118,7 @@ def leaderboard(
         ranks = ranked(scores, bootstrap=bootstrap, seed=seed)
     place = {tool: index for index, tool in enumerate(tools)}
     components, failures, stars, said = (
-        components_of(store, run_id),
+        components_of(store, run_id, counted),
         failures_of(store, run_id),
         stars_of(store, run_id),
         judged_of(store, run_id),
@@ -139,6 +146,7 @@ def leaderboard(
                 failures=failures.get(tool, {}),
                 components=components.get(tool, {}),
                 judge=judged(said[tool]) if tool in said else None,
+                older=counted.older.get(tool, 0),
             )
         )
     return sorted(standings, key=_order)
@@ -200,8 +208,11 @@ def people(
     )
 
 
-def as_csv(standings: Iterable[Standing]) -> str:
-    """The leaderboard as CSV, a tool a line; failures and components as `kind:number` lists."""
+def as_csv(standings: Iterable[Standing], found: People | None = None) -> str:
+    """The leaderboard as CSV, a tool a line; failures and components as `kind:number` lists.
+
+    found: becomes a table of its own, after an empty line.
+    """
     standings = list(standings)
     columns = list(Standing.__dataclass_fields__)
     if all(standing.judge is None for standing in standings):
@@ -212,6 +223,18 @@ def as_csv(standings: Iterable[Standing]) -> str:
     for standing in standings:
         row = standing.as_dict()
         writer.writerow([_cell(row.get(name)) for name in columns])
+    if found is not None:
+        of_tools = [("strength", tool, finding) for tool, finding in found.strengths.items()]
+        fields = list(Finding.__dataclass_fields__)
+        writer.writerow([])
+        writer.writerow(["people", "tool", *fields])
+        for name, tool, finding in [
+            ("alpha", "", found.alpha),
+            ("spearman", "", found.spearman),
+            *of_tools,
+        ]:
+            values = asdict(finding)
+            writer.writerow([_cell(cell) for cell in (name, tool, *map(values.get, fields))])
     return out.getvalue()
 
 
@@ -223,6 +246,6 @@ def _cell(value: object) -> object:
     if isinstance(value, float):
         return f"{value:.6g}"
     # A spreadsheet takes a leading sign for a formula: names come from plugins, which are foreign.
-    if isinstance(value, str) and value[:1] in "=+-@\t\r":
+    if isinstance(value, str) and value.startswith(tuple("=+-@\t\r")):
         return "'" + value
     return "" if value is None else value

@@ -61,7 +61,8 @@ class ToolFailure(Exception):  # noqa: N818 - an outcome, no fault
     """A tool gave no image, and why: an outcome of its own, never a score.
 
     kind: which outcome; reason: one line for people; retry_after: seconds the service asks to
-    wait; passing: whether another try may go better; cost: dollars it took all the same.
+    wait; passing: whether another try may go better; cost: dollars it took all the same. Raises
+    a `ValueError` for another kind, and for numbers below 0 or none.
     """
 
     def __init__(
@@ -73,12 +74,26 @@ class ToolFailure(Exception):  # noqa: N818 - an outcome, no fault
         passing: bool = False,
         cost: float | None = None,
     ) -> None:
+        # A fault here, in somebody's tool, is an outcome itself; later it would end the run.
+        if kind not in KINDS or not all(n is None or is_amount(n) for n in (retry_after, cost)):
+            raise ValueError(f"ToolFailure({kind!r}, ...) must be of {', '.join(KINDS)}")
         self.kind: Kind = kind
         self.reason = one_line(reason)
         self.retry_after = retry_after
         self.passing = passing
         self.cost = cost
         super().__init__(f"{kind}: {self.reason}")
+
+
+@dataclass(frozen=True)
+class Option:
+    """What people may tell a tool: `--option tool.name=value`, which is text.
+
+    help: one line; choices: the values that it takes as text, () = any.
+    """
+
+    help: str
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,6 +104,7 @@ class Needs:
     cost: float = 0.0  # dollars an image, an estimate
     concurrency: int = 4  # images at a time, at most
     network: bool = False
+    options: Mapping[str, Option] | None = None  # by their names; None = not said, any is let by
 
 
 @dataclass(frozen=True)
@@ -112,6 +128,9 @@ class Picture:
 @runtime_checkable
 class ImageTool(Protocol):
     """Swaps people in photographs. One object serves all cases of a run, several at a time.
+
+    What is told to it comes as `options`: text, from the command line. It says which there are in
+    `needs`.
 
     Where its images depend on more than its code (a file of its own, say), a text `settings` that
     tells of it has the stage make them anew when it changes.
@@ -167,6 +186,28 @@ def chosen(tools: Mapping[str, ImageTool], names: list[str]) -> list[ImageTool]:
     return [tools[name] for name in dict.fromkeys(names)]
 
 
+def checked_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, if `tool` takes them all; any, where it doesn't say which.
+
+    Raises a `GenlabError`: a misspelt option would be paid for with its default.
+    """
+    known = tool.needs.options
+    if known is None:
+        return dict(options)
+    for name, value in options.items():
+        if name not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise GenlabError(
+                f"{tool.tool_id} has no option {name[:60]!r}{did_you_mean(name, known)}; {takes}"
+            )
+        if known[name].choices and str(value) not in known[name].choices:
+            raise GenlabError(
+                f"option {name} of {tool.tool_id} must be {' or '.join(known[name].choices)},"
+                f" got {str(value)[:60]!r}"
+            )
+    return dict(options)
+
+
 class _Service(Protocol):
     needs: Needs
 
@@ -174,14 +215,25 @@ class _Service(Protocol):
 
 
 def absence(tool: _Service) -> ToolFailure | None:
-    """Why `tool` can't be used here as an outcome; None where it can."""
-    reason = tool.unavailable()
+    """Why `tool` can't be used here as an outcome; None where it can.
+
+    A tool that raises instead of saying why can't be used either, and that is the reason.
+    """
+    try:
+        reason = str(tool.unavailable() or "")
+    except Exception as error:  # other people's code: anything may come out of it
+        return ToolFailure("unavailable", f"it can't say: {type(error).__name__}: {error}")
     if not reason:
         return None
     if tool.needs.key and not os.environ.get(tool.needs.key):
         return ToolFailure("no_key", reason)
     kind = getattr(tool, "absence", "unavailable")
     return ToolFailure(kind if kind in KINDS else "unavailable", reason)
+
+
+def is_amount(value: object) -> bool:
+    """Whether it is a number of dollars (or seconds): finite, 0 or more."""
+    return isinstance(value, int | float) and 0 <= value < float("inf")
 
 
 def one_line(text: str) -> str:

@@ -21,6 +21,7 @@ from genlab.benchmark.cases import Case, load_case, open_upright
 from genlab.benchmark.tallies import SUBJECT
 from genlab.core.artifacts import whole
 from genlab.core.console import GenlabError
+from genlab.core.ratings import check_rater
 from genlab.core.records import Item
 from genlab.core.store import Store
 
@@ -49,6 +50,7 @@ class Session:
     folder: Path
 
     def __post_init__(self) -> None:
+        check_rater(self.rater)  # not after the first picture
         self.name = uuid.uuid4().hex
         self.cases = {
             str(case["case_id"]): Path(case.get("folder") or Path("cases") / case["case_id"])
@@ -171,9 +173,13 @@ def _answer(
     before: Sequence[Item],
     given: dict[int, int],
 ) -> int | None:
-    """Take one answer: 1 to go on, -1 after an undo, None to quit."""
+    """Take one answer: 1 to go on, -1 after an undo, None to quit; so does the end of input."""
     while True:
-        answer = ask(QUESTION).strip().lower()
+        try:
+            answer = ask(QUESTION).strip().lower()
+        except (EOFError, typer.Abort):  # the end of the input, or Ctrl-C
+            say("")
+            return None
         if answer in ("1", "2", "3", "4", "5"):
             session.rate(shown.item, int(answer))
             given[shown.item.item_id] = int(answer)

@@ -23,6 +23,7 @@ from genlab.benchmark.bootstrap import LEAST
 from genlab.benchmark.cases import Case, load_case, open_upright, upright_size
 from genlab.benchmark.judging import COLUMN
 from genlab.benchmark.leaderboard import People, Standing, leaderboard, people
+from genlab.benchmark.marks import marks_in, xmp
 from genlab.benchmark.tallies import ratings_of
 from genlab.core.artifacts import write_text
 from genlab.core.console import GenlabError
@@ -183,7 +184,7 @@ def _cell(folder: Path, item: Item, stars_by_image: Mapping[str, Mapping[str, in
     picture = ""
     if item.image:
         try:
-            picture = inlined(folder / item.image, SIDE)
+            picture = inlined(folder / item.image, SIDE, made=True)
         except (GenlabError, OSError) as fault:
             reason = reason or str(fault)
     outcome = item.failure_kind
@@ -221,12 +222,16 @@ def versions(items: Sequence[Item]) -> dict[str, str]:
     return {name: " and ".join(values) for name, values in sorted(seen.items())}
 
 
-def inlined(path: Path, side: int) -> str:
-    """An image file as a WebP data URI of at most `side` pixels; metadata stays behind."""
+def inlined(path: Path, side: int, made: bool = False) -> str:
+    """An image file as a WebP data URI of at most `side` pixels; metadata stays behind.
+
+    made: a picture that a tool made; its marks go along as XMP, so that it still says that it is
+    synthetic when it is saved out of the page.
+    """
     image = open_upright(path)
     image.thumbnail((side, side), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
-    image.save(buffer, format="WEBP", quality=QUALITY)
+    image.save(buffer, format="WEBP", quality=QUALITY, xmp=xmp(marks_in(path)) if made else b"")
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 

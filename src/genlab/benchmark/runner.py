@@ -23,7 +23,7 @@ from genlab.benchmark.events import Channel, Event, update
 from genlab.benchmark.gate import Limits, Sleep
 from genlab.benchmark.inheritance import take_over
 from genlab.benchmark.judging import spent
-from genlab.benchmark.plugins import ImageTool, chosen, load_tools, one_line
+from genlab.benchmark.plugins import ImageTool, checked_options, chosen, load_tools, one_line
 from genlab.benchmark.scoring import Scorer
 from genlab.benchmark.work import Work
 from genlab.core.console import GenlabError
@@ -84,10 +84,12 @@ class Runner:
 
         options: what each tool is told, by tool_id; earlier: items of other runs, of these tools
         and cases, which the new ones take over from (`inheritance`). Raises a `GenlabError` where a
-        case has no consent. Nothing is sent before `run`.
+        case has no consent, or a tool no such option. Nothing is sent before `run`.
         """
         for case in cases:
             require_consent(case)
+        for tool in tools:
+            checked_options(tool, (options or {}).get(tool.tool_id, {}))
         run_id = self._new_folder()
         self.store.create_run(
             run_id,

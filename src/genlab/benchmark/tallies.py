@@ -1,13 +1,16 @@
 """What the leaderboard counts, summed by SQLite: an object for each of 10,000 items costs seconds.
 
 Each of them tells of one run, or of all runs in the store where none is named. A rating belongs to
-the image that was shown, by its content: it finds its item again after an import, too.
+the image that was shown, by its content: it finds its item again after an import, too. Scores of
+two versions of the constants don't compare: `Counted` says which ones count.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +21,9 @@ from genlab.core.store import Store
 SUBJECT = "run_item"
 """What a person rates here, in the store's words."""
 
+_VERSION = "coalesce(json_extract(i.details, '$.versions.constants'), '')"
 _RATINGS = """
-    SELECT DISTINCT i.image_sha256, h.rater, h.stars, i.score
+    SELECT DISTINCT i.image_sha256, h.rater, h.stars, {score}
     FROM human_scores h JOIN run_items i ON i.image_sha256 = h.subject_hash
     WHERE h.subject_kind = 'run_item' AND i.image_sha256 <> ''
 """
@@ -43,13 +47,53 @@ def _of(run_id: str | None, word: str) -> str:
     return "" if run_id is None else f" {word} i.run_id = :run"
 
 
-def scores_of(store: Store, run_id: str | None) -> tuple[Floats, list[str]]:
+@dataclass(frozen=True)
+class Counted:
+    """Which scores count: those of the newest version of the constants.
+
+    older: by tool, the items left out for an older one's. SQLite reads each item's details for
+    that, which takes time: only where there are several versions is it done again.
+    """
+
+    version: str
+    older: Mapping[str, int]
+
+    @property
+    def words(self) -> str:
+        """The condition, as SQL of `run_items i` with the value `:version`."""
+        return f"{_VERSION} = :version" if self.older else "1"
+
+    @classmethod
+    def of(cls, store: Store, run_id: str | None) -> Counted:
+        """What counts in a run, or among all."""
+        rows = store.rows(
+            f"SELECT {_VERSION}, i.tool_id, count(*) FROM run_items i WHERE i.score IS NOT NULL"
+            + _of(run_id, "AND")
+            + " GROUP BY 1, 2",
+            run=run_id,
+        )
+        newest = max((str(version) for version, _, _ in rows), key=_age, default="")
+        older: Counter[str] = Counter()
+        for version, tool, count in rows:
+            if version != newest:
+                older[tool] += count
+        return cls(newest, older)
+
+
+def _age(version: str) -> tuple[int, str]:
+    """Sorts versions, which are numbers; a scorer that names none comes first."""
+    return (int(version) if version.isdecimal() else -1, version)
+
+
+def scores_of(store: Store, run_id: str | None, counted: Counted) -> tuple[Floats, list[str]]:
     """Mean scores (cases, tools), nan where there is none, and the tools' names."""
     rows = store.rows(
-        "SELECT i.tool_id, i.case_id, avg(i.score) FROM run_items i WHERE i.score IS NOT NULL"
+        "SELECT i.tool_id, i.case_id, avg(i.score) FROM run_items i WHERE i.score IS NOT NULL AND "
+        + counted.words
         + _of(run_id, "AND")
         + " GROUP BY i.tool_id, i.case_id",
         run=run_id,
+        version=counted.version,
     )
     tools = sorted({tool for tool, _, _ in rows})
     cases = sorted({case for _, case, _ in rows})
@@ -88,14 +132,20 @@ def failures_of(store: Store, run_id: str | None) -> dict[str, dict[str, int]]:
     return dict(table)
 
 
-def components_of(store: Store, run_id: str | None) -> dict[str, dict[str, float]]:
+def components_of(
+    store: Store, run_id: str | None, counted: Counted
+) -> dict[str, dict[str, float]]:
     """Mean components of the items that have a score, by tool."""
     table: dict[str, dict[str, float]] = {}
     # One text a tool: SQLite's json_each takes four times as long as one call of json.loads.
     for tool, texts in store.rows(
         "SELECT i.tool_id, '[' || group_concat(i.components) || ']' FROM run_items i"
-        " WHERE i.score IS NOT NULL" + _of(run_id, "AND") + " GROUP BY i.tool_id",
+        " WHERE i.score IS NOT NULL AND "
+        + counted.words
+        + _of(run_id, "AND")
+        + " GROUP BY i.tool_id",
         run=run_id,
+        version=counted.version,
     ):
         given: dict[str, list[float]] = defaultdict(list)
         for components in json.loads(texts):
@@ -144,12 +194,17 @@ def stars_of(store: Store, run_id: str | None) -> dict[str, tuple[float, int, in
 def ratings_of(
     store: Store, run_id: str | None
 ) -> tuple[dict[str, dict[str, int]], dict[str, float | None]]:
-    """Stars by image and rater, and the machine's score of each of these images."""
+    """Stars by image and rater, and the machine's score of each of these images, if it counts."""
+    counted = Counted.of(store, run_id)
+    score = f"CASE WHEN {counted.words} THEN i.score END"
     by_image: dict[str, dict[str, int]] = defaultdict(dict)
     machine: dict[str, float | None] = {}
-    for image, rater, stars, score in store.rows(_RATINGS + _of(run_id, "AND"), run=run_id):
+    for image, rater, stars, mark in store.rows(
+        _RATINGS.format(score=score) + _of(run_id, "AND"), run=run_id, version=counted.version
+    ):
         by_image[image][rater] = stars
-        machine[image] = score
+        if machine.get(image) is None:  # the same image may be in another run, scored by older ones
+            machine[image] = mark
     return dict(by_image), machine
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from genlab.benchmark.leaderboard import People, Standing
-from genlab.benchmark.plugins import ImageTool
+from genlab.benchmark.plugins import ImageTool, absence
 from genlab.benchmark.runner import Runner
 from genlab.core.records import FINISHED, Run
 
@@ -96,6 +96,8 @@ class Watch:
             answer = typer.prompt(
                 "New ceiling in dollars, or 0 to stop here", type=float, default=0
             )
+        except typer.Abort:  # the end of the input
+            return None
         finally:
             self.bars.start()
         return float(answer) or None
@@ -150,6 +152,14 @@ def standings_table(standings: Sequence[Standing]) -> Table:
     )
 
 
+def left_out(standings: Iterable[Standing]) -> list[str]:
+    """A line where scores were left out of the leaderboard."""
+    count = sum(standing.older for standing in standings)
+    if not count:
+        return []
+    return [f"left out: {count} scores of older constants, which don't compare with the newest"]
+
+
 def people_lines(found: People) -> list[str]:
     """Agreement and preferences, a line each."""
     told = {
@@ -172,10 +182,20 @@ def tools_table(tools: Mapping[str, ImageTool]) -> Table:
         needs = [tool.needs.key] if tool.needs.key else []
         needs += ["network"] if tool.needs.network else []
         cost = f"about ${tool.needs.cost:.3f}" if tool.needs.cost else "free"
-        rows.append(
-            (tool.tool_id, tool.title, cost, ", ".join(needs) or "–", tool.unavailable() or "ready")
-        )
+        lacking = absence(tool)
+        here = "ready" if lacking is None else lacking.reason
+        rows.append((tool.tool_id, tool.title, cost, ", ".join(needs) or "–", here))
     return table(("tool", "title", "an image", "needs", "here"), rows, words=5)
+
+
+def options_table(tools: Mapping[str, ImageTool]) -> Table:
+    """What the tools can be told; nothing of those that don't say."""
+    rows = [
+        (f"{tool.tool_id}.{name}", option.help, ", ".join(option.choices) or "text")
+        for tool in tools.values()
+        for name, option in (tool.needs.options or {}).items()
+    ]
+    return table(("--option", "what it says", "values"), rows, words=3)
 
 
 def _number(value: float | None) -> str:

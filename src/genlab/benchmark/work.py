@@ -20,7 +20,7 @@ from genlab.benchmark.arrivals import (
     Place,
     answer_of,
     keep,
-    marks_of,
+    picture_of,
     recovered,
     set_aside,
     write_record,
@@ -31,7 +31,14 @@ from genlab.benchmark.events import Channel, update
 from genlab.benchmark.gate import Gate, Limits
 from genlab.benchmark.journal import Journal
 from genlab.benchmark.judging import Judging
-from genlab.benchmark.plugins import ImageTool, Picture, ToolFailure, absence, one_line
+from genlab.benchmark.marks import marks_of
+from genlab.benchmark.plugins import (
+    ImageTool,
+    Picture,
+    ToolFailure,
+    absence,
+    one_line,
+)
 from genlab.benchmark.scoring import RANK, Scorer, ScoringPool
 from genlab.core.store import Item, Run, Store
 
@@ -201,7 +208,7 @@ class Work:
             raise
         except Exception as error:  # other people's code: anything may come out of it
             raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
-        return made if isinstance(made, Picture) else Picture(made)
+        return picture_of(made, tool.needs.cost)
 
     async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
         await self._requests_out()

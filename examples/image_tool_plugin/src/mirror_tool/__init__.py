@@ -9,7 +9,9 @@ from typing import Any
 from PIL import Image, ImageOps
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.plugins import Needs
+from genlab.benchmark.plugins import Needs, Option
+
+AXES = {"horizontal": ImageOps.mirror, "vertical": ImageOps.flip}
 
 
 class Mirror:
@@ -19,7 +21,8 @@ class Mirror:
     title = "Mirror"
     # A tool behind a paid service says so:
     #     Needs(key="MY_SERVICE_KEY", cost=0.02, concurrency=2, network=True)
-    needs = Needs()
+    # `options` are what people may tell it: --option mirror.axis=vertical
+    needs = Needs(options={"axis": Option("left for right, or top for bottom", tuple(AXES))})
 
     def unavailable(self) -> str:
         """Why it can't be used here, one line; "" where it can."""
@@ -31,4 +34,5 @@ class Mirror:
         `case.swaps` says which region becomes which avatar; `case.open_avatar(name)` opens one.
         What went wrong is told by raising `genlab.benchmark.plugins.ToolFailure`.
         """
-        return await asyncio.to_thread(lambda: ImageOps.mirror(case.open_template()))
+        turn = AXES[options.get("axis", "horizontal")]
+        return await asyncio.to_thread(lambda: turn(case.open_template()))

@@ -16,7 +16,7 @@ import PIL.Image
 
 from genlab.benchmark import faces
 from genlab.benchmark.faces import Face, Image
-from genlab.benchmark.plugins import Needs, ToolFailure
+from genlab.benchmark.plugins import Needs, Option, ToolFailure, checked_options
 from genlab.benchmark.tools.local import regions_of, swapped_case
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ STRANGER = 0.60  # embedding distance from which somebody is surely somebody els
 class _Control:
     """What all controls share: they need nothing but faces."""
 
-    needs = Needs(concurrency=2)
+    needs = Needs(concurrency=2, options={})
 
     def unavailable(self) -> str:
         """Why it cannot run here, "" where it can."""
@@ -79,13 +79,15 @@ class Blurred(_Control):
 
     tool_id = "control_blurred"
     title = "Control: blurred swap"
+    needs = Needs(
+        concurrency=2,
+        options={"strength": Option("how much, 2 if left out", tuple(map(str, STRENGTHS)))},
+    )
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
         """The local swap of `case` with blurred faces. Raises a `ToolFailure`."""
-        strength = options.get("strength", 2)
-        if strength not in STRENGTHS:
-            raise ToolFailure("error", f"strength must be 1, 2 or 3, got {strength!r}")
-        return await asyncio.to_thread(_blurred_case, case, int(strength))
+        strength = int(checked_options(self, options).get("strength", 2))
+        return await asyncio.to_thread(_blurred_case, case, strength)
 
 
 def pasted(image: Image, target: Face, avatar: Image, source: Face) -> Image:

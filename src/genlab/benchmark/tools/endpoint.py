@@ -36,13 +36,18 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.plugins import Needs, Picture, ToolFailure
+from genlab.benchmark.plugins import Needs, Option, Picture, ToolFailure
 from genlab.benchmark.tools.connection import client, failure_of, image_of
 from genlab.core.console import GenlabError
 from genlab.core.faults import first_fault
 
 MADE_BY = "see genlab.benchmark.tools.endpoint for an example"
 MOST_IMAGES = 16  # in one request
+OPTIONS = {
+    "model": Option("another model behind the same address"),
+    "prompt": Option("what is asked for, in place of our words"),
+    "quality": Option("as the model knows it, such as low, medium or high"),
+}
 Size = tuple[int, int]
 
 
@@ -82,7 +87,7 @@ class _File(BaseModel):
 
 
 class EndpointTool:
-    """An image model behind `images.edit` or `images.generate`. Options: model, prompt, quality."""
+    """An image model behind `images.edit` or `images.generate`; see `OPTIONS`."""
 
     # Dollars a million tokens, by the start of the model's name: text in, image in, image out.
     prices: ClassVar[Mapping[str, tuple[float, float, float]]] = {}
@@ -91,7 +96,9 @@ class EndpointTool:
         self.entry = entry
         self.tool_id = entry.id
         self.title = entry.title or entry.id
-        self.needs = Needs(entry.key_env, entry.cost, entry.concurrency, network=True)
+        self.needs = Needs(
+            entry.key_env, entry.cost, entry.concurrency, network=True, options=OPTIONS
+        )
 
     @property
     def settings(self) -> str:
@@ -125,8 +132,13 @@ class EndpointTool:
                     response = await api.images.generate(**asked)
             except openai.OpenAIError as error:
                 raise failure_of(error, self.needs.cost, key) from error
-            data = await image_of(response, api, key)
-        return Picture(data, self._cost(model, response), model, part=part)
+            cost = self._cost(model, response)
+            try:
+                data = await image_of(response, api, key)
+            except ToolFailure as failure:  # an answer was paid for, whatever it held
+                failure.cost = self.needs.cost if cost is None else cost
+                raise
+        return Picture(data, cost, model, part=part)
 
     @property
     def _base_url(self) -> str:

@@ -11,7 +11,7 @@ SIZES = ["1024x1024", "1536x1024", "1024x1536"]
 
 
 class GptImages(EndpointTool):
-    """Options: `model`, `quality` (low, medium, high), `prompt`. OPENAI_BASE_URL is honoured.
+    """OPENAI_BASE_URL is honoured.
 
     The estimate is that of a picture of high quality with two photographs beside it; what an image
     took is counted from the tokens that the answer names, at the prices of March 2026.

@@ -25,7 +25,7 @@ class LocalSwap:
 
     tool_id = "baseline_local"
     title = "Local swap by landmarks"
-    needs = Needs(concurrency=2)
+    needs = Needs(concurrency=2, options={})
 
     def unavailable(self) -> str:
         """Why it cannot run here, "" where it can."""
