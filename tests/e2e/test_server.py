@@ -166,3 +166,19 @@ def test_the_development_server_serves_the_same(server: app_room.Server) -> None
             assert answers[0].text == answers[1].text, path
         foreign = httpx.get(f"{other.base}/api/tools", headers={"host": "evil.example"}, timeout=60)
         assert foreign.status_code == 403
+
+
+def test_no_log_holds_a_token(tmp_path: Path) -> None:
+    folder = app_room.make_project(tmp_path, cases=1)
+    token, wrong = "a-token-that-nobody-guesses", "a-token-that-is-wrong-all-the-same"
+    given = {"GENLAB_TOKEN": token}
+    with app_room.serving(folder, with_uvicorn=True, environment=given) as server:
+        for path in ("/", "/api/tools", "/api/nothing", "/runs/a/b/c.png"):
+            for offered in (token, wrong):
+                httpx.get(f"{server.base}{path}?a=1&token={offered}", timeout=60)
+        assert httpx.get(f"{server.base}/api/tools?token={token}", timeout=60).status_code == 200
+        deadline = time.monotonic() + 30
+        while (log := server.log.read_text(encoding="utf-8")).count("a=1") < 8:
+            assert time.monotonic() < deadline, log
+            time.sleep(0.1)
+    assert "token-that" not in log
