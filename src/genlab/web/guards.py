@@ -139,7 +139,7 @@ def _take_token(scope: Scope) -> str | None:
     Returns the first one, None where there is none.
     """
     pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    brought = [value for key, value in pairs if key == "token"]
+    brought: list[str] = [value for key, value in pairs if key == "token"]
     if not brought:
         return None
     kept = [(key, value) for key, value in pairs if key != "token"]
