@@ -45,12 +45,12 @@ def targets(root: Path, dataset: str) -> str:
     ]
     columns = [
         Column("what", "What"),
+        Column("reached", "Reached"),
         Column("value", "Value", number=True),
         Column("interval", "95 % interval", number=True),
         Column("scale", "Value, | bar, ¦ stretch"),
         Column("bar", "Bar", number=True),
         Column("stretch", "Stretch", number=True),
-        Column("reached", "Reached"),
     ]
     return table(columns, rows, f"Bars of {dataset}, from metrics/benchmarks.json")
 
@@ -73,11 +73,11 @@ def criteria(found: Results) -> str:
     ]
     columns = [
         Column("name", "Criterion"),
+        Column("passed", "Verdict"),
         Column("value", "Value", number=True),
         Column("interval", "95 % interval", number=True),
         Column("asked", "Asked", number=True),
         Column("scale", "Value, | asked"),
-        Column("passed", "Verdict"),
         Column("why", "What it means"),
     ]
     return table(columns, rows, f"Verdict of {found.dataset}, from metrics/{found.dataset}")
