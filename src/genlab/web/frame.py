@@ -60,8 +60,12 @@ def remembered(name: str, usual: str = "") -> str:
 
 
 def remember(**said: str) -> None:
-    """Keep it in the address, and for the session's other pages."""
-    st.query_params.update(said)
+    """Keep it in the address, and for the session's other pages; "" forgets it."""
+    for name, value in said.items():
+        if value:
+            st.query_params[name] = value
+        else:
+            st.query_params.pop(name, None)
     st.session_state.update({f"said_{name}": value for name, value in said.items()})
 
 

@@ -75,7 +75,8 @@ background:var(--g-card);border-radius:8px}
 .b-note{color:var(--g-muted);font-size:.88rem;margin:0}
 .b-why{color:var(--g-muted);font-size:.88rem;margin:-.75rem 0 0 1.6rem}
 @media(max-width:640px){.b-look{gap:.5rem}.b-look figure{flex:1 1 90px}
-.b-look .b-large{max-height:130px}.b-look .b-main{flex:1 1 100%}.b-look .b-main .b-large{height:42vh;max-height:none}}
+.b-look .b-large{max-height:130px}.b-look .b-main{flex:1 1 100%}
+.b-look .b-main .b-large{height:42vh;max-height:none}}
 """
 STYLE += (
     "".join(f"[class*=st-key-b-row-{n}-]{{max-width:{n * WIDEST}px}}" for n in (2, 3))
@@ -126,9 +127,8 @@ def case_row(case: CaseShown, cells: Sequence[Cell], tools: Mapping[str, str]) -
     """A case and what each tool made of it, so far."""
     shown = "".join(cell(one, tools.get(one.tool_id, "")) for one in cells)
     width = (1 + len(cells)) * WIDEST
-    row = (
-        f'<div class="b-row" style="max-width:{width}px">{case_cell(case, "template")}{shown}</div>'
-    )
+    first = case_cell(case, "template")
+    row = f'<div class="b-row" style="max-width:{width}px">{first}{shown}</div>'
     return case_head(case) + row
 
 
