@@ -16,7 +16,7 @@ from app_schema import RUN, judged  # noqa: E402
 from genlab.web.api import make_api  # noqa: E402
 from genlab.web.live import Live  # noqa: E402
 
-REQUESTS = 150
+REQUESTS = 100
 
 
 def test_every_answer_is_in_the_document(

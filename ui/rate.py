@@ -5,7 +5,7 @@ import streamlit as st
 from genlab.core.console import GenlabError
 from genlab.core.params import load_params
 from genlab.web import sheet
-from genlab.web.frame import remember, remembered, title
+from genlab.web.frame import keep, remember, remembered, title
 from genlab.web.live import live
 from genlab.web.rating import KINDS, Pairs, Session, Subject, of_dataset, of_run
 
@@ -33,12 +33,15 @@ def scope() -> tuple[str, str] | None:
             return None
     else:
         choices = list(load_params(LIVE.root / "params.yaml").datasets)
-    # The run that the page Benchmark shows is the one that is meant.
-    of = remembered("of", remembered("run", choices[0]))
+    # The run that the page Benchmark shows is the one that is meant, and the other way round.
+    last = remembered("run" if kind == "run_item" else "of", choices[0])
+    of = st.query_params.get("of", last)
     chosen = right.selectbox(
         "Of", choices, index=choices.index(of) if of in choices else 0, key=f"of-{kind}"
     )
     remember(kind=kind, of=chosen)
+    if kind == "run_item":
+        keep(run=chosen)
     return kind, chosen
 
 

@@ -120,6 +120,26 @@ def test_a_blind_session_by_keys(server: app_room.Server, page: Any) -> None:
     page.get_by_text("4 of 4 rated").wait_for()
 
 
+def test_name_run_and_view_are_remembered(server: app_room.Server, page: Any) -> None:
+    page.goto(f"{server.base}/benchmark?run={RUN}")
+    page.get_by_label("Your name").fill("grace")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**rater=grace**")
+    page.get_by_text("Leaderboard", exact=True).click()
+    page.wait_for_url("**view=Leaderboard**")
+    page.reload()
+    page.get_by_role("region", name="Leaderboard").wait_for()
+    page.get_by_role("link", name="Rate").click()
+    page.get_by_text("grace rates").wait_for()
+    page.get_by_text("0 of 4 rated").wait_for()
+    assert f"of={RUN}" in page.url
+    page.get_by_role("link", name="Benchmark").click()
+    page.get_by_text(f"Run {RUN}").wait_for()
+    page.get_by_role("button", name="New run").click()
+    page.get_by_text("All cases").wait_for()
+    assert "run=" not in page.url
+
+
 def test_a_stranger_cannot_follow(server: app_room.Server) -> None:
     from websockets.exceptions import InvalidStatus
     from websockets.sync.client import connect

@@ -95,6 +95,7 @@ def points(found: Sequence[Mapping[str, float]]) -> Spec:
                 "type": "quantitative",
                 "title": "machine's score",
                 "scale": {"domain": [0, 1]},
+                "axis": {"tickCount": 5},
             },
             "y": {
                 "field": "people",

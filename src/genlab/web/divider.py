@@ -20,7 +20,7 @@ _CSS = """:host{display:block}
 .all{display:inline-block;max-width:100%;font:14px/1.4 var(--st-font);color:var(--st-text-color)}
 .stage{position:relative;border-radius:8px;overflow:hidden;touch-action:pan-y;
 background:var(--st-secondary-background-color)}
-img{display:block;max-width:100%;max-height:HEIGHTpx;min-height:160px;object-fit:contain;
+img{display:block;max-width:100%;max-height:HEIGHTpx;min-width:min(100%,240px);object-fit:contain;
 user-select:none;-webkit-user-drag:none}
 .b,.t{position:absolute;inset:0;width:100%;height:100%;max-height:none}
 .t{opacity:0}
@@ -29,8 +29,8 @@ box-shadow:0 0 4px #000}
 .name{position:absolute;top:8px;padding:2px 8px;border-radius:5px;background:#000c;color:#fff;
 max-width:44%;box-sizing:border-box;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .left{left:8px}.right{right:8px}
-.ways{display:grid;grid-template-columns:auto 1fr;gap:6px 12px;align-items:center;margin-top:8px}
-input{width:100%;height:24px;margin:0;accent-color:var(--st-primary-color)}""".replace(
+.ways{display:grid;margin-top:6px}
+input{width:100%;height:24px;margin:0 0 4px;accent-color:var(--st-primary-color)}""".replace(
     "HEIGHT", str(HEIGHT)
 )
 

@@ -66,6 +66,11 @@ def remember(**said: str) -> None:
             st.query_params[name] = value
         else:
             st.query_params.pop(name, None)
+    keep(**said)
+
+
+def keep(**said: str) -> None:
+    """Keep it for the session's other pages alone."""
     st.session_state.update({f"said_{name}": value for name, value in said.items()})
 
 

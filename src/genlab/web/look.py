@@ -58,6 +58,9 @@ STYLE = f"""<style>
 .g-scroll{{overflow-x:auto;border:1px solid var(--g-rule);border-radius:8px}}
 .g-table{{border-collapse:collapse;width:100%;font-size:.93rem;color:var(--g-ink)}}
 .g-table caption{{text-align:left;color:var(--g-muted);padding:.55rem .8rem;caption-side:top}}
+/* A table may be wider than a phone: its caption stays where it can be read. */
+.g-table caption span{{display:inline-block;position:sticky;left:.8rem;
+max-width:calc(100vw - 4rem)}}
 .g-table th{{text-align:left;font-weight:600;color:var(--g-muted);background:var(--g-card)}}
 .g-table th,.g-table td{{padding:.42rem .8rem;border-bottom:1px solid var(--g-rule);
 vertical-align:top}}
@@ -100,7 +103,7 @@ margin:0!important;padding:0!important}}
 max-width:60rem!important;box-sizing:border-box}}
 @media(max-width:640px){{.stImage{{overflow-x:auto}}.stImage img{{min-width:40rem}}}}
 [data-testid="stImageCaption"]{{text-align:left!important;position:sticky;left:0;
-width:auto!important;max-width:min(60rem,calc(100vw - 2rem))}}
+width:auto!important;max-width:min(60rem,calc(100vw - 2rem))!important}}
 [data-testid="stCaptionContainer"],[data-testid="stCaptionContainer"] *,
 [data-testid="stImageCaption"],[data-testid="stImageCaption"] *{{
 color:var(--g-muted)!important;opacity:1!important}}
@@ -146,8 +149,8 @@ def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], caption:
     )
     return (
         '<div class="g-scroll" tabindex="0" role="region"'
-        f' aria-label="{escape(caption)}"><table class="g-table"><caption>{escape(caption)}'
-        f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f' aria-label="{escape(caption)}"><table class="g-table"><caption><span>'
+        f"{escape(caption)}</span></caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
