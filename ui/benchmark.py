@@ -124,17 +124,17 @@ def show(run_id: str) -> None:
         st.fragment(follow, run_every=EVERY)(run_id)
         return
     views = {"Grid": grid, "Compare": compare, "Leaderboard": leaders, "People": people}
-    views[choose_view(list(views))](board)
+    views[choose_view(list(views), "view")](board)
 
 
-def choose_view(views: list[str]) -> str:
-    """What is shown, `?view=` of the address."""
+def choose_view(views: list[str], key: str) -> str:
+    """What is shown, as the address says."""
     return st.segmented_control(
         "View",
         views,
         default=views[0],
         required=True,
-        key="view",
+        key=key,
         bind="query-params",
         label_visibility="collapsed",
     )
@@ -308,7 +308,7 @@ def all_titles(known: list[Run]) -> dict[str, str]:
 def overview() -> None:
     """What is shown while no run is chosen."""
     views = ["New run", "Runs", "Leaderboard"]
-    view = choose_view(views)
+    view = choose_view(views, "list")
     if view == "Runs":
         runs()
     elif view == "Leaderboard":
