@@ -56,7 +56,13 @@ def strangers() -> Iterator[Attack]:
         "sec-websocket-version": "13",
         "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
     }
-    for origin in (f"http://{EVIL}", "null", "http://localhost:1", "http://127.0.0.1.evil.example"):
+    for origin in (
+        f"http://{EVIL}",
+        "null",
+        "http://localhost:1",
+        "http://127.0.0.1.evil.example",
+        "http://[",
+    ):
         head = {"origin": origin}
         yield Attack(f"origin {origin} reads", "/api/runs", headers=head)
         yield Attack(f"origin {origin} runs", "/api/run", "POST", head | TYPE, run)
@@ -91,6 +97,7 @@ def paths() -> Iterator[Attack]:
     yield Attack("a byte of zero", f"/runs/{RUN}/sim_paint/case-001.png%00.yaml")
     yield Attack("a case's file", "/api/test-cases/case-001/case.yaml")
     yield Attack("a case outside", "/api/test-cases/..%2f..%2fruns/template")
+    yield Attack("a run outside", "/api/run/..%2f..")
     yield Attack("a report outside", "/api/report/..%2f..%2fparams")
 
 

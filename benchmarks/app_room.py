@@ -180,12 +180,12 @@ def make_run(store: Store, folder: Path, *, run_id: str, cases: int = 3) -> None
 
 @dataclass(frozen=True)
 class Server:
-    """A server under way. base: its address; folder: its project; started: seconds it took."""
+    """A server under way. base: its address; folder: its project; log: what it prints."""
 
     base: str
     folder: Path
     process: subprocess.Popen[bytes]
-    started: float
+    log: Path
 
     @property
     def socket(self) -> str:
@@ -213,14 +213,13 @@ def serving(
         **(environment or {}),
     }
     with tempfile.NamedTemporaryFile(suffix=".log") as log:
-        begun = time.monotonic()
         process = subprocess.Popen(
             command, cwd=folder, env=variables, stdout=log, stderr=log, start_new_session=True
         )
         base = f"http://127.0.0.1:{port}"
         try:
             _until_up(base, process, Path(log.name))
-            yield Server(base, folder, process, time.monotonic() - begun)
+            yield Server(base, folder, process, Path(log.name))
         finally:
             stop(process)
 

@@ -393,13 +393,23 @@ def test_numbers_out_of_range_are_refused(api: TestClient) -> None:
     assert is_problem(api.post("/api/rate", content=b'{"run_item_id": 1, "stars": NaN}'), 422)
 
 
+def test_a_body_that_is_no_json_is_told_so(api: TestClient) -> None:
+    for body in (b"{", b'{"stars": }', b"\xff"):
+        answer = api.post("/api/rate", content=body, headers={"content-type": "application/json"})
+        assert is_problem(answer, 400 if body == b"\xff" else 422)
+        if body != b"\xff":
+            assert "no JSON" in answer.json()["detail"]
+            assert "send an object" in answer.json()["detail"]
+
+
 def test_what_is_not_there_is_a_404(api: TestClient) -> None:
     for path in ("/api/run/2000-01-01", "/api/report/2000-01-01", "/api/test-cases/no/template"):
         assert is_problem(api.get(path), 404)
     absent = {"case_ids": ["no-such"], "tool_ids": ["sim_fail"]}
     assert is_problem(api.post("/api/run", json=absent), 404)
     assert is_problem(api.get("/api/nothing"), 404)
-    assert is_problem(api.get("/api/run/a%0Ab"), 404)
+    for path in ("/api/run/a%0Ab", "/api/run/..%2f..", "/runs/..%5c..", "/api/%2e%2e/params.yaml"):
+        assert is_problem(api.get(path), 404)
     assert is_problem(api.post("/api/tools"), 405)
     with pytest.raises(WebSocketDenialResponse), api.websocket_connect("/api/run/2000-01-01"):
         pass
@@ -442,6 +452,7 @@ def test_a_case_that_has_changed_is_read_anew(tmp_path: Path) -> None:
         {"origin": "null"},
         {"origin": "http://127.0.0.1:9000"},
         {"origin": "https://localhost:8000"},
+        {"origin": "http://["},
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"},
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
     ],

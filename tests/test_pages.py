@@ -128,6 +128,32 @@ def test_a_broken_file_is_a_sentence_that_names_it(
     assert any(Path(file).name in error.value for error in at.error)
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "wrong"),
+    [
+        ("overview", "metrics/arc_grids/verdict.json", b'{"passed": true, "criteria": [1]}'),
+        ("overview", "dvc.yaml", b"stages: {train: [cmd]}"),
+        ("training", "metrics/experiments.json", b'{"beta0": {"training": {"series": [1]}}}'),
+        ("training", "plots/arc_grids/training/plots/metrics/loss.tsv", b"step\tloss\n1"),
+        ("evaluation", "metrics/benchmarks.json", b'{"arc.elbo_nats": {"value": "x"}}'),
+        ("evaluation", "metrics/arc_grids/metrics.json", b'{"pixel_accuracy": "high"}'),
+        ("failures", "metrics/arc_grids/failures.json", b'{"items": [{"index": "a"}]}'),
+    ],
+)
+def test_a_foreign_file_is_a_sentence_that_names_it(
+    page: Open, project: Path, tmp_path: Path, name: str, file: str, wrong: bytes
+) -> None:
+    mine = tmp_path / "project"
+    shutil.copytree(project, mine, symlinks=True)
+    if file.startswith("plots"):
+        (mine / "plots").unlink()
+    (mine / file).parent.mkdir(parents=True, exist_ok=True)
+    (mine / file).write_bytes(wrong)
+    said = " ".join(error.value for error in page(mine, name).error)
+    assert Path(file).name in said
+    assert "with: " in said
+
+
 def test_without_params_every_page_says_so(page: Open, tmp_path: Path) -> None:
     for name in ("overview", "data"):
         assert any("params.yaml" in error.value for error in page(tmp_path, name).error)

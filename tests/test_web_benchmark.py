@@ -103,7 +103,6 @@ def test_a_cell_escapes_whatever_a_tool_says(foreign: str) -> None:
     evil = Cell(1, foreign, foreign, "failed", picture=foreign, failure_kind=foreign)
     for make in (
         lambda one, said: sheet.cell(one, said),
-        lambda one, said: sheet.slider(said, said, said, (said, said)),
         lambda one, said: sheet.case_cell(CaseShown(said, said, said, {said: said})),
     ):
         expected, got = Seen(make(plain, "x")), Seen(make(evil, foreign))

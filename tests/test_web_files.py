@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from genlab.core.console import GenlabError
-from genlab.web.files import Missing, fresh, json_at, stamp
+from genlab.web import shapes
+from genlab.web.files import Missing, fresh, json_at, stamp, yaml_at
 
 
 def test_a_file_is_read_once_while_it_is_the_same(tmp_path: Path) -> None:
@@ -52,3 +53,45 @@ def test_a_truncated_file_is_a_fault_every_time_until_it_is_mended(tmp_path: Pat
             json_at(file, made_by="make repro")
     file.write_text("[1]")
     assert json_at(file, made_by="make repro") == [1]
+
+
+@pytest.mark.parametrize(
+    "content", [b"[]", b"null", b'"x"', b"[[1]]", b"\xff\xfe{", b'{"stages": 1}']
+)
+@pytest.mark.parametrize(
+    "shape",
+    [shapes.Metrics, shapes.Verdict, shapes.Failures, shapes.Benchmarks, shapes.Experiments],
+)
+def test_a_file_of_another_shape_is_named_with_its_cure(
+    tmp_path: Path, content: bytes, shape: object
+) -> None:
+    file = tmp_path / "found.json"
+    file.write_bytes(content)
+    if content.startswith(b"{") and shape is shapes.Metrics:
+        assert json_at(file, shape, made_by="make x")  # what else it holds is its own affair
+        return
+    with pytest.raises(GenlabError, match=r"found\.json.*make x"):
+        json_at(file, shape, made_by="make x")
+
+
+@pytest.mark.parametrize(
+    "content", [b"[]", b"", b"stages: [1]", b"a: {b", b"\xff", b"a: 2020-99-99"]
+)
+def test_a_foreign_yaml_is_named_with_its_cure(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "dvc.yaml"
+    file.write_bytes(content)
+    with pytest.raises(GenlabError, match=r"dvc\.yaml.*git checkout -- dvc\.yaml"):
+        yaml_at(file, shapes.Pipeline)
+
+
+def test_what_the_stages_wrote_has_its_shape(root: Path) -> None:
+    for path, shape in (
+        ("metrics/benchmarks.json", shapes.Benchmarks),
+        ("metrics/experiments.json", shapes.Experiments),
+        *(
+            (f"metrics/{name}/failures.json", shapes.Failures)
+            for name in ("arc_grids", "fashion_mnist")
+        ),
+    ):
+        assert json_at(root / path, shape, made_by="make x")
+    assert yaml_at(root / "experiments.yaml", shapes.Descriptions)

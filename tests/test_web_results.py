@@ -106,5 +106,8 @@ def test_an_experiment_without_a_record_is_named(copied: Path) -> None:
     (copied / "experiments.yaml").write_text("new-one: {why: x, params: {}}\n")
     done = read_pipeline(copied, ["arc_grids"], {})
     assert "new-one" in next_step(copied, done, [results(copied)], []).command
+    (copied / "experiments.yaml").write_text("beta0: [why]\n")
+    with pytest.raises(GenlabError, match=r"experiments\.yaml.*git checkout"):
+        next_step(copied, done, [results(copied)], [])
     (copied / "experiments.yaml").unlink()
     assert next_step(copied, done, [results(copied)], []).command == "make report"

@@ -8,7 +8,7 @@ from genlab.agent.story import Story
 from genlab.core.console import GenlabError
 from genlab.core.params import load_params
 from genlab.web import attempts, attempts_chart
-from genlab.web.frame import title
+from genlab.web.frame import chart, title
 
 FOLDER = Path("workspaces")
 EVERY = 2.0  # seconds between looks at a run under way
@@ -91,7 +91,7 @@ def overview(told: Story) -> None:
     who = f"{told.settings.goal}, {told.backend}; {attempts.origins(told)}"
     st.caption(attempts.plain(who))
     if told.attempts:
-        st.vega_lite_chart(attempts_chart.chart(told), alt=attempts_chart.chart_words(told))
+        chart(attempts_chart.chart(told), attempts_chart.chart_words(told))
         st.dataframe(
             attempts.rows(told),
             hide_index=True,
@@ -112,7 +112,7 @@ def details(told: Story) -> None:
     numbers = [each.iteration for each in told.attempts]
     best = told.best.iteration if told.best else numbers[-1]
     chosen = st.selectbox(
-        "Attempt", numbers, numbers.index(best), key="attempt",
+        "Attempt", numbers, numbers.index(best), key="attempt", bind="query-params",
         format_func=lambda each: f"{each}, the best one" if each == best else str(each),
     )  # fmt: skip
     attempt = told.attempts[numbers.index(chosen)]
@@ -152,10 +152,7 @@ def finished() -> None:
     if not known:
         st.info("No workspace yet. The form above opens the first one.")
         return
-    name = st.selectbox(
-        "Workspace", list(known), key="workspace",
-        format_func=lambda each: f"{each}: {known[each]}",
-    )  # fmt: skip
+    name = st.selectbox("Workspace", list(known), key="workspace", bind="query-params")
     told = attempts.read(FOLDER / name)
     if not isinstance(told, Story):
         st.info(attempts.plain(told))

@@ -4,8 +4,9 @@ import streamlit as st
 
 from genlab.core.console import GenlabError
 from genlab.core.store import Run
-from genlab.web import sheet
-from genlab.web.frame import title
+from genlab.web import charts, sheet
+from genlab.web.divider import show_divider
+from genlab.web.frame import chart, remember, remembered, title
 from genlab.web.live import live
 from genlab.web.swaps import Board, Cell, read_board
 
@@ -28,7 +29,7 @@ def begin() -> None:
     chosen = []
     with st.container(horizontal=True, gap="small"):
         for case in cases:
-            with st.container(width=160, gap="small"):
+            with st.container(width=160, gap="small", key=f"b-choice-{case.case_id}"):
                 base = f"/api/test-cases/{case.case_id}"
                 avatars = {name: f"{base}/{name}" for name in case.avatars}
                 shown = sheet.CaseShown(case.case_id, case.title, f"{base}/template", avatars)
@@ -77,7 +78,7 @@ def launch(cases: list, tools: list) -> None:
     words = f"Run {count} picture{'s' * (count != 1)}" if count else "Run"
     if st.button(words, type="primary", disabled=not count, key="run"):
         try:
-            st.query_params["run"] = LIVE.start(cases, tools, max_cost=ceiling)
+            remember(run=LIVE.start(cases, tools, max_cost=ceiling))
         except GenlabError as error:
             st.error(sheet.label(error, 500))
             return
@@ -95,7 +96,7 @@ def runs() -> None:
         status, _ = LIVE.status(run)
         words = f"{SIGNS[status]} {run.run_id}: {len(run.cases)} cases, {len(run.tools)} tools"
         if st.button(sheet.label(f"{words}, {status}"), key=f"open-{run.run_id}", type="tertiary"):
-            st.query_params["run"] = run.run_id
+            remember(run=run.run_id)
             st.rerun()
 
 
@@ -104,9 +105,7 @@ def show(run_id: str) -> None:
     board = read_board(LIVE, run_id)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(f"{SIGNS[board.status]} Run {sheet.label(run_id)}", width="content")
-        if st.button("New run", key="new"):
-            st.query_params.clear()
-            st.rerun()
+        st.button("New run", key="new", on_click=leave)
         if board.running:
             if st.button("Cancel", key="cancel"):
                 LIVE.cancel(run_id)
@@ -125,17 +124,25 @@ def show(run_id: str) -> None:
         st.fragment(follow, run_every=EVERY)(run_id)
         return
     views = {"Grid": grid, "Compare": compare, "Leaderboard": leaders, "People": people}
-    wanted = st.query_params.get("view", "Grid")
-    view = st.segmented_control(
+    views[choose_view(list(views), "view")](board)
+
+
+def choose_view(views: list[str], key: str) -> str:
+    """What is shown, as the address says."""
+    return st.segmented_control(
         "View",
-        list(views),
-        default=wanted if wanted in views else "Grid",
-        key="view",
+        views,
+        default=views[0],
+        required=True,
+        key=key,
+        bind="query-params",
         label_visibility="collapsed",
     )
-    if view:
-        st.query_params["view"] = view
-    views[view or "Grid"](board)
+
+
+def leave() -> None:
+    """From a run to all of them."""
+    remember(run="")
 
 
 def follow(run_id: str) -> None:
@@ -167,15 +174,15 @@ def report_of(run_id: str) -> str:
 
 
 def rater() -> str:
-    """Whose stars they are; remembered in the address."""
+    """Whose stars they are."""
     name = st.text_input(
         "Your name (it travels with your stars)",
-        value=st.query_params.get("rater", "anonymous"),
+        value=remembered("rater", "anonymous"),
         max_chars=80,
         key="rater",
         width=280,
     )
-    st.query_params["rater"] = name
+    remember(rater=name)
     return name.strip() or "anonymous"
 
 
@@ -190,13 +197,15 @@ def grid(board: Board) -> None:
         st.error(sheet.label(error, 300))
     digests = {item.item_id: item.image_sha256 for item in LIVE.store.items(board.run.run_id)}
     pages = -(-len(board.cases) // CASES_A_PAGE)
-    page = st.number_input("Page", 1, pages, 1) if pages > 1 else 1
+    page = st.number_input("Page", 1, pages, key="page", bind="query-params") if pages > 1 else 1
     for case in board.cases[(page - 1) * CASES_A_PAGE : page * CASES_A_PAGE]:
-        with st.container(horizontal=True, gap="medium"):
-            with st.container(width=160):
-                st.html(sheet.case_cell(case))
-            for cell in board.of_case(case.case_id):
-                with st.container(width=160, gap="small"):
+        cells = board.of_case(case.case_id)
+        st.html(sheet.case_head(case))
+        with st.container(horizontal=True, key=f"b-row-{1 + len(cells)}-{case.case_id}"):
+            with st.container():
+                st.html(sheet.case_cell(case, "template"))
+            for cell in cells:
+                with st.container(gap="small"):
                     st.html(sheet.cell(cell, board.tools.get(cell.tool_id, "")))
                     if cell.picture:
                         stars(cell, name, digests[cell.item_id], mine)
@@ -224,23 +233,21 @@ def compare(board: Board) -> None:
     if not cases:
         st.info("It takes a case with two pictures; run it with two tools.")
         return
-    case_id = st.selectbox(
-        "Case", list(cases), format_func=lambda one: sheet.line(cases[one].title, 60)
-    )
+    case_id = st.selectbox("Case", list(cases), key="case", bind="query-params")
+    case = cases[case_id]
     cells = {cell.tool_id: cell for cell in board.pictured(case_id)}
-    left, right = st.columns(2)
-    one = left.selectbox("Left", list(cells), index=0)
-    other = right.selectbox("Right", list(cells), index=1)
+    places = st.columns(2)
+    one, other = (
+        place.selectbox(side, list(cells), index, key=side.lower(), bind="query-params")
+        for index, (place, side) in enumerate(zip(places, ("Left", "Right"), strict=True))
+    )
     width = "?width=1280"
-    st.iframe(
-        sheet.slider(
-            cases[case_id].template and cases[case_id].template + width,
-            cells[one].picture + width,
-            cells[other].picture + width,
-            (one, other),
-        ),
-        height=570,
-        alt="Comparison with a divider",
+    st.html(sheet.case_head(case))
+    show_divider(
+        (cells[one].picture + width, one),
+        (cells[other].picture + width, other),
+        case.template and case.template + width,
+        key="divider",
     )
 
 
@@ -290,9 +297,7 @@ def people(board: Board) -> None:
     if not pairs:
         st.info("Nobody has rated a scored picture of this run yet. The page Rate asks for it.")
         return
-    st.scatter_chart(
-        pairs, x="machine", y="people", x_label="Machine's score", y_label="People's stars"
-    )
+    chart(charts.points(pairs), f"{len(pairs)} pictures, people's stars by the machine's score")
 
 
 def all_titles(known: list[Run]) -> dict[str, str]:
@@ -303,14 +308,7 @@ def all_titles(known: list[Run]) -> dict[str, str]:
 def overview() -> None:
     """What is shown while no run is chosen."""
     views = ["New run", "Runs", "Leaderboard"]
-    wanted = st.query_params.get("view", views[0])
-    view = st.segmented_control(
-        "View",
-        views,
-        default=wanted if wanted in views else views[0],
-        key="start",
-        label_visibility="collapsed",
-    )
+    view = choose_view(views, "list")
     if view == "Runs":
         runs()
     elif view == "Leaderboard":
@@ -322,14 +320,13 @@ def overview() -> None:
 st.html(sheet.STYLE)
 title("Benchmark", "Cases of people through image tools: run, follow, score, compare, report.")
 try:
-    if wanted_run := st.query_params.get("run"):
+    if wanted_run := remembered("run"):
+        remember(run=wanted_run)
         show(wanted_run)
     else:
         overview()
 except GenlabError as fault:
     st.error(sheet.label(fault, 500))
-    if st.button("Back"):
-        st.query_params.clear()
-        st.rerun()
+    st.button("Back", on_click=leave)
 if said := st.session_state.pop("fault", None):
     st.error(sheet.label(said, 300))

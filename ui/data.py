@@ -9,7 +9,7 @@ from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS
 from genlab.measure.formats import words
 from genlab.web import browse, charts, look, tables
-from genlab.web.frame import choose_dataset, params, sentences, title
+from genlab.web.frame import chart, choose_dataset, params, sentences, title
 
 PAGE = 48
 DATA = Path("data")
@@ -88,9 +88,8 @@ def show_shares(data: browse.Grids | browse.Images, chosen: browse.Indices) -> N
     for start in range(0, len(known), 2):  # row by row, so that neighbours begin at one height
         for column, (name, found) in zip(st.columns(2), known[start : start + 2], strict=False):
             ordered = all(key.isdigit() for key in found)
-            column.vega_lite_chart(
-                charts.bars(found, name, ordered=ordered), alt=tables.shares_in_words(name, found)
-            )
+            spec = charts.bars(found, name, ordered=ordered)
+            chart(spec, tables.shares_in_words(name, found), column)
 
 
 def show_sketch() -> None:

@@ -26,13 +26,16 @@ def show_bars(name: str) -> None:
         st.html(bars.targets(ROOT, name))
 
 
-def show_figures(name: str, wanted: tuple[str, ...]) -> None:
+def show_figures(name: str, wanted: tuple[str, ...], across: int = 1) -> None:
     found = bars.figures(ROOT, name, wanted)
     if not found:
         st.info("Nothing to show yet: the figures are not there. This makes them:")
         st.code("dvc repro evaluate", language="bash")
-    for path, caption in found:
-        st.image(str(path), caption=caption, alt=caption)
+    # Side by side where the page is wide: what is compared is seen at once.
+    for start in range(0, len(found), across):
+        columns = st.columns(across)
+        for column, (path, caption) in zip(columns, found[start : start + across], strict=False):
+            column.image(str(path), caption=caption, alt=caption)
 
 
 def show_reconstructions(name: str) -> None:
@@ -44,7 +47,10 @@ def show_reconstructions(name: str) -> None:
 def show_samplers(name: str) -> None:
     with sentences():
         st.html(bars.samplers(read_results(ROOT, name), find_dataset(name).kind))
-    show_figures(name, ("samplers", "samples_*", "samples", "interpolations", "projection"))
+    if find_dataset(name).kind == "grids":
+        show_figures(name, ("samples_*",), across=3)
+    else:
+        show_figures(name, ("samplers", "samples", "interpolations", "projection"), across=2)
 
 
 def show_neighbours(name: str) -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 from genlab.core.console import GenlabError
 from genlab.core.ratings import MAX_RATER
 from genlab.web import galleries, opinions
-from genlab.web.frame import choose_dataset, sentences, title
+from genlab.web.frame import choose_dataset, remember, remembered, sentences, title
 from genlab.web.live import live
 from genlab.web.sheet import label
 
@@ -69,12 +69,13 @@ if name:
             )
             typed = st.text_input(
                 "Your name, for your opinions",
+                remembered("rater"),
                 key="rater",
                 max_chars=MAX_RATER,
                 placeholder=opinions.ANONYMOUS,
-                persist_state="session",
                 width=260,
             )
+        remember(rater=typed or "")
         rater = opinions.clean(typed or "")
         found = galleries.gallery(ROOT, name, sort)
         said = opinions.read(live().store, name)

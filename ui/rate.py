@@ -5,19 +5,20 @@ import streamlit as st
 from genlab.core.console import GenlabError
 from genlab.core.params import load_params
 from genlab.web import sheet
-from genlab.web.frame import title
+from genlab.web.frame import keep, remember, remembered, title
 from genlab.web.live import live
 from genlab.web.rating import KINDS, Pairs, Session, Subject, of_dataset, of_run
 
 LIVE = live()
 KEYS = "Keys: 1 to 5 give stars, S skips, U takes the last answer back."
+STARS = {1: "useless", 2: "poor", 3: "fair", 4: "good", 5: "flawless"}
 PAIR_KEYS = "Keys: 1 left, 2 right, S skips, U goes back."
 
 
 def scope() -> tuple[str, str] | None:
     """What is to be rated: (kind, run or dataset)."""
     kinds = list(KINDS)
-    wanted = st.query_params.get("kind", kinds[0])
+    wanted = remembered("kind", kinds[0])
     left, right = st.columns(2)
     kind = left.selectbox(
         "What",
@@ -32,11 +33,15 @@ def scope() -> tuple[str, str] | None:
             return None
     else:
         choices = list(load_params(LIVE.root / "params.yaml").datasets)
-    of = st.query_params.get("of", choices[0])
+    # The run that the page Benchmark shows is the one that is meant, and the other way round.
+    last = remembered("run" if kind == "run_item" else "of", choices[0])
+    of = st.query_params.get("of", last)
     chosen = right.selectbox(
         "Of", choices, index=choices.index(of) if of in choices else 0, key=f"of-{kind}"
     )
-    st.query_params.update({"kind": kind, "of": chosen})
+    remember(kind=kind, of=chosen)
+    if kind == "run_item":
+        keep(run=chosen)
     return kind, chosen
 
 
@@ -84,13 +89,14 @@ def rate(way: Session) -> None:
     """One picture, and its stars."""
     progress = st.empty()
     board = st.empty()
-    with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.html(sheet.note("1 is useless, 5 is flawless:"), width="content")
         for number in range(1, 6):
             st.button(
                 "★" * number,
                 key=f"star-{number}",
                 shortcut=str(number),
-                help=f"{number} of 5",
+                help=STARS[number],
                 on_click=way.rate,
                 args=(number,),
                 disabled=way.current is None,
@@ -148,10 +154,10 @@ def pairs(way: Pairs) -> None:
 
 
 def who() -> str:
-    """The rater's name, remembered in the address."""
+    """The rater's name."""
     return st.text_input(
         "Your name (it travels with your stars)",
-        value=st.query_params.get("rater", ""),
+        value=remembered("rater"),
         max_chars=80,
         key="rater",
         placeholder="any name",
@@ -161,7 +167,7 @@ def who() -> str:
 
 def main() -> None:
     """Who rates what, then one picture after another."""
-    known = st.query_params.get("rater", "")
+    known = remembered("rater")
     # Once that is settled it steps back: the pictures are what the page is for.
     words = f"{sheet.label(known, 30)} rates" if known else "Who rates what"
     with st.expander(words, expanded=not known):
@@ -170,12 +176,15 @@ def main() -> None:
             return
         name = who()
         paired = st.toggle(
-            "Pairs: which of two is better?", key="pairs", disabled=asked[0] != "run_item"
+            "Pairs: which of two is better?",
+            key="pairs",
+            bind="query-params",
+            disabled=asked[0] != "run_item",
         )
     if not name:
         st.info("Say who rates: a name, so that you can go on where you stopped.")
         return
-    st.query_params["rater"] = name
+    remember(rater=name)
     way = session(*asked, name, paired and asked[0] == "run_item")
     if not way.subjects:
         st.info("This run has no picture yet.")

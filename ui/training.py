@@ -6,7 +6,7 @@ import streamlit as st
 
 from genlab.datasets.registry import dataset as find_dataset
 from genlab.web import charts, curves, look
-from genlab.web.frame import choose_dataset, params, sentences, title
+from genlab.web.frame import chart, choose_dataset, params, sentences, title
 from genlab.web.pipeline import ago
 from genlab.web.sheet import label
 
@@ -25,7 +25,7 @@ def draw(
             spec = charts.lines(
                 found, panel.title, names=names, unit=panel.unit, log=log and panel.log
             )
-            column.vega_lite_chart(spec, alt=charts.summary(found, panel.title))
+            chart(spec, charts.summary(found, panel.title), column)
 
 
 @st.fragment(run_every=2)
@@ -45,8 +45,7 @@ def live(name: str) -> None:
         if not run.alive:
             return
         st.progress(min(1.0, run.run.epochs / most))
-        wanted = curves.PANELS[find_dataset(name).kind]
-        draw((*wanted[:3], wanted[5]), [run.run], [run.run.name], True)
+        draw(curves.PANELS[find_dataset(name).kind], [run.run], [run.run.name], True)
         pictures = curves.pictures(run.folder / "images")
         if pictures:
             epoch, path = list(pictures.items())[-1]
@@ -76,7 +75,9 @@ def show_pictures(name: str) -> None:
         st.info("A run leaves a picture every tenth epoch. `make repro` makes one.")
         return
     epochs = list(pictures)
-    epoch = st.select_slider("Epoch", epochs, value=epochs[-1]) if len(epochs) > 1 else epochs[0]
+    epoch = epochs[-1]
+    if len(epochs) > 1:
+        epoch = st.select_slider("Epoch", epochs, value=epoch, key="epoch", bind="query-params")
     st.image(
         str(pictures[epoch]),
         caption=f"val, {epoch}: inputs over reconstructions",

@@ -120,6 +120,26 @@ def test_a_blind_session_by_keys(server: app_room.Server, page: Any) -> None:
     page.get_by_text("4 of 4 rated").wait_for()
 
 
+def test_name_run_and_view_are_remembered(server: app_room.Server, page: Any) -> None:
+    page.goto(f"{server.base}/benchmark?run={RUN}")
+    page.get_by_label("Your name").fill("grace")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**rater=grace**")
+    page.get_by_text("Leaderboard", exact=True).click()
+    page.wait_for_url("**view=Leaderboard**")
+    page.reload()
+    page.get_by_role("region", name="Leaderboard").wait_for()
+    page.get_by_role("link", name="Rate").click()
+    page.get_by_text("grace rates").wait_for()
+    page.get_by_text("0 of 4 rated").wait_for()
+    assert f"of={RUN}" in page.url
+    page.get_by_role("link", name="Benchmark").click()
+    page.get_by_text(f"Run {RUN}").wait_for()
+    page.get_by_role("button", name="New run").click()
+    page.get_by_text("All cases").wait_for()
+    assert "run=" not in page.url
+
+
 def test_a_stranger_cannot_follow(server: app_room.Server) -> None:
     from websockets.exceptions import InvalidStatus
     from websockets.sync.client import connect
@@ -166,3 +186,19 @@ def test_the_development_server_serves_the_same(server: app_room.Server) -> None
             assert answers[0].text == answers[1].text, path
         foreign = httpx.get(f"{other.base}/api/tools", headers={"host": "evil.example"}, timeout=60)
         assert foreign.status_code == 403
+
+
+def test_no_log_holds_a_token(tmp_path: Path) -> None:
+    folder = app_room.make_project(tmp_path, cases=1)
+    token, wrong = "a-token-that-nobody-guesses", "a-token-that-is-wrong-all-the-same"
+    given = {"GENLAB_TOKEN": token}
+    with app_room.serving(folder, with_uvicorn=True, environment=given) as server:
+        for path in ("/", "/api/tools", "/api/nothing", "/runs/a/b/c.png"):
+            for offered in (token, wrong):
+                httpx.get(f"{server.base}{path}?a=1&token={offered}", timeout=60)
+        assert httpx.get(f"{server.base}/api/tools?token={token}", timeout=60).status_code == 200
+        deadline = time.monotonic() + 30
+        while (log := server.log.read_text(encoding="utf-8")).count("a=1") < 8:
+            assert time.monotonic() < deadline, log
+            time.sleep(0.1)
+    assert "token-that" not in log

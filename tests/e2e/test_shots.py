@@ -38,6 +38,7 @@ PAGES = {
     "benchmark": "benchmark?run={run}",
     "rate": "rate?of={run}&rater=ada",
 }
+DARK = ("training",)
 PHONE = ("overview", "rate")
 PHOTOGRAPHS = ("benchmark", "rate")
 MOST_BYTES = 200_000
@@ -93,7 +94,8 @@ def take(server: app_room.Server, browser: Any, name: str, width: int, target: P
     """One page as a picture of `width`, a JPEG where it shows photographs."""
     with Store(server.folder / "runs" / "genlab.sqlite3") as store:
         run_id = store.runs()[0].run_id
-    context = browser.new_context(viewport={"width": width, "height": 900})
+    scheme = "dark" if name in DARK else "light"
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
     page.set_default_timeout(120_000)
     page.goto(f"{server.base}/{PAGES[name].format(run=run_id)}")

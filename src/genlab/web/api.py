@@ -7,8 +7,7 @@ document. Who may ask at all is decided before (`genlab.web.guards`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, WebSocket, WebSocketDisconnect
 from starlette.concurrency import run_in_threadpool
@@ -41,7 +40,6 @@ from genlab.web.problems import Refusal, answers, problem, tell_problems
 MAX_FOLLOWERS = 1000  # WebSockets at a time
 ALWAYS = (400, 401, 403, 408, 409, 413)  # what the guards, or files in disorder, may answer
 
-Named = TypeVar("Named")
 Width = Literal["160", "320", "640", "1280"]  # pictures.WIDTHS, as a query spells them
 
 _FILE = {"schema": {"type": "string", "format": "binary"}}
@@ -235,14 +233,6 @@ def _following(live: Live) -> APIRouter:
             followers.discard(socket)
 
     return routes
-
-
-def _named(kind: str, known: Mapping[str, Named], names: Sequence[str]) -> list[Named]:
-    """The entries of these names, each once."""
-    for name in names:
-        if name not in known:
-            raise Refusal(404, f"there is no {kind} {name}")
-    return [known[name] for name in dict.fromkeys(names)]
 
 
 def _find(live: Live, case_id: str) -> Case:

@@ -25,8 +25,9 @@ from genlab.agent.goal import DATASETS, goal
 from genlab.agent.report import PAGE, counts, number, values
 from genlab.agent.story import Story, run_file, story
 from genlab.agent.workspace import PROJECT, Workspace, goal_of
-from genlab.core.artifacts import read_json
 from genlab.core.console import GenlabError
+from genlab.web import shapes
+from genlab.web.files import json_at
 
 FROM_GOAL = "as the goal says"
 SETS = (FROM_GOAL, *dict.fromkeys(DATASETS.values()))
@@ -126,14 +127,13 @@ def files(told: Story, attempt: Attempt) -> Files:
     folder = told.workspace.root / attempt.experiment_dir
     summary: dict[str, Any] = {}
     if (folder / SUMMARY).exists():
-        found = read_json(folder / SUMMARY, made_by=AGAIN)
-        summary = found if isinstance(found, dict) else {}
+        summary = json_at(folder / SUMMARY, shapes.Summary, made_by=AGAIN)
     return Files(
         config=_text(folder / CONFIG_FILE),
         code=_text(folder / CODE),
-        table=str(summary.get("table", "")),
-        analysis=str(summary.get("analysis", "")),
-        overruled=[str(line) for line in summary.get("overruled", [])],
+        table=summary.get("table", ""),
+        analysis=summary.get("analysis") or "",
+        overruled=list(summary.get("overruled", [])),
     )
 
 

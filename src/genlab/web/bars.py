@@ -7,9 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from genlab.core.console import GenlabError
 from genlab.measure.formats import number, value, words
-from genlab.web import look
+from genlab.web import look, shapes
 from genlab.web.files import json_at
 from genlab.web.look import Column, Markup, table
 from genlab.web.results import Interval, Results, interval_of, range_words
@@ -24,7 +23,7 @@ def targets(root: Path, dataset: str) -> str:
     from genlab.measure.report_kind import bars
 
     kind = kind_of(dataset)
-    found = json_at(root / "metrics" / "benchmarks.json", made_by="make bench")
+    found = json_at(root / "metrics" / "benchmarks.json", shapes.Benchmarks, made_by="make bench")
     mine = {key: entry for key, entry in found.items() if kind.benchmarks(key, dataset)}
     aims = kind.targets(dataset)
     rows = [
@@ -46,12 +45,12 @@ def targets(root: Path, dataset: str) -> str:
     ]
     columns = [
         Column("what", "What"),
+        Column("reached", "Reached"),
         Column("value", "Value", number=True),
         Column("interval", "95 % interval", number=True),
         Column("scale", "Value, | bar, ¦ stretch"),
         Column("bar", "Bar", number=True),
         Column("stretch", "Stretch", number=True),
-        Column("reached", "Reached"),
     ]
     return table(columns, rows, f"Bars of {dataset}, from metrics/benchmarks.json")
 
@@ -74,11 +73,11 @@ def criteria(found: Results) -> str:
     ]
     columns = [
         Column("name", "Criterion"),
+        Column("passed", "Verdict"),
         Column("value", "Value", number=True),
         Column("interval", "95 % interval", number=True),
         Column("asked", "Asked", number=True),
         Column("scale", "Value, | asked"),
-        Column("passed", "Verdict"),
         Column("why", "What it means"),
     ]
     return table(columns, rows, f"Verdict of {found.dataset}, from metrics/{found.dataset}")
@@ -170,13 +169,5 @@ def _asked(sign: str, bar: str) -> str:
     return f"{SIGNS.get(sign, sign)} {bar}"
 
 
-def _pair(found: Any) -> Interval | None:
-    if found is None:
-        return None
-    try:
-        low, high = found
-        return float(low), float(high)
-    except (TypeError, ValueError) as error:
-        raise GenlabError(
-            f"metrics/benchmarks.json: {found!r} is no interval; make it again with: make bench"
-        ) from error
+def _pair(found: Sequence[float] | None) -> Interval | None:
+    return None if found is None else (found[0], found[1])

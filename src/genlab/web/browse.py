@@ -21,6 +21,7 @@ from genlab.datasets.image_files import MANIFEST_FILE, load_images, load_labels,
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS
 from genlab.measure.formats import words
+from genlab.web import shapes
 from genlab.web.files import Missing, fresh, json_at
 
 Items = npt.NDArray[np.uint8]
@@ -77,7 +78,7 @@ def grids_of(folder: Path, split: str) -> Grids:
 def images_of(folder: Path, split: str) -> Images:
     """A split of the image dataset in `folder`; raises as `grids_of` does."""
     _require(folder)
-    manifest = json_at(folder / MANIFEST_FILE, made_by=split_command(folder))
+    manifest = json_at(folder / MANIFEST_FILE, shapes.Manifest, made_by=split_command(folder))
     return Images(
         load_images(folder, split),
         _labels(folder / "labels.npz", split),

@@ -53,7 +53,7 @@ def changes(root: Path, datasets: Sequence[str]) -> list[Change]:
     for dataset in datasets:
         for file in FILES:
             path = f"metrics/{dataset}/{file}.json"
-            before = dict(leaves(json.loads(_committed(root, commit, path) or "{}")))
+            before = dict(leaves(_committed(root, commit, path)))
             after = dict(leaves(_now(root / path)))
             names = dict.fromkeys([*before, *after])
             found += [
@@ -104,6 +104,9 @@ def _now(path: Path) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _committed(root: Path, commit: str, path: str) -> bytes | None:
-    """The file's content in `commit`; None where it holds no such file."""
-    return git.ask(root, "show", f"{commit}:{path}")
+def _committed(root: Path, commit: str, path: str) -> Any:
+    """The file's content in `commit`; nothing where it holds no such file, or no JSON."""
+    try:
+        return json.loads(git.ask(root, "show", f"{commit}:{path}") or "{}")
+    except ValueError:
+        return {}

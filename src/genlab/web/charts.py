@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from genlab.web import look
+
 Spec = dict[str, Any]
 Points = Sequence[tuple[float, float]]
 
@@ -53,8 +55,8 @@ def lines(
             "x": {
                 "field": "epoch",
                 "type": "quantitative",
-                "title": None,
-                "axis": {"tickCount": 6, "format": "d"},
+                "title": "epoch",
+                "axis": {"tickCount": 6, "format": "d", "titlePadding": 4},
             },
             "y": {
                 "field": "value",
@@ -78,6 +80,43 @@ def lines(
         },
     }
     return spec
+
+
+def points(found: Sequence[Mapping[str, float]]) -> Spec:
+    """Machine's score and people's stars of each picture, one point each."""
+    return {
+        "data": {"values": list(found)},
+        "height": 360,
+        "padding": PADDING,
+        "mark": {"type": "point", "filled": True, "size": 70, "opacity": 0.8},
+        "encoding": {
+            "x": {
+                "field": "machine",
+                "type": "quantitative",
+                "title": "machine's score",
+                "scale": {"domain": [0, 1]},
+                "axis": {"tickCount": 5},
+            },
+            "y": {
+                "field": "people",
+                "type": "quantitative",
+                "title": "people's stars",
+                "scale": {"domain": [1, 5]},
+                "axis": {"tickCount": 5},
+            },
+            "tooltip": [
+                {"field": "machine", "format": ".2f"},
+                {"field": "people", "format": ".1f"},
+            ],
+        },
+    }
+
+
+def inks(*, dark: bool) -> Spec:
+    """Vega's settings that give words of a chart the pages' inks: Streamlit's are too faint."""
+    ink, muted = ((look.DARK if dark else look.LIGHT)[name] for name in ("ink", "muted"))
+    words = {"labelColor": muted, "titleColor": muted}
+    return {"axis": words, "legend": words, "title": {"color": ink}}
 
 
 def decades(values: Sequence[float]) -> list[float]:

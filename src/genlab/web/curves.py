@@ -14,8 +14,8 @@ from typing import Any
 from genlab.core.artifacts import read_json
 from genlab.core.console import GenlabError
 from genlab.core.tracking import HISTORY_KIND
-from genlab.web import git
-from genlab.web.files import Missing, fresh, json_at, stamps
+from genlab.web import git, shapes
+from genlab.web.files import Missing, fits, fresh, json_at, of_shape, stamps
 
 Points = list[tuple[float, float]]
 
@@ -126,13 +126,13 @@ def _tsv_series(folder: Path, _: object) -> Mapping[str, Points]:
 
 def read_tsv(file: Path) -> Points:
     """A series of dvclive: a line of names, then step and value; NaN where a value is none."""
-    rows = file.read_text(encoding="utf-8").splitlines()[1:]
     try:
+        rows = file.read_text(encoding="utf-8").splitlines()[1:]
         cells = [row.split("\t") for row in rows if row.strip()]
         return [(float(step), float(value)) for step, value, *_ in cells]
     except ValueError as error:
         raise GenlabError(
-            f"{file} is truncated ({error}); make it with: dvc repro train"
+            f"{file} is truncated or foreign ({error}); make it with: dvc repro train"
         ) from error
 
 
@@ -141,7 +141,7 @@ def kept_experiments(root: Path, dataset: str) -> list[Run]:
     file = root / "metrics" / "experiments.json"
     if not file.is_file():
         return []
-    found = json_at(file, made_by="make experiments")
+    found = json_at(file, shapes.Experiments, made_by="make experiments")
     return [
         Run(name, entry.get("why", ""), _from_summary(entry.get("training", {})))
         for name, entry in found.items()
@@ -178,9 +178,10 @@ def _experiment_series(root: Path, commit: str, dataset: str) -> Mapping[str, Po
     if said is None or said == before:
         return {}
     try:
-        return _from_summary(json.loads(said))
+        found = json.loads(said)
     except ValueError:
         return {}
+    return _from_summary(found) if fits(found, shapes.Training) else {}
 
 
 def newest(root: Path, dataset: str) -> Making | None:
@@ -199,7 +200,9 @@ def newest(root: Path, dataset: str) -> Making | None:
 @fresh(keep=8)
 def in_the_making(history: Path) -> Run:
     """What a run in the making has logged so far."""
-    saved = read_json(history, made_by="a training run from the start", kind=HISTORY_KIND)
+    made_by = "a training run from the start"
+    found = read_json(history, made_by=made_by, kind=HISTORY_KIND)
+    saved = of_shape(history, found, shapes.History, made_by)
     series: dict[str, Points] = {}
     for row in saved["rows"]:
         for name, value in row["values"].items():
@@ -222,7 +225,7 @@ def _from_summary(training: Mapping[str, Any]) -> Mapping[str, Points]:
     }
     halves = [series.get(name) for name in ("reconstruction_loss", "kl_divergence")]
     if halves[0] and halves[1]:
-        pairs = zip(halves[0], halves[1], strict=True)
+        pairs = zip(halves[0], halves[1], strict=False)  # as far as both are known
         series["elbo"] = [(epoch, -(nats + kl)) for (epoch, nats), (_, kl) in pairs]
     return series
 

@@ -7,6 +7,10 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
 from genlab.core.artifacts import read_json
 from genlab.core.console import GenlabError
 
@@ -70,16 +74,60 @@ def require(path: Path, what: str, command: str) -> Path:
     return path
 
 
-def json_at(path: Path, *, made_by: str) -> Any:
+def json_at(path: Path, shape: Any = Any, *, made_by: str) -> Any:
     """A JSON file of a stage, parsed once as long as it stays the same.
 
-    Raises Missing where there is none, and a GenlabError where it is truncated. The value is
-    shared: do not change it.
+    shape: the type that its content must have (`genlab.web.shapes`).
+
+    Raises Missing where there is none, and a GenlabError where it is truncated or of another shape.
+    The value is shared: do not change it.
     """
     require(path, f"{path} is not there yet", made_by)
-    return _json(path, made_by)
+    return _json(path, shape, made_by)
+
+
+def yaml_at(path: Path, shape: Any) -> Any:
+    """A YAML file of the repository, as `json_at` reads JSON; git brings it back."""
+    cure = f"git checkout -- {path.name}"
+    require(path, f"{path} is not there yet", cure)
+    return _yaml(path, shape, cure)
+
+
+def fits(value: object, shape: Any) -> bool:
+    """Whether a value has the shape."""
+    try:
+        TypeAdapter(shape).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 @fresh(keep=64)
-def _json(path: Path, made_by: str) -> Any:
-    return read_json(path, made_by=made_by)
+def _json(path: Path, shape: Any, made_by: str) -> Any:
+    return of_shape(path, read_json(path, made_by=made_by), shape, made_by)
+
+
+@fresh()
+def _yaml(path: Path, shape: Any, cure: str) -> Any:
+    try:
+        found = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except (YAMLError, ValueError) as error:  # not UTF-8, or a date that no calendar has
+        fault = " ".join(str(error).split())[:160]
+        raise GenlabError(
+            f"{path} is not valid YAML ({fault}); mend it, or bring it back with: {cure}"
+        ) from error
+    return of_shape(path, found, shape, cure)
+
+
+def of_shape(path: Path, value: Any, shape: Any, cure: str) -> Any:
+    """`value`, read from `path`. Raises a GenlabError where it hasn't the shape."""
+    try:
+        TypeAdapter(shape).validate_python(value, strict=True)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(str(part) for part in fault["loc"])[:80] or "what it holds"
+        raise GenlabError(
+            f"{path}: {place} is not as it should be ({fault['msg']}, got"
+            f" {repr(fault['input'])[:40]}); make it again with: {cure}"
+        ) from error
+    return value

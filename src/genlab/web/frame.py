@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from genlab.core.console import GenlabError, describe_os_error
 from genlab.core.params import Params, load_params
 from genlab.datasets.registry import dataset as find_dataset
-from genlab.web import look
+from genlab.web import charts, look
 from genlab.web.files import Missing, fresh
 
 
@@ -51,6 +52,32 @@ def choose_dataset(kinds: Sequence[str] = ("grids", "images")) -> str | None:
             )
         st.info("params.yaml names no such dataset: add one to `datasets`.")
     return None
+
+
+def remembered(name: str, usual: str = "") -> str:
+    """What the address says of `name`, else what was said last in this session, else `usual`."""
+    return str(st.query_params.get(name) or st.session_state.get(f"said_{name}") or usual)
+
+
+def remember(**said: str) -> None:
+    """Keep it in the address, and for the session's other pages; "" forgets it."""
+    for name, value in said.items():
+        if value:
+            st.query_params[name] = value
+        else:
+            st.query_params.pop(name, None)
+    keep(**said)
+
+
+def keep(**said: str) -> None:
+    """Keep it for the session's other pages alone."""
+    st.session_state.update({f"said_{name}": value for name, value in said.items()})
+
+
+def chart(spec: charts.Spec, words: str, place: DeltaGenerator | None = None) -> None:
+    """Draw a chart in the inks of the page's light; words: the same for those who don't see it."""
+    inked = {**spec, "config": charts.inks(dark=st.context.theme.type == "dark")}
+    (place or st).vega_lite_chart(inked, alt=words)
 
 
 def params(root: Path = Path()) -> Params:

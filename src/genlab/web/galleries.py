@@ -17,7 +17,7 @@ from genlab.core.console import GenlabError
 from genlab.datasets.registry import dataset as find_dataset
 from genlab.measure.formats import number, words
 from genlab.measure.gallery import tile
-from genlab.web import browse, look
+from genlab.web import browse, look, shapes
 from genlab.web.evidence import evidence
 from genlab.web.files import Stamp, fresh, json_at, stamps
 from genlab.web.look import Column, table
@@ -31,6 +31,12 @@ SORTS: Mapping[str, tuple[str, str]] = {
     "samples": ("sample_items", "sample_tests"),
 }
 """Keys of failures.json: of the items and of the tests of each sort."""
+
+SHOWN: Mapping[str, Mapping[str, str]] = {
+    "reconstructions": {"truth": "input", "predicted": "reconstruction"},
+    "samples": {"sample": "sample"},
+}
+"""Keys of a grid's pictures in failures.json, and their captions."""
 
 TONES = {"supported": "warn", "refuted": "good", "undecided": "quiet"}
 
@@ -90,7 +96,7 @@ def gallery(root: Path, dataset: str, sort: str) -> Gallery:
 def _gallery(
     path: Path, root: Path, dataset: str, sort: str, _: tuple[Stamp | None, ...]
 ) -> Gallery:
-    found = json_at(path, made_by=COMMAND)
+    found = json_at(path, shapes.Failures, made_by=COMMAND)
     items, tests = SORTS[sort]
     grids = find_dataset(dataset).kind == "grids"
     read = _grid_pictures if grids else _image_pictures
@@ -99,9 +105,10 @@ def _gallery(
             _failure(entry, sort, read(root, dataset, sort, entry)) for entry in found[items]
         ]
         return Gallery(failures, found[tests])
-    except (KeyError, IndexError) as error:
+    except (KeyError, IndexError, ValueError) as error:
         raise GenlabError(
-            f"{path}: {error} does not fit what evaluate left; make it again with: {COMMAND}"
+            f"{path}: its items ({error}) don't fit the data that evaluate left;"
+            f" make it again with: {COMMAND}"
         ) from error
 
 
@@ -173,11 +180,8 @@ def _failure(entry: Mapping[str, Any], sort: str, shown: tuple[tuple[Items, str]
 def _grid_pictures(
     root: Path, dataset: str, sort: str, entry: Mapping[str, Any]
 ) -> tuple[tuple[Items, str], ...]:
-    names = {"truth": "input", "predicted": "reconstruction", "sample": "sample"}
     return tuple(
-        (np.array(entry[key], dtype=np.uint8), caption)
-        for key, caption in names.items()
-        if key in entry
+        (np.array(entry[key], dtype=np.uint8), caption) for key, caption in SHOWN[sort].items()
     )
 
 

@@ -5,6 +5,7 @@
   a foreign page can't embed or fetch what lies under `/api` and `/runs`.
 - From another machine it takes a token (`GENLAB_TOKEN`): as `Authorization: Bearer …`, or once as
   `?token=…` in the browser, which keeps it as a cookie. Where it is set, everybody needs it.
+- A token leaves the address before anything else reads it: no server's log of requests holds it.
 - A body for the API is read whole, up to a limit of bytes and of time, before a route begins.
 
 Not protected: traffic itself. Beyond loopback put a proxy with TLS before it. Whoever holds the
@@ -71,7 +72,7 @@ class Door:
                 403, "the Host of this request is not this server's; set GENLAB_HOSTS to allow it"
             )
         for origin in headers.getlist("origin"):
-            if urlsplit(origin).netloc.lower() != hosts[0].lower():
+            if _site(origin) != hosts[0].lower():
                 raise Refusal(403, "the Origin of this request is another site")
         if _is_ours(scope) and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             opened = scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate"
@@ -82,14 +83,14 @@ class Door:
                 403, "from another machine it takes a token: set GENLAB_TOKEN where it is served"
             )
 
-    def admits(self, scope: Scope) -> bool:
-        """Whether the token is there, or none is asked for."""
+    def admits(self, scope: Scope, brought: str) -> bool:
+        """Whether the token is there, `brought` in the address or not, or none is asked for."""
         if not self.token:
             return True
         connection = HTTPConnection(scope)
         scheme, _, bearer = connection.headers.get("authorization", "").partition(" ")
         offered = [bearer.strip() if scheme.lower() == "bearer" else ""]
-        offered += [connection.cookies.get(COOKIE, ""), connection.query_params.get("token", "")]
+        offered += [connection.cookies.get(COOKIE, ""), brought]
         return any(
             hmac.compare_digest(one.encode("utf-8", "replace"), self.token.encode())
             for one in offered
@@ -106,38 +107,61 @@ class Guards:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
+        brought = _take_token(scope)
         try:
             self.door.check(scope)
-            if not self.door.admits(scope):
+            if not self.door.admits(scope, brought or ""):
                 raise Refusal(401, "a token is missing or wrong; open the address with ?token=…")
-            if _is_ours(scope) and not scope["path"].isprintable():
+            if _is_ours(scope) and not _is_plain(scope["path"]):
                 raise Refusal(404, "no address of ours holds such characters")  # nor any route
             if scope["type"] == "http" and _is_ours(scope):
                 receive = await _read(scope, receive)
         except Refusal as refusal:
             return await _refuse(refusal, scope, receive, send)
-        if self.door.token and _brings_token(scope):
+        if self.door.token and brought is not None and _is_page(scope):
             return await self._keep_token(scope)(scope, receive, send)
         await self.app(scope, receive, _adding(scope, send))
 
     def _keep_token(self, scope: Scope) -> Response:
         """Send the browser to the same address without the token, which becomes a cookie."""
-        kept = [(key, value) for key, value in _query(scope) if key != "token"]
+        kept = scope["query_string"].decode("ascii")
         # One slash: a path that begins with two would be the address of another server.
-        target = "/" + scope["path"].lstrip("/\\") + ("?" + urlencode(kept) if kept else "")
+        target = "/" + scope["path"].lstrip("/\\") + ("?" + kept if kept else "")
         response = RedirectResponse(target, 303)
         secure = scope.get("scheme") == "https"
         response.set_cookie(COOKIE, self.door.token, httponly=True, samesite="lax", secure=secure)
         return response
 
 
-def _brings_token(scope: Scope) -> bool:
-    of_page = scope["type"] == "http" and scope["method"] == "GET" and not _is_ours(scope)
-    return of_page and any(key == "token" for key, _ in _query(scope))
+def _take_token(scope: Scope) -> str | None:
+    """Take `?token=` out of the address, in place: servers log the same `scope` at the end.
+
+    Returns the first one, None where there is none.
+    """
+    pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    brought: list[str] = [value for key, value in pairs if key == "token"]
+    if not brought:
+        return None
+    kept = [(key, value) for key, value in pairs if key != "token"]
+    scope["query_string"] = urlencode(kept).encode("ascii")
+    return brought[0]
 
 
-def _query(scope: Scope) -> list[tuple[str, str]]:
-    return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+def _is_page(scope: Scope) -> bool:
+    return scope["type"] == "http" and scope["method"] == "GET" and not _is_ours(scope)
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path is one that a route could have; `..` and `\\` only ever mean to lead out."""
+    return path.isprintable() and "\\" not in path and ".." not in path.split("/")
+
+
+def _site(origin: str) -> str:
+    """The `name:port` of an Origin, "" where it has none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:  # http://[
+        return ""
 
 
 def _is_ours(scope: Scope) -> bool:

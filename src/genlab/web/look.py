@@ -58,6 +58,9 @@ STYLE = f"""<style>
 .g-scroll{{overflow-x:auto;border:1px solid var(--g-rule);border-radius:8px}}
 .g-table{{border-collapse:collapse;width:100%;font-size:.93rem;color:var(--g-ink)}}
 .g-table caption{{text-align:left;color:var(--g-muted);padding:.55rem .8rem;caption-side:top}}
+/* A table may be wider than a phone: its caption stays where it can be read. */
+.g-table caption span{{display:inline-block;position:sticky;left:.8rem;
+max-width:calc(100vw - 4rem)}}
 .g-table th{{text-align:left;font-weight:600;color:var(--g-muted);background:var(--g-card)}}
 .g-table th,.g-table td{{padding:.42rem .8rem;border-bottom:1px solid var(--g-rule);
 vertical-align:top}}
@@ -72,7 +75,8 @@ vertical-align:top}}
 .g-scale .stretch{{width:0;height:15px;border-left:2px dotted var(--g-muted)}}
 .g-scale .span{{height:5px;min-width:3px;background:var(--g-blue);opacity:.45;border-radius:3px}}
 .g-scale .dot{{width:9px;height:9px;border-radius:50%;background:var(--g-blue)}}
-.g-tag{{display:inline-flex;align-items:center;gap:.38em;font-weight:600;white-space:nowrap}}
+.g-tag{{display:inline-flex;margin:0 .1em;
+align-items:center;gap:.38em;font-weight:600;white-space:nowrap}}
 .g-tag i{{width:.62em;height:.62em;border-radius:50%;background:currentColor;flex:none}}
 .g-tag.open i{{background:none;border:2px solid currentColor}}
 .g-good{{color:var(--g-good)}}.g-warn{{color:var(--g-warn)}}
@@ -94,8 +98,12 @@ margin:0!important;padding:0!important}}
 .g-legend i{{width:1.4em;height:3px;border-radius:2px;flex:none}}
 /* White on the dark theme's light primary colour can't be read. */
 .stApp [data-testid=stBaseButton-primary]:not(:disabled) p{{color:light-dark(#fff,#14181c)}}
-.stImage img{{border-radius:6px;max-width:60rem!important}}
+/* Figures are printed on white: a card of paper, in the dark as well. */
+.stImage img{{background:#fff;padding:.75rem;border:1px solid var(--g-rule);border-radius:8px;
+max-width:60rem!important;box-sizing:border-box}}
 @media(max-width:640px){{.stImage{{overflow-x:auto}}.stImage img{{min-width:40rem}}}}
+[data-testid="stImageCaption"]{{text-align:left!important;position:sticky;left:0;
+width:auto!important;max-width:min(60rem,calc(100vw - 2rem))!important}}
 [data-testid="stCaptionContainer"],[data-testid="stCaptionContainer"] *,
 [data-testid="stImageCaption"],[data-testid="stImageCaption"] *{{
 color:var(--g-muted)!important;opacity:1!important}}
@@ -141,8 +149,8 @@ def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], caption:
     )
     return (
         '<div class="g-scroll" tabindex="0" role="region"'
-        f' aria-label="{escape(caption)}"><table class="g-table"><caption>{escape(caption)}'
-        f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f' aria-label="{escape(caption)}"><table class="g-table"><caption><span>'
+        f"{escape(caption)}</span></caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 

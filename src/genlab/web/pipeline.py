@@ -8,11 +8,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from genlab.core.console import GenlabError
-from genlab.web.files import Missing, fresh, json_at
+from genlab.web import shapes
+from genlab.web.files import fits, json_at, yaml_at
 
 TIMINGS: Mapping[str, tuple[str, str]] = {
     "train": ("data/checkpoints/{dataset}/provenance.json", "training_seconds"),
@@ -103,12 +101,11 @@ def read_pipeline(
 
 def declared(root: Path, datasets: Sequence[str]) -> list[Stage]:
     """Every stage of dvc.yaml, once for each dataset where a matrix says so."""
-    file = root / "dvc.yaml"
-    if not file.is_file():
-        raise Missing(f"{file} is not there yet", "git checkout -- dvc.yaml")
-    locked = set(_yaml(root / "dvc.lock").get("stages", {}))
+    entries = yaml_at(root / "dvc.yaml", shapes.Pipeline)["stages"]
+    lock = root / "dvc.lock"
+    locked = set(yaml_at(lock, shapes.Locked).get("stages", {})) if lock.exists() else set()
     found = []
-    for name, entry in _yaml(file).get("stages", {}).items():
+    for name, entry in entries.items():
         rows: Sequence[str | None] = datasets if "matrix" in entry else (None,)
         for dataset in rows:
             outs = tuple(_outs(entry.get("outs", []), dataset or ""))
@@ -166,30 +163,17 @@ def _seconds(root: Path, stage: Stage) -> float | None:
         return None
     pattern, key = TIMINGS[stage.name]
     try:
-        taken = json_at(root / pattern.format(dataset=stage.dataset), made_by=COMMAND)[key]
-    except (GenlabError, KeyError, TypeError):
+        taken = json_at(
+            root / pattern.format(dataset=stage.dataset), dict[str, Any], made_by=COMMAND
+        )
+    except GenlabError:
         return None  # the picture says nothing of it; the stage's own state tells the fault
-    return float(taken)
+    return float(taken[key]) if fits(taken.get(key), float) else None
 
 
 def _outs(entries: Iterable[Any], dataset: str) -> list[str]:
     paths = [next(iter(entry)) if isinstance(entry, Mapping) else entry for entry in entries]
     return [str(path).replace("${item.dataset}", dataset) for path in paths]
-
-
-@fresh()
-def _yaml(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        found = YAML(typ="safe", pure=True).load(text)
-    except FileNotFoundError:
-        return {}
-    except (YAMLError, UnicodeDecodeError) as error:
-        fault = " ".join(str(error).split())[:160]
-        raise GenlabError(f"{path} is not valid YAML ({fault}); mend it") from error
-    if not isinstance(found, dict):
-        raise GenlabError(f"{path} must hold keys and values, got {type(found).__name__}")
-    return found
 
 
 def lasted(seconds: float | None) -> str:

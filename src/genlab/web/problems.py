@@ -83,12 +83,22 @@ async def _refused(_: Request, error: Exception) -> Response:
         return problem(getattr(error, "status", 409), str(error))
     if isinstance(error, RequestValidationError):
         faults = error.errors()
+        if faults[0]["type"] == "json_invalid":
+            return problem(422, _no_json(faults[0]))
         where = ".".join(str(part) for part in faults[0]["loc"])
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         return problem(422, f"{where}: {faults[0]['msg']}{more}")
     if isinstance(error, HTTPException):
         return problem(error.status_code, str(error.detail), error.headers)
     raise error
+
+
+def _no_json(fault: Mapping[str, Any]) -> str:
+    why, place = fault.get("ctx", {}).get("error", "it ends early"), fault["loc"][-1]
+    return (
+        f"the body is no JSON ({why}, at character {place}); send an object such as"
+        ' {"run_item_id": 1, "stars": 3}, see /api/docs'
+    )
 
 
 async def _broken(_: Request, error: Exception) -> Response:

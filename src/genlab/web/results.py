@@ -10,11 +10,17 @@ from typing import Any, NamedTuple
 from genlab.core.console import GenlabError
 from genlab.datasets.registry import dataset as find_dataset
 from genlab.measure.formats import number, share, words
+from genlab.web import shapes
 from genlab.web.files import json_at
 
 REPRO = "make repro"
 Interval = tuple[float, float]
 Metrics = Mapping[str, Any]
+SHAPES = {
+    "metrics": shapes.Metrics,
+    "verdict": shapes.Verdict,
+    "diagnosis": shapes.Diagnosis,
+}
 
 
 class Number(NamedTuple):
@@ -76,15 +82,16 @@ def read_results(root: Path, dataset: str) -> Results:
     """The results of `dataset`. Raises Missing before the first run, a GenlabError on a bad one."""
     folder = root / "metrics" / dataset
     parts = {
-        name: json_at(folder / f"{name}.json", made_by=REPRO)
-        for name in ("metrics", "verdict", "diagnosis")
+        name: json_at(folder / f"{name}.json", shape, made_by=REPRO)
+        for name, shape in SHAPES.items()
     }
     found = Results(dataset, **parts)
     try:
         _ = found.sentence, found.numbers
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
+        lacks = f"no {error} there" if isinstance(error, KeyError) else "a number is missing there"
         raise GenlabError(
-            f"{folder}: no {error} there, the files are of an older run; make them with: {REPRO}"
+            f"{folder}: {lacks}, the files are of an older run; make them with: {REPRO}"
         ) from error
     return found
 

@@ -13,6 +13,7 @@ from html import escape
 
 from genlab.web.swaps import CaseShown, Cell
 
+WIDEST = 300  # pixels of a cell: more than that and pictures of other cases are out of sight
 LONGEST = 120  # characters of a foreign text on a page
 MARKDOWN = frozenset("\\`*_{}[]()<>#+-.!|~$:^&@/")
 WORDS = {
@@ -27,9 +28,13 @@ WORDS = {
 
 # In the inks of genlab.web.look, which ui/main.py sets for every page.
 STYLE = """<style>
-.b-row{display:flex;flex-wrap:wrap;gap:.75rem;padding:.1rem 0}
-.b-cell{margin:0;width:160px;color:var(--g-ink);font-size:.86rem;line-height:1.3}
-.b-frame{display:block;width:160px;height:160px;border-radius:6px;overflow:hidden;
+.b-case{font-size:1rem;font-weight:620;color:var(--g-ink);margin:.4rem 0 .5rem;padding:.6rem 0 0;
+border-top:1px solid var(--g-rule);overflow-wrap:anywhere}
+.b-row,[class*=st-key-b-row]{display:grid!important;gap:1rem .9rem!important;padding:.1rem 0;
+grid-template-columns:repeat(auto-fit,minmax(min(150px,45%),1fr));align-items:start}
+[class*=st-key-b-row]>*{width:auto!important;min-width:0}
+.b-cell{margin:0;width:100%;color:var(--g-ink);font-size:.86rem;line-height:1.3}
+.b-frame{display:block;width:100%;aspect-ratio:1;border-radius:6px;overflow:hidden;
 background:var(--g-card);outline:1px solid var(--g-rule);position:relative}
 .b-frame img{width:100%;height:100%;object-fit:contain;display:block}
 .b-frame .b-wait{position:absolute;inset:0;display:flex;align-items:center;justify-content:center;
@@ -60,16 +65,27 @@ border-radius:2px;background:var(--g-blue)}
 .b-look{display:flex;flex-wrap:wrap;gap:1rem;align-items:flex-start;color:var(--g-ink)}
 .b-look figure{margin:0;flex:1 1 180px;min-width:0}.b-look .b-main{flex:2 1 360px}
 .b-look figcaption{color:var(--g-muted);
-font-size:.85rem;margin-bottom:.25rem}
-.b-look .b-large{width:100%;height:min(56vh,520px);object-fit:contain;display:block;
+font-size:.85rem;margin-bottom:.25rem;min-height:1.5rem;line-height:1.5rem}
+.b-look .b-main figcaption{color:var(--g-ink);font-size:1.05rem;font-weight:600}
+.b-look .b-large{width:100%;height:auto;max-height:min(56vh,520px);object-fit:contain;display:block;
 background:var(--g-card);border-radius:8px}
+.b-look .b-main .b-large{height:min(56vh,520px)}
 .b-look .b-pixels{image-rendering:pixelated}
 .b-ahead{position:absolute;width:1px;height:1px;overflow:hidden;opacity:0;pointer-events:none}
 .b-note{color:var(--g-muted);font-size:.88rem;margin:0}
 .b-why{color:var(--g-muted);font-size:.88rem;margin:-.75rem 0 0 1.6rem}
 @media(max-width:640px){.b-look{gap:.5rem}.b-look figure{flex:1 1 90px}
-.b-look .b-large{height:110px}.b-look .b-main{flex:1 1 100%}.b-look .b-main .b-large{height:42vh}}
+.b-look .b-large{max-height:130px}.b-look .b-main{flex:1 1 100%}
+.b-look .b-main .b-large{height:36vh;max-height:none}}
+"""
+STYLE += (
+    "".join(f"[class*=st-key-b-row-{n}-]{{max-width:{n * WIDEST}px}}" for n in (2, 3))
+    + """
+/* Titles and faces of one height, so that what stands below is in line. */
+[class*=st-key-b-choice] .b-name{height:2.6em;overflow:hidden}
+[class*=st-key-b-choice] .b-faces{height:52px;overflow:hidden}
 </style>"""
+)
 
 
 def line(foreign: object, longest: int = LONGEST) -> str:
@@ -102,21 +118,29 @@ def picture(url: str, name: str, *, kind: str = "") -> str:
     return f'<img{named} src="{escape(url)}" alt="{escape(line(name))}">'
 
 
+def case_head(case: CaseShown) -> str:
+    """Where a case begins: a rule, and its title."""
+    return f'<h3 class="b-case">{text(case.title, 80)}</h3>'
+
+
 def case_row(case: CaseShown, cells: Sequence[Cell], tools: Mapping[str, str]) -> str:
     """A case and what each tool made of it, so far."""
     shown = "".join(cell(one, tools.get(one.tool_id, "")) for one in cells)
-    return f'<div class="b-row">{case_cell(case)}{shown}</div>'
+    width = (1 + len(cells)) * WIDEST
+    first = case_cell(case, "template")
+    row = f'<div class="b-row" style="max-width:{width}px">{first}{shown}</div>'
+    return case_head(case) + row
 
 
-def case_cell(case: CaseShown) -> str:
-    """The template with its avatars."""
+def case_cell(case: CaseShown, name: str = "") -> str:
+    """The template with its avatars, under the case's title where no other name is given."""
     frame = picture(case.small, f"template of {case.title}") if case.small else _gone()
     faces = "".join(
         picture(f"{url}?width=160", f"avatar {name}") for name, url in case.avatars.items()
     )
     return (
         f'<figure class="b-cell"><span class="b-frame">{frame}</span>'
-        f'<figcaption><span class="b-name">{text(case.title, 60)}</span>'
+        f'<figcaption><span class="b-name">{text(name or case.title, 60)}</span>'
         f'<span class="b-faces">{faces}</span></figcaption></figure>'
     )
 
@@ -157,53 +181,6 @@ def badge(one: Cell) -> str:
 def number(value: float | None) -> str:
     """A number of [0, 1] with two digits, a dash where there is none."""
     return "–" if value is None else f"{value:.2f}"
-
-
-def slider(template: str, left: str, right: str, names: tuple[str, str]) -> str:
-    """Two pictures with a divider between them, and the template to lay over both. A page."""
-    layers = "".join(
-        f'<img id="{place}" src="{escape(url)}" alt="{escape(line(name))}">'
-        for place, url, name in (
-            ("a", left, names[0]),
-            ("b", right, names[1]),
-            ("t", template, "template"),
-        )
-        if url
-    )
-    return f"""<!doctype html><meta charset="utf-8"><title>Comparison</title><style>
-body{{margin:0;font:14px/1.4 system-ui,sans-serif;color:#e4e8ec}}
-#stage{{position:relative;height:min(70vh,460px);background:#1d2329;border-radius:8px;overflow:hidden}}
-#stage img{{position:absolute;inset:0;width:100%;height:100%;object-fit:contain}}
-#b{{clip-path:inset(0 0 0 50%)}}#t{{opacity:0}}
-#line{{position:absolute;top:0;bottom:0;left:50%;width:2px;margin-left:-1px;background:#fff;
-box-shadow:0 0 4px #000}}
-.name{{position:absolute;top:8px;padding:2px 8px;border-radius:5px;background:#000c;color:#fff;
-max-width:40%;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}}
-form{{display:grid;grid-template-columns:auto 1fr;gap:6px 12px;align-items:center;margin-top:8px;
-background:#1d2329;border-radius:8px;padding:8px 12px}}
-input{{width:100%;height:24px;accent-color:#6fb0e3}}
-</style><div id="stage">{layers}<div id="line"></div>
-<span class="name" style="left:8px">{text(names[0], 40)}</span>
-<span class="name" style="right:8px">{text(names[1], 40)}</span></div>
-<form><label for="cut">Divider</label><input id="cut" type="range" value="50">
-<label for="over">Template over both</label><input id="over" type="range" value="0"></form>
-<script>
-const by = (id) => document.getElementById(id);
-by("cut").oninput = (event) => {{
-  by("b").style.clipPath = `inset(0 0 0 ${{event.target.value}}%)`;
-  by("line").style.left = event.target.value + "%";
-}};
-by("over").oninput = (event) => {{
-  if (by("t")) by("t").style.opacity = event.target.value / 100;
-}};
-by("stage").onpointermove = (event) => {{
-  if (event.pointerType === "touch" || event.buttons === 1) {{
-    const box = by("stage").getBoundingClientRect();
-    by("cut").value = 100 * (event.clientX - box.left) / box.width;
-    by("cut").oninput({{target: by("cut")}});
-  }}
-}};
-</script>"""
 
 
 def _gone() -> str:

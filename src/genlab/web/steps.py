@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from genlab.core.console import GenlabError
+from genlab.web import shapes
 from genlab.web.changes import Change
-from genlab.web.files import fresh, json_at
+from genlab.web.files import json_at, yaml_at
 from genlab.web.pipeline import Pipeline
 from genlab.web.results import Results
 
@@ -66,7 +64,7 @@ def next_step(
 def _not_run(root: Path) -> list[str]:
     """Experiments that are described and were never run, in the order of the file."""
     try:
-        done = set(json_at(root / EXPERIMENTS, made_by="make experiments"))
+        done = set(json_at(root / EXPERIMENTS, shapes.Experiments, made_by="make experiments"))
     except GenlabError:
         done = set()
     described = _described(root / "experiments.yaml")
@@ -77,15 +75,10 @@ def _not_run(root: Path) -> list[str]:
     ]
 
 
-@fresh()
 def _described(path: Path) -> Mapping[str, list[int]]:
-    """Names and seeds of experiments.yaml; nothing where it is missing or broken."""
-    try:
-        found = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError):
-        return {}
-    entries: Any = found if isinstance(found, dict) else {}
-    return {name: list((entry or {}).get("seeds") or []) for name, entry in entries.items()}
+    """Names and seeds of experiments.yaml; nothing where it is missing."""
+    found = yaml_at(path, shapes.Descriptions) if path.exists() else {}
+    return {name: list((entry or {}).get("seeds") or []) for name, entry in found.items()}
 
 
 def _hydra(value: Any) -> str:
