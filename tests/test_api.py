@@ -532,3 +532,16 @@ def test_the_pictures_of_a_made_run_are_what_the_store_says(live: Live) -> None:
     for item in live.store.items("2026-01-01"):
         if item.image:
             assert sha256(live.runs_folder / item.image) == item.image_sha256
+
+
+def test_an_option_that_a_tool_does_not_take_is_refused_before_anything_runs(
+    api: TestClient,
+) -> None:
+    run = {"case_ids": ["case-001"], "tool_ids": ["control_blurred"]}
+    for options, words in (
+        ({"stength": 1}, ("no option 'stength'", "did you mean strength")),
+        ({"strength": 9}, ("must be 1 or 2 or 3", "'9'")),
+    ):
+        answer = api.post("/api/run", json={**run, "options": {"control_blurred": options}})
+        assert is_problem(answer, 422)
+        assert all(word in answer.text for word in words), answer.text

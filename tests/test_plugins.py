@@ -97,7 +97,7 @@ def test_a_package_adds_a_tool_by_being_installed(
 @pytest.mark.parametrize(
     ("tool_id", "options", "said"),
     [
-        ("baseline_gpt", {"modle": "x"}, "no option 'modle'; did you mean model?; it takes model,"),
+        ("baseline_gpt", {"modle": "x"}, "no option 'modle'; did you mean model?"),
         ("control_blurred", {"strength": "4"}, "strength of control_blurred must be 1 or 2 or 3"),
         ("control_pasted", {"strength": 1}, "it takes none"),
     ],

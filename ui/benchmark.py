@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from genlab.benchmark.plugins import why_absent
 from genlab.core.console import GenlabError
 from genlab.core.store import Run
 from genlab.web import charts, sheet
@@ -46,7 +47,7 @@ def begin() -> None:
     st.subheader("Tools")
     picked = []
     for tool in tools:
-        reason = tool.unavailable()
+        reason = why_absent(tool)
         cost = f", about ${tool.needs.cost:.2f} a picture" if tool.needs.cost else ""
         sends = ", sends photographs to a service" if tool.needs.network else ""
         ticked = st.checkbox(

@@ -196,16 +196,21 @@ def checked_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, An
         return dict(options)
     for name, value in options.items():
         if name not in known:
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise GenlabError(
-                f"{tool.tool_id} has no option {name[:60]!r}{did_you_mean(name, known)}; {takes}"
-            )
+            takes = f"; it takes {', '.join(known)}" if known else "; it takes none"
+            near = did_you_mean(name, known) or takes
+            raise GenlabError(f"{tool.tool_id} has no option {name[:60]!r}{near}")
         if known[name].choices and str(value) not in known[name].choices:
             raise GenlabError(
                 f"option {name} of {tool.tool_id} must be {' or '.join(known[name].choices)},"
                 f" got {str(value)[:60]!r}"
             )
     return dict(options)
+
+
+def why_absent(tool: _Service) -> str:
+    """Why `tool` can't be used here, in a sentence; empty where it can."""
+    lacking = absence(tool)
+    return lacking.reason if lacking else ""
 
 
 class _Service(Protocol):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.events import update
-from genlab.benchmark.plugins import ImageTool
+from genlab.benchmark.plugins import ImageTool, why_absent
 from genlab.core.ratings import MAX_RATER
 from genlab.core.records import Item, Run, Status
 from genlab.web.live import RunStatus
@@ -87,7 +87,7 @@ class ToolOut(Part):
     @classmethod
     def of(cls, tool: ImageTool) -> ToolOut:
         """The tool as the API shows it."""
-        reason = tool.unavailable()
+        reason = why_absent(tool)
         return cls(
             tool_id=tool.tool_id,
             title=tool.title,

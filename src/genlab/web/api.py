@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from genlab import __version__
 from genlab.benchmark.cases import CASE_FILE, Case
+from genlab.benchmark.plugins import checked_options
 from genlab.core.console import GenlabError
 from genlab.core.records import Item, Run
 from genlab.core.store import Store
@@ -170,6 +171,11 @@ def _running(live: Live) -> APIRouter:
         with_tools = [tools[name] for name in dict.fromkeys(asked.tool_ids)]
         if len(chosen) * len(with_tools) > MAX_ITEMS:
             raise Refusal(422, f"a run may have {MAX_ITEMS} pictures; choose fewer")
+        for tool in with_tools:
+            try:
+                checked_options(tool, asked.options.get(tool.tool_id, {}))
+            except GenlabError as error:
+                raise Refusal(422, str(error)) from error
         run_id = live.start(chosen, with_tools, max_cost=asked.max_cost, options=asked.options)
         return Begun(run_id=run_id)
 
