@@ -12,6 +12,7 @@ import pty
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,8 @@ def test_as_a_command_a_mistake_is_one_line_and_status_2(place: Path) -> None:
 def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path, made: Path) -> None:
     # The terminal is the child's own, so that the byte of Ctrl-C reaches it as it does people's.
     command = (
-        "import os; os.open(os.ttyname(0), os.O_RDWR)\n"
+        "import os, signal; os.open(os.ttyname(0), os.O_RDWR)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in the background
         "from genlab.benchmark.__main__ import main; main()"
     )
     asking = ["run", "--tools", "baseline_gpt", "--max-cost", "0", "--cases", f"{made}/cases"]
@@ -115,6 +117,8 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path, made: Pa
     )
     os.close(its)
     said = b""
+    late = threading.Timer(60, process.kill)
+    late.start()
     try:
         while b"0 to stop here" not in said:
             said += os.read(ours, 4096)
@@ -124,6 +128,7 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path, made: Pa
                 said += part
         assert process.wait(20) == 130, said.decode()
     finally:
+        late.cancel()
         process.kill()
         os.close(ours)
     assert b"go on with: genlab-benchmark run --resume" in said

@@ -15,6 +15,7 @@ from genlab.benchmark.geometry import face_mask
 from genlab.benchmark.plugins import ToolFailure
 from genlab.benchmark.tools.controls import Blurred, Pasted, Untouched, WrongPerson
 from genlab.benchmark.tools.local import LocalSwap, regions_of
+from genlab.core.console import GenlabError
 
 CASES = Path(__file__).parents[1] / "cases"
 
@@ -136,7 +137,9 @@ def test_a_stronger_blur_is_softer(case: Case, swap: Image) -> None:
     ]
     details = [detail(image) for image in (swap, *blurs)]
     assert details == sorted(details, reverse=True)
-    with pytest.raises(ToolFailure, match="strength must be 1, 2 or 3, got 9"):
+    with pytest.raises(
+        GenlabError, match="strength of control_blurred must be 1 or 2 or 3, got .9."
+    ):
         asyncio.run(Blurred().swap(case, {"strength": 9}))
 
 

@@ -12,6 +12,7 @@ import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from contextvars import Context
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,7 @@ def test_the_nearest_workspace_is_worked_in_as_params_yaml_says(
         text = re.sub(rf"(?m)^  {name}: \S+", f"  {name}: {value}", text)
     (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(scaffold("mine", tmp_path).root / "src")
-    box = current()
+    box = Context().run(current)  # where no other test's toolbox is bound
     assert (box.allow_pip, box.max_repairs, box.max_parameters) == (True, 7, 1234)
     assert (box.mode, box.data) == ("landlock", tmp_path / "data")
 
