@@ -138,7 +138,7 @@ def test_a_stronger_blur_is_softer(case: Case, swap: Image) -> None:
     details = [detail(image) for image in (swap, *blurs)]
     assert details == sorted(details, reverse=True)
     with pytest.raises(
-        GenlabError, match="strength of control_blurred must be 1 or 2 or 3, got .9."
+        GenlabError, match=r"strength of control_blurred must be 1 or 2 or 3, got .9."
     ):
         asyncio.run(Blurred().swap(case, {"strength": 9}))
 
