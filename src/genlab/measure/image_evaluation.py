@@ -80,20 +80,29 @@ class Seen:
     neighbours: memorisation.Neighbours  # nearest training image of each of QUERIES test images
 
     @classmethod
-    def of(cls, classifier: Classifier, evidence: ImageEvidence, seed: int) -> Seen:
-        """Look at as many training images as there are test images, chosen by `seed`."""
-        e = evidence
+    def of(
+        cls,
+        classifier: Classifier,
+        train: Images,
+        val: Images,
+        test: Images,
+        labels: npt.NDArray[np.int64],
+        seed: int,
+    ) -> Seen:
+        """Look at the splits; as many training images as test images are chosen by `seed`.
+
+        labels: of the test images, (n,).
+        """
         rng = np.random.default_rng([seed, 2])
-        rows = np.sort(rng.permutation(len(e.train))[: len(e.truth)])
-        labels = e.labels if classifier.layout.task == "labels" else None
+        known = labels if classifier.layout.task == "labels" else None
         return cls(
             classifier=classifier,
-            accuracy=classifier.accuracy(e.truth, labels),
-            train=features_of(classifier, e.train),
-            rows=rows,
-            val=features_of(classifier, e.val),
-            test=features_of(classifier, e.truth),
-            neighbours=memorisation.nearest(e.truth[:QUERIES], e.train),
+            accuracy=classifier.accuracy(test, known),
+            train=features_of(classifier, train),
+            rows=np.sort(rng.permutation(len(train))[: len(test)]),
+            val=features_of(classifier, val),
+            test=features_of(classifier, test),
+            neighbours=memorisation.nearest(test[:QUERIES], train),
         )
 
 

@@ -55,10 +55,11 @@ def evaluate_images(params: Params, dataset: Dataset, folders: Folders) -> str:
         bounds = inference.bounds(model, test, params.seed)
         trained.require_finite(bounds[0] + bounds[1])
         classifier = extractor(dataset.name, folders.data, train, known, params.seed, shown)
+        # Before the draws: what needs none of them is done while they are drawn.
+        seen = Seen.of(classifier, train, val, test, labels["test"], params.seed)
         evidence = collect(
             model, params, train, val, test, bounds, labels["test"], dataset.labels, draws
         )
-    seen = Seen.of(classifier, evidence, params.seed)
     metrics = image_evaluation.measure(
         evidence,
         seen,
