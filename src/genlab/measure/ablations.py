@@ -107,11 +107,11 @@ def without(every: Sequence[Run], keys: Sequence[str]) -> Iterator[tuple[Run, Ru
 
 
 def seeded(every: Sequence[Run], run: Run) -> list[Run]:
-    """The runs that differ from `run` in nothing but the seed."""
+    """The runs that differ from `run` in nothing but the seed, and how many threads they had."""
     return [
         other
         for other in every
-        if other.alike(run, "seed") and other.params.get("seed") != run.params.get("seed")
+        if other.alike(run, "seed", "threads") and other.params.get("seed") != run.params.get("seed")
     ]
 
 
