@@ -111,7 +111,8 @@ def seeded(every: Sequence[Run], run: Run) -> list[Run]:
     return [
         other
         for other in every
-        if other.alike(run, "seed", "threads") and other.params.get("seed") != run.params.get("seed")
+        if other.alike(run, "seed", "threads")
+        and other.params.get("seed") != run.params.get("seed")
     ]
 
 
