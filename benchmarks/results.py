@@ -81,14 +81,15 @@ def grids(output: Path, experiments: Mapping[str, Any]) -> None:
 def images(output: Path, experiments: Mapping[str, Any]) -> None:
     """The bars of the image experiment."""
     metrics, default = of(FASHION, METRICS), "dvc repro"
-    keep_frechet(output, "images.frechet_over_floor", metrics, default)
+    keep(output, "images.frechet_over_floor", best_of(metrics), "frechet_over_floor", default)
     keep(output, "images.ssim", metrics, "ssim", default)
     spent = of(FASHION, PROVENANCE)["training_seconds"] + of(FASHION, EVALUATED)["seconds"]
     keep_alone(output, "images.minutes", spent / 60, [0], default)
     if "emoji" in experiments:
         emoji = experiments["emoji"]
         keep(output, "images.emoji_bpd", emoji["metrics"], "bits_per_dim", emoji["command"])
-        keep_frechet(output, "images.emoji_frechet_over_floor", emoji["metrics"], emoji["command"])
+        key, best = "images.emoji_frechet_over_floor", best_of(emoji["metrics"])
+        keep(output, key, best, "frechet_over_floor", emoji["command"])
     else:
         print(f"images.emoji_* left out: no emoji in {EXPERIMENTS}; run: make experiments")
     peer = read_json(output, made_by="make bench").get("images.bpd_below_peer")
@@ -117,12 +118,6 @@ def best_of(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
     """The numbers of the sampler that was picked."""
     found: Mapping[str, Any] = metrics["samplers"][metrics["best_sampler"]]
     return found
-
-
-def keep_frechet(output: Path, key: str, metrics: Mapping[str, Any], command: str) -> None:
-    """Record the best sampler's Fréchet distance over its floor."""
-    best = best_of(metrics)
-    keep(output, key, best, "frechet_over_floor", command)
 
 
 def keep_alone(output: Path, key: str, value: float, seeds: list[int], command: str) -> None:

@@ -44,6 +44,7 @@ from genlab.benchmark.geometry import side_turn
 from genlab.benchmark.scorer import Score, score
 from genlab.benchmark.tools.controls import STRANGER, blurred, pasted
 from genlab.core.console import GenlabError, guarded
+from genlab.measure.intervals import share_interval
 from record import record
 from swap_persons import CALIBRATION, HELD_OUT, Person, persons
 from torn import torn_swap
@@ -292,12 +293,9 @@ def bench(
 
 
 def wilson(right: list[bool]) -> tuple[float, float]:
-    """95 % interval of a share (Wilson 1927)."""
-    number, spread = len(right), 1.96**2 / len(right)
-    share = sum(right) / number
-    middle = (share + spread / 2) / (1 + spread)
-    half = float(np.sqrt(share * (1 - share) * spread + spread**2 / 4)) / (1 + spread)
-    return max(middle - half, 0.0), min(middle + half, 1.0)
+    """95 % interval of a share."""
+    found = share_interval(sum(right), len(right))
+    return found["low"], found["high"]
 
 
 def print_apart(what: str, same: list[float], different: list[float]) -> list[bool]:
