@@ -13,7 +13,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 import torch
 from ruamel.yaml import YAML
 
@@ -32,6 +31,7 @@ from genlab.agent.transcript import Recording
 from genlab.agent.workspace import Workspace, lay_out
 from genlab.core.artifacts import read_json
 from genlab.core.console import GenlabError
+from spread import median
 
 GOAL = "Classify the dummy images, validation loss below 0.000001"
 ITERATIONS, WARM_UP = 14, 2
@@ -51,12 +51,10 @@ class Clock(Silent):
 def overhead(setting: Setting) -> None:
     """Write `agent.overhead_s`: the median iteration's seconds beyond LLM and training."""
     values, first = judged(setting, ITERATIONS)
-    resampled = np.random.default_rng(0).choice(values, (2000, len(values)))
-    low, high = np.quantile(np.median(resampled, axis=1), (0.025, 0.975))
+    middle, interval = median(values)
     print(f"iterations of the warm-up: {', '.join(f'{each:.2f} s' for each in first)}")
     print(f"each: {', '.join(f'{each:.3f}' for each in values)}")
-    setting.keep("overhead_s", float(np.median(values)), interval=(float(low), float(high)),
-                 n=len(values), seeds=[0], only="overhead")  # fmt: skip
+    setting.keep("overhead_s", middle, interval=interval, n=len(values), seeds=[0], only="overhead")
 
 
 def judged(setting: Setting, iterations: int) -> tuple[list[float], list[float]]:

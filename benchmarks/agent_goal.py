@@ -20,7 +20,7 @@ from functools import partial
 
 import numpy as np
 
-from agent_setting import Setting, mean, share
+from agent_setting import Setting
 from genlab.agent.attempt import Attempt
 from genlab.agent.comparison import first_reached
 from genlab.agent.progress import Silent
@@ -31,6 +31,7 @@ from genlab.agent.workspace import open_in
 from genlab.core.artifacts import read_json
 from genlab.core.console import GenlabError
 from record import BENCHMARKS
+from spread import mean, share
 
 MARGIN = 0.03  # above the baseline
 SEARCH_SEEDS = range(100, 110)  # never the agent's

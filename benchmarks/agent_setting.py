@@ -7,15 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from scipy import stats
-
 from genlab.agent.goal import goal
 from genlab.agent.settings import Settings
 from genlab.core.params import AgentParams, load_params
 from record import BENCHMARKS, record
 
-LEVEL = 0.95
 PARAMS = Path(__file__).resolve().parent.parent / "params.yaml"
 
 # A quick evaluation that is quick on one slow core, and does not depend on the clock: a training
@@ -84,18 +80,3 @@ ABLATIONS = ("registry_in_prompt", "repair", "branching", "stop_at_goal", "llm_c
 def agent_params(changes: dict[str, Any]) -> AgentParams:
     """The agent's params as params.yaml has them, with `changes`."""
     return AgentParams(**{**load_params(PARAMS).agent.model_dump(), **changes})
-
-
-def share(hits: int, n: int) -> tuple[float, tuple[float, float]]:
-    """A share and Wilson's interval of it."""
-    found = stats.binomtest(hits, n).proportion_ci(LEVEL, method="wilson")
-    return hits / n, (float(found.low), float(found.high))
-
-
-def mean(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
-    """The mean and Student's interval of it; None of fewer than two, or without any spread."""
-    middle, spread = float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0
-    if not spread:
-        return middle, None
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * spread / len(values) ** 0.5
-    return middle, (middle - reach, middle + reach)

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Annotated
 
 import httpx
-import numpy as np
 import typer
 
 from app_attacks import attacks
@@ -40,6 +39,7 @@ from genlab.core.artifacts import write_text
 from genlab.core.console import GenlabError, guarded
 from genlab.core.store import Store
 from record import record
+from spread import median
 
 RUN = "2026-01-01"
 SEED = 0
@@ -47,15 +47,6 @@ READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState 
 
 # Placeholders are gone: what the page had to say stands there.
 DRAWN = f"{READY} && !document.querySelector('[data-testid=stSkeleton]')"
-
-
-def interval(values: list[float]) -> tuple[float, float] | None:
-    """The 95 % bootstrap interval of the median."""
-    if len(values) < 3:
-        return None
-    draws = np.random.default_rng(SEED).choice(values, (2000, len(values)))
-    low, high = np.quantile(np.median(draws, axis=1), (0.025, 0.975))
-    return float(low), float(high)
 
 
 def project(cases: int = 12, *, rated: int = 0) -> Path:
@@ -316,7 +307,7 @@ def main(
     for key in only or [*timed, *counted]:
         if key in timed:
             taken = timed[key]()
-            keep(key, statistics.median(taken), interval(taken), len(taken))
+            keep(key, *median(taken, SEED), len(taken))
         elif key in counted:
             count, n = counted[key]()
             keep(key, float(count), None, n)

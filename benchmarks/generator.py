@@ -25,6 +25,7 @@ from genlab.grids.compose import POSITION_DRAWS, AtomicImageGenerator, GridProgr
 from genlab.grids.parse import legal
 from genlab.grids.shapes import KINDS, OBJECT_DTYPE, SHAPES
 from record import record
+from spread import median, shown
 
 Grids = npt.NDArray[np.uint8]
 Plan = tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], int, int]
@@ -118,17 +119,15 @@ def bench(
         ]
     ).T
     ratios = ours / plain
-    resampled = np.random.default_rng(seed).choice(ratios, (2000, repeats))
-    low, high = np.quantile(np.median(resampled, axis=1), (0.025, 0.975))
-    speedup = float(np.median(ratios))
+    speedup, interval = median(ratios, seed)
     print(f"{'':<12}{'grids per CPU second (median)':>32}")
     print(f"{'generator':<12}{np.median(ours):>32,.0f}")
     print(f"{'plain loop':<12}{np.median(plain):>32,.0f}")
-    print(f"speed-up {speedup:.1f}, 95 % interval {low:.1f} to {high:.1f}, {repeats} repeats")
+    print(f"speed-up {speedup:.1f}, 95 % interval {shown(interval, '.1f')}, {repeats} repeats")
     record(
         "grids.generator_speedup",
         speedup,
-        interval=(float(low), float(high)),
+        interval=interval,
         n=repeats,
         seeds=[seed],
         command="python benchmarks/generator.py",

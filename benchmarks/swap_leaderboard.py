@@ -19,6 +19,7 @@ from genlab.benchmark.leaderboard import leaderboard, people
 from genlab.core.console import guarded
 from genlab.core.store import Store
 from record import record
+from spread import median, shown
 
 TOOLS = 10
 COMPONENTS = ("identity", "background", "realism", "landmarks", "faces")
@@ -84,15 +85,14 @@ def bench(
         path = Path(folder) / "genlab.sqlite3"
         fill(path, items, seed)
         seconds(path)
-        taken = np.array([seconds(path) for _ in range(repeats)])
-    resampled = np.random.default_rng(seed).choice(taken, (2000, repeats))
-    low, high = np.quantile(np.median(resampled, axis=1), (0.025, 0.975))
-    print(f"leaderboard of {items:,} items: median {np.median(taken):.3f} s, {repeats} repeats")
-    print(f"95 % interval {low:.3f} to {high:.3f} s, slowest {taken.max():.3f} s")
+        taken = [seconds(path) for _ in range(repeats)]
+    middle, interval = median(taken, seed)
+    print(f"leaderboard of {items:,} items: median {middle:.3f} s, {repeats} repeats")
+    print(f"95 % interval {shown(interval, '.3f')} s, slowest {max(taken):.3f} s")
     record(
         "swap.leaderboard_s",
-        float(np.median(taken)),
-        interval=(float(low), float(high)),
+        middle,
+        interval=interval,
         n=items,
         seeds=[seed],
         command="python benchmarks/swap_leaderboard.py",

@@ -26,7 +26,7 @@ import itertools
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -44,8 +44,8 @@ from genlab.benchmark.geometry import side_turn
 from genlab.benchmark.scorer import Score, score
 from genlab.benchmark.tools.controls import STRANGER, blurred, pasted
 from genlab.core.console import GenlabError, guarded
-from genlab.measure.intervals import share_interval
 from record import record
+from spread import median, share, shown
 from swap_persons import CALIBRATION, HELD_OUT, Person, persons
 from torn import torn_swap
 
@@ -265,24 +265,20 @@ def bench(
         folder = Path(name)
         held = ordered(people, avatars, folder)
         number = sum(len(values) for values in held.values())
-        share = sum(map(sum, held.values())) / number
+        right = sum(map(sum, held.values())) / number
         low, high = interval(held)
-        by_person = {
-            person: {"n": len(values), "value": float(np.mean(values)), "interval": wilson(values)}
-            for person, values in held.items()
-            if values
-        }
-        for person, found in by_person.items():
-            low_one, high_one = found["interval"]
-            print(
-                f"{person:<24}{found['value']:>7.3f} ({low_one:.3f} to {high_one:.3f}), n = "
-                f"{found['n']}"
-            )
-        print(f"ordered {share:.4f}, 95 % interval {low:.3f} to {high:.3f}, {number} pairs")
+        by_person: dict[str, dict[str, object]] = {}
+        for person, values in held.items():
+            if values:
+                value, bounds = share(sum(values), len(values))
+                by_person[person] = {"n": len(values), "value": value, "interval": bounds}
+                told = f"{value:.3f} ({shown(bounds, '.3f')})"
+                print(f"{person:<24}{told:>26}, n = {len(values)}")
+        print(f"ordered {right:.4f}, 95 % interval {low:.3f} to {high:.3f}, {number} pairs")
         if calibration:
             return
         record(
-            "swap.ordered", share, interval=(low, high), n=number, seeds=[SEED], command=COMMAND,
+            "swap.ordered", right, interval=(low, high), n=number, seeds=[SEED], command=COMMAND,
             path=output, by_person=by_person,
         )  # fmt: skip
         told_apart(people + persons(CALIBRATION, cases), output)
@@ -292,20 +288,14 @@ def bench(
             time_scores(calls(people, folder), repeats, ratios, output)
 
 
-def wilson(right: list[bool]) -> tuple[float, float]:
-    """95 % interval of a share."""
-    found = share_interval(sum(right), len(right))
-    return found["low"], found["high"]
-
-
 def print_apart(what: str, same: list[float], different: list[float]) -> list[bool]:
     """Print how well persons are told apart at `SAME`; returns whether, for each pair."""
     right = [d <= faces.SAME for d in same] + [d > faces.SAME for d in different]
-    low, high = wilson(right)
+    bounds = share(sum(right), len(right))[1]
     print(
         f"{what}: same person {len(same)} pairs, at most {max(same, default=np.nan):.3f};"
         f" two persons {len(different)} pairs, at least {min(different, default=np.nan):.3f};"
-        f" told apart at {faces.SAME}: {sum(right)} of {len(right)} ({low:.3f} to {high:.3f})"
+        f" told apart at {faces.SAME}: {sum(right)} of {len(right)} ({shown(bounds, '.3f')})"
     )
     return right
 
@@ -314,20 +304,9 @@ def told_apart(people: list[Person], output: Path) -> None:
     """Write `swap.identity` and its margin."""
     same, different = identity_distances(people)
     right = print_apart("photographs that ship", same, different)
-    number, share, margin = len(right), sum(right) / len(right), min(different) - max(same)
-    for key, value, bounds in (
-        ("swap.identity", share, wilson(right)),
-        ("swap.identity_margin", margin, None),
-    ):
-        record(key, value, interval=bounds, n=number, seeds=[], command=COMMAND, path=output)
-
-
-def middle_of(values: Sequence[float]) -> tuple[float, tuple[float, float]]:
-    """The median of some repeats, and its 95 % bootstrap interval."""
-    known = np.asarray(values)
-    drawn = np.random.default_rng(SEED).choice(known, (2000, len(known)))
-    low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
-    return float(np.median(known)), (float(low), float(high))
+    apart, margin = share(sum(right), len(right)), (min(different) - max(same), None)
+    for key, (value, bounds) in (("swap.identity", apart), ("swap.identity_margin", margin)):
+        record(key, value, interval=bounds, n=len(right), seeds=[], command=COMMAND, path=output)
 
 
 def time_scores(work: list[Call], repeats: int, ratios: int, output: Path) -> None:
@@ -337,8 +316,8 @@ def time_scores(work: list[Call], repeats: int, ratios: int, output: Path) -> No
     seconds = [float(np.median([scored(call) for call in work])) for _ in range(repeats)]
     parts = [rate(work, 2, ROUNDS) / rate(work, 1, ROUNDS) for _ in range(ratios)]
     for key, values in (("swap.score_s", seconds), ("swap.score_scaling", parts)):
-        value, bounds = middle_of(values)
-        print(f"{key}: {value:.3f} ({bounds[0]:.3f} to {bounds[1]:.3f}), {len(values)} repeats")
+        value, bounds = median(values, SEED)
+        print(f"{key}: {value:.3f} ({shown(bounds, '.3f')}), {len(values)} repeats")
         record(
             key, value, interval=bounds, n=len(values), seeds=[SEED], command=COMMAND, path=output
         )
