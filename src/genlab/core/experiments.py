@@ -23,6 +23,7 @@ from genlab.core.faults import did_you_mean, first_fault
 from genlab.core.params import PARAMS_FILE, digest, parse_params
 
 RESULTS = ("metrics", "verdict", "diagnosis", "training")
+LEFT_OUT = {"kl_per_latent"}  # long lists that no table shows: results are kept in git
 LOGS = Path("runs") / "experiments"
 PLOTS = "plots/{dataset}/experiments/{name}"
 
@@ -169,8 +170,9 @@ def keep_figures(experiment: Experiment, reference: str) -> None:
         write_bytes(target / name, _git("show", f"{reference}:{made[0]}"))
 
 
-def _result(reference: str, dataset: str, name: str) -> Any:
-    return json.loads(_git("show", f"{reference}:metrics/{dataset}/{name}.json"))
+def _result(reference: str, dataset: str, name: str) -> dict[str, Any]:
+    found = json.loads(_git("show", f"{reference}:metrics/{dataset}/{name}.json"))
+    return {key: value for key, value in found.items() if key not in LEFT_OUT}
 
 
 def _reference(name: str) -> str:
