@@ -18,6 +18,7 @@ from genlab.core.console import GenlabError
 from genlab.measure.likelihood import iwae
 from genlab.vae import inference, pixels
 from genlab.vae.model import VAE, load_checkpoint, save_checkpoint
+from genlab.vae.priors import StandardPrior
 from genlab.vae.tasks import ImageTask
 from genlab.vae.trainer import Trainer, half_precision
 
@@ -67,6 +68,15 @@ def test_four_images_are_told_apart(tmp_path: Path) -> None:
     own = np.square(back - four).mean((1, 2, 3))
     of_others = np.square(back - four[[1, 2, 3, 0]]).mean((1, 2, 3))
     assert (own < 0.2 * of_others).all()
+
+
+@pytest.mark.parametrize("network", ["conv", "mixer"])
+def test_any_network_learns_with_an_autoregressive_prior(tmp_path: Path, network: str) -> None:
+    training = {"network": network, "prior": "autoregressive"}
+    trainer = _trainer(tmp_path, **training)
+    trainer.run(tiny.nothing)
+    assert not isinstance(trainer.model.prior, StandardPrior)
+    assert all(math.isfinite(row["train/loss"]) for row in trainer.progress.history)
 
 
 def test_every_epoch_logs_the_promised_names(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def log_weights(model: VAE, items: Items, samples: int, seed: int) -> Floats:
     rows = []
     for x in _batches(model, items, size=max(1, BATCH // samples)):
         repeated = x.repeat_interleave(samples, dim=0)
-        mean, log_var = model.encode(repeated)
+        mean, log_var = (part.repeat_interleave(samples, dim=0) for part in model.encode(x))
         noise = torch.randn(mean.shape, generator=generator).to(x.device)
         z = objective.reparameterise(mean, log_var, noise)
         log_likelihood = model.likelihood.log_prob(model.decode(z), repeated)

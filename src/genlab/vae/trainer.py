@@ -169,7 +169,7 @@ class Trainer:
             self.model.eval()
             items = self.task.batch(np.arange(min(SETTLING_ITEMS, len(self.task.items))))
             mean, log_var = self.model.encode(items.to(self.device))
-            codes = mean.view(-1, self.model.prior.token_dim)
+            codes = mean.reshape(-1, self.model.prior.token_dim)
             self.model.prior.settle(codes, float((0.5 * log_var).exp().mean()))
             self.progress.norm_mean = 0.0
         if epoch == self.planning and isinstance(self.model.prior, AutoregressiveMixture):
