@@ -261,6 +261,10 @@ def axe() -> tuple[int, int]:
                 if of_streamlit:
                     page.wait_for_function(READY, timeout=120_000)
                 page.wait_for_timeout(500)
+                if of_streamlit:  # what a rerun is about to replace is faded for a moment
+                    page.wait_for_function(
+                        "!document.querySelector('[data-stale=true]')", timeout=120_000
+                    )
                 context = "[data-testid=stMain]" if of_streamlit else None
                 answer = Axe().run(page, context=context).response
                 looked += 1

@@ -245,6 +245,35 @@ def test_a_tiny_face_has_an_outcome(case: Case, tmp_path: Path, swap: Image) -> 
     assert got.total is None
 
 
+def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> None:
+    # The same person twice: as large as in the photograph, and far away in the same picture.
+    whole = PIL.Image.fromarray(np.asarray(case.open_template()))
+    width, height = whole.size
+    small = whole.resize((round(0.15 * width), round(0.15 * height)))
+    canvas = PIL.Image.new("RGB", (2 * width, height), (120, 130, 140))
+    canvas.paste(whole, (0, 0))
+    canvas.paste(small, (width + 100, 100))
+    canvas.save(tmp_path / "template.png")
+    region = case.swaps[0].region.model_dump()
+    moved = {"left": width + 100, "top": 100, "width": 0, "height": 0}
+    far = {name: round(0.15 * region[name] + moved[name]) for name in region}
+    name, avatar = next(iter(case.avatars.items()))
+
+    def got(*regions: dict[str, int]) -> Score:
+        swaps = [{"region": each, "avatar": name} for each in regions]
+        path = tmp_path / "template.png"
+        return score(path, {name: avatar}, swaps, path)
+
+    both, alone = got(region, far), got(region)
+    assert both.outcome == "scored"
+    assert [person["outcome"] for person in both.persons] == ["scored", "tiny_face"]
+    assert any("the eyes are 13." in note for note in both.notes)
+    for component in ("identity", "realism", "landmarks"):
+        assert both.persons[1][component] is None
+        assert part(both, component) == part(alone, component)
+    assert got(far).outcome == "tiny_face"
+
+
 def test_torn_and_huge_files_are_told_apart(case: Case, tmp_path: Path, swap: Image) -> None:
     swaps = [s.model_dump() for s in case.swaps]
     whole = tmp_path / "whole.png"

@@ -3,8 +3,9 @@
     total = faces · identity^0.40 · background^0.20 · realism^0.25 · landmarks^0.15
 
 Each is in [0, 1] and shown beside the total. Where several persons are swapped, identity, realism
-and landmarks are the means over them, a person who is gone counting 0. A picture that can't be
-judged has an outcome and no number: invalid is not zero. Models are pinned (`faces.versions`),
+and landmarks are the means over them, a person who is gone counting 0, and one whose face is too
+small to be judged left out. A picture that can't be judged has an outcome and no number: invalid is
+not zero. Models are pinned (`faces.versions`),
 constants frozen (`constants.VERSION`); both stand in every score.
 
 Body, pose of the body and clothes are background: what is not the template's there costs that
@@ -94,9 +95,9 @@ def _scored(
     results = faces.near(after, regions)
     if all(face is None for face in results):
         raise Unfit("no_face", "no face is found where persons were to be swapped")
-    sizes = [face.eyes for face in results if face is not None]
-    if max(sizes) < TINY:
-        raise Unfit("tiny_face", f"the eyes are {max(sizes):.0f} pixels apart; {TINY:.0f} needed")
+    largest = max(face.eyes for face in results if face is not None)
+    if largest < TINY:
+        raise Unfit("tiny_face", f"the eyes are {largest:.1f} pixels apart; {TINY:.0f} needed")
     persons = []
     for swap, person, result in zip(swaps, people, results, strict=True):
         name = str(swap["avatar"])
@@ -136,14 +137,10 @@ def _person(
 ) -> dict[str, Any]:
     """What one swap got: its three components, their parts and notes."""
     if result is None:
-        lost = {"identity": 0.0, "realism": 0.0, "landmarks": 0.0}
-        return {
-            "avatar": name,
-            "outcome": "no_face",
-            **lost,
-            "parts": {},
-            "notes": [f"no face is found where {name} should be"],
-        }
+        return _unjudged(name, "no_face", 0.0, f"no face is found where {name} should be")
+    if result.eyes < TINY:
+        note = f"{name}: the eyes are {result.eyes:.1f} pixels apart, {TINY:.0f} needed; left out"
+        return _unjudged(name, "tiny_face", None, note)
     avatar, source = _view(shown[name], result)
     who = identity(result, person, [face for _, face in shown[name]])
     looks = realism(after, result, before, person, avatar, source, who)
@@ -169,6 +166,12 @@ def _person(
         "notes": _person_notes(result, who.apart, who.score, name, nearest)
         + _second_notes(name, who.to_avatar, second),
     }
+
+
+def _unjudged(name: str, outcome: Outcome, mark: float | None, note: str) -> dict[str, Any]:
+    """A person whose face can't be measured, with what it counts in the means; None: nothing."""
+    marks = dict.fromkeys(("identity", "realism", "landmarks"), mark)
+    return {"avatar": name, "outcome": outcome, **marks, "parts": {}, "notes": [note]}
 
 
 def _view(views: Views, result: Face) -> tuple[Image, Face]:
@@ -253,4 +256,4 @@ def _box(region: Mapping[str, Any], scale: float) -> Box:
 
 
 def _mean(persons: Sequence[Mapping[str, Any]], name: str) -> float:
-    return float(np.mean([person[name] for person in persons]))
+    return float(np.mean([person[name] for person in persons if person[name] is not None]))
