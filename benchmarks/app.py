@@ -78,13 +78,13 @@ def start_s(times: int) -> list[float]:
 def page_ms(rounds: int) -> list[float]:
     """Milliseconds of a change to each page, the median of each."""
     click = """async (link) => {
-        const before = document.querySelector('h1')?.textContent;
+        const name = link.textContent.trim();
         const begun = performance.now();
         link.click();
         while (true) {
             await new Promise(requestAnimationFrame);
-            const heading = document.querySelector('h1')?.textContent;
-            if (heading !== before && READY) return performance.now() - begun;
+            const heading = document.querySelector('h1')?.textContent.trim();
+            if (heading === name && READY) return performance.now() - begun;
             if (performance.now() - begun > 60000) throw new Error('the page did not come');
         }
     }""".replace("READY", READY)

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from PIL import Image
 
 import genlab.benchmark.events as events
+import genlab.benchmark.work as work
+from genlab.benchmark.arrivals import Arrival, Place
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import Picture, ToolFailure
 from genlab.benchmark.runner import Runner
@@ -291,6 +294,30 @@ def test_skipped_items_are_tried_again_and_failed_ones_when_asked(world: World) 
     assert kinds(world.store.items()) == [("failed", "refused"), ("scored", "")]
     asyncio.run(runner.run(items[0].run_id, again=True))
     assert kinds(world.store.items()) == [("scored", ""), ("scored", "")]
+
+
+def test_no_answer_waits_for_its_turn_to_be_put_on_the_disk(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = make_cases(world.folder / "cases", 6)
+    kept = work.keep
+    waited: list[bool] = []
+
+    def busy(picture: Picture, place: Place) -> Arrival:
+        until = time.monotonic() + 10
+        while not waited and time.monotonic() < until:
+            if len(list(world.runs.glob("*/giving/.*.answer"))) == len(cases):
+                waited.append(True)
+            time.sleep(0.01)
+        return kept(picture, place)
+
+    monkeypatch.setattr(work, "keep", busy)
+    buffer = io.BytesIO()
+    cases[0].open_template().save(buffer, "PNG")
+    items = world.done(cases, Giving(buffer.getvalue(), concurrency=6), concurrency=6)
+    assert waited, "answers waited for the two pictures in the making"
+    assert {item.status for item in items} == {"scored"}
+    assert not list(world.runs.glob("*/giving/.*.answer"))
 
 
 def test_an_image_the_store_was_not_told_of_is_found_again(world: World) -> None:

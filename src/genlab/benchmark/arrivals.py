@@ -94,16 +94,20 @@ def picture_of(made: object, estimate: float) -> Picture:
     return picture
 
 
-def keep(picture: Picture, place: Place) -> Arrival:
-    """Put an image that arrived on the disk and make it sound.
-
-    Raises `ToolFailure`: `no_image` for what is no image or is cut short, `wrong_size` for one of
-    another shape than the template or of too many pixels.
-    """
+def put_down(picture: Picture, place: Place) -> None:
+    """Put what a service sent on the disk as it came, before anything is made of it."""
     if isinstance(picture.image, bytes):
         known = {"cost": picture.cost, "model": picture.model, "note": picture.note}
         head = json.dumps({**known, "part": picture.part}).encode()
         write_bytes(place.answer, head + b"\n" + picture.image)
+
+
+def keep(picture: Picture, place: Place) -> Arrival:
+    """Make an image that arrived sound, and put it on the disk in its answer's place.
+
+    Raises `ToolFailure`: `no_image` for what is no image or is cut short, `wrong_size` for one of
+    another shape than the template or of too many pixels.
+    """
     try:
         image, note = fitted(_part(decoded(picture.image), picture.part), place.size)
         notes = "; ".join(text for text in (picture.note, note) if text)

@@ -21,6 +21,7 @@ from genlab.benchmark.arrivals import (
     answer_of,
     keep,
     picture_of,
+    put_down,
     recovered,
     set_aside,
     write_record,
@@ -84,6 +85,7 @@ class Work:
         self._pool = ScoringPool(scorer, limits.scorers)
         self._journal = Journal(store)
         self._savers = ThreadPoolExecutor(SAVERS, "images", _after_requests)
+        self._answers = ThreadPoolExecutor(1, "answers")
         self._sizes: dict[str, tuple[int, int]] = {}  # of templates, read when first needed
 
     def warm(self) -> None:
@@ -163,6 +165,7 @@ class Work:
         """End the scorers and wait for what is being written."""
         self._pool.close()
         await self._journal.close()
+        self._answers.shutdown()
         self._savers.shutdown()
 
     # generating
@@ -211,8 +214,12 @@ class Work:
         return picture_of(made, tool.needs.cost)
 
     async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
+        place = self._place(item)
+        if isinstance(picture.image, bytes):  # what was paid for waits behind nobody's picture
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._answers, put_down, picture, place)
         await self._requests_out()
-        arrival = await self._in_thread(keep, picture, self._place(item))
+        arrival = await self._in_thread(keep, picture, place)
         await self._note_arrival(item, arrival, seconds)
 
     async def _requests_out(self) -> None:
