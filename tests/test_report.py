@@ -309,3 +309,27 @@ def test_the_committed_readme_has_a_place_for_every_dataset(root: Path) -> None:
     for dataset in {*_datasets(), "fashion_mnist"}:
         for marker in (report.BEGIN, report.END):
             assert text.count(marker.format(dataset=dataset)) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0025883, "0.002588"),
+        (1234.56, "1,235"),
+        (9999.7, "10,000"),
+        (171541.33, "171,541"),
+        (200_000, "200,000"),
+        (1e12 + 0.5, "1e+12"),
+        (float("inf"), "inf"),
+        (None, "–"),
+    ],
+)
+def test_a_number_is_written_as_people_write_it(value: float | None, text: str) -> None:
+    assert formats.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0025883, "0.0026"), (1.0853, "1.1"), (6909.7, "6,910"), (0.0, "0")]
+)
+def test_a_deviation_has_two_digits(value: float, text: str) -> None:
+    assert formats.spread(value) == text

@@ -94,12 +94,12 @@ def picture_of(made: object, estimate: float) -> Picture:
     return picture
 
 
-def put_down(picture: Picture, place: Place) -> None:
-    """Put what a service sent on the disk as it came, before anything is made of it."""
+def put_down(picture: Picture, path: Path) -> None:
+    """Keep what a service sent for the image at `path` as it came, before any work on it."""
     if isinstance(picture.image, bytes):
         known = {"cost": picture.cost, "model": picture.model, "note": picture.note}
         head = json.dumps({**known, "part": picture.part}).encode()
-        write_bytes(place.answer, head + b"\n" + picture.image)
+        write_bytes(answer_of(path), head + b"\n" + picture.image)
 
 
 def keep(picture: Picture, place: Place) -> Arrival:
@@ -142,10 +142,10 @@ def recovered(place: Place, sha256: str) -> Arrival | None:
     return None
 
 
-def set_aside(place: Place) -> None:
+def set_aside(path: Path) -> None:
     """Move a file that is not the image it should be out of the way."""
-    if place.path.exists():
-        place.path.replace(place.path.with_suffix(".damaged"))
+    if path.exists():
+        path.replace(path.with_suffix(".damaged"))
 
 
 def write_record(path: Path, item: Item) -> None:

@@ -241,7 +241,7 @@ def open_upright(path: Path) -> Image.Image:
 
 
 def upright_size(path: Path) -> tuple[int, int]:
-    """Width and height of an image file, upright; reads its head alone."""
+    """Width and height of an image file, upright. A PNG is decoded: its EXIF may come last."""
     try:
         with Image.open(path, formats=FORMATS) as image:
             _check_size(path, image)

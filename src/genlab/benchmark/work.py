@@ -131,7 +131,7 @@ class Work:
                 left.append(item)  # most of a new run: nothing to look at
                 continue
             try:
-                found = await self._in_thread(recovered, self._place(item), item.image_sha256)
+                found = await self._in_thread(self._recovered, item)
             except ToolFailure as failure:
                 await self._set(
                     item, status="failed", failure_kind=failure.kind, failure=failure.reason
@@ -144,7 +144,7 @@ class Work:
             if found is not None:
                 await self._note_arrival(item, found)
             elif item.status != "queued":
-                await self._in_thread(set_aside, self._place(item))
+                await self._in_thread(set_aside, path)
                 lost = "its image was damaged or gone, and is made anew" if item.image else ""
                 await self._set(item, **{**ANEW, "failure": lost})
             left.append(item)
@@ -214,12 +214,11 @@ class Work:
         return picture_of(made, tool.needs.cost)
 
     async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
-        place = self._place(item)
         if isinstance(picture.image, bytes):  # what was paid for waits behind nobody's picture
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._answers, put_down, picture, place)
+            await loop.run_in_executor(self._answers, put_down, picture, self._path(item))
         await self._requests_out()
-        arrival = await self._in_thread(keep, picture, place)
+        arrival = await self._in_thread(lambda: keep(picture, self._place(item)))
         await self._note_arrival(item, arrival, seconds)
 
     async def _requests_out(self) -> None:
@@ -255,8 +254,8 @@ class Work:
             self._journal.mention(item.item_id, status=item.status)  # a kill here loses nothing
             self._channel.publish(update(item))
             swaps = [swap.model_dump() for swap in case.swaps]
-            place = self._place(item).path
-            scored = await self._pool.score(case.template, case.avatars, swaps, place)
+            path = self._path(item)
+            scored = await self._pool.score(case.template, case.avatars, swaps, path)
         changes: dict[str, Any] = {"components": dict(scored.components)}
         changes["details"] = {**item.details, **scored.as_dict()}
         if scored.outcome == "scored" and scored.total is not None:
@@ -291,7 +290,11 @@ class Work:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._savers, function, *arguments)
 
+    def _recovered(self, item: Item) -> Arrival | None:
+        return recovered(self._place(item), item.image_sha256)
+
     def _place(self, item: Item) -> Place:
+        """In a thread: a template's size may take decoding it."""
         if item.case_id not in self._sizes:
             self._sizes[item.case_id] = upright_size(self._cases[item.case_id].template)
         marks = marks_of(item, self._run.created)

@@ -17,12 +17,18 @@ def share(number: float | None) -> str:
 
 
 def number(value: float | int | None) -> str:
-    """A number with four significant digits; integers whole, with separators."""
+    """A number with four significant digits; integers and what is large whole, with separators."""
     if value is None:
         return "–"
-    if isinstance(value, int) or (float(value).is_integer() and abs(value) >= 1000):
+    whole = float(value).is_integer() and abs(value) >= 1000
+    if isinstance(value, int) or whole or 9999.5 <= abs(value) < 1e9:
         return f"{value:,.0f}"
     return f"{value:,.4g}"
+
+
+def spread(value: float) -> str:
+    """A standard deviation: of a few seeds, it has no more than two digits to say."""
+    return f"{value:,.0f}" if abs(value) >= 99.5 else f"{value:,.2g}"
 
 
 def value(found: Any) -> str:

@@ -19,7 +19,7 @@ from genlab.core.console import GenlabError
 from genlab.core.params import load_params
 from genlab.datasets.registry import dataset as find_dataset
 from genlab.measure.ablations import of_dataset
-from genlab.measure.formats import number, share, value, words
+from genlab.measure.formats import number, share, spread, value, words
 from genlab.measure.grid_report import GRIDS
 from genlab.measure.image_report import IMAGES
 from genlab.measure.report_kind import Context, ReportKind, bars
@@ -170,8 +170,14 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"share": share, "number": number, "words": words, "value": value}
-    environment.filters |= {"cell": _cell}
+    environment.filters |= {
+        "share": share,
+        "number": number,
+        "spread": spread,
+        "words": words,
+        "value": value,
+        "cell": _cell,
+    }
     return environment
 
 
