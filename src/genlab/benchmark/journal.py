@@ -23,12 +23,14 @@ class Journal:
         self._notes: list[tuple[int, Mapping[str, Any]]] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._writer: asyncio.Task[None] | None = None
+        self._last: asyncio.Future[None] | None = None  # of what was noted last
 
     async def note(self, item_id: int, **changes: Any) -> None:
         """Keep changes of an item; returns when they are on the disk."""
         done = asyncio.get_running_loop().create_future()
         self._notes.append((item_id, changes))
         self._waiting.append(done)
+        self._last = done
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
         await asyncio.shield(done)
@@ -38,9 +40,9 @@ class Journal:
         self._notes.append((item_id, changes))
 
     async def settled(self) -> None:
-        """Wait until what has been noted so far, and what came in meanwhile, is on the disk."""
-        if self._writer is not None:
-            await asyncio.wait([self._writer])
+        """Wait until what has been noted so far is on the disk, or could not be put there."""
+        if self._last is not None:
+            await asyncio.wait([self._last])
 
     async def close(self) -> None:
         """Wait for what was noted, then let go of the thread."""
