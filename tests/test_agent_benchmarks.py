@@ -33,7 +33,7 @@ import agent_kill
 import agent_malformed
 import agent_scripted
 import agent_server
-from agent_setting import PARAMS, Setting, agent_params, mean, share
+from agent_setting import PARAMS, Setting, agent_params
 
 GOAL = "Classify the dummy images, validation loss below 0.05"
 TINY = {"subset": 600, "epochs": 3, "validation": 150, "seeds": 1}
@@ -200,16 +200,6 @@ def test_without_a_bound_goal_rate_says_how_one_is_chosen(tmp_path: Path) -> Non
     setting = Setting(output=tmp_path / "benchmarks.json")
     setting.keep("goal_bound", 0.57, n=10, seeds=[1], only="bound")
     assert "at least 57 % accuracy" in agent_goal.chosen_goal(setting)
-
-
-def test_shares_and_means_come_with_their_intervals() -> None:
-    value, (low, high) = share(8, 10)
-    assert value == 0.8
-    assert 0.4 < low < 0.8 < high < 1
-    middle, interval = mean([1.0, 2.0, 3.0])
-    assert middle == 2.0
-    assert interval == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
-    assert mean([1.0])[1] is None
 
 
 def test_a_workspace_without_attempts_disagrees_with_nothing(tmp_path: Path) -> None:
