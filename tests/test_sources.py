@@ -298,8 +298,7 @@ def _check_cifar(source: Source) -> None:
 def test_cifar10_is_read_from_its_archive_and_from_its_folder(cifar: Path) -> None:
     _check_cifar(open_cifar10("cifar10", _params(cifar)))
     archive = cifar / datasets.CIFAR10.filename
-    with tarfile.open(archive) as packed:
-        packed.extractall(cifar, filter="data")
+    shutil.unpack_archive(archive, cifar)
     archive.unlink()
     _check_cifar(open_cifar10("cifar10", _params(cifar)))
 
@@ -309,8 +308,7 @@ def test_a_pickle_with_another_checksum_is_never_loaded(cifar: Path) -> None:
         def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
             return (Path.touch, (cifar / "exploded",))  # type: ignore[return-value]
 
-    with tarfile.open(cifar / datasets.CIFAR10.filename) as packed:
-        packed.extractall(cifar, filter="data")
+    shutil.unpack_archive(cifar / datasets.CIFAR10.filename, cifar)
     file = cifar / datasets.CIFAR10.base_folder / "data_batch_3"
     file.write_bytes(pickle.dumps(Bomb()))
     line = _one_line(lambda: open_cifar10("cifar10", _params(cifar)))
