@@ -70,7 +70,8 @@ class Guard:
         signal.set_wakeup_fd(self.waker)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self.ours: set[str] = set()  # the way to the workspace may lead through /tmp
-        self.ours = set(self.left())
+        # A folder that can't be looked into (the guest's own, with few rights left) is not ours.
+        self.ours = set(self.left()) - set(config["private"])
 
     def serve(self) -> None:
         self.say({"ready": True})
@@ -116,7 +117,7 @@ class Guard:
         for folder in self.config["private"]:
             try:
                 entries += [os.path.join(folder, name) for name in os.listdir(folder)]
-            except OSError:  # made unreadable, or there is none
+            except OSError:  # not for our eyes, or there is none
                 entries += [folder] if os.path.isdir(folder) else []
         return [path for path in entries if path not in self.ours]
 
