@@ -11,6 +11,7 @@ from genlab.agent.goal import goal
 from genlab.agent.settings import Settings
 from genlab.core.params import AgentParams, load_params
 from record import BENCHMARKS, record
+from spread import shown
 
 PARAMS = Path(__file__).resolve().parent.parent / "params.yaml"
 
@@ -59,8 +60,8 @@ class Setting:
         only: str,
     ) -> None:
         """Print a number, and record it."""
-        shown = "" if interval is None else f"  ({interval[0]:.4g} to {interval[1]:.4g})"
-        print(f"agent.{key} = {value:.4g}{shown}, n = {n}")
+        bounds = "" if interval is None else f"  ({shown(interval, '.4g')})"
+        print(f"agent.{key} = {value:.4g}{bounds}, n = {n}")
         if self.output is not None:
             command = f"python benchmarks/agent.py --only {only}{self.options}"
             record(

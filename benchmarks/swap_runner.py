@@ -30,7 +30,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from genlab.core.console import guarded
@@ -273,16 +272,15 @@ def bench(
     ),
 ) -> None:
     """Measure the runner: swap.runner_over_ideal, swap.kill_lost, swap.hostile_server."""
+    from spread import median, shown
+
     command = "python benchmarks/swap_runner.py"
-    ratios = np.array(over_ideal(repeats))
-    resampled = np.random.default_rng(seed).choice(ratios, (2000, repeats))
-    low, high = np.quantile(np.median(resampled, axis=1), (0.025, 0.975))
-    value = float(np.median(ratios))
-    print(f"wall time over ideal {value:.3f}, 95 % interval {low:.3f} to {high:.3f}")
+    value, interval = median(over_ideal(repeats), seed)
+    print(f"wall time over ideal {value:.3f}, 95 % interval {shown(interval, '.3f')}")
     record(
         "swap.runner_over_ideal",
         value,
-        interval=(float(low), float(high)),
+        interval=interval,
         n=repeats,
         seeds=[seed],
         command=command,
