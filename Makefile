@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
 WORKERS ?= 2
-BENCHMARKS := generator training peers image_memory attacks agent swap_scores swap_runner swap_leaderboard app \
+BENCHMARKS := generator training baselines image_memory attacks agent swap_scores swap_runner swap_leaderboard app \
     results
 
 # Stages are called as `python stages/...`: the environment's python comes first.
@@ -39,7 +39,7 @@ report: $(STAMP) ## Write reports/ and the README's results from the run's files
 test: $(STAMP) ## Run the tests on two processes (WORKERS=4, ARGS="-k name")
 	@$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-pictures: $(STAMP) ## Take the README's pictures of the app anew (some minutes)
+pictures: $(STAMP) ## Take the README's pictures of the app again (some minutes)
 	@GENLAB_SHOTS=docs/pictures $(PY) -m pytest -q tests/e2e/test_shots.py
 
 lint: $(STAMP) ## Check style and types
@@ -47,7 +47,7 @@ lint: $(STAMP) ## Check style and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy --strict src
 
-bench: $(STAMP) ## Measure the bars of metrics/benchmarks.json, one script after another
+bench: $(STAMP) ## Measure the bars of results/benchmarks.json, one script after another
 	@status=0; for name in $(BENCHMARKS); do \
 	    echo "== benchmarks/$$name.py"; $(PY) "benchmarks/$$name.py" || status=1; \
 	done; exit $$status
@@ -58,7 +58,7 @@ app: $(STAMP) ## Serve the pages and the API on http://127.0.0.1:8000
 dev: $(STAMP) ## The same, reloading on change
 	@$(VENV)/bin/uvicorn app:app --reload
 
-lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml
+lock: $(STAMP) ## Write requirements.lock again from pyproject.toml
 	@sh ci/lock.sh
 
 clean: ## Remove caches of tools; results and data stay

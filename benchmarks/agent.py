@@ -23,7 +23,7 @@ from agent_kill import kill_lost
 from agent_malformed import malformed
 from agent_scripted import scripted
 from agent_setting import Setting
-from genlab.core.console import GenlabError, guarded
+from genlab.core.errors import GenlabError, run_cli
 from record import BENCHMARKS
 
 JOBS: dict[str, Callable[[Setting], None]] = {
@@ -43,7 +43,7 @@ def bench(
     workspaces: Annotated[
         Path, typer.Option(help="Where runs of goal_rate and ablations are kept, and resumed.")
     ] = Path("workspaces/benchmarks"),
-    fresh: Annotated[bool, typer.Option(help="Begin those runs anew.")] = False,
+    fresh: Annotated[bool, typer.Option(help="Begin those runs again.")] = False,
     keep: Annotated[bool, typer.Option(help="Record what was measured.")] = True,
     output: Annotated[Path, typer.Option(help="File the results go to.")] = BENCHMARKS,
 ) -> None:
@@ -63,4 +63,4 @@ def bench(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(bench))
+    run_cli(lambda: typer.run(bench))

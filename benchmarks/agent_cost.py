@@ -29,8 +29,8 @@ from genlab.agent.progress import Silent
 from genlab.agent.settings import Settings
 from genlab.agent.transcript import Recording
 from genlab.agent.workspace import Workspace, lay_out
-from genlab.core.artifacts import read_json
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json
 from spread import median
 
 GOAL = "Classify the dummy images, validation loss below 0.000001"
@@ -103,7 +103,7 @@ def trained(settings: Settings, workspace: Workspace, attempt: Attempt) -> float
 
 def repro_ok(setting: Setting) -> None:
     """Write `agent.repro_ok`: iterations of `make repro`'s run that ended as they should."""
-    told = read_json(METRICS, made_by="make repro")
+    told = read_json(METRICS, producer_command="make repro")
     lock = YAML(typ="safe", pure=True).load(LOCK.read_text(encoding="utf-8"))
     outs = lock.get("stages", {}).get("agent_iterate", {}).get("outs", [])
     known = {out["path"]: out["md5"] for out in outs}

@@ -28,8 +28,8 @@ from genlab.agent.run import run
 from genlab.agent.settings import Settings
 from genlab.agent.story import Story, story
 from genlab.agent.workspace import open_in
-from genlab.core.artifacts import read_json
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json
 from record import BENCHMARKS
 from spread import mean, share
 
@@ -101,7 +101,7 @@ def chosen_goal(setting: Setting) -> str:
     """The goal with the bound that was chosen. Raises GenlabError where none was."""
     again = "python benchmarks/agent.py --only bound"
     path = setting.output or BENCHMARKS
-    known = read_json(path, made_by=again) if path.exists() else {}
+    known = read_json(path, producer_command=again) if path.exists() else {}
     if BOUND not in known:
         raise GenlabError(f"{path} holds no {BOUND}; choose it first: {again}")
     return GOAL.format(percent=round(100 * known[BOUND]["value"], 4))

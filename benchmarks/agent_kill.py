@@ -34,8 +34,8 @@ from genlab.agent.attempt import Attempt, attempts
 from genlab.agent.backends import TRANSCRIPT
 from genlab.agent.registry import RESULTS, Registry
 from genlab.agent.workspace import PROJECT, Workspace
-from genlab.core.artifacts import read_json
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json
 
 KILLS, SEED = 20, 11
 GOAL = "Classify the dummy images, validation loss below 0.000001"
@@ -104,10 +104,12 @@ class Victim:
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def whole(self) -> dict[str, dict[str, Any]]:
+    def atomic_write(self) -> dict[str, dict[str, Any]]:
         """The records of attempts that are whole on disk."""
         files = self.workspace.experiments.glob(f"*/{RESULTS}")
-        return {path.parent.name: dict(read_json(path, made_by="the agent")) for path in files}
+        return {
+            path.parent.name: dict(read_json(path, producer_command="the agent")) for path in files
+        }
 
     def killed(self, rng: random.Random) -> bool:
         """Run until a random point and kill it; False where it ended before."""
@@ -171,7 +173,7 @@ class Victim:
         if more:
             found.append(f"paid twice: {more} questions beyond those in flight")
         if len(transcript.read(self.workspace.root / TRANSCRIPT)) != self.lines:
-            found.append("paid twice: a place of the transcript was asked anew")
+            found.append("paid twice: a place of the transcript was asked again")
         if self.marks() != undisturbed:
             found.append("it ends with other attempts than an undisturbed run")
         return found

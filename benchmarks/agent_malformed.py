@@ -32,7 +32,7 @@ from genlab.agent.registry import RESULTS, Registry
 from genlab.agent.settings import Settings
 from genlab.agent.transcript import Recording
 from genlab.agent.workspace import Workspace, lay_out
-from genlab.core.artifacts import read_json
+from genlab.core.io import read_json
 
 HOSTILE = 200
 SEED = 7
@@ -70,7 +70,7 @@ def disagreements(workspace: Workspace) -> list[str]:
     folders = {path.parent.name: path for path in workspace.experiments.glob(f"*/{RESULTS}")}
     found = [f"{name} is in one of the two" for name in folders.keys() ^ records.keys()]
     for name in folders.keys() & records.keys():
-        told = dict(read_json(folders[name], made_by="the agent"))
+        told = dict(read_json(folders[name], producer_command="the agent"))
         del told["kind"]
         if told != records[name].model_dump(mode="json"):
             found.append(f"{name} differs from its own file")

@@ -34,7 +34,7 @@ from genlab.agent.report import MARKDOWN, PAGE
 from genlab.agent.run import run
 from genlab.agent.story import Story, story
 from genlab.agent.workspace import lay_out
-from genlab.core.artifacts import read_json
+from genlab.core.io import read_json
 
 GOAL = "Design a CNN for Fashion-MNIST, at least 60 % accuracy"
 CLAIM = "It has 123,456 parameters and looks sound."
@@ -217,7 +217,9 @@ def faults(told: Story, script: Script) -> list[str]:
             "it stopped at the goal": told.best is not None and told.best.run_id == wide.run_id,
             "on all seeds": wide.reached(told.settings.goal, told.settings.seeds),
             "a miscounted number was put right": "the LLM said 123,456 parameters"
-            in str(read_json(folder(told, wide) / SUMMARY, made_by="the agent")["overruled"]),
+            in str(
+                read_json(folder(told, wide) / SUMMARY, producer_command="the agent")["overruled"]
+            ),
             **report_promises(told, script),
         }
     return [f"broken: {promise}" for promise, kept in promises.items() if not kept]

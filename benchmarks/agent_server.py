@@ -13,12 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 import llm_server
+from llm_server import Reply, Request, Server, good
+
 from genlab.agent.search import random_config
 from genlab.agent.space import Input, ModelConfig, repaired
 from genlab.agent.template import source
-from llm_server import Reply, Request, Server, good
 
 __all__ = [
     "IMAGES", "Reply", "Request", "Server", "answer", "asked_for", "config_in", "everything",

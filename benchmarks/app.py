@@ -35,9 +35,9 @@ import typer
 from app_attacks import attacks
 from app_room import ROOT, Server, chromium, make_project, make_run, serving
 from app_schema import judged
-from genlab.core.artifacts import write_text
-from genlab.core.console import GenlabError, guarded
-from genlab.core.store import Store
+from genlab.benchmark.store.repository import Store
+from genlab.core.errors import GenlabError, run_cli
+from genlab.core.io import write_text
 from record import record
 from spread import median
 
@@ -320,4 +320,4 @@ def main(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(main))
+    run_cli(lambda: typer.run(main))

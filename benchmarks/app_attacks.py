@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from app_room import Server, chromium, is_fault, make_project, make_run, serving
-from genlab.core.store import Store
+from genlab.benchmark.store.repository import Store
 
 RUN = "2026-01-01"
 EVIL = "evil.example"

@@ -26,8 +26,8 @@ import numpy as np
 from PIL import Image
 
 from genlab.benchmark.cases import load_cases
-from genlab.core.artifacts import sha256, write_text
-from genlab.core.store import Store
+from genlab.benchmark.store.repository import Store
+from genlab.core.io import sha256, write_text
 
 FLAGS = (
     "--no-sandbox",

@@ -2,7 +2,7 @@
 
 Each attack is a small script of a guest. Most try one thing and must be refused: an exception
 prints `refused`, coming through prints `BREACH`, and what would have changed outside is looked at
-too. The others must be stopped by a limit, or must not reach the next job. `tests/test_sandbox.py`
+too. The others must be stopped by a limit, or must not reach the next job. `tests/sandbox/test_runner.py`
 runs the same list, in both modes, as root and as an ordinary user.
 """
 
@@ -25,9 +25,9 @@ from typing import Annotated
 
 import typer
 
-from genlab.core.console import GenlabError, guarded
-from genlab.core.sandbox import Finished, Limits, Sandbox, Worker, read_back
-from genlab.core.sandbox.room import INSIDE
+from genlab.core.errors import GenlabError, run_cli
+from genlab.sandbox import Finished, Limits, Sandbox, Worker, read_back
+from genlab.sandbox.runner import GUEST
 
 SECRET = "sk-attack-me"
 COMMAND = "python benchmarks/attacks.py"
@@ -67,7 +67,7 @@ except BaseException as error:
 
 
 @dataclass(frozen=True)
-class Room:
+class Target:
     """Where an attack takes place: `base` holds what it must not reach, beside the workspace."""
 
     base: Path
@@ -91,8 +91,8 @@ class Room:
             "BASE": str(self.base),
             "PARENT": str(os.getpid()),
             "NEEDLE": SECRET[::-1],
-            "SOURCE": str(INSIDE.parents[3]),
-            "GUARD": str(INSIDE / "guard.py"),
+            "SOURCE": str(GUEST.parents[3]),
+            "GUARD": str(GUEST / "guard.py"),
         }
         if torch:
             return self.torch.run(script.name, env=known, limits=limits)
@@ -101,7 +101,7 @@ class Room:
         return self.sandbox.run(["python", script.name], env=known, limits=limits)
 
 
-Judge = Callable[[Room], str]
+Judge = Callable[[Target], str]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def refused(name: str, layer: str, body: str, *, warm: bool = True) -> None:
     """An attack that must raise in the guest and leave everything outside as it was."""
     code = PRELUDE + textwrap.indent(textwrap.dedent(body).strip(), "    ") + ENDING
 
-    def judge(room: Room) -> str:
+    def judge(room: Target) -> str:
         done = room.guest(code, warm=warm)
         if "BREACH" in done.output or SECRET in done.output:
             return f"came through: {done.output}"
@@ -144,7 +144,7 @@ def stopped(
     """An attack that must be ended by a limit and leave no process."""
     code = PRELUDE + textwrap.indent(textwrap.dedent(body).strip(), "    ") + ENDING
 
-    def judge(room: Room) -> str:
+    def judge(room: Target) -> str:
         began = time.monotonic()
         done = room.guest(code, limits, warm=warm)
         if time.monotonic() - began > limits.wall_seconds + 8:
@@ -166,7 +166,7 @@ def special(name: str, layer: str, *, torch: bool = False) -> Callable[[Judge], 
     return register
 
 
-def intact(room: Room) -> bool:
+def intact(room: Target) -> bool:
     """Whether all that lies outside of the workspace is as it was made."""
     paths = (path for path in room.base.rglob("*") if "workspace" not in path.parts)
     names = sorted(str(path.relative_to(room.base)) for path in paths)
@@ -179,7 +179,7 @@ def intact(room: Room) -> bool:
     )
 
 
-def left_alive(room: Room) -> str:
+def left_alive(room: Target) -> str:
     """Processes that still work in the workspace, shortly after a job."""
     alive: list[str] = []
     for _ in range(20):
@@ -229,8 +229,8 @@ refused("overwrites the interpreter", FILES, 'write(os.path.realpath(sys.executa
 refused("plants a module in site-packages", FILES, 'import sysconfig; write(sysconfig.get_path("purelib") + "/planted.pth")')
 refused("plants a sitecustomize", FILES, 'import sysconfig; write(sysconfig.get_path("stdlib") + "/sitecustomize.py")')
 refused("writes a system program", FILES, 'write("/usr/bin/owned")')
-refused("imports the evaluator to change it", FILES, "sys.path.append(SOURCE); import genlab.measure")
-refused("edits the evaluator", FILES, 'write(SOURCE + "/genlab/measure/__init__.py", "")')
+refused("imports the evaluator to change it", FILES, "sys.path.append(SOURCE); import genlab.evaluation")
+refused("edits the evaluator", FILES, 'write(SOURCE + "/genlab/evaluation/__init__.py", "")')
 refused("edits the guard", FILES, 'write(GUARD)')
 refused("opens a file by its handle", "seccomp", "call(304, -100, 0, 0)")
 
@@ -340,7 +340,7 @@ stopped("files that fill the disk", "look at the workspace", """
 
 
 @special("a grandchild that outlives its job", "guard reaps all")
-def _daemon(room: Room) -> str:
+def _daemon(room: Target) -> str:
     code = (
         PRELUDE
         + "    pass\n"
@@ -369,7 +369,7 @@ def _daemon(room: Room) -> str:
     return "lives on" if beats else left_alive(room)
 
 
-def _read_back_refuses(room: Room, code: str, name: str) -> str:
+def _read_back_refuses(room: Target, code: str, name: str) -> str:
     done = room.guest(PRELUDE + "    pass\n" + code, warm=True)
     if done.exit_code != 0:
         return f"did not run: {done}"
@@ -380,27 +380,27 @@ def _read_back_refuses(room: Room, code: str, name: str) -> str:
 
 
 @special("a symlink as a result", "read_back")
-def _link_result(room: Room) -> str:
+def _link_result(room: Target) -> str:
     return _read_back_refuses(room, 'os.symlink(BASE + "/home/key", "result.json")', "result.json")
 
 
 @special("a folder of results that is a symlink", "read_back")
-def _link_folder(room: Room) -> str:
+def _link_folder(room: Target) -> str:
     return _read_back_refuses(room, 'os.symlink(BASE + "/home", "results")', "results/key")
 
 
 @special("a fifo as a result", "read_back")
-def _fifo(room: Room) -> str:
+def _fifo(room: Target) -> str:
     return _read_back_refuses(room, 'os.mkfifo("result.json")', "result.json")
 
 
 @special("a huge result", "read_back")
-def _huge_result(room: Room) -> str:
+def _huge_result(room: Target) -> str:
     return _read_back_refuses(room, 'write("result.json", "x" * 2000)', "result.json")
 
 
 @special("a fake result line", "results are files")
-def _fake_line(room: Room) -> str:
+def _fake_line(room: Target) -> str:
     done = room.guest('print(\'{"accuracy": 1.0, "exit": 0, "ready": true}\')', warm=True)
     try:
         read_back(room.workspace, "predictions.json")
@@ -410,7 +410,7 @@ def _fake_line(room: Room) -> str:
 
 
 @special("modules planted for the next job", "-P, -I, fixed environment")
-def _planted(room: Room) -> str:
+def _planted(room: Target) -> str:
     plant = textwrap.dedent("""
         import os
         for name in ("json.py", "random.py", "sitecustomize.py", "usercustomize.py", "x.pth"):
@@ -427,7 +427,7 @@ def _planted(room: Room) -> str:
 
 
 @special("a home left for the next job", "private folders emptied")
-def _home(room: Room) -> str:
+def _home(room: Target) -> str:
     leave = 'import os; open(os.environ["HOME"] + "/.cache", "w").write("x"); os.mkdir(os.environ["HOME"] + "/deep")'
     look = (
         'import os; print([n for n in os.listdir(os.environ["HOME"]) if n in (".cache", "deep")])'
@@ -436,8 +436,8 @@ def _home(room: Room) -> str:
     return "" if outputs == ["", "[]\n"] else f"{outputs}"
 
 
-@special("replaces its own script", "the caller writes it anew")
-def _own_script(room: Room) -> str:
+@special("replaces its own script", "the caller writes it again")
+def _own_script(room: Target) -> str:
     code = PRELUDE + '    pass\nos.unlink("guest.py"); os.symlink(BASE + "/outside", "guest.py")'
     first = room.guest(code)
     second = room.guest("print('mine')")
@@ -446,14 +446,14 @@ def _own_script(room: Room) -> str:
 
 
 @special("empties its workspace", "its own to lose")
-def _empties(room: Room) -> str:
+def _empties(room: Target) -> str:
     room.guest("import shutil, os; shutil.rmtree(os.getcwd(), ignore_errors=True)")
     after = room.guest("print('still here')")
     return "" if after.output == "still here\n" and intact(room) else f"{after}"
 
 
 @special("changes builtins for the next job", "a fork for each job")
-def _builtins(room: Room) -> str:
+def _builtins(room: Target) -> str:
     room.guest(
         "import builtins, os, gc; builtins.len = lambda _: 0; os.environ['X'] = '1'", warm=True
     )
@@ -462,7 +462,7 @@ def _builtins(room: Room) -> str:
 
 
 @special("changes the clock for the next job", "a fork for each job")
-def _clock(room: Room) -> str:
+def _clock(room: Target) -> str:
     first = room.guest(
         "import time; time.time = time.monotonic = lambda: 0.0; time.sleep(0.3)", warm=True
     )
@@ -472,7 +472,7 @@ def _clock(room: Room) -> str:
 
 
 @special("changes torch's loss for the next job", "a fork for each job", torch=True)
-def _loss(room: Room) -> str:
+def _loss(room: Target) -> str:
     patch = "import torch; torch.nn.functional.cross_entropy = lambda *a, **k: torch.zeros(())\n"
     look = "import torch; print(float(torch.nn.functional.cross_entropy(torch.zeros(1, 4), torch.tensor([1]))) > 1)"
     room.guest(patch, torch=True)
@@ -481,7 +481,7 @@ def _loss(room: Room) -> str:
 
 
 @special("a pickle in its weights", "weights_only, safetensors", torch=True)
-def _pickle(room: Room) -> str:
+def _pickle(room: Target) -> str:
     code = textwrap.dedent("""
         import os, torch
         class Payload:
@@ -507,7 +507,7 @@ def _pickle(room: Room) -> str:
 
 
 @contextmanager
-def room(mode: str) -> Iterator[Room]:
+def room(mode: str) -> Iterator[Target]:
     """A place with a key, another workspace and open sockets beside the sandbox's workspace."""
     base = Path(tempfile.mkdtemp(prefix="genlab-attacks-")).resolve()
     before = os.environ.get("OPENAI_API_KEY")
@@ -530,7 +530,7 @@ def room(mode: str) -> Iterator[Room]:
             (base / "socket").chmod(0o777)
             sandbox = Sandbox(workspace, QUICK, mode=mode)
             with Worker(sandbox, ("json",)) as worker, Worker(sandbox) as heavy:
-                place = Room(base, sandbox, worker, heavy)
+                place = Target(base, sandbox, worker, heavy)
                 (workspace / "port").write_text(str(tcp.getsockname()[1]))
                 yield place
     finally:
@@ -541,7 +541,7 @@ def room(mode: str) -> Iterator[Room]:
         shutil.rmtree(base, ignore_errors=True)
 
 
-def judge(attack: Attack, place: Room) -> str:
+def judge(attack: Attack, place: Target) -> str:
     """Run one attack in a workspace without traces of others: "" where it was stopped."""
     for path in place.workspace.iterdir():
         if path.name != "port":
@@ -584,4 +584,4 @@ def bench(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(bench))
+    run_cli(lambda: typer.run(bench))

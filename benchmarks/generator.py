@@ -1,6 +1,6 @@
 """How much faster the vectorised generator is than a plain loop over objects.
 
-The loop obeys the same program (`genlab.grids.compose`) and does what one would write by hand: one
+The loop obeys the same program (`genlab.grids.generator`) and does what one would write by hand: one
 grid after another, one object after another, with slices of numpy arrays. It is not made slow:
 masks and their surroundings are worked out beforehand, a collision is one AND of a slice, and
 numbers come from Python's `random`, which for single numbers is quicker than numpy. Its grids are
@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from genlab.core.console import GenlabError, guarded
-from genlab.grids.compose import POSITION_DRAWS, AtomicImageGenerator, GridProgram
-from genlab.grids.parse import legal
+from genlab.core.errors import GenlabError, run_cli
+from genlab.grids.generator import POSITION_DRAWS, AtomicImageGenerator, GridDistribution
+from genlab.grids.parser import legal
 from genlab.grids.shapes import KINDS, OBJECT_DTYPE, SHAPES
 from record import record
 from spread import median, shown
@@ -35,7 +35,7 @@ Row = tuple[int, ...]
 class PlainLoop:
     """The default program (spacing 1, no overlap), one object at a time."""
 
-    def __init__(self, program: GridProgram, seed: int) -> None:
+    def __init__(self, program: GridDistribution, seed: int) -> None:
         self.program = program
         self.draw = random.Random(seed).randrange
         self.plans: list[list[Plan]] = [[] for _ in KINDS]
@@ -102,11 +102,11 @@ def bench(
     repeats: Annotated[int, typer.Option(min=5, help="Repeats, taken in turn.")] = 9,
     seed: Annotated[int, typer.Option(help="Seed of both.")] = 0,
     output: Annotated[Path, typer.Option(help="File the result goes to.")] = Path(
-        "metrics/benchmarks.json"
+        "results/benchmarks.json"
     ),
 ) -> None:
     """Measure the generator against a plain loop; write `grids.generator_speedup`."""
-    program = GridProgram()
+    program = GridDistribution()
     generator, loop = AtomicImageGenerator(program), PlainLoop(program, seed)
     grids, _ = loop.generate(1000)
     if not legal(grids, program.min_objects, program.max_objects).all():
@@ -136,4 +136,4 @@ def bench(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(bench))
+    run_cli(lambda: typer.run(bench))

@@ -22,7 +22,7 @@ import numpy as np
 import typer
 from PIL import Image
 
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
 from record import BENCHMARKS, record
 
 PHOTOGRAPHS = 64
@@ -101,4 +101,4 @@ def bench(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(bench))
+    run_cli(lambda: typer.run(bench))

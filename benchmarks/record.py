@@ -1,14 +1,14 @@
-"""Keep what a benchmark measured: one file, `metrics/benchmarks.json`, a key each."""
+"""Keep what a benchmark measured: one file, `results/benchmarks.json`, a key each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from genlab.core.artifacts import read_json, write_json
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, write_json
 
-BENCHMARKS = Path("metrics/benchmarks.json")
+BENCHMARKS = Path("results/benchmarks.json")
 
 
 def record(
@@ -30,7 +30,7 @@ def record(
     `command` the line that measures it again. Whole or not at all. Raises a GenlabError where the
     file is not what `make bench` writes.
     """
-    known = read_json(path, made_by="make bench") if path.exists() else {}
+    known = read_json(path, producer_command="make bench") if path.exists() else {}
     if not isinstance(known, dict):
         raise GenlabError(f"{path} holds no table of benchmarks; remove it and run: make bench")
     known[key] = {

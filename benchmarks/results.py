@@ -13,23 +13,23 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from genlab.core.artifacts import read_json
-from genlab.core.console import guarded
-from genlab.measure.evaluation import best_sampler
-from genlab.measure.image_report import TARGETS
-from genlab.measure.report_kind import bars
+from genlab.core.errors import run_cli
+from genlab.core.io import read_json
+from genlab.evaluation.grid_evaluation import best_sampler
+from genlab.evaluation.reports.image_report import TARGETS
+from genlab.evaluation.reports.report_kind import bars
 from record import BENCHMARKS, record
 
-METRICS = Path("metrics/{dataset}/metrics.json")
-EXPERIMENTS = Path("metrics/experiments.json")
+METRICS = Path("results/{dataset}/metrics.json")
+EXPERIMENTS = Path("results/experiments.json")
 PROVENANCE = Path("data/checkpoints/{dataset}/provenance.json")
 EVALUATED = Path("data/evaluated/{dataset}/timing.json")
 FASHION, GRIDS = "fashion_mnist", "arc_grids"
-PEERS = Path("metrics/peers.json")
+BASELINES = Path("metrics/baselines.json")
 SEEDED = ("seeds-seed1", "seeds-seed2")
 BETA0 = {
     "grids.beta0.pixel": "pixel_accuracy",
-    "grids.beta0.foreground": "foreground_accuracy",
+    "grids.beta0.foreground": "nonblack_accuracy",
     "grids.beta0.exact": "exact_grid_accuracy",
 }
 
@@ -38,27 +38,29 @@ def bench(
     output: Annotated[Path, typer.Option(help="File the results go to.")] = BENCHMARKS,
 ) -> None:
     """Collect the bars of the experiments from the runs' files."""
-    experiments = read_json(EXPERIMENTS, made_by="make experiments")
+    experiments = read_json(EXPERIMENTS, producer_command="make experiments")
     grids(output, experiments)
     images(output, experiments)
-    for key, entry in read_json(output, made_by="make bench").items():
+    for key, entry in read_json(output, producer_command="make bench").items():
         print(f"{key:28s} {entry['value']:.6g}  {entry['interval'] or ''}")
 
 
 def of(dataset: str, file: Path) -> Any:
     """The content of a result file of `dataset`."""
-    return read_json(Path(str(file).format(dataset=dataset)), made_by="make repro")
+    return read_json(Path(str(file).format(dataset=dataset)), producer_command="make repro")
 
 
 def grids(output: Path, experiments: Mapping[str, Any]) -> None:
     """The bars of the grid experiment."""
     metrics, provenance = of(GRIDS, METRICS), of(GRIDS, PROVENANCE)
     default, best = "dvc repro", best_sampler(metrics)
-    keep(output, "grids.elbo_over_entropy", metrics, "elbo_over_entropy", default)
+    keep(
+        output, "grids.neg_elbo_over_entropy_bound", metrics, "neg_elbo_over_entropy_bound", default
+    )
     if metrics["samplers"][best]["counted"]:
-        keep(output, "grids.legal_samples", metrics["samplers"][best], "legal_grids", default)
+        keep(output, "grids.valid_rate", metrics["samplers"][best], "valid_rate", default)
     else:
-        print(f"grids.legal_samples left out: samples of {best} are too unlike the data to count")
+        print(f"grids.valid_rate left out: samples of {best} are too unlike the data to count")
     keep_alone(output, "grids.train_minutes", provenance["training_seconds"] / 60, [0], default)
     if "beta0" in experiments:
         beta0 = experiments["beta0"]
@@ -81,31 +83,33 @@ def grids(output: Path, experiments: Mapping[str, Any]) -> None:
 def images(output: Path, experiments: Mapping[str, Any]) -> None:
     """The bars of the image experiment."""
     metrics, default = of(FASHION, METRICS), "dvc repro"
-    keep(output, "images.frechet_over_floor", best_of(metrics), "frechet_over_floor", default)
+    keep(output, "images.relative_frechet", best_of(metrics), "relative_frechet", default)
     keep(output, "images.ssim", metrics, "ssim", default)
     spent = of(FASHION, PROVENANCE)["training_seconds"] + of(FASHION, EVALUATED)["seconds"]
     keep_alone(output, "images.minutes", spent / 60, [0], default)
     if "emoji" in experiments:
         emoji = experiments["emoji"]
         keep(output, "images.emoji_bpd", emoji["metrics"], "bits_per_dim", emoji["command"])
-        key, best = "images.emoji_frechet_over_floor", best_of(emoji["metrics"])
-        keep(output, key, best, "frechet_over_floor", emoji["command"])
+        key, best = "images.emoji_relative_frechet", best_of(emoji["metrics"])
+        keep(output, key, best, "relative_frechet", emoji["command"])
     else:
         print(f"images.emoji_* left out: no emoji in {EXPERIMENTS}; run: make experiments")
-    peer = read_json(output, made_by="make bench").get("images.bpd_below_peer")
-    if peer is None:
-        print("images.one_model left out: no images.bpd_below_peer; run: benchmarks/peers.py")
+    baseline = read_json(output, producer_command="make bench").get("images.bpd_below_baseline")
+    if baseline is None:
+        print(
+            "images.one_model left out: no images.bpd_below_baseline; run: benchmarks/baselines.py"
+        )
         return
-    # One model, this checkpoint, against every bar of the three kinds. The peers' numbers are those
+    # One model, this checkpoint, against every bar of the three kinds. The baselines' numbers are those
     # of the side by side, where they have less time than this; the best of all, the tuned one too.
-    peers = read_json(PEERS, made_by="python benchmarks/peers.py")["rows"]
-    means = [row["mean"] for row in peers if row["contender"] != "ours"]
+    baselines = read_json(BASELINES, producer_command="python benchmarks/baselines.py")["rows"]
+    means = [row["mean"] for row in baselines if row["contender"] != "ours"]
     best = best_of(metrics)
     reached = {
-        "images.frechet_over_peer": best["frechet_distance"]
+        "images.frechet_over_baseline": best["frechet_distance"]
         / min(mean["frechet_distance"] for mean in means),
-        "images.frechet_over_floor": best["frechet_over_floor"],
-        "images.bpd_below_peer": min(mean["bits_per_dim"] for mean in means)
+        "images.relative_frechet": best["relative_frechet"],
+        "images.bpd_below_baseline": min(mean["bits_per_dim"] for mean in means)
         - metrics["bits_per_dim"],
         "images.ssim": metrics["ssim"],
     }
@@ -140,4 +144,4 @@ def keep(output: Path, key: str, found: Mapping[str, Any], name: str, command: s
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(bench))
+    run_cli(lambda: typer.run(bench))

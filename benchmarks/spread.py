@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from genlab.measure.intervals import Interval, share_interval, student_interval
+from genlab.core.stats import Interval, share_interval, student_interval
 
 Bounds = tuple[float, float]
 

@@ -1,7 +1,7 @@
 """How long the leaderboard takes with 10,000 items in the store.
 
 Ten tools went through 1,000 cases; one item in twenty failed, and three people rated every tenth
-picture. A repeat opens the store anew, takes the standings and what people say, and closes it.
+picture. A repeat opens the store again, takes the standings and what people say, and closes it.
 Importing Python's packages is not in it: a server pays for that once.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 import typer
 
 from genlab.benchmark.leaderboard import leaderboard, people
-from genlab.core.console import guarded
-from genlab.core.store import Store
+from genlab.benchmark.store.repository import Store
+from genlab.core.errors import run_cli
 from record import record
 from spread import median, shown
 
@@ -77,7 +77,7 @@ def bench(
     repeats: Annotated[int, typer.Option(min=5, help="Repeats.")] = 15,
     seed: Annotated[int, typer.Option(help="Seed of the items.")] = 0,
     output: Annotated[Path, typer.Option(help="File the result goes to.")] = Path(
-        "metrics/benchmarks.json"
+        "results/benchmarks.json"
     ),
 ) -> None:
     """Measure the leaderboard; write `swap.leaderboard_s`."""
@@ -101,4 +101,4 @@ def bench(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(bench))
+    run_cli(lambda: typer.run(bench))

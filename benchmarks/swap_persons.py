@@ -17,7 +17,7 @@ import numpy as np
 from genlab.benchmark import faces
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.faces import Face, Image
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 CALIBRATION = {"sofa-one-of-three": 3, "stairs-two-of-four": 4}
 HELD_OUT = {

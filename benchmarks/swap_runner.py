@@ -32,16 +32,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
 from record import record
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 # The scorers' processes import this file again: what takes long is imported where it is used.
 if TYPE_CHECKING:
-    from genlab.benchmark.cases import Case
     from image_server import Reply, Request
+
+    from genlab.benchmark.cases import Case
 
 ITEMS, SECONDS, AT_A_TIME = 100, 0.2, 16
 KILL_CASES = 12
@@ -51,9 +52,10 @@ DEADLINE = 120.0  # seconds after which a run counts as hung
 
 def over_ideal(repeats: int) -> list[float]:
     """Wall time of a run over that of its tool, once a repeat."""
-    from genlab.benchmark.runner import Runner
-    from genlab.core.store import Store
     from small_benchmark import Prepared, make_cases, small_score
+
+    from genlab.benchmark.runner import Runner
+    from genlab.benchmark.store.repository import Store
 
     ratios = []
     ideal = math.ceil(ITEMS / AT_A_TIME) * SECONDS
@@ -149,9 +151,9 @@ def _of(request: Request, cases: list[Case]) -> str:
 
 def _lost(folder: Path) -> int:
     """Items without the score and the image that they should have."""
-    from genlab.core.artifacts import sha256
-    from genlab.core.console import GenlabError
-    from genlab.core.store import Store
+    from genlab.benchmark.store.repository import Store
+    from genlab.core.errors import GenlabError
+    from genlab.core.io import sha256
 
     try:
         with Store(folder / "runs" / "genlab.sqlite3") as store:
@@ -168,9 +170,8 @@ def _lost(folder: Path) -> int:
 
 def hostilities() -> Iterator[tuple[str, list[Reply], tuple[str, str]]]:
     """Name, what the server replies (the last for ever), and how the item must end."""
-    from PIL import Image
-
     import image_server as s
+    from PIL import Image
 
     plain = Image.new("RGB", (64, 64), "navy")
     good, scored = s.turned(), ("scored", "")
@@ -213,11 +214,12 @@ def hostilities() -> Iterator[tuple[str, list[Reply], tuple[str, str]]]:
 
 def hostile() -> tuple[int, int]:
     """How many items ended otherwise than they must, and how many there were."""
-    from genlab.benchmark.runner import Runner
-    from genlab.benchmark.tools.endpoint import EndpointTool, Entry
-    from genlab.core.store import Store
     from image_server import ImageServer
     from small_benchmark import make_cases, small_score
+
+    from genlab.benchmark.runner import Runner
+    from genlab.benchmark.store.repository import Store
+    from genlab.benchmark.tools.endpoint import EndpointTool, Entry
 
     script = list(hostilities())
     with tempfile.TemporaryDirectory() as name:
@@ -268,7 +270,7 @@ def bench(
     kill_points: Annotated[int, typer.Option(min=1, help="Runs that are killed.")] = 20,
     seed: Annotated[int, typer.Option(help="Seed of the moments of the kills.")] = 0,
     output: Annotated[Path, typer.Option(help="File the results go to.")] = Path(
-        "metrics/benchmarks.json"
+        "results/benchmarks.json"
     ),
 ) -> None:
     """Measure the runner: swap.runner_over_ideal, swap.kill_lost, swap.hostile_server."""
@@ -312,4 +314,4 @@ def bench(
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    guarded(lambda: typer.run(bench))
+    run_cli(lambda: typer.run(bench))

@@ -43,7 +43,7 @@ from genlab.benchmark.faces import Image
 from genlab.benchmark.geometry import side_turn
 from genlab.benchmark.scorer import Score, score
 from genlab.benchmark.tools.controls import STRANGER, blurred, pasted
-from genlab.core.console import GenlabError, guarded
+from genlab.core.errors import GenlabError, run_cli
 from record import record
 from spread import median, share, shown
 from swap_persons import CALIBRATION, HELD_OUT, Person, persons
@@ -256,7 +256,7 @@ def bench(
         bool, typer.Option(help="Print the orders among the persons of calibration; write nothing.")
     ] = False,
     output: Annotated[Path, typer.Option(help="File the results go to.")] = Path(
-        "metrics/benchmarks.json"
+        "results/benchmarks.json"
     ),
 ) -> None:
     """Measure the score; write `swap.ordered`, `swap.identity` and how long it takes."""
@@ -281,7 +281,7 @@ def bench(
             "swap.ordered", right, interval=(low, high), n=number, seeds=[SEED], command=COMMAND,
             path=output, by_person=by_person,
         )  # fmt: skip
-        told_apart(people + persons(CALIBRATION, cases), output)
+        discriminator_accuracy(people + persons(CALIBRATION, cases), output)
         if photographs is not None:
             print_apart("real photographs", *real_distances(photographs))
         if timing:
@@ -300,7 +300,7 @@ def print_apart(what: str, same: list[float], different: list[float]) -> list[bo
     return right
 
 
-def told_apart(people: list[Person], output: Path) -> None:
+def discriminator_accuracy(people: list[Person], output: Path) -> None:
     """Write `swap.identity` and its margin."""
     same, different = identity_distances(people)
     right = print_apart("photographs that ship", same, different)
@@ -324,4 +324,4 @@ def time_scores(work: list[Call], repeats: int, ratios: int, output: Path) -> No
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(bench))
+    run_cli(lambda: typer.run(bench))

@@ -14,16 +14,17 @@ from pathlib import Path
 
 # What the scorers import again should be little: the rest is imported below.
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 
 def main(folder: Path, url: str) -> None:
     """Do all that is unfinished."""
+    from small_benchmark import small_score
+
     from genlab.benchmark.cases import load_cases
     from genlab.benchmark.runner import Runner
+    from genlab.benchmark.store.repository import Store
     from genlab.benchmark.tools.endpoint import EndpointTool, Entry
-    from genlab.core.store import Store
-    from small_benchmark import small_score
 
     tool = EndpointTool(Entry(id="turned", base_url=url, model="m", cost=0.01, concurrency=4))
     with Store(folder / "runs" / "genlab.sqlite3") as store:

@@ -22,13 +22,13 @@ import typer
 from torch.utils.flop_counter import FlopCounterMode
 
 from genlab.core import engine
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
 from genlab.core.params import Params, load_params
 from genlab.datasets.arc_grids import program_of
-from genlab.grids.compose import AtomicImageGenerator
-from genlab.vae.batches import epoch_generator
-from genlab.vae.tasks import Items, make_task
-from genlab.vae.trainer import Trainer
+from genlab.grids.generator import AtomicImageGenerator
+from genlab.vae.training.batches import epoch_generator
+from genlab.vae.training.tasks import Items, make_task
+from genlab.vae.training.trainer import Trainer
 from record import BENCHMARKS, record
 
 SIDE = 1024
@@ -120,4 +120,4 @@ def measure(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(bench))
+    run_cli(lambda: typer.run(bench))

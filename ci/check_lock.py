@@ -17,7 +17,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 ABSENT = ("deleted", "not in cache")
-CURE = "run `make repro`, then commit dvc.lock with metrics/ and plots/"
+FIX = "run `make repro`, then commit dvc.lock with metrics/ and plots/"
 
 
 def stale(root: Path) -> list[str]:
@@ -88,7 +88,7 @@ def main() -> int:
         return 0
     for line in lines:
         print(f"stale: {line}", file=sys.stderr)
-    print(f"{len(lines)} stale: {CURE}", file=sys.stderr)
+    print(f"{len(lines)} stale: {FIX}", file=sys.stderr)
     return 1
 
 

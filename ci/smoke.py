@@ -31,10 +31,10 @@ SMALL: dict[str, Any] = {
     "prior_depth": 1,
     "prior_components": 16,
     "epochs": 3,
-    "epoch_size": 1024,
+    "samples_per_epoch": 1024,
     "evaluate.samples": 200,
-    "evaluate.importance_samples": 8,
-    "evaluate.importance_grids": 16,
+    "evaluate.iwae_samples": 8,
+    "evaluate.iwae_items": 16,
     "evaluate.bootstrap": 100,
     "agent.backend": "search",
     "agent.compare_with_search": False,
@@ -54,9 +54,9 @@ IMAGES: dict[str, Any] = {
     "fashion_mnist.prior_width": 16,
     "fashion_mnist.prior_components": 4,
     "fashion_mnist.epochs": 2,
-    "fashion_mnist.epoch_size": 512,
+    "fashion_mnist.samples_per_epoch": 512,
     "evaluate.image_samples": 200,
-    "evaluate.feature_images": 4000,
+    "evaluate.extractor_examples": 4000,
 }
 SMALL |= IMAGES if FASHION_MNIST.is_dir() else {"datasets": ["arc_grids"]}
 # The agent's goal is about Fashion-MNIST: without it that stage is left out.

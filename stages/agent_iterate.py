@@ -16,7 +16,7 @@ from genlab.agent.progress import progress
 from genlab.agent.run import check, run
 from genlab.agent.settings import Settings
 from genlab.agent.workspace import open_in
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
 from genlab.core.params import load_params, overrides
 
 
@@ -47,4 +47,4 @@ def agent_iterate(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(agent_iterate))
+    run_cli(lambda: typer.run(agent_iterate))

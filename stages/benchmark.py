@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from genlab.benchmark.snapshot import Places, snapshot
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
 from genlab.core.params import load_params
 
 
@@ -35,4 +35,4 @@ def benchmark(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(benchmark))
+    run_cli(lambda: typer.run(benchmark))

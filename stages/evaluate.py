@@ -1,6 +1,6 @@
 """Stage evaluate: measure the model on the test split, diagnose it, and pass a verdict.
 
-Writes metrics/DATASET/{metrics,verdict,diagnosis}.json, plots/DATASET/evaluation/*.png and
+Writes results/DATASET/{metrics,verdict,diagnosis}.json, plots/DATASET/evaluation/*.png and
 data/evaluated/DATASET/evidence.npz (reconstructions, nats and samples, for failure_gallery).
 """
 
@@ -13,12 +13,12 @@ from typing import Annotated, Any
 import typer
 
 from genlab.core import engine
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
 from genlab.core.params import load_params, overrides
 from genlab.datasets.registry import dataset as find_dataset
-from genlab.measure.grid_run import evaluate_grids
-from genlab.measure.image_run import evaluate_images
-from genlab.measure.run import Folders
+from genlab.evaluation.grid_run import evaluate_grids
+from genlab.evaluation.image_run import evaluate_images
+from genlab.evaluation.run import EvaluationPaths
 
 
 @overrides("seed", "device")
@@ -31,7 +31,7 @@ def evaluate(
         Path | None, typer.Option(help="Folder of train. (default: data/checkpoints/DATASET)")
     ] = None,
     metrics_path: Annotated[
-        Path | None, typer.Option(help="Folder for JSON. (default: metrics/DATASET)")
+        Path | None, typer.Option(help="Folder for JSON. (default: results/DATASET)")
     ] = None,
     plots_path: Annotated[
         Path | None, typer.Option(help="Folder for PNG. (default: plots/DATASET/evaluation)")
@@ -49,10 +49,10 @@ def evaluate(
     chosen = find_dataset(dataset)
     params = load_params().with_overrides(**overrides).for_dataset(dataset)
     engine.deterministic(params.seed, params.threads)
-    folders = Folders(
+    folders = EvaluationPaths(
         data=data_path or Path("data") / dataset,
         trained=checkpoint or Path("data/checkpoints") / dataset,
-        metrics=metrics_path or Path("metrics") / dataset,
+        metrics=metrics_path or Path("results") / dataset,
         plots=plots_path or Path("plots") / dataset / "evaluation",
         arrays=output or Path("data/evaluated") / dataset,
     )
@@ -64,4 +64,4 @@ def evaluate(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(evaluate))
+    run_cli(lambda: typer.run(evaluate))

@@ -12,10 +12,10 @@ from typing import Any
 import typer
 from tqdm import tqdm
 
-from genlab.core.artifacts import read_json, write_json
-from genlab.core.console import GenlabError, guarded
 from genlab.core.engine import machine
+from genlab.core.errors import GenlabError, run_cli
 from genlab.core.experiments import Experiment, choose, load_experiments, run_experiment
+from genlab.core.io import read_json, write_json
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -26,7 +26,7 @@ def main(
     jobs: int = typer.Option(1, min=1, help="How many to run at a time."),
     force: bool = typer.Option(False, help="Run also what is up to date."),
     table: Path = typer.Option(Path("experiments.yaml"), help="The experiments."),
-    output: Path = typer.Option(Path("metrics/experiments.json"), help="Where results go."),
+    output: Path = typer.Option(Path("results/experiments.json"), help="Where results go."),
 ) -> None:
     """Run the documented experiments, each a `dvc exp run`, and write their results to one file.
 
@@ -34,7 +34,7 @@ def main(
     so an interrupted run goes on where it was. An experiment that fails doesn't stop the others.
     """
     described = load_experiments(table)
-    records = read_json(output, made_by="make experiments") if output.exists() else {}
+    records = read_json(output, producer_command="make experiments") if output.exists() else {}
     wanted = [
         experiment
         for experiment in choose(described, only)
@@ -68,7 +68,7 @@ def _write(output: Path, records: dict[str, Any], described: list[Experiment]) -
     What the table says of a run may change without a new run of it.
     """
     told = {
-        one.name: {**records[one.name], "why": one.why, "mends": list(one.mends)}
+        one.name: {**records[one.name], "why": one.why, "fixes": list(one.fixes)}
         for one in described
         if one.name in records
     }
@@ -76,4 +76,4 @@ def _write(output: Path, records: dict[str, Any], described: list[Experiment]) -
 
 
 if __name__ == "__main__":
-    guarded(app)
+    run_cli(app)

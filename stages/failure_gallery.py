@@ -1,6 +1,6 @@
 """Stage failure_gallery: show the worst grids, and test over the whole test split why they are.
 
-Writes metrics/DATASET/failures.json and plots/DATASET/failures/index.html.
+Writes results/DATASET/failures.json and plots/DATASET/failures/index.html.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from genlab.core.artifacts import write_json, write_text
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
+from genlab.core.io import write_json, write_text
 from genlab.core.params import load_params, overrides
 from genlab.datasets.registry import dataset as find_dataset
-from genlab.measure.galleries import show_grids, show_images
+from genlab.evaluation.diagnostics.galleries import show_grids, show_images
 
 
 @overrides("seed")
@@ -27,7 +27,7 @@ def failure_gallery(
         Path | None, typer.Option(help="Folder of evaluate. (default: data/evaluated/DATASET)")
     ] = None,
     metrics_path: Annotated[
-        Path | None, typer.Option(help="JSON file. (default: metrics/DATASET/failures.json)")
+        Path | None, typer.Option(help="JSON file. (default: results/DATASET/failures.json)")
     ] = None,
     plots_path: Annotated[
         Path | None, typer.Option(help="Folder of the page. (default: plots/DATASET/failures)")
@@ -50,7 +50,7 @@ def failure_gallery(
         (evaluated or Path("data/evaluated") / dataset) / "evidence.npz",
         **settings,
     )
-    write_json(metrics_path or Path("metrics") / dataset / "failures.json", summary)
+    write_json(metrics_path or Path("results") / dataset / "failures.json", summary)
     target = (plots_path or Path("plots") / dataset / "failures") / "index.html"
     write_text(target, page)
     verdicts = [test["verdict"] for test in summary["tests"]]
@@ -63,4 +63,4 @@ def failure_gallery(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(failure_gallery))
+    run_cli(lambda: typer.run(failure_gallery))

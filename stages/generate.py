@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
 from genlab.core.params import load_params
 from genlab.datasets.registry import dataset as find_dataset
 
@@ -42,4 +42,4 @@ def generate(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(generate))
+    run_cli(lambda: typer.run(generate))

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from genlab.core.artifacts import write_text
-from genlab.core.console import GenlabError, guarded
+from genlab.core.errors import GenlabError, run_cli
+from genlab.core.io import write_text
 from genlab.core.params import load_params
-from genlab.measure import job_report, report
+from genlab.evaluation.reports import job_report, report
 
 app = typer.Typer(add_completion=False)
 
@@ -49,4 +49,4 @@ def _write(rendered: Mapping[Path, str], check: bool) -> None:
 
 
 if __name__ == "__main__":
-    guarded(app)
+    run_cli(app)

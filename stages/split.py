@@ -2,7 +2,7 @@
 
 Writes, into data/DATASET/, for grids: simplified_dataset_COUNT.npz (keys train, val, test) and
 objects.npz (the same keys: one row an object); for images: train.npy, val.npy, test.npy and
-labels.npz (the same keys); and manifest.json. Then metrics/DATASET/data.json, the data sheet's
+labels.npz (the same keys); and manifest.json. Then results/DATASET/data.json, the data sheet's
 numbers; plots/DATASET/data/sheet.png, its picture. With --output, all of it into that folder.
 """
 
@@ -13,11 +13,11 @@ from typing import Annotated
 
 import typer
 
-from genlab.core.artifacts import write_json
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
+from genlab.core.io import write_json
 from genlab.core.params import load_params
 from genlab.datasets.registry import dataset as find_dataset
-from genlab.measure import figures
+from genlab.evaluation import figures
 
 
 def split(
@@ -40,7 +40,7 @@ def split(
     params = load_params()
     source, data = data_path or Path("data/generated") / dataset, output or Path("data") / dataset
     shared = chosen.share(params, source, data, params.seed if seed is None else seed)
-    write_json((output or Path("metrics") / dataset) / "data.json", shared.facts)
+    write_json((output or Path("results") / dataset) / "data.json", shared.facts)
     sheet = (output or Path("plots") / dataset / "data") / "sheet.png"
     if chosen.kind == "grids":
         figures.data_sheet(sheet, shared.pictured, shared.picture)
@@ -50,4 +50,4 @@ def split(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(split))
+    run_cli(lambda: typer.run(split))

@@ -1,7 +1,7 @@
 """Stage train: fit the VAE and keep the best checkpoint.
 
 Writes data/checkpoints/DATASET/ (model.safetensors, provenance.json, timing/),
-metrics/DATASET/training.json and plots/DATASET/training/ (dvclive series, reconstructions).
+results/DATASET/training.json and plots/DATASET/training/ (dvclive series, reconstructions).
 A killed run goes on at its last whole epoch when the same command is given again.
 """
 
@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from genlab.core import engine
-from genlab.core.artifacts import write_json
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
+from genlab.core.io import write_json
 from genlab.core.params import load_params, overrides
 from genlab.datasets.registry import dataset as find_dataset
-from genlab.vae.run import TRAINING_KEYS, train_dataset
+from genlab.vae.training.run import TRAINING_KEYS, train_dataset
 
 
 @overrides(*TRAINING_KEYS)
@@ -31,7 +31,7 @@ def train(
         typer.Option(help="Folder of the checkpoint. (default: data/checkpoints/DATASET)"),
     ] = None,
     metrics_path: Annotated[
-        Path | None, typer.Option(help="Summary. (default: metrics/DATASET/training.json)")
+        Path | None, typer.Option(help="Summary. (default: results/DATASET/training.json)")
     ] = None,
     plots_path: Annotated[
         Path | None, typer.Option(help="dvclive folder. (default: plots/DATASET/training)")
@@ -54,7 +54,7 @@ def train(
         folder,
         plots_path or Path("plots") / dataset / "training",
     )
-    write_json(metrics_path or Path("metrics") / dataset / "training.json", summary)
+    write_json(metrics_path or Path("results") / dataset / "training.json", summary)
     best = summary["best"]
     accuracy = (
         f"PSNR {best['psnr']:.2f} dB"
@@ -68,4 +68,4 @@ def train(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(train))
+    run_cli(lambda: typer.run(train))

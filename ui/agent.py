@@ -5,7 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from genlab.agent.story import Story
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
 from genlab.web import attempts, attempts_chart
 from genlab.web.frame import chart, title
@@ -73,7 +73,7 @@ def process() -> None:
 
 @st.fragment(run_every=EVERY)
 def live() -> None:
-    """A run under way: it is read anew every other second."""
+    """A run under way: it is read again every other second."""
     process()
     run = running()
     if run is None:

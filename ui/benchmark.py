@@ -3,8 +3,8 @@
 import streamlit as st
 
 from genlab.benchmark.plugins import why_absent
-from genlab.core.console import GenlabError
-from genlab.core.store import Run
+from genlab.benchmark.store.repository import Run
+from genlab.core.errors import GenlabError
 from genlab.web import charts, sheet
 from genlab.web.divider import show_divider
 from genlab.web.frame import chart, remember, remembered, title
@@ -147,7 +147,7 @@ def leave() -> None:
 
 
 def follow(run_id: str) -> None:
-    """The run under way, anew every moment; at its end the whole page once more."""
+    """The run under way, again every moment; at its end the whole page once more."""
     board = read_board(LIVE, run_id)
     counts = ", ".join(f"{count} {status}" for status, count in board.counts.items())
     st.progress(board.done, text=counts or "waits for its turn")

@@ -5,9 +5,9 @@ from pathlib import Path
 import streamlit as st
 
 from genlab.datasets.registry import dataset as find_dataset
+from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS
-from genlab.measure.formats import words
 from genlab.web import browse, charts, look, tables
 from genlab.web.frame import chart, choose_dataset, params, sentences, title
 
@@ -93,7 +93,7 @@ def show_shares(data: browse.Grids | browse.Images, chosen: browse.Indices) -> N
 
 
 def show_sketch() -> None:
-    from genlab.web import canvas, sketch  # scipy's, which the other views do without
+    from genlab.web import canvas, sketch
 
     st.write("Draw a grid, or paste one; the parser takes it apart into legal shapes.")
     left, right = st.columns(2)

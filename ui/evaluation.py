@@ -71,7 +71,7 @@ def show_neighbours(name: str) -> None:
 @st.cache_resource(max_entries=3, show_spinner="Loading the model, some seconds the first time …")
 def explorer(name: str, checkpoint: Stamp | None, data: Stamp | None):
     """Keyed by the files' stamps: another checkpoint is another explorer."""
-    from genlab.web.explorer import open_explorer  # torch
+    from genlab.web.explorer import open_explorer
 
     folder = ROOT / "data" / name
     grids = find_dataset(name).kind == "grids"

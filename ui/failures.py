@@ -5,8 +5,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from genlab.core.console import GenlabError
-from genlab.core.ratings import MAX_RATER
+from genlab.benchmark.store.ratings import MAX_RATER
+from genlab.core.errors import GenlabError
 from genlab.web import galleries, opinions
 from genlab.web.frame import choose_dataset, remember, remembered, sentences, title
 from genlab.web.live import live

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
 from genlab.web import sheet
 from genlab.web.frame import keep, remember, remembered, title

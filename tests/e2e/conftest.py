@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 # Benchmarks are scripts: they find each other because their folder comes first on the path.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-import app_room
 from furnished import RUN, furnish
-from genlab.core.store import Store
+
+import app_room
+from genlab.benchmark.store.repository import Store
 
 WAIT = 60_000  # milliseconds
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

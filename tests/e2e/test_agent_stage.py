@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 import typer
+from llm_server import Server, good
 from ruamel.yaml import YAML
 from stages.agent_iterate import agent_iterate
-from tests.llm_server import Server, good
 
 from genlab.agent.settings import Settings
-from genlab.core.artifacts import sha256
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
 from genlab.core.params import load_params, parse_params
 
 pytestmark = pytest.mark.e2e
@@ -112,7 +112,7 @@ def test_a_paid_run_reproduces_under_dvc_without_a_key(tmp_path: Path) -> None:
     shutil.copy(paid / "data/agent/transcript.jsonl", recorded)
     for name in ("src", "stages"):
         shutil.copytree(ROOT / name, other / name, ignore=shutil.ignore_patterns("__pycache__"))
-    described = other / "metrics/dummy/data.json"  # it is drawn, not read: there for dvc alone
+    described = other / "results/dummy/data.json"  # it is drawn, not read: there for dvc alone
     described.parent.mkdir(parents=True)
     described.write_text("{}", encoding="utf-8")
     pipeline = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Bad input, full disks and Ctrl-C: one line with the cure, and no half file."""
+"""Bad input, full disks and Ctrl-C: one line with the fix, and no half file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 import tiny
-from genlab.core.artifacts import sha256
-from genlab.vae.model import save_checkpoint
-from genlab.vae.run import write_history
+
+from genlab.core.io import sha256
+from genlab.vae.models.vae import save_checkpoint
+from genlab.vae.training.run import write_history
 
 pytestmark = pytest.mark.e2e
 
@@ -216,7 +216,7 @@ def _save_model(place: Path, **shapes: object) -> Path:
     file.parent.mkdir(parents=True)
     facts = {
         "dataset": "arc_grids",
-        "training": {"beta_max": 1.0, "epoch_size": 64, "batch_size": 16},
+        "training": {"beta_max": 1.0, "samples_per_epoch": 64, "batch_size": 16},
     }
     save_checkpoint(file, tiny.model(**shapes), facts)
     return file
@@ -260,8 +260,8 @@ def test_a_checkpoint_of_another_architecture_is_one_line(place: Path) -> None:
 def test_a_checkpoint_for_grids_of_another_size_is_one_line(place: Path) -> None:
     _save_model(place, size=16, latent_dim=64)
     write_history((place / CHECKPOINT).parent, [{"loss": 1.0}])
-    (place / "metrics/arc_grids").mkdir(parents=True)
-    (place / "metrics/arc_grids/data.json").write_text('{"program_entropy_nats": 20.0}')
+    (place / "results/arc_grids").mkdir(parents=True)
+    (place / "results/arc_grids/data.json").write_text('{"data_entropy_bound_nats": 20.0}')
     done = _run(place, "evaluate")
     assert done.returncode == 2, done.stderr
     line = _line(done.stderr)
@@ -363,7 +363,7 @@ def _wait_for_epochs(place: Path, process: subprocess.Popen[str], epochs: int) -
     time.sleep(0.1)
 
 
-LONG = {"epochs": 12, "epoch_size": 640, "beta_max": 0.5}
+LONG = {"epochs": 12, "samples_per_epoch": 640, "beta_max": 0.5}
 
 
 def _results(place: Path) -> dict[str, str]:
@@ -411,7 +411,7 @@ def test_a_run_killed_in_an_epoch_ends_where_an_uninterrupted_one_ends(
     assert done.returncode == 0, done.stderr
     expected = _results(straight)
     assert str(CHECKPOINT) in expected
-    assert "metrics/arc_grids/training.json" in expected
+    assert "results/arc_grids/training.json" in expected
     assert _results(place) == expected
 
 

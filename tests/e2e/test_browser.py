@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
+from furnished import LONG, RUN, training
 
 import app_room
-from furnished import LONG, RUN, training
 
 pytestmark = pytest.mark.e2e
 READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"

@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+from furnished import RUN
 
 import app_room
-from furnished import RUN
-from genlab.core.store import Store
+from genlab.benchmark.store.repository import Store
 
 pytestmark = pytest.mark.e2e
 WAIT = 60_000  # milliseconds

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from furnished import ROOT, write_grids
 from PIL import Image
 from ruamel.yaml import YAML
 
 import app_room
-from furnished import ROOT, write_grids
-from genlab.core.artifacts import whole
+from genlab.benchmark.store.repository import Store
+from genlab.core.io import atomic_write
 from genlab.core.params import load_params
-from genlab.core.store import Store
 
 TARGET = os.environ.get("GENLAB_SHOTS", "")
 pytestmark = [
@@ -110,7 +110,7 @@ def take(server: app_room.Server, browser: Any, name: str, width: int, target: P
     context.close()
     kind = "jpg" if name in PHOTOGRAPHS else "png"
     made = target / f"app_{name}{'' if width > 640 else '_phone'}.{kind}"
-    with Image.open(raw) as picture, whole(made) as temporary:
+    with Image.open(raw) as picture, atomic_write(made) as temporary:
         if kind == "jpg":
             picture.convert("RGB").save(temporary, "JPEG", quality=82, optimize=True)
         else:

@@ -1,8 +1,8 @@
-"""`python -m genlab.agent`: the command line, guarded while it is still being imported."""
+"""`python -m genlab.agent`: the command line, run_cli while it is still being imported."""
 
 from __future__ import annotations
 
-from genlab.core.console import guarded
+from genlab.core.errors import run_cli
 
 
 def main() -> None:
@@ -13,4 +13,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    guarded(main)
+    run_cli(main)

@@ -26,8 +26,8 @@ from genlab.agent.goal import Goal
 from genlab.agent.registry import RESULTS, RESULTS_KIND, Record, Registry, best
 from genlab.agent.space import ModelConfig
 from genlab.agent.workspace import CONFIG, MODEL, REBUILD, Workspace
-from genlab.core.artifacts import read_json, write_bytes, write_json, write_text
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, write_bytes, write_json, write_text
 
 CONFIG_FILE, CODE, SUMMARY = "model_config.yaml", "model_code.py", "summary.json"
 WEIGHTS = "weights.safetensors"
@@ -146,10 +146,10 @@ def keep(
 def summary_of(workspace: Workspace, attempt: Attempt) -> dict[str, Any]:
     """What was measured of its structure, and said of it. Raises GenlabError where that is gone."""
     path = workspace.root / attempt.experiment_dir / SUMMARY
-    cure = f"rm -r {path.parent} && {REBUILD} {workspace.root}"
-    found = read_json(path, made_by=cure)
+    fix = f"rm -r {path.parent} && {REBUILD} {workspace.root}"
+    found = read_json(path, producer_command=fix)
     if not isinstance(found, dict):
-        raise GenlabError(f"{path} holds no summary; give this attempt up with: {cure}")
+        raise GenlabError(f"{path} holds no summary; give this attempt up with: {fix}")
     return found
 
 
@@ -181,7 +181,7 @@ def mended(workspace: Workspace) -> Registry:
         if not path.exists():
             shutil.rmtree(folder, ignore_errors=True)
         elif folder.name not in known:
-            told = dict(read_json(path, made_by=f"rm -r {folder}", kind=RESULTS_KIND))
+            told = dict(read_json(path, producer_command=f"rm -r {folder}", kind=RESULTS_KIND))
             del told["kind"]
             registry.put(Record.model_validate(told))
     return registry

@@ -29,7 +29,7 @@ from genlab.agent.llm import (
 from genlab.agent.progress import Progress, Silent
 from genlab.agent.transcript import Recording, Replay
 from genlab.agent.workspace import Workspace
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams
 
 TRANSCRIPT = "transcript.jsonl"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from genlab.agent.messages import BudgetSpent, Purpose
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 
 @dataclass(frozen=True)

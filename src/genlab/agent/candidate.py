@@ -47,7 +47,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Room:
+class Sandbox:
     """What candidates have to fit into.
 
     epochs, subset: of every evaluation. No attempt has more or fewer, or they could not be
@@ -61,7 +61,7 @@ class Room:
     subset: int
 
 
-def held(calls: Mapping[str, Any], room: Room, edits: list[str]) -> Training:
+def held(calls: Mapping[str, Any], room: Sandbox, edits: list[str]) -> Training:
     """The training that the `calls` of a proposal ask for, held against the run's own settings.
 
     What is not the planner's to choose is overruled, and what is out of range moved; each is told.

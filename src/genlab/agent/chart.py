@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from genlab.agent.attempt import Attempt
 from genlab.agent.goal import Goal
-from genlab.core.artifacts import whole
+from genlab.core.io import atomic_write
 
 WIDTH, HEIGHT, DPI = 5.6, 3.9, 180  # readable on a phone, too
 
@@ -84,7 +84,7 @@ def progress(
         axes.set_xlim(0.5, most + 0.5)
         axes.margins(y=0.08)
         figure.legend(loc="outside lower center", ncols=2)
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, format="png", dpi=DPI, metadata={"Software": None})
 
 

@@ -19,7 +19,7 @@ from genlab.agent.settings import Settings
 from genlab.agent.story import run_file, signed, story
 from genlab.agent.toolbox import Toolbox, using
 from genlab.agent.workspace import PROJECT, Workspace, goal_of, key_of, lay_out, open_in
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.params import load_params, parse_params
 
 WORKSPACES = Path("workspaces")
@@ -148,7 +148,7 @@ def work(
 
 @app.command()
 def rebuild(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
-    """Write a damaged registry.json or project.json anew from what else the workspace holds.
+    """Write a damaged registry.json or project.json again from what else the workspace holds.
 
     Example: python -m genlab.agent rebuild design-a-simple-cnn
     """
@@ -193,7 +193,7 @@ def promote(
 
 @app.command("report")
 def report_on(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
-    """Write the report anew from the workspace's files, without an LLM and without training.
+    """Write the report again from the workspace's files, without an LLM and without training.
 
     Example: python -m genlab.agent report design-a-simple-cnn
     """

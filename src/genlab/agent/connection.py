@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from genlab.agent.messages import Message
 from genlab.agent.redact import EXCERPT, excerpt, redact
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_BODY = 8 << 20  # bytes of one HTTP answer
@@ -215,7 +215,7 @@ def _checked_key(key: str, base_url: str) -> str:
             )
         return "none"  # the client insists on one
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise GenlabError("OPENAI_API_KEY holds a character that no key has; set it anew")
+        raise GenlabError("OPENAI_API_KEY holds a character that no key has; set it again")
     return key
 
 

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 MODEL = "SmolLM2-135M-Instruct"
 WEIGHTS = f"{MODEL}.Q4_1.gguf"

@@ -30,7 +30,7 @@ from genlab.agent.messages import (
 )
 from genlab.agent.redact import excerpt
 from genlab.agent.refusals import fault_of
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 BYTES_A_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
 
@@ -113,7 +113,7 @@ class OpenAIBackend:
         if again.note:
             turn.note = again.note
             turn.repairs += 1
-        # A wrong address is told soon; an endpoint that has answered may be starting anew.
+        # A wrong address is told soon; an endpoint that has answered may be starting again.
         lost = again.unreachable and not self._answered and turn.attempts >= 2
         return lost or turn.attempts >= self.patience.attempts or self._is_hopeless(turn)
 

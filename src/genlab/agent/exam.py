@@ -18,7 +18,7 @@ from scipy import stats
 from scipy.special import log_softmax
 
 from genlab.agent.space import Input
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.datasets.arc_grids import data_file, load_objects, load_split
 from genlab.datasets.image_files import load_images, load_labels
 

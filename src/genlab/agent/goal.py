@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 HIGHER = {"accuracy": True, "val_loss": False, "parameters": False, "seconds": False}
 """The metrics that a goal can be about, and whether more of it is better."""

@@ -27,7 +27,7 @@ from genlab.agent.attempt import (
     summary_of,
 )
 from genlab.agent.briefing import told
-from genlab.agent.candidate import Candidate, Room, Training
+from genlab.agent.candidate import Candidate, Sandbox, Training
 from genlab.agent.coder import Written, assemble
 from genlab.agent.lab import Lab
 from genlab.agent.ledger import Ledger
@@ -209,7 +209,7 @@ class Run:
             make_current(self.workspace, best)
         self.say.attempt(self.attempts[-1])
 
-    def _planned(self, number: int, room: Room) -> tuple[Planned, str]:
+    def _planned(self, number: int, room: Sandbox) -> tuple[Planned, str]:
         """What is tried next, and why it is not the planner's where it should have been."""
         if number == 1:
             return Planned(BASELINE, origin="baseline"), ""
@@ -251,7 +251,7 @@ class Run:
         known = self.attempts if self.settings.branching else self.attempts[-1:]
         return {str(each.iteration): each.candidate for each in known}
 
-    def _proposed(self, room: Room) -> Proposal:
+    def _proposed(self, room: Sandbox) -> Proposal:
         last, best = self.attempts[-1], self.best if self.settings.branching else None
         told_of = told(last, best, self._analysis(last))
         left = f"Attempts left: {self.settings.params.max_iterations - len(self.attempts)}."
@@ -283,7 +283,7 @@ class Run:
     def _coder(self) -> Backend | None:
         return self.backend if self.settings.llm_code else None
 
-    def _written(self, planned: Planned, room: Room) -> Written:
+    def _written(self, planned: Planned, room: Sandbox) -> Written:
         """Its code: the template's where it is nobody's idea or no LLM may write."""
         coder = self._coder if planned.origin != "baseline" else None
         probe = partial(self.lab.inspector.probe, shape=room.shape)

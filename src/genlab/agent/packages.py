@@ -25,7 +25,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from genlab.agent.toolbox import PACKAGES, Toolbox
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 PIP = re.compile(r"pip[\d.]*")
 PYTHON = re.compile(r"python[\d.]*")
@@ -34,7 +34,7 @@ IDLE = ("-q", "--quiet", "-U", "--upgrade", "--user", "--no-cache-dir", "--no-in
 FILES = ("-r", "--requirement")
 SECONDS = 600.0
 LONGEST = 4000  # characters of what pip says
-CURE = "name packages and versions alone, such as: pip install 'einops>=0.8'"
+FIX = "name packages and versions alone, such as: pip install 'einops>=0.8'"
 
 
 def pip_words(command: str) -> list[str] | None:
@@ -63,7 +63,7 @@ def install(box: Toolbox, words: Sequence[str]) -> str:
         )
     asked = list(_requirements(box, words))
     if not asked:
-        raise GenlabError(f"pip install: no package is named; {CURE}")
+        raise GenlabError(f"pip install: no package is named; {FIX}")
     index = ["--index-url", box.pip_index] if box.pip_index else []
     target = box.workspace.root.resolve() / PACKAGES
     argv = [
@@ -131,7 +131,7 @@ def _requirements(box: Toolbox, words: Sequence[str]) -> Iterator[str]:
 def _of_file(box: Toolbox, name: str) -> Iterator[str]:
     path = box.workspace.inside(name)
     if not path.is_file():
-        raise GenlabError(f"pip install -r {name}: no such file in the workspace; {CURE}")
+        raise GenlabError(f"pip install -r {name}: no such file in the workspace; {FIX}")
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.partition("#")[0].strip()
         if words:
@@ -142,7 +142,7 @@ def _requirement(word: str) -> str:
     try:
         found = Requirement(word)
     except InvalidRequirement as error:
-        raise GenlabError(f"pip install: {word[:60]!r} is no package; {CURE}") from error
+        raise GenlabError(f"pip install: {word[:60]!r} is no package; {FIX}") from error
     if found.url is not None:
-        raise GenlabError(f"pip install: {word[:60]!r} names an address; {CURE}")
+        raise GenlabError(f"pip install: {word[:60]!r} names an address; {FIX}")
     return str(found)

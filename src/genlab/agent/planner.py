@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from genlab.agent import search
-from genlab.agent.candidate import Candidate, Room, held
+from genlab.agent.candidate import Candidate, Sandbox, held
 from genlab.agent.goal import Goal
 from genlab.agent.messages import Message
 from genlab.agent.proposal import Choice, Proposal, Review
@@ -40,7 +40,7 @@ BASELINE = ModelConfig(
 
 def planned(
     proposal: Proposal,
-    room: Room,
+    room: Sandbox,
     tried: Mapping[str, str],
     records: Sequence[Record],
     starts: Mapping[str, Candidate],
@@ -78,7 +78,7 @@ def planned(
 
 
 def next_of_search(
-    room: Room,
+    room: Sandbox,
     tried: Collection[str],
     records: Sequence[Record],
     starts: Mapping[str, Candidate],
@@ -132,7 +132,7 @@ An architecture has `blocks` (each with kind: plain, residual or depthwise; chan
 
 
 def ask_for_proposal(
-    goal: Goal, room: Room, records: Sequence[Record], last: str, budget: str
+    goal: Goal, room: Sandbox, records: Sequence[Record], last: str, budget: str
 ) -> list[Message]:
     """The messages that ask for the next attempt."""
     channels, height, width = room.shape

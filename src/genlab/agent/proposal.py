@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Room, Training
+from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Sandbox, Training
 from genlab.agent.space import CHANNELS, HIDDEN, KERNELS, MAX_HIDDEN_LAYERS, Kind, ModelConfig
 
 Choice = Literal["iterate", "achieved", "stop", "revise"]
@@ -89,7 +89,7 @@ def _only(value: list[int] | int) -> dict[str, Any]:
     return {"type": "array", "items": _one_of(*sorted(set(value))), **count, "enum": [value]}
 
 
-def _calls(room: Room) -> dict[str, Any]:
+def _calls(room: Sandbox) -> dict[str, Any]:
     """The arguments of the next tool calls, for a run in `room`."""
     of_evaluator = {
         "lr": _one_of(*RATES),
@@ -179,7 +179,7 @@ def _fold(found: dict[str, Any], name: str, known: set[str]) -> None:
 
 
 @cache
-def proposal_in(room: Room, starts: tuple[str, ...]) -> type[Proposal]:
+def proposal_in(room: Sandbox, starts: tuple[str, ...]) -> type[Proposal]:
     """`Proposal` as an endpoint is sent it: nothing in it that this run cannot do.
 
     starts: the attempts that it may branch from.

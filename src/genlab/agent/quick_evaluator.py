@@ -25,12 +25,12 @@ from safetensors.numpy import load as load_tensors
 
 from genlab.agent import guest
 from genlab.agent.exam import READERS, Exam, Marks, Part, exam, final_part, mark
-from genlab.core.artifacts import write_text
-from genlab.core.console import GenlabError
-from genlab.core.sandbox.limits import Finished, Limits
-from genlab.core.sandbox.readback import read_back
-from genlab.core.sandbox.room import Sandbox
-from genlab.core.sandbox.worker import Worker
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_text
+from genlab.sandbox.limits import Finished, Limits
+from genlab.sandbox.readback import read_back
+from genlab.sandbox.runner import Sandbox
+from genlab.sandbox.worker import Worker
 
 MODEL, JOB, INPUT, KEPT = "model.py", "job.json", "input.npz", "kept.safetensors"
 WEIGHTS = "weights.safetensors"

@@ -7,7 +7,7 @@ import openai
 from genlab.agent.connection import Connection, RetryError, retry_after
 from genlab.agent.messages import LLMFailure, Purpose
 from genlab.agent.redact import excerpt
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 FILTERS = ("content_filter", "content_policy_violation")
 
@@ -42,7 +42,7 @@ def fault_of(
 
 
 def _to_mend(status: int, said: str, at: str, purpose: Purpose, model: str) -> str:
-    """The line for a person, with the cure."""
+    """The line for a person, with the fix."""
     if status == 401:
         return f"OPENAI_API_KEY is refused at {at} ({said}); set a valid one"
     if status == 403:

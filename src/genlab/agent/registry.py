@@ -2,7 +2,7 @@
 
 It is written whole under a lock, so that two processes lose nothing of each other's. A damaged one
 is never taken for an empty one: the attempts that were paid for would be paid for again. Each
-attempt's own folder holds its record too (`results.json`), from which `rebuild` makes it anew.
+attempt's own folder holds its record too (`results.json`), from which `rebuild` makes it again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from genlab.agent.workspace import REBUILD, Workspace
-from genlab.core.artifacts import read_json, write_json
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, write_json
 
 FILE = "registry.json"
 RESULTS = "results.json"
@@ -62,10 +62,10 @@ class Registry:
 
     def records(self) -> list[Record]:
         """All attempts. Raises GenlabError where the file is missing or damaged."""
-        cure = f"{REBUILD} {self.workspace.root}"
-        found = read_json(self.path, made_by=cure)
+        fix = f"{REBUILD} {self.workspace.root}"
+        found = read_json(self.path, producer_command=fix)
         if not isinstance(found, list):
-            raise GenlabError(f"{self.path}: not a list of attempts; rebuild it with: {cure}")
+            raise GenlabError(f"{self.path}: not a list of attempts; rebuild it with: {fix}")
         records = []
         for index, each in enumerate(found):
             try:
@@ -74,7 +74,7 @@ class Registry:
                 first = error.errors()[0]
                 place = ".".join(str(part) for part in first["loc"])
                 fault = f"attempt {index}: {place}: {first['msg']}"
-                raise GenlabError(f"{self.path}: {fault}; rebuild it with: {cure}") from error
+                raise GenlabError(f"{self.path}: {fault}; rebuild it with: {fix}") from error
         return records
 
     def put(self, record: Record) -> None:
@@ -92,22 +92,22 @@ class Registry:
             self._write(records)
 
     def rebuild(self) -> int:
-        """Write the registry anew from the attempts' folders; returns how many it found.
+        """Write the registry again from the attempts' folders; returns how many it found.
 
         Raises GenlabError where an attempt's own file is damaged: it names the file.
         """
         with self._locked():
             records = []
             for path in sorted(self.workspace.experiments.glob(f"*/{RESULTS}")):
-                cure = f"rm -r {path.parent}"
-                found = dict(read_json(path, made_by=cure, kind=RESULTS_KIND))
+                fix = f"rm -r {path.parent}"
+                found = dict(read_json(path, producer_command=fix, kind=RESULTS_KIND))
                 del found["kind"]
                 try:
                     records.append(Record.model_validate(found))
                 except ValidationError as error:
                     raise GenlabError(
                         f"{path}: {error.errors()[0]['msg']}; mend it, or give this attempt up"
-                        f" with: {cure}"
+                        f" with: {fix}"
                     ) from error
             records.sort(key=lambda record: (record.timestamp, record.run_id))
             self._write(records)

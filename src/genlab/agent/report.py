@@ -17,7 +17,7 @@ from genlab.agent import chart
 from genlab.agent.attempt import Attempt
 from genlab.agent.story import Story, story
 from genlab.agent.workspace import Workspace
-from genlab.core.artifacts import write_text
+from genlab.core.io import write_text
 
 MARKDOWN, PAGE, PLOT, DARK_PLOT = "report.md", "report.html", "progress.png", "progress_dark.png"
 LONGEST = 600  # characters of a remark

@@ -21,7 +21,7 @@ from genlab.agent.seeds import confirmed, examined
 from genlab.agent.settings import Settings
 from genlab.agent.story import RUN_KIND, run_file
 from genlab.agent.workspace import PROJECT, Workspace, key_of, lay_out
-from genlab.core.artifacts import write_json
+from genlab.core.io import write_json
 
 UNFINISHED = "unfinished"
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Candidate, Room, Training
+from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Candidate, Sandbox, Training
 from genlab.agent.space import (
     CHANNELS,
     DROPOUT,
@@ -73,7 +73,9 @@ def random_training(rng: random.Random) -> Training:
     )
 
 
-def mutated(start: Candidate, rng: random.Random, room: Room, tried: Collection[str]) -> Candidate:
+def mutated(
+    start: Candidate, rng: random.Random, room: Sandbox, tried: Collection[str]
+) -> Candidate:
     """A neighbour of `start` whose digest is not among `tried`: one to three small changes.
 
     Where TRIES neighbours in a row were all tried, a random candidate.
@@ -91,7 +93,7 @@ def mutated(start: Candidate, rng: random.Random, room: Room, tried: Collection[
     return untried(rng, room, tried)
 
 
-def untried(rng: random.Random, room: Room, tried: Collection[str]) -> Candidate:
+def untried(rng: random.Random, room: Sandbox, tried: Collection[str]) -> Candidate:
     """A random candidate that has not been tried; the last one drawn where all of TRIES have."""
     for _ in range(TRIES):
         found = _fitting(random_config(rng, room.shape), random_training(rng), room)
@@ -100,7 +102,7 @@ def untried(rng: random.Random, room: Room, tried: Collection[str]) -> Candidate
     return found
 
 
-def _fitting(config: ModelConfig, training: Training, room: Room) -> Candidate:
+def _fitting(config: ModelConfig, training: Training, room: Sandbox) -> Candidate:
     drawn = config.model_dump()
     fitting = repaired(drawn, room.shape, room.classes, room.most_parameters).config
     return Candidate(fitting, training)

@@ -13,7 +13,7 @@ from genlab.agent.quick_evaluator import Evaluation, NoMarksError
 from genlab.agent.settings import Settings
 from genlab.agent.summary import Summary
 from genlab.agent.workspace import Workspace
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 Say = Callable[[str], None]
 

@@ -11,7 +11,7 @@ from typing import Any
 from genlab.agent.candidate import Training
 from genlab.agent.goal import DATASETS, Goal, dataset_in, goal
 from genlab.agent.quick_evaluator import EvalConfig
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, Params
 
 LIMITS = (

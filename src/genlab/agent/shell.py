@@ -21,11 +21,11 @@ from pathlib import Path
 
 from genlab.agent.toolbox import KEPT, PACKAGES, Toolbox
 from genlab.agent.workspace import EXPERIMENTS, Workspace
-from genlab.core.artifacts import write_bytes
-from genlab.core.console import GenlabError
-from genlab.core.sandbox.limits import GIB, Finished, Limits
-from genlab.core.sandbox.readback import read_back
-from genlab.core.sandbox.room import Sandbox
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_bytes
+from genlab.sandbox.limits import GIB, Finished, Limits
+from genlab.sandbox.readback import read_back
+from genlab.sandbox.runner import Sandbox
 
 LIMITS = Limits(wall_seconds=300.0, output_bytes=20_000, disk_bytes=1 * GIB, files=5000)
 BASH = ("bash", "--noprofile", "--norc", "-c")

@@ -1,6 +1,6 @@
 """What the pipeline keeps of a run: its best model, its report, its numbers.
 
-The workspace is work and stays where it is; the snapshot is written anew from it, and holds in its
+The workspace is work and stays where it is; the snapshot is written again from it, and holds in its
 numbers neither clock nor run_id, so that the same params give the same metrics.
 """
 
@@ -17,7 +17,7 @@ from genlab.agent.backends import TRANSCRIPT
 from genlab.agent.settings import Settings
 from genlab.agent.story import Story, story
 from genlab.agent.workspace import Workspace
-from genlab.core.artifacts import sha256, write_bytes, write_json
+from genlab.core.io import sha256, write_bytes, write_json
 
 JUDGES = (exam, guest, quick_evaluator, space, template)
 """Modules that decide what an attempt is worth; a change of the others leaves what was paid for."""

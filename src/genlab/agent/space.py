@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 Kind = Literal["plain", "residual", "depthwise"]
 MAX_BLOCKS, MAX_HIDDEN_LAYERS = 8, 3

@@ -17,8 +17,8 @@ from genlab.agent.embedded import MODEL
 from genlab.agent.registry import Registry
 from genlab.agent.settings import Settings
 from genlab.agent.workspace import PROJECT, REBUILD, Workspace, goal_of, sign
-from genlab.core.artifacts import read_json
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json
 
 RUN, RUN_KIND = "run.json", "agent run"
 AGAIN = 'python -m genlab.agent "GOAL"'
@@ -182,7 +182,7 @@ def _counted(origins: list[str]) -> dict[str, int]:
 
 
 def signed(workspace: Workspace) -> None:
-    """Write a damaged project.json anew from what the run wrote down of itself.
+    """Write a damaged project.json again from what the run wrote down of itself.
 
     Raises GenlabError where no run did.
     """
@@ -194,7 +194,7 @@ def signed(workspace: Workspace) -> None:
                 f"{workspace.root / PROJECT} is damaged, and no run was begun there; give it up"
                 f" with: rm -r {workspace.root}"
             ) from error
-        told = read_json(run_file(workspace), made_by=AGAIN, kind=RUN_KIND)
+        told = read_json(run_file(workspace), producer_command=AGAIN, kind=RUN_KIND)
         settings = Settings.of(told["settings"])
         sign(workspace.root, settings.goal.text, told.get("key", settings.key))
 
@@ -210,7 +210,7 @@ def _again(workspace: Workspace) -> str:
 def story(workspace: Workspace) -> Story:
     """The story of the run in `workspace`. Raises GenlabError where no run was begun there."""
     path = run_file(workspace)
-    told = read_json(path, made_by=(again := _again(workspace)), kind=RUN_KIND)
+    told = read_json(path, producer_command=(again := _again(workspace)), kind=RUN_KIND)
     try:
         settings = Settings.of(told["settings"])
         verdict, backend = str(told["verdict"]), str(told["backend"])

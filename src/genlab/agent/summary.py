@@ -26,12 +26,12 @@ from genlab.agent.coder import Probed
 from genlab.agent.llm import Backend, LLMFailure, Message, Question
 from genlab.agent.quick_evaluator import LONGEST, PRELOAD, emptied, failure_of
 from genlab.agent.space import Input
-from genlab.core.artifacts import write_text
-from genlab.core.console import GenlabError
-from genlab.core.sandbox.limits import MIB, Limits
-from genlab.core.sandbox.readback import read_back
-from genlab.core.sandbox.room import Sandbox
-from genlab.core.sandbox.worker import Worker
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_text
+from genlab.sandbox.limits import MIB, Limits
+from genlab.sandbox.readback import read_back
+from genlab.sandbox.runner import Sandbox
+from genlab.sandbox.worker import Worker
 
 MODEL, GUEST, SCRIPT, JOB, OUTPUT = (
     "model.py", "guest.py", "summary_guest.py", "job.json", "summary.json"
@@ -168,25 +168,25 @@ def _read(room: Path, batch: int) -> Summary:
 
 def checked_size(given: Sequence[int]) -> tuple[int, ...]:
     """`given` with its batch. Raises GenlabError where it is no size of images."""
-    cure = "give channels, height, width, such as (1, 28, 28)"
+    fix = "give channels, height, width, such as (1, 28, 28)"
     if not isinstance(given, Sequence) or isinstance(given, str):
-        raise GenlabError(f"input_size must be a row of numbers, got {given!r}; {cure}")
+        raise GenlabError(f"input_size must be a row of numbers, got {given!r}; {fix}")
     sides = tuple(given)
     if not all(isinstance(side, int) and not isinstance(side, bool) for side in sides):
-        raise GenlabError(f"input_size must hold whole numbers, got {_shown(given)}; {cure}")
+        raise GenlabError(f"input_size must hold whole numbers, got {_shown(given)}; {fix}")
     if len(sides) not in (3, 4):
-        raise GenlabError(f"input_size has {len(sides)} numbers, not 3 (or 4 with batch); {cure}")
+        raise GenlabError(f"input_size has {len(sides)} numbers, not 3 (or 4 with batch); {fix}")
     sides = sides if len(sides) == 4 else (1, *sides)
     cells = 1
     for side in sides:
         if not 1 <= side <= MOST_SIDE:
             raise GenlabError(
-                f"input_size: each side must be 1 to {MOST_SIDE}, got {_shown(given)}; {cure}"
+                f"input_size: each side must be 1 to {MOST_SIDE}, got {_shown(given)}; {fix}"
             )
         cells *= side
     if cells > MOST_CELLS:
         raise GenlabError(
-            f"input_size: {_shown(given)} are {cells} cells, more than {MOST_CELLS}; {cure}"
+            f"input_size: {_shown(given)} are {cells} cells, more than {MOST_CELLS}; {fix}"
         )
     return sides
 

@@ -21,7 +21,7 @@ from genlab.agent.llm import Backend
 from genlab.agent.quick_evaluator import Evaluator
 from genlab.agent.summary import Inspector
 from genlab.agent.workspace import EXPERIMENTS, PROJECT, Workspace
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.params import PARAMS_FILE, AgentParams, load_params
 
 PACKAGES = ".packages"  # what pip may put there

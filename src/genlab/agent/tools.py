@@ -21,8 +21,8 @@ from genlab.agent.space import Input, ModelConfig, repaired
 from genlab.agent.summary import analysed, checked_size
 from genlab.agent.toolbox import PACKAGES, Toolbox, bound, current, using
 from genlab.agent.workspace import CONFIG, MODEL, goal_of, scaffold
-from genlab.core.artifacts import write_text
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_text
 
 __all__ = [
     "Toolbox", "bash_run", "create_pytorch_project_scaffold", "list_directory", "promote",

@@ -45,7 +45,7 @@ from genlab.agent.transcript_lines import (
     replayed,
     to_stderr,
 )
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 __all__ = ["Line", "Recording", "Replay", "digest", "read"]
 
@@ -101,7 +101,7 @@ class Recording(AbstractContextManager["Recording"]):
         if self.place < len(self._lines):
             line = self._lines[self.place]
             if line.key != key:
-                self._say(f"{departure(self.path, line, question)}; asked anew from here on")
+                self._say(f"{departure(self.path, line, question)}; asked again from here on")
             elif line.outcome != "budget":  # a budget may have been raised since
                 self.place += 1
                 return replayed(self.path, line, question)
@@ -231,7 +231,7 @@ class Replay:
         line = self._lines[self.place]
         if line.key != digest(question):
             raise GenlabError(
-                f"{departure(self.path, line, question)}; record the run anew, or replay it with"
+                f"{departure(self.path, line, question)}; record the run again, or replay it with"
                 " the params and the code it was recorded with"
             )
         if line.outcome != "budget":

@@ -23,7 +23,7 @@ from genlab.agent.llm import (
     excerpt,
     parse,
 )
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 VERSION = 1
 OUTCOMES: dict[str, type[UnansweredError]] = {"failure": LLMFailure, "budget": BudgetSpent}
@@ -93,7 +93,7 @@ def replayed(path: Path, line: Line, question: Question) -> Answer:
     except MalformedError as error:
         raise GenlabError(
             f"{path}: the answer to question {line.place} does not fit {line.shape}: {error};"
-            " record the run anew"
+            " record the run again"
         ) from error
     return Answer(
         text=line.text,
@@ -156,7 +156,7 @@ def read_whole(path: Path, say: Callable[[str], None]) -> tuple[list[Line], int]
             what = excerpt(f"{where}: {fault['msg']}" if where else fault["msg"])
             raise GenlabError(
                 f"{path}: line {number} is damaged ({what});"
-                " restore the file, or move it away to ask (and pay) anew"
+                " restore the file, or move it away to ask (and pay) again"
             ) from error
     in_force(lines, path)
     return lines, whole
@@ -169,7 +169,7 @@ def in_force(lines: Sequence[Line], path: Path | None = None) -> list[Line]:
         if line.place > len(standing):
             raise GenlabError(
                 f"{path}: line {number} is question {line.place}, {len(standing)} was expected;"
-                " restore the file, or move it away to ask (and pay) anew"
+                " restore the file, or move it away to ask (and pay) again"
             )
         standing[line.place :] = [line]
     return standing

@@ -26,8 +26,8 @@ from genlab.agent.quick_evaluator import EvalConfig, Evaluation, eval_config
 from genlab.agent.registry import Record, Registry
 from genlab.agent.summary import Summary, analysed
 from genlab.agent.toolbox import Toolbox
-from genlab.core.artifacts import read_json, write_bytes, write_json, write_text
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, write_bytes, write_json, write_text
 
 WRITTEN, WRITTEN_KIND = "written", "assembled code"
 PROMOTED, PROMOTED_WEIGHTS, PROMOTED_KIND = (
@@ -89,8 +89,8 @@ def _entered(
     folder = box.workspace.new_run()
     note = {}
     if _note(box, code).is_file():
-        cure = f"rm {_note(box, code)}"
-        note = read_json(_note(box, code), made_by=cure, kind=WRITTEN_KIND)
+        fix = f"rm {_note(box, code)}"
+        note = read_json(_note(box, code), producer_command=fix, kind=WRITTEN_KIND)
     told = {
         "architecture": note.get("architecture", {}),
         "training": found.config.model_dump(mode="json", include=set(Training.model_fields)),

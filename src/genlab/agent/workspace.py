@@ -22,8 +22,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from genlab.core.artifacts import read_json, write_json, write_text
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, write_json, write_text
 
 PROJECT = "project.json"
 PROJECT_KIND = "agent project"
@@ -162,7 +162,7 @@ def key_of(root: Path) -> str | None:
 def _project(root: Path) -> dict[str, str]:
     if not (root / PROJECT).is_file():
         return {}
-    found = read_json(root / PROJECT, made_by=f"{REBUILD} {root}", kind=PROJECT_KIND)
+    found = read_json(root / PROJECT, producer_command=f"{REBUILD} {root}", kind=PROJECT_KIND)
     return {name: str(found.get(name, "")) for name in ("goal", "key")}
 
 

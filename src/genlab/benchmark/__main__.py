@@ -21,9 +21,9 @@ from genlab.benchmark.inquiries import (
     opened,
     print_standings,
 )
-from genlab.core.console import GenlabError, guarded
+from genlab.benchmark.store.repository import Store
+from genlab.core.errors import GenlabError, run_cli
 from genlab.core.params import load_params
-from genlab.core.store import Store
 
 if TYPE_CHECKING:
     from genlab.benchmark.cases import Case
@@ -226,7 +226,7 @@ app.add_typer(inquiries.app)
 
 def main() -> None:
     """The console script."""
-    guarded(app)
+    run_cli(app)
 
 
 def _loaded(root: Path, only: list[str]) -> list[Case]:

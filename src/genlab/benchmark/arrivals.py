@@ -20,8 +20,8 @@ from PIL import Image, ImageOps, PngImagePlugin
 
 from genlab.benchmark.marks import SYNTHETIC
 from genlab.benchmark.plugins import Picture, ToolFailure, is_amount
-from genlab.core.artifacts import write_bytes, write_json
-from genlab.core.records import Item
+from genlab.benchmark.store.schema import Item
+from genlab.core.io import write_bytes, write_json
 
 MAX_BYTES = 64 << 20  # of an encoded image
 MAX_PIXELS = 50_000_000

@@ -1,6 +1,6 @@
 """Is everything but the swapped heads as it was? Bodies and clothes count as background.
 
-A tool that paints the picture anew may shift it by some pixels: the picture is registered on the
+A tool that paints the picture again may shift it by some pixels: the picture is registered on the
 template first (phase correlation, then ECC: Evangelidis & Psarakis 2008), and a pixel counts as
 kept where its value lies within those around it.
 """

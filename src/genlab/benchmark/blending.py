@@ -17,14 +17,7 @@ import numpy.typing as npt
 
 from genlab.benchmark import faces
 from genlab.benchmark.faces import Box, Face, Image, Points
-from genlab.benchmark.geometry import (
-    Mask,
-    cheeks,
-    face_mask,
-    mirrored,
-    side_turn,
-    similarity,
-)
+from genlab.benchmark.geometry import Mask, cheeks, face_mask, mirrored, side_turn, similarity
 
 # Mouth, and each eye with its brow.
 FEATURES = (np.r_[48:60], np.r_[17:22, 36:42], np.r_[22:27, 42:48])

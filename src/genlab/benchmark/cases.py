@@ -21,7 +21,7 @@ from pydantic_core import InitErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.faults import did_you_mean, first_fault
 
 CASE_FILE = "case.yaml"
@@ -141,7 +141,7 @@ class Case(BaseModel):
 def load_case(folder: Path) -> Case:
     """Read and check a case; one without consent can be shown, but see `require_consent`.
 
-    Raises a `GenlabError` of one line that names the file, the key and the cure; where there are
+    Raises a `GenlabError` of one line that names the file, the key and the fix; where there are
     several faults, `FaultyCases`.
     """
     path = folder / CASE_FILE
@@ -236,7 +236,7 @@ def open_upright(path: Path) -> Image.Image:
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         said = " ".join(str(error).split())[:120]
         raise GenlabError(
-            f"{path} is cut short or no JPEG, PNG or WebP ({said}); save it anew"
+            f"{path} is cut short or no JPEG, PNG or WebP ({said}); save it again"
         ) from error
 
 
@@ -249,7 +249,7 @@ def upright_size(path: Path) -> tuple[int, int]:
             return (image.height, image.width) if turned else image.size
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         said = " ".join(str(error).split())[:120]
-        raise GenlabError(f"{path} is no JPEG, PNG or WebP ({said}); save it anew") from error
+        raise GenlabError(f"{path} is no JPEG, PNG or WebP ({said}); save it again") from error
 
 
 def _check_size(path: Path, image: Image.Image) -> None:

@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from genlab.benchmark.leaderboard import Standing
-from genlab.core.artifacts import whole
+from genlab.core.io import atomic_write
 
 INK, MUTED, RULE, BLUE, ORANGE = "#22282e", "#66707a", "#d8dde2", "#2b6ca3", "#d97a1e"
 WIDTH = 8.0
@@ -63,5 +63,5 @@ def scores(path: Path, standings: Sequence[Standing]) -> None:
         axes.set_ylim(-0.6, len(standings) - 0.4)
         axes.set_xlabel("score (mean over cases, 95 % interval; controls in orange)")
         axes.set_title("Person swap: score by tool")
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, format="png", metadata={"Software": None})

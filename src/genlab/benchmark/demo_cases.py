@@ -184,7 +184,7 @@ def _plan(recipe: Recipe, photographs: Path | None) -> Plan:
 
 
 def _again(folder: Path) -> Plan:
-    """A case that ships, from its photographs: the same persons, their regions found anew."""
+    """A case that ships, from its photographs: the same persons, their regions found again."""
     case = load_case(folder)
     regions = [swap.region for swap in case.swaps]
     at = [(r.left + r.width / 2, r.top + r.height / 2) for r in regions]

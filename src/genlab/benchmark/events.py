@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
-from genlab.core.store import Item
+from genlab.benchmark.store.repository import Item
 
 Event = dict[str, Any]
-BACKLOG = 256  # events that a listener may lag behind before it gets the state anew
+BACKLOG = 256  # events that a listener may lag behind before it gets the state again
 
 
 def update(item: Item) -> Event:

@@ -3,7 +3,7 @@
 Regions are the faces that are found; whoever finds one wrong corrects its numbers in case.yaml.
 A case that is there already is never written over unless that is asked for: somebody may have
 corrected it; the new one is then written beside it and takes its place once it is whole.
-Photographs are saved anew, at most 1024 pixels a side, so that where and when they were taken
+Photographs are saved again, at most 1024 pixels a side, so that where and when they were taken
 (EXIF) doesn't come along.
 """
 
@@ -22,8 +22,8 @@ from PIL import Image
 from genlab.benchmark import faces
 from genlab.benchmark.case_names import free, numbered, slug
 from genlab.benchmark.cases import CASE_FILE, Region, Source, Swap, load_case, open_upright
-from genlab.core.artifacts import whole, write_text
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import atomic_write, write_text
 
 LONGEST = 1024  # pixels of a template's longer side
 AVATAR = 512  # pixels of an avatar's side
@@ -135,7 +135,7 @@ def _write(plan: Plan, folder: Path) -> None:
     files = {"template": (plan.template, "template.jpg")}
     files |= {name: (image, f"avatar_{name}.jpg") for name, image in plan.avatars.items()}
     for image, name in files.values():
-        with whole(folder / name) as temporary:
+        with atomic_write(folder / name) as temporary:
             if isinstance(image, Path):
                 shutil.copyfile(image, temporary)
             else:

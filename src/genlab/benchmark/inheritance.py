@@ -18,8 +18,8 @@ from genlab.benchmark.judging import COLUMN
 from genlab.benchmark.marks import marks_of
 from genlab.benchmark.plugins import ImageTool, ToolFailure
 from genlab.benchmark.sources import code, digest
-from genlab.core.artifacts import write_bytes
-from genlab.core.store import Item, Store
+from genlab.benchmark.store.repository import Item, Store
+from genlab.core.io import write_bytes
 
 OF_IMAGE = (COLUMN, "tool", "carried")  # of an item's details; all others are the score's
 OUTCOME = ("status", "score", "components", "details", "failure_kind", "failure", "seconds")
@@ -39,7 +39,7 @@ def making_of(cases: Sequence[Case], tools: Sequence[ImageTool]) -> dict[str, st
 
 
 def unscored(item: Item) -> dict[str, Any]:
-    """The changes after which an item's image is scored anew, and not asked for."""
+    """The changes after which an item's image is scored again, and not asked for."""
     return {
         "status": "generated",
         "score": None,

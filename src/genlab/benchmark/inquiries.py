@@ -13,6 +13,7 @@ from genlab.benchmark import power as planning
 from genlab.benchmark import second_identity
 from genlab.benchmark.leaderboard import as_csv, leaderboard, people
 from genlab.benchmark.plugins import load_tools
+from genlab.benchmark.store.repository import Store
 from genlab.benchmark.tallies import stars_by_tool
 from genlab.benchmark.terminal import (
     left_out,
@@ -22,8 +23,7 @@ from genlab.benchmark.terminal import (
     standings_table,
     tools_table,
 )
-from genlab.core.console import GenlabError
-from genlab.core.store import Store
+from genlab.core.errors import GenlabError
 
 STORE = "genlab.sqlite3"
 LAST = "last"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from genlab.core.store import Store
+from genlab.benchmark.store.repository import Store
 
 
 class Journal:

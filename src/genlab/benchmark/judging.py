@@ -15,8 +15,8 @@ from genlab.benchmark.budget import Budget
 from genlab.benchmark.cases import Case
 from genlab.benchmark.gate import Gate, Limits
 from genlab.benchmark.plugins import ToolFailure, absence
+from genlab.benchmark.store.repository import Item
 from genlab.core.params import BenchmarkParams
-from genlab.core.store import Item
 
 if TYPE_CHECKING:  # a judge brings its client along, which takes a second to import
     from genlab.benchmark.judge import Judge, Verdict

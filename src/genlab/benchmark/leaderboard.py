@@ -23,6 +23,7 @@ import numpy as np
 
 from genlab.benchmark.agreement import Finding, alpha, spearman, strengths
 from genlab.benchmark.bootstrap import LEAST, Floats, bounds, resampled_means
+from genlab.benchmark.store.repository import Store
 from genlab.benchmark.tallies import (
     Counted,
     components_of,
@@ -34,7 +35,6 @@ from genlab.benchmark.tallies import (
     stars_of,
     totals_of,
 )
-from genlab.core.store import Store
 
 PAIRS = 512
 """Pairs of tools that are resampled at a time: bounds the memory."""

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from PIL import Image
 
-from genlab.core.records import Item
+from genlab.benchmark.store.schema import Item
 
 SYNTHETIC = {"synthetic": "yes"}
 # The IPTC's word for a composite with synthetic elements.

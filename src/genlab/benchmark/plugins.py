@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 from PIL import Image
 
 from genlab.benchmark.cases import Case
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.faults import did_you_mean
 
 Kind = Literal[
@@ -133,7 +133,7 @@ class ImageTool(Protocol):
     `needs`.
 
     Where its images depend on more than its code (a file of its own, say), a text `settings` that
-    tells of it has the stage make them anew when it changes.
+    tells of it has the stage make them again when it changes.
     """
 
     tool_id: str  # a-z, 0-9, _: a folder of that name holds its images
@@ -253,7 +253,7 @@ def one_line(text: str) -> str:
 
 
 def _found(config: Path | None) -> Iterator[tuple[str, ImageTool]]:
-    from genlab.benchmark.tools.endpoint import load_endpoints  # it needs ToolFailure of above
+    from genlab.benchmark.tools.endpoint import load_endpoints
 
     for address in BUILT_IN:
         module, _, name = address.partition(":")

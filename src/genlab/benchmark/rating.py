@@ -18,12 +18,12 @@ import typer
 from PIL import Image, ImageDraw
 
 from genlab.benchmark.cases import Case, load_case, open_upright
+from genlab.benchmark.store.ratings import check_rater
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Item
 from genlab.benchmark.tallies import SUBJECT
-from genlab.core.artifacts import whole
-from genlab.core.console import GenlabError
-from genlab.core.ratings import check_rater
-from genlab.core.records import Item
-from genlab.core.store import Store
+from genlab.core.errors import GenlabError
+from genlab.core.io import atomic_write
 
 QUESTION = "1-5 stars, s skip, u undo, q quit"
 HEIGHT = 480
@@ -117,7 +117,7 @@ def sheet(path: Path, result: Image.Image, case: Case | None) -> None:
         draw.text((left, GAP // 2), words, fill=INK, font_size=14)
         board.paste(part, (left, GAP + line))
         left += part.width + GAP
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         board.save(temporary, format="PNG")
 
 

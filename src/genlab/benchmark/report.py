@@ -24,11 +24,11 @@ from genlab.benchmark.cases import Case, load_case, open_upright, upright_size
 from genlab.benchmark.judging import COLUMN
 from genlab.benchmark.leaderboard import People, Standing, leaderboard, people
 from genlab.benchmark.marks import marks_in, xmp
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Item, Run
 from genlab.benchmark.tallies import ratings_of
-from genlab.core.artifacts import write_text
-from genlab.core.console import GenlabError
-from genlab.core.records import Item, Run
-from genlab.core.store import Store
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_text
 
 SIDE = 640
 """Longest side of an inlined image in pixels: a face stays recognisable, a run stays mailable."""

@@ -25,9 +25,9 @@ from genlab.benchmark.inheritance import take_over
 from genlab.benchmark.judging import spent
 from genlab.benchmark.plugins import ImageTool, checked_options, chosen, load_tools, one_line
 from genlab.benchmark.scoring import Scorer
+from genlab.benchmark.store.repository import Item, Run, Store, now
 from genlab.benchmark.work import Work
-from genlab.core.console import GenlabError
-from genlab.core.store import Item, Run, Store, now
+from genlab.core.errors import GenlabError
 
 if TYPE_CHECKING:
     from genlab.benchmark.judge import Judge
@@ -181,7 +181,7 @@ class Runner:
         return self.store.run(run.run_id)
 
     def _cast(self, run: Run) -> tuple[dict[str, Case], dict[str, ImageTool]]:
-        """The cases and tools of a run: those given to `start`, or read anew."""
+        """The cases and tools of a run: those given to `start`, or read again."""
         cases = self._cases.get(run.run_id)
         if cases is None:
             cases = [load_case(Path(known["folder"])) for known in run.cases]
@@ -226,7 +226,7 @@ class Runner:
 
 def _scorer() -> Scorer:
     from genlab.benchmark import second_identity
-    from genlab.benchmark.scorer import score  # imports what only scoring takes
+    from genlab.benchmark.scorer import score
 
     second_identity.version()  # a file that is none is told before anything is made
     return score

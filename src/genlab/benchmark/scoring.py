@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from genlab.benchmark.plugins import ToolFailure
-from genlab.core import processes
+from genlab.core import runtime as processes
 
 ONE_THREAD = "genlab.benchmark.one_thread"
 SECONDS = 300.0  # that a score may take

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from genlab.benchmark.faces import Face, Image
-from genlab.core.artifacts import sha256
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
 
 VARIABLE = "GENLAB_SFACE"
 KNOWN = "0ba9fbfa01b5270c96627c4ef784da859931e02f04419c829e83484087c34e79"

@@ -3,7 +3,7 @@
 The run is the stage's own: a sidecar in its folder says what each of its images and its scores were
 made of (cases, tools, code). The same again goes on where it was; anything else begins a new run,
 which takes over every image that is made of the same, so that nothing is paid for twice; other
-scorer code scores the same images anew.
+scorer code scores the same images again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from genlab.benchmark.plugins import ImageTool, chosen, load_tools
 from genlab.benchmark.report import versions, write_report
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.sources import code, digest
+from genlab.benchmark.store.repository import Item, Store
 from genlab.benchmark.terminal import Watch
-from genlab.core.artifacts import read_json, write_json
+from genlab.core.io import read_json, write_json
 from genlab.core.params import BenchmarkParams
-from genlab.core.store import Item, Store
 
 STORE = "genlab.sqlite3"
 SIDECAR = "stage.json"
-MADE_BY = "dvc repro benchmark"
+PRODUCER_COMMAND = "dvc repro benchmark"
 SCORER = "genlab.benchmark.scorer"
 DIGITS = 6
 """Decimals of what is written: a score is not known better."""
@@ -107,7 +107,7 @@ def _own_items(
     be made the same today; without their scores where these would not."""
     for run in store.runs():
         sidecar = runs / run.run_id / SIDECAR
-        known = read_json(sidecar, made_by=MADE_BY) if sidecar.exists() else {}
+        known = read_json(sidecar, producer_command=PRODUCER_COMMAND) if sidecar.exists() else {}
         if known.get("version") != own["version"]:
             continue
         items = [

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from genlab.benchmark.bootstrap import Floats
-from genlab.core.store import Store
+from genlab.benchmark.store.repository import Store
 
 SUBJECT = "run_item"
 """What a person rates here, in the store's words."""

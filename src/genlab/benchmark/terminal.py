@@ -17,7 +17,7 @@ from rich.table import Table
 from genlab.benchmark.leaderboard import People, Standing
 from genlab.benchmark.plugins import ImageTool, absence
 from genlab.benchmark.runner import Runner
-from genlab.core.records import FINISHED, Run
+from genlab.benchmark.store.schema import FINISHED, Run
 
 WIDTH = 160
 """Columns of a table that goes to a file."""

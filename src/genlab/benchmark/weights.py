@@ -8,10 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from genlab.core.artifacts import sha256
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
 
-CURE = "pip install 'genlab[faces]'"
+FIX = "pip install 'genlab[faces]'"
 PINNED = {
     "shape_predictor_68_face_landmarks.dat": (
         "fbdc2cb80eb9aa7a758672cbfdda32ba6300efe9b6e6c7a299ff7e736b11b92f"
@@ -36,7 +36,7 @@ def available() -> str:
     """Why faces cannot be found here, "" where they can."""
     for module in ("dlib", "face_recognition_models", "cv2"):
         if importlib.util.find_spec(module) is None:
-            return f"{module} is not installed; add it with: {CURE}"
+            return f"{module} is not installed; add it with: {FIX}"
     return ""
 
 

@@ -33,15 +33,9 @@ from genlab.benchmark.gate import Gate, Limits
 from genlab.benchmark.journal import Journal
 from genlab.benchmark.judging import Judging
 from genlab.benchmark.marks import marks_of
-from genlab.benchmark.plugins import (
-    ImageTool,
-    Picture,
-    ToolFailure,
-    absence,
-    one_line,
-)
+from genlab.benchmark.plugins import ImageTool, Picture, ToolFailure, absence, one_line
 from genlab.benchmark.scoring import RANK, Scorer, ScoringPool
-from genlab.core.store import Item, Run, Store
+from genlab.benchmark.store.repository import Item, Run, Store
 
 if TYPE_CHECKING:
     from genlab.benchmark.judge import Judge
@@ -119,7 +113,7 @@ class Work:
         """The items that something is left to do for, each set to where it goes on.
 
         An image that arrived is found again, in the store or on the disk; one that is damaged or
-        gone is made anew. again: failed items too.
+        gone is made again. again: failed items too.
         """
         left = []
         kept = set(self._folder.glob("*/*"))
@@ -145,7 +139,7 @@ class Work:
                 await self._note_arrival(item, found)
             elif item.status != "queued":
                 await self._in_thread(set_aside, path)
-                lost = "its image was damaged or gone, and is made anew" if item.image else ""
+                lost = "its image was damaged or gone, and is made again" if item.image else ""
                 await self._set(item, **{**ANEW, "failure": lost})
             left.append(item)
         return left

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from genlab.core.artifacts import sha256
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
 from genlab.core.params import Params
 
 PACKAGES = ("genlab", "numpy", "scipy", "torch", "torchvision", "dvc")

@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from genlab.core.artifacts import write_bytes
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.faults import did_you_mean, first_fault
+from genlab.core.io import write_bytes
 from genlab.core.params import PARAMS_FILE, digest, parse_params
 
 RESULTS = ("metrics", "verdict", "diagnosis", "training")
@@ -38,7 +38,7 @@ class Description(BaseModel):
     dataset: str = Field(default="arc_grids", description="Dataset whose results are kept.")
     seeds: list[int] = Field(default=[], description="Run once for each of these seeds.")
     keep: list[str] = Field(default=[], description="Names of figures to keep.")
-    mends: list[str] = Field(default=[], description="Failures on purpose that this cures.")
+    fixes: list[str] = Field(default=[], description="Failures on purpose that this fixes.")
 
 
 LAST_STAGE = "failure_gallery"  # agent and benchmark tell nothing of a VAE
@@ -53,7 +53,7 @@ class Experiment:
     params: Mapping[str, Any]
     dataset: str
     keep: tuple[str, ...]
-    mends: tuple[str, ...]
+    fixes: tuple[str, ...]
     fingerprint: str
 
     @property
@@ -95,7 +95,7 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
                     params=changes,
                     dataset=description.dataset,
                     keep=tuple(description.keep),
-                    mends=tuple(description.mends),
+                    fixes=tuple(description.fixes),
                     fingerprint=digest({"code": code, "params": params.model_dump()}),
                 )
             )
@@ -148,7 +148,7 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
     return {
         "why": experiment.why,
         "dataset": experiment.dataset,
-        "mends": list(experiment.mends),
+        "fixes": list(experiment.fixes),
         "params": dict(experiment.params),
         "command": experiment.command,
         **{name: _result(reference, experiment.dataset, name) for name in RESULTS},
@@ -171,7 +171,7 @@ def keep_figures(experiment: Experiment, reference: str) -> None:
 
 
 def _result(reference: str, dataset: str, name: str) -> dict[str, Any]:
-    found = json.loads(_git("show", f"{reference}:metrics/{dataset}/{name}.json"))
+    found = json.loads(_git("show", f"{reference}:results/{dataset}/{name}.json"))
     return {key: value for key, value in found.items() if key not in LEFT_OUT}
 
 

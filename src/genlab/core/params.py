@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.faults import did_you_mean, first_fault
 from genlab.core.geometry import require_fitting
 
@@ -104,11 +104,11 @@ class EvaluateParams(_Section):
 
     samples: int = Field(ge=100, description="Grids drawn from each sampler.")
     image_samples: int = Field(ge=100, description="Images drawn from each sampler.")
-    feature_images: int = Field(
+    extractor_examples: int = Field(
         ge=128, description="Images shown to the classifier that images are compared by."
     )
-    importance_samples: int = Field(ge=1, description="k of the IWAE bound.")
-    importance_grids: int = Field(ge=1, description="Test items of the IWAE bound.")
+    iwae_samples: int = Field(ge=1, description="k of the IWAE bound.")
+    iwae_items: int = Field(ge=1, description="Test items of the IWAE bound.")
     bootstrap: int = Field(ge=100, le=100_000, description="Resamples behind every interval.")
 
 
@@ -199,7 +199,7 @@ class Params(_Section):
     )
 
     epochs: int = Field(ge=1, le=100_000, description="Most epochs.")
-    epoch_size: int = Field(ge=1, description="Training items shown an epoch.")
+    samples_per_epoch: int = Field(ge=1, description="Training items shown an epoch.")
     batch_size: int = Field(ge=1, description="Items an update.")
     lr: float = Field(gt=0, le=1, description="Peak learning rate.")
     lr_schedule: Literal["constant", "cosine"] = Field(description="Learning rate over the run.")
@@ -223,7 +223,9 @@ class Params(_Section):
     beta_cycles: int = Field(ge=1, le=1000, description="Cycles of the cyclical schedule.")
     free_bits: float = Field(ge=0, description="Nats a latent that go free of the KL term.")
     focal_gamma: float = Field(ge=0, description="Focal exponent at beta 0; 0 = off.")
-    class_weight_power: float = Field(ge=0, le=1, description="Class weights at beta 0; 0 = off.")
+    class_balance_exponent: float = Field(
+        ge=0, le=1, description="Class weights at beta 0; 0 = off."
+    )
     corruption: float = Field(ge=0, le=1, description="Share of corrupted grids at beta 0.")
 
     wandb: bool = Field(description="Mirror the logs to Weights & Biases.")
@@ -245,9 +247,9 @@ class Params(_Section):
     def _possible(self) -> Params:
         if len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"datasets must name each dataset once, got {self.datasets}")
-        if self.batch_size > self.epoch_size:
+        if self.batch_size > self.samples_per_epoch:
             raise ValueError(
-                f"batch_size must be <= epoch_size ({self.epoch_size}), got {self.batch_size}"
+                f"batch_size must be <= samples_per_epoch ({self.samples_per_epoch}), got {self.batch_size}"
             )
         return self
 
@@ -261,7 +263,7 @@ class Params(_Section):
         return _with_section(self.model_dump(), name, self._source, shapes=True)
 
     def with_overrides(self, **overrides: Any) -> Params:
-        """These params with other values for flat keys, checked anew; `None` changes nothing.
+        """These params with other values for flat keys, checked again; `None` changes nothing.
 
         An overridden key is dropped from the datasets' sections, so that it holds for all of them.
         """

@@ -19,8 +19,8 @@ from dvclive import Live
 from PIL import Image
 from scmrepo.exceptions import SCMError
 
-from genlab.core.artifacts import read_json, whole, write_json
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import atomic_write, read_json, write_json
 
 Picture = str | Path | npt.NDArray[np.uint8]
 HISTORY_KIND = "training history"
@@ -79,10 +79,10 @@ class Tracker:
     def image(self, name: str, picture: Picture) -> None:
         """Add a picture, a PNG file or `(height, width, 3)` array, as `plots/images/<name>`."""
         target = Path(self._live.plots_dir) / "images" / name
-        with whole(target) as temporary:
+        with atomic_write(target) as temporary:
             _save(picture, temporary)
         if self._memory is not None:
-            with whole(self._memory / "images" / name) as temporary:
+            with atomic_write(self._memory / "images" / name) as temporary:
                 shutil.copyfile(target, temporary)
         if self._mirror is not None:
             self._mirror.image(name, target)
@@ -110,7 +110,9 @@ class Tracker:
 
     def _recall(self, memory: Path, start_epoch: int) -> None:
         saved = read_json(
-            memory / "history.json", made_by="a training run from the start", kind=HISTORY_KIND
+            memory / "history.json",
+            producer_command="a training run from the start",
+            kind=HISTORY_KIND,
         )
         self._rows = [row for row in saved["rows"] if row["epoch"] < start_epoch]
         for row in self._rows:
@@ -119,7 +121,7 @@ class Tracker:
         for path in sorted(pictures.rglob("*")):
             if path.is_file():
                 name = path.relative_to(pictures)
-                with whole(Path(self._live.plots_dir) / "images" / name) as temporary:
+                with atomic_write(Path(self._live.plots_dir) / "images" / name) as temporary:
                     shutil.copyfile(path, temporary)
 
 

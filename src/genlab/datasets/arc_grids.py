@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.artifacts import read_npz, whole, write_npz
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import atomic_write, read_npz, write_npz
 from genlab.core.params import GridParams
-from genlab.grids.compose import AtomicImageGenerator, Draw, GridProgram
+from genlab.grids.generator import AtomicImageGenerator, Draw, GridDistribution
 from genlab.grids.palette import COLOURS
 from genlab.grids.shapes import OBJECT_DTYPE
 
@@ -28,10 +28,10 @@ GENERATE = "python stages/generate.py --dataset arc_grids"
 SPLIT = "python stages/split.py --dataset arc_grids"
 
 
-def program_of(params: GridParams) -> GridProgram:
+def program_of(params: GridParams) -> GridDistribution:
     """The generating program that the params ask for. Raises a GenlabError of one line."""
     try:
-        return GridProgram(
+        return GridDistribution(
             size=params.size,
             min_objects=params.min_objects,
             max_objects=params.max_objects,
@@ -43,7 +43,7 @@ def program_of(params: GridParams) -> GridProgram:
         raise GenlabError(f"params.yaml: grids: {error}") from error
 
 
-def make(program: GridProgram, count: int, seed: int, workers: int = 1) -> Draw:
+def make(program: GridDistribution, count: int, seed: int, workers: int = 1) -> Draw:
     """Draw `count` different grids. Raises a GenlabError where the program cannot make them."""
     try:
         return AtomicImageGenerator(program).draw(count, seed, workers)
@@ -90,7 +90,7 @@ def write_splits(path: str | Path, splits: Mapping[str, Grids]) -> None:
     Its entries are compressed with bzip2, which `numpy.load` reads like any other: 100,000 grids of
     25.6 MB take 1.6 MB, where the usual deflate leaves 2.1 MB.
     """
-    with whole(path) as packed, tempfile.TemporaryDirectory() as folder:
+    with atomic_write(path) as packed, tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / "plain.npz"
         write_npz(plain, splits, kind=GRIDS_KIND)
         with zipfile.ZipFile(plain) as source, zipfile.ZipFile(packed, "w") as target:
@@ -123,7 +123,7 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     if split not in SPLITS:
         raise GenlabError(f"no split is called {split!r}; known: {', '.join(SPLITS)}")
     file = data_file(path)
-    grids = read_npz(file, kind=None, keys=[split], made_by=SPLIT)[split]
+    grids = read_npz(file, kind=None, keys=[split], producer_command=SPLIT)[split]
     return validate(grids, f"{file} ({split})", size)
 
 
@@ -134,11 +134,13 @@ def load_objects(path: str | Path, split: str) -> Objects:
     return read_objects(file, split, SPLIT)
 
 
-def read_objects(file: str | Path, key: str, made_by: str) -> Objects:
+def read_objects(file: str | Path, key: str, producer_command: str) -> Objects:
     """A table of objects, checked: OBJECT_DTYPE (m,)."""
-    table = read_npz(file, kind=OBJECTS_KIND, keys=[key], made_by=made_by)[key]
+    table = read_npz(file, kind=OBJECTS_KIND, keys=[key], producer_command=producer_command)[key]
     if table.dtype != OBJECT_DTYPE or table.ndim != 1:
-        raise GenlabError(f"{file}: {key} is no table of objects; make it again with: {made_by}")
+        raise GenlabError(
+            f"{file}: {key} is no table of objects; make it again with: {producer_command}"
+        )
     return table
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.grids.compose import GridProgram
 from genlab.grids.entropy import compressor_nats, program_entropy
+from genlab.grids.generator import GridDistribution
 from genlab.grids.palette import BLACK, COLOURS
 from genlab.grids.shapes import KINDS
 
@@ -42,14 +42,14 @@ def describe(grids: Grids, objects: Objects) -> dict[str, Any]:
 
 
 def entropy_facts(
-    grids: Grids, sample: Grids, objects: Objects, program: GridProgram
+    grids: Grids, sample: Grids, objects: Objects, program: GridDistribution
 ) -> dict[str, Any]:
     """How much information a grid holds, nats: the program's bound on `sample`, whose objects are
     `objects`, and what a general compressor needs for all `grids`.
     """
     bound = program_entropy(sample, objects, program)
     return {
-        "program_entropy_nats": bound.mean,
+        "data_entropy_bound_nats": bound.mean,
         "program_entropy_interval": {"low": bound.low, "high": bound.high, "n": len(sample)},
         "compressor_nats": compressor_nats(grids),
     }
@@ -67,7 +67,7 @@ def picture_facts(facts: dict[str, Any]) -> dict[str, Any]:
     return {
         "grids": facts["count"],
         "black share": train["black_share"],
-        "nats a grid, at most": facts["program_entropy_nats"],
+        "nats a grid, at most": facts["data_entropy_bound_nats"],
         **charts,
     }
 

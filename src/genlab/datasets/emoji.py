@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.params import ImageParams
 from genlab.datasets.image_files import CHUNK, Images, Labels
 from genlab.datasets.sources import ImageSet, Source

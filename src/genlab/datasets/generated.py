@@ -9,16 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.artifacts import read_json, read_npz, sha256, write_json, write_npz
-from genlab.core.console import GenlabError
-from genlab.datasets.arc_grids import (
-    GENERATE,
-    GRIDS_KIND,
-    OBJECTS_KIND,
-    read_objects,
-    validate,
-)
-from genlab.grids.compose import Draw, GridProgram
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, read_npz, sha256, write_json, write_npz
+from genlab.datasets.arc_grids import GENERATE, GRIDS_KIND, OBJECTS_KIND, read_objects, validate
+from genlab.grids.generator import Draw, GridDistribution
 
 MANIFEST_KIND = "generated_grids"
 FILES = ("grids.npz", "objects.npz")
@@ -31,12 +25,12 @@ class Generated:
     folder: Path
     grids: npt.NDArray[np.uint8]
     objects: npt.NDArray[np.void]
-    program: GridProgram
+    program: GridDistribution
     manifest: dict[str, Any]
 
 
 def write_generated(
-    folder: Path, draw: Draw, program: GridProgram, dataset: str, seed: int
+    folder: Path, draw: Draw, program: GridDistribution, dataset: str, seed: int
 ) -> None:
     """Write `grids.npz` (key grids), `objects.npz` (key objects), and `manifest.json` last."""
     write_npz(folder / FILES[0], {"grids": draw.grids}, kind=GRIDS_KIND)
@@ -62,16 +56,18 @@ def read_generated(folder: Path) -> Generated:
     Raises a GenlabError of one line that names the file and the command that makes it again.
     """
     file = folder / "manifest.json"
-    manifest = read_json(file, made_by=GENERATE, kind=MANIFEST_KIND)
+    manifest = read_json(file, producer_command=GENERATE, kind=MANIFEST_KIND)
     try:
-        program = GridProgram(**manifest["program"])
+        program = GridDistribution(**manifest["program"])
         sums, _ = manifest["sha256"], manifest["duplicates_dropped"]
         sums = {name: sums[name] for name in FILES}
     except (KeyError, TypeError, ValueError) as error:
         raise GenlabError(
             f"{file}: not a manifest this genlab reads ({error}); make it again with: {GENERATE}"
         ) from error
-    raw = read_npz(folder / FILES[0], kind=GRIDS_KIND, keys=["grids"], made_by=GENERATE)["grids"]
+    raw = read_npz(folder / FILES[0], kind=GRIDS_KIND, keys=["grids"], producer_command=GENERATE)[
+        "grids"
+    ]
     grids = validate(raw, folder / FILES[0], program.size)
     objects = read_objects(folder / FILES[1], "objects", GENERATE)
     for name, expected in sums.items():

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core import params
-from genlab.core.artifacts import read_json, read_npz, whole
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import atomic_write, read_json, read_npz
 
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
@@ -71,7 +71,7 @@ def write_images(path: str | Path, count: int, shape: Shape, chunks: Iterable[Im
     tally = Tally(shape[2])
     header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape)}
     written = 0
-    with whole(path) as temporary, temporary.open("wb") as file:
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         for chunk in chunks:
             if chunk.dtype != np.uint8 or chunk.shape[1:] != shape:
@@ -88,9 +88,9 @@ def write_images(path: str | Path, count: int, shape: Shape, chunks: Iterable[Im
     return tally
 
 
-def rows(path: Path, chosen: Sequence[int] | Labels, made_by: str) -> Iterator[Images]:
+def rows(path: Path, chosen: Sequence[int] | Labels, producer_command: str) -> Iterator[Images]:
     """The images `chosen` of the file, in chunks; read, not mapped: memory is bounded."""
-    shape, offset = checked_header(path, made_by)
+    shape, offset = checked_header(path, producer_command)
     size = int(np.prod(shape[1:]))
     with path.open("rb", buffering=0) as file:
         for start in range(0, len(chosen), CHUNK):
@@ -102,18 +102,18 @@ def rows(path: Path, chosen: Sequence[int] | Labels, made_by: str) -> Iterator[I
             yield images
 
 
-def checked_header(path: Path, made_by: str) -> tuple[tuple[int, int, int, int], int]:
+def checked_header(path: Path, producer_command: str) -> tuple[tuple[int, int, int, int], int]:
     """((n, height, width, channels), offset of the first image) of an image file.
 
     Raises a GenlabError for a missing, truncated or foreign file.
     """
-    again = f"make it again with: {made_by}"
+    again = f"make it again with: {producer_command}"
     try:
         with path.open("rb") as file:
             shape, fortran, dtype = _numpy_header(file)
             offset = file.tell()
     except FileNotFoundError as error:
-        raise GenlabError(f"{path} is missing; make it with: {made_by}") from error
+        raise GenlabError(f"{path} is missing; make it with: {producer_command}") from error
     except (ValueError, EOFError) as error:
         raise GenlabError(f"{path} is truncated or no .npy file; {again}") from error
     if dtype != np.uint8 or fortran or len(shape) != 4:
@@ -140,16 +140,16 @@ def load_images(path: str | Path, split: str, shape: Shape | None = None) -> Ima
     With `shape`, the images must have it. Raises a GenlabError of one line for a missing, truncated
     or foreign file, and for a folder of another format version.
     """
-    folder, made_by = Path(path), split_command(path)
+    folder, producer_command = Path(path), split_command(path)
     manifest = _manifest(folder, split)
     file = folder / f"{split}.npy"
-    found, _ = checked_header(file, made_by)
+    found, _ = checked_header(file, producer_command)
     wanted = shape or tuple(manifest["shape"])
     if found[1:] != tuple(wanted) or found[0] != manifest["counts"][split]:
         count = manifest["counts"][split]
         raise GenlabError(
             f"{file}: {count} images of {_times(wanted)} expected, got {found[0]} of"
-            f" {_times(found[1:])}; make it again with: {made_by}"
+            f" {_times(found[1:])}; make it again with: {producer_command}"
         )
     images: Images = np.load(file, mmap_mode="r", allow_pickle=False)
     return images
@@ -160,26 +160,30 @@ def load_labels(path: str | Path, split: str) -> Labels:
 
     Raises a GenlabError as `load_images` does.
     """
-    folder, made_by = Path(path), split_command(path)
+    folder, producer_command = Path(path), split_command(path)
     manifest = _manifest(folder, split)
     file = folder / LABELS_FILE
-    labels = read_npz(file, kind=LABELS_KIND, keys=[split], made_by=made_by)[split]
-    return checked_labels(labels, file, manifest["counts"][split], len(manifest["labels"]), made_by)
+    labels = read_npz(file, kind=LABELS_KIND, keys=[split], producer_command=producer_command)[
+        split
+    ]
+    return checked_labels(
+        labels, file, manifest["counts"][split], len(manifest["labels"]), producer_command
+    )
 
 
 def checked_labels(
-    labels: npt.NDArray[Any], file: Path, count: int, classes: int, made_by: str
+    labels: npt.NDArray[Any], file: Path, count: int, classes: int, producer_command: str
 ) -> Labels:
     """Return `labels` if they are int64 (count,), each in 0..classes-1."""
     if labels.dtype != np.int64 or labels.shape != (count,):
         raise GenlabError(
             f"{file}: labels must be int64 ({count},), got {labels.dtype} {labels.shape};"
-            f" make it again with: {made_by}"
+            f" make it again with: {producer_command}"
         )
     if count and (labels.min() < 0 or labels.max() >= classes):
         raise GenlabError(
             f"{file}: labels must be 0 to {classes - 1}, got {labels.min()} to {labels.max()};"
-            f" make it again with: {made_by}"
+            f" make it again with: {producer_command}"
         )
     return labels
 
@@ -199,17 +203,21 @@ def _command(stage: str, name: str) -> str:
     return f"python stages/{stage}.py --dataset {known}"
 
 
-def read_manifest(file: Path, kind: str, keys: Sequence[str], made_by: str) -> dict[str, Any]:
+def read_manifest(
+    file: Path, kind: str, keys: Sequence[str], producer_command: str
+) -> dict[str, Any]:
     """A manifest of this format version that holds `keys`; a GenlabError of one line otherwise."""
-    manifest: dict[str, Any] = read_json(file, made_by=made_by, kind=kind)
+    manifest: dict[str, Any] = read_json(file, producer_command=producer_command, kind=kind)
     if manifest.get("version") != VERSION:
         raise GenlabError(
             f"{file} has format version {manifest.get('version')}, this genlab reads {VERSION};"
-            f" make it again with: {made_by}"
+            f" make it again with: {producer_command}"
         )
     missing = [key for key in keys if key not in manifest]
     if missing:
-        raise GenlabError(f"{file} has no key {missing[0]!r}; make it again with: {made_by}")
+        raise GenlabError(
+            f"{file} has no key {missing[0]!r}; make it again with: {producer_command}"
+        )
     return manifest
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.artifacts import read_npz, sha256, write_json, write_npz
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_npz, sha256, write_json, write_npz
 from genlab.core.params import ImageParams, Params
 from genlab.datasets.emoji import open_emoji
 from genlab.datasets.image_files import (
@@ -96,11 +96,11 @@ def share_images(name: str, params: Params, folder: Path, data: Path, seed: int)
     (n, height, width, channels), `labels.npz` (keys train, val, test) and `manifest.json` last.
     """
     manifest, parts = _read_generated(folder)
-    made_by = generate_command(name)
+    producer_command = generate_command(name)
     chosen = _chosen(parts, params.images, seed)
     tallies: dict[str, Tally] = {}
     for split, (part, indices) in chosen.items():
-        chunks = rows(part.file, indices, made_by)
+        chunks = rows(part.file, indices, producer_command)
         tallies[split] = write_images(data / f"{split}.npy", len(indices), part.shape, chunks)
     labels = {split: part.labels[indices] for split, (part, indices) in chosen.items()}
     write_npz(data / LABELS_FILE, labels, kind=LABELS_KIND)
@@ -127,30 +127,34 @@ def share_images(name: str, params: Params, folder: Path, data: Path, seed: int)
         "generated": manifest,
     }
     write_json(data / MANIFEST_FILE, record)
-    return Shared(facts["counts"], facts, _pictured(chosen["train"], made_by), picture_facts(facts))
+    return Shared(
+        facts["counts"], facts, _pictured(chosen["train"], producer_command), picture_facts(facts)
+    )
 
 
 def _read_generated(folder: Path) -> tuple[dict[str, Any], dict[str, Part]]:
     """The manifest and the parts of the folder that `make_images` wrote, with checksums checked."""
-    made_by = generate_command(folder)
+    producer_command = generate_command(folder)
     keys = ("counts", "shape", "labels", "sha256")
     file = folder / MANIFEST_FILE
-    manifest = read_manifest(file, MANIFEST_KIND, keys, made_by)
+    manifest = read_manifest(file, MANIFEST_KIND, keys, producer_command)
     names = list(manifest["counts"])
     keys_of_labels = [*names, *(f"{part}_groups" for part in names)]
     path = folder / LABELS_FILE
-    arrays = read_npz(path, kind=LABELS_KIND, keys=keys_of_labels, made_by=made_by)
+    arrays = read_npz(
+        path, kind=LABELS_KIND, keys=keys_of_labels, producer_command=producer_command
+    )
     parts = {}
     for part in names:
-        shape, _ = checked_header(folder / f"{part}.npy", made_by)
+        shape, _ = checked_header(folder / f"{part}.npy", producer_command)
         classes = len(manifest["labels"])
-        labels = checked_labels(arrays[part], path, shape[0], classes, made_by)
+        labels = checked_labels(arrays[part], path, shape[0], classes, producer_command)
         parts[part] = Part(folder / f"{part}.npy", shape[1:], labels, arrays[f"{part}_groups"])
     for name, expected in manifest["sha256"].items():
         if sha256(folder / name) != expected:
             raise GenlabError(
                 f"{folder / name}: not the file that {file.name} describes (its checksum differs);"
-                f" make both again with: {made_by}"
+                f" make both again with: {producer_command}"
             )
     return manifest, parts
 
@@ -203,8 +207,8 @@ def _class_counts(labels: Labels, names: list[str]) -> dict[str, int]:
     return {name: int(count) for name, count in zip(names, counted, strict=True)}
 
 
-def _pictured(chosen: tuple[Part, Labels], made_by: str) -> Images:
+def _pictured(chosen: tuple[Part, Labels], producer_command: str) -> Images:
     """Images from all over the split, at equal distances."""
     part, indices = chosen
     places = np.linspace(0, len(indices) - 1, min(PICTURED, len(indices))).astype(int)
-    return np.concatenate(list(rows(part.file, indices[places], made_by)))
+    return np.concatenate(list(rows(part.file, indices[places], producer_command)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.params import Params
 from genlab.datasets.arc_grids import make, program_of
 from genlab.datasets.emoji import LABELS as EMOJI_LABELS
@@ -89,7 +89,7 @@ _ALL = (
     ),
     _images(
         "fashion_mnist",
-        "Fashion-MNIST: articles of clothing",
+        "Fashion-MNIST: Fashion-MNIST images",
         (28, 28, 1),
         (
             "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",

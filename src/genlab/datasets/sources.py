@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from genlab.core.console import CURES, GenlabError
+from genlab.core.errors import CURES, GenlabError
 from genlab.core.params import ImageParams
 from genlab.datasets.image_files import CHUNK, Images, Labels, Shape
 
@@ -258,9 +258,9 @@ def _check_md5(file: Path, md5: str, check_integrity: Callable[[Path, str], bool
 def _download(name: str, params: ImageParams, build: Callable[[str], object], wanted: str) -> None:
     """Let torchvision download into a fresh folder, then move what came to `params.raw`."""
     package = DEBIAN_PACKAGES.get(name)
-    cure = f"put {wanted}" + (f", or install the Debian package {package}" if package else "")
+    fix = f"put {wanted}" + (f", or install the Debian package {package}" if package else "")
     if not params.download:
-        raise GenlabError(f"no copy of {name} here, and images.download is false: {cure}")
+        raise GenlabError(f"no copy of {name} here, and images.download is false: {fix}")
     with _whole_folder(Path(params.raw)) as folder:
         try:
             with _patience(TIMEOUT):
@@ -270,7 +270,7 @@ def _download(name: str, params: ImageParams, build: Callable[[str], object], wa
                 raise  # our own disk, not the network
             reason = " ".join(str(error).split())[-160:] or type(error).__name__
             raise GenlabError(
-                f"no copy of {name} here, and the download failed (... {reason}): {cure}"
+                f"no copy of {name} here, and the download failed (... {reason}): {fix}"
             ) from error
 
 

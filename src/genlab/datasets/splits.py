@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.artifacts import sha256, write_json, write_npz
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256, write_json, write_npz
 from genlab.core.params import Params
 from genlab.datasets.arc_grids import OBJECTS_FILE, OBJECTS_KIND, file_name, write_splits
 from genlab.datasets.datasheet import describe, entropy_facts, picture_facts

@@ -40,7 +40,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from genlab.grids.compose import POSITION_DRAWS, AtomicImageGenerator, GridProgram
+from genlab.grids.generator import POSITION_DRAWS, AtomicImageGenerator, GridDistribution
 from genlab.grids.palette import COLOURS
 from genlab.grids.placements import Ints, Placements, Words, collide
 
@@ -62,7 +62,7 @@ class Interval(NamedTuple):
 
 
 def program_entropy(
-    grids: Grids, objects: Objects, program: GridProgram, resamples: int = 2000, seed: int = 0
+    grids: Grids, objects: Objects, program: GridDistribution, resamples: int = 2000, seed: int = 0
 ) -> Interval:
     """Upper bound on the entropy of a grid, nats: mean of `-log p` over the sample, with interval.
 
@@ -72,7 +72,7 @@ def program_entropy(
     return _bootstrap(nats, resamples, seed)
 
 
-def grid_nats(objects: Objects, program: GridProgram, count: int) -> Floats:
+def grid_nats(objects: Objects, program: GridDistribution, count: int) -> Floats:
     """-log of a lower bound on each grid's chance, nats: (count,). `objects` is their table.
 
     Raises ValueError for objects that the program cannot draw, and for more than `MOST_OBJECTS`.
@@ -97,7 +97,7 @@ def grid_nats(objects: Objects, program: GridProgram, count: int) -> Floats:
     return nats
 
 
-def _log_chance(objects: Objects, weight: Floats, program: GridProgram) -> Floats:
+def _log_chance(objects: Objects, weight: Floats, program: GridDistribution) -> Floats:
     """log f of grids with n objects each: OBJECT_DTYPE (grids, n) -> (grids,)."""
     places = program.placements()
     shape = objects["shape"].astype(np.int32)
@@ -166,9 +166,9 @@ def compressor_nats(grids: Grids) -> float:
     """
     flat = grids.reshape(len(grids), -1)
     even = np.pad(flat, ((0, 0), (0, flat.shape[1] % 2)))
-    halves = even[:, ::2] << 4 | even[:, 1::2]
+    elbo_terms = even[:, ::2] << 4 | even[:, 1::2]
     sizes = (
         len(bz2.compress(flat.tobytes(), 9)),
-        len(lzma.compress(halves.tobytes(), preset=9 | lzma.PRESET_EXTREME)),
+        len(lzma.compress(elbo_terms.tobytes(), preset=9 | lzma.PRESET_EXTREME)),
     )
     return min(sizes) * 8 * float(np.log(2)) / len(grids)

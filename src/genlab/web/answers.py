@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from genlab.benchmark.cases import Case
 from genlab.benchmark.events import update
 from genlab.benchmark.plugins import ImageTool, why_absent
-from genlab.core.ratings import MAX_RATER
-from genlab.core.records import Item, Run, Status
+from genlab.benchmark.store.ratings import MAX_RATER
+from genlab.benchmark.store.schema import Item, Run, Status
 from genlab.web.live import RunStatus
 
 MAX_CASES, MAX_TOOLS, MAX_ITEMS = 500, 50, 5000

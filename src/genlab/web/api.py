@@ -16,9 +16,9 @@ from starlette.responses import HTMLResponse, Response
 from genlab import __version__
 from genlab.benchmark.cases import CASE_FILE, Case
 from genlab.benchmark.plugins import checked_options
-from genlab.core.console import GenlabError
-from genlab.core.records import Item, Run
-from genlab.core.store import Store
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Item, Run
+from genlab.core.errors import GenlabError
 from genlab.web.answers import (
     MAX_ITEMS,
     Begun,
@@ -135,7 +135,7 @@ def _reading(live: Live) -> APIRouter:
         responses=answers(404, 422),
     )
     def report(run_id: RunId) -> HTMLResponse:
-        from genlab.benchmark.report import page  # SciPy comes along: seconds of a server's start
+        from genlab.benchmark.report import page
 
         _found(live.store, run_id)
         with one_at_a_time:
@@ -186,7 +186,7 @@ def _running(live: Live) -> APIRouter:
 
     @routes.post("/rate", summary="Give stars to a picture", responses=answers(404, 422))
     def rate(asked: RateIn) -> Rated:
-        from genlab.benchmark.tallies import SUBJECT, ratings_of  # SciPy, as above
+        from genlab.benchmark.tallies import SUBJECT, ratings_of
 
         item = _item(live.store, asked.run_item_id)
         if not item.image_sha256:

@@ -25,7 +25,7 @@ from genlab.agent.goal import DATASETS, goal
 from genlab.agent.report import PAGE, counts, number, values
 from genlab.agent.story import Story, run_file, story
 from genlab.agent.workspace import PROJECT, Workspace, goal_of
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.web import shapes
 from genlab.web.files import json_at
 
@@ -127,7 +127,7 @@ def files(told: Story, attempt: Attempt) -> Files:
     folder = told.workspace.root / attempt.experiment_dir
     summary: dict[str, Any] = {}
     if (folder / SUMMARY).exists():
-        summary = json_at(folder / SUMMARY, shapes.Summary, made_by=AGAIN)
+        summary = json_at(folder / SUMMARY, shapes.Summary, producer_command=AGAIN)
     return Files(
         config=_text(folder / CONFIG_FILE),
         code=_text(folder / CODE),

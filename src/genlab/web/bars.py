@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from genlab.measure.formats import number, value, words
+from genlab.evaluation.reports.formats import number, value, words
 from genlab.web import look, shapes
 from genlab.web.files import json_at
 from genlab.web.look import Column, Markup, table
@@ -19,11 +19,13 @@ SIGNS = {">=": "≥", "<=": "≤"}
 def targets(root: Path, dataset: str) -> str:
     """The bars that the project set itself, as a table."""
     # Its import takes a second (matplotlib): only where it is asked for.
-    from genlab.measure.report import kind_of
-    from genlab.measure.report_kind import bars
+    from genlab.evaluation.reports.report import kind_of
+    from genlab.evaluation.reports.report_kind import bars
 
     kind = kind_of(dataset)
-    found = json_at(root / "metrics" / "benchmarks.json", shapes.Benchmarks, made_by="make bench")
+    found = json_at(
+        root / "results" / "benchmarks.json", shapes.Benchmarks, producer_command="make bench"
+    )
     mine = {key: entry for key, entry in found.items() if kind.benchmarks(key, dataset)}
     aims = kind.targets(dataset)
     rows = [
@@ -52,7 +54,7 @@ def targets(root: Path, dataset: str) -> str:
         Column("bar", "Bar", number=True),
         Column("stretch", "Stretch", number=True),
     ]
-    return table(columns, rows, f"Bars of {dataset}, from metrics/benchmarks.json")
+    return table(columns, rows, f"Bars of {dataset}, from results/benchmarks.json")
 
 
 def criteria(found: Results) -> str:
@@ -80,12 +82,12 @@ def criteria(found: Results) -> str:
         Column("scale", "Value, | asked"),
         Column("why", "What it means"),
     ]
-    return table(columns, rows, f"Verdict of {found.dataset}, from metrics/{found.dataset}")
+    return table(columns, rows, f"Verdict of {found.dataset}, from results/{found.dataset}")
 
 
 SAMPLER_COLUMNS: Mapping[str, Sequence[tuple[str, str]]] = {
     "grids": (
-        ("legal_grids", "Wholly legal"),
+        ("valid_rate", "Wholly legal"),
         ("legal_components", "Legal components"),
         ("unique_and_novel_share", "Unique and novel"),
         ("count_tv", "Off in objects (TV)"),
@@ -94,7 +96,7 @@ SAMPLER_COLUMNS: Mapping[str, Sequence[tuple[str, str]]] = {
     ),
     "images": (
         ("frechet_distance", "Fréchet distance"),
-        ("frechet_over_floor", "Over its floor"),
+        ("relative_frechet", "Over its floor"),
         ("precision", "Precision"),
         ("recall", "Recall"),
         ("coverage", "Coverage"),
@@ -150,7 +152,7 @@ def scale(
 
 def figures(root: Path, dataset: str, names: Sequence[str]) -> list[tuple[Path, str]]:
     """The figures of evaluate whose names match, with their captions."""
-    from genlab.measure.report import kind_of
+    from genlab.evaluation.reports.report import kind_of
 
     captions = kind_of(dataset).captions
     folder = root / "plots" / dataset / "evaluation"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 
-from genlab.measure.formats import words
+from genlab.evaluation.reports.formats import words
 from genlab.web.look import tag
 from genlab.web.pipeline import Cell, Pipeline, ago, lasted
 

@@ -10,17 +10,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.console import GenlabError
-from genlab.datasets.arc_grids import (
-    OBJECTS_FILE,
-    data_file,
-    load_split,
-    read_objects,
-)
+from genlab.core.errors import GenlabError
+from genlab.datasets.arc_grids import OBJECTS_FILE, data_file, load_split, read_objects
 from genlab.datasets.image_files import MANIFEST_FILE, load_images, load_labels, split_command
+from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS
-from genlab.measure.formats import words
 from genlab.web import shapes
 from genlab.web.files import Missing, fresh, json_at
 
@@ -78,7 +73,9 @@ def grids_of(folder: Path, split: str) -> Grids:
 def images_of(folder: Path, split: str) -> Images:
     """A split of the image dataset in `folder`; raises as `grids_of` does."""
     _require(folder)
-    manifest = json_at(folder / MANIFEST_FILE, shapes.Manifest, made_by=split_command(folder))
+    manifest = json_at(
+        folder / MANIFEST_FILE, shapes.Manifest, producer_command=split_command(folder)
+    )
     return Images(
         load_images(folder, split),
         _labels(folder / "labels.npz", split),

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.grids.palette import ARC_PALETTE, COLOUR_NAMES
 from genlab.web.sketch import from_text
 
@@ -109,7 +109,7 @@ _JS = """export default function ({ parentElement, data, setStateValue }) {
 def draw_grid(start: Grid, key: str) -> Grid:
     """Show `start` (side, side) to be drawn on; returns what stands there now.
 
-    It begins anew where another `start` is given.
+    It begins again where another `start` is given.
     """
     rows = start.tolist()
     result: Any = _component()(

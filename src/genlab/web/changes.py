@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.web import git
 from genlab.web.files import Missing, json_at
 
@@ -52,7 +52,7 @@ def changes(root: Path, datasets: Sequence[str]) -> list[Change]:
     found = []
     for dataset in datasets:
         for file in FILES:
-            path = f"metrics/{dataset}/{file}.json"
+            path = f"results/{dataset}/{file}.json"
             before = dict(leaves(_committed(root, commit, path)))
             after = dict(leaves(_now(root / path)))
             names = dict.fromkeys([*before, *after])
@@ -98,7 +98,7 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Leaf]]:
 
 def _now(path: Path) -> Any:
     try:
-        return json_at(path, made_by="make repro")
+        return json_at(path, producer_command="make repro")
     except GenlabError:
         return {}  # gone or broken: all of its numbers are listed as gone
 

@@ -14,7 +14,7 @@ Points = Sequence[tuple[float, float]]
 HEIGHT = 230
 TITLE: Spec = {"anchor": "start", "fontSize": 13}
 PADDING: Spec = {"left": 2, "right": 14, "top": 2, "bottom": 2}
-"""Room at the right for half of the last label, which stands out over the axis."""
+"""Sandbox at the right for half of the last label, which stands out over the axis."""
 
 MOST_DECADES = 5
 

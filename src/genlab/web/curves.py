@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from genlab.core.artifacts import read_json
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json
 from genlab.core.tracking import HISTORY_KIND
 from genlab.web import git, shapes
 from genlab.web.files import Missing, fits, fresh, json_at, of_shape, stamps
@@ -137,11 +137,11 @@ def read_tsv(file: Path) -> Points:
 
 
 def kept_experiments(root: Path, dataset: str) -> list[Run]:
-    """The documented experiments, of which metrics/experiments.json holds the curves."""
-    file = root / "metrics" / "experiments.json"
+    """The documented experiments, of which results/experiments.json holds the curves."""
+    file = root / "results" / "experiments.json"
     if not file.is_file():
         return []
-    found = json_at(file, shapes.Experiments, made_by="make experiments")
+    found = json_at(file, shapes.Experiments, producer_command="make experiments")
     return [
         Run(name, entry.get("why", ""), _from_summary(entry.get("training", {})))
         for name, entry in found.items()
@@ -172,7 +172,7 @@ def dvc_experiments(root: Path, dataset: str) -> list[Run]:
 @lru_cache(maxsize=4 * MOST_EXPERIMENTS)
 def _experiment_series(root: Path, commit: str, dataset: str) -> Mapping[str, Points]:
     """The curves of a commit; none where it was run for another dataset and changed nothing."""
-    path = f"metrics/{dataset}/training.json"
+    path = f"results/{dataset}/training.json"
     said = git.ask(root, "show", f"{commit}:{path}")
     before = git.ask(root, "show", f"{commit}^:{path}")
     if said is None or said == before:
@@ -200,9 +200,9 @@ def newest(root: Path, dataset: str) -> Making | None:
 @fresh(keep=8)
 def in_the_making(history: Path) -> Run:
     """What a run in the making has logged so far."""
-    made_by = "a training run from the start"
-    found = read_json(history, made_by=made_by, kind=HISTORY_KIND)
-    saved = of_shape(history, found, shapes.History, made_by)
+    producer_command = "a training run from the start"
+    found = read_json(history, producer_command=producer_command, kind=HISTORY_KIND)
+    saved = of_shape(history, found, shapes.History, producer_command)
     series: dict[str, Points] = {}
     for row in saved["rows"]:
         for name, value in row["values"].items():

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.artifacts import read_npz
+from genlab.core.io import read_npz
 from genlab.datasets.registry import dataset as find_dataset
 from genlab.web import browse
 from genlab.web.files import fresh, require
@@ -38,7 +38,7 @@ def evidence(root: Path, dataset: str) -> dict[str, npt.NDArray[np.generic]]:
 
 @fresh(keep=2)
 def _evidence(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[np.generic]]:
-    return read_npz(path, kind="evaluation", keys=keys, made_by=EVALUATE)
+    return read_npz(path, kind="evaluation", keys=keys, producer_command=EVALUATE)
 
 
 def neighbours(root: Path, dataset: str, first: int, count: int) -> list[Neighbour]:

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from genlab.vae import inference
-from genlab.vae.latents import directions
-from genlab.vae.model import VAE, load_checkpoint
-from genlab.vae.run import CHECKPOINT, require_shape
+from genlab.vae.models.vae import VAE, load_checkpoint
+from genlab.vae.sampling import posterior as inference
+from genlab.vae.sampling.latents import directions
+from genlab.vae.training.run import CHECKPOINT, require_shape
 
 Items = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -84,7 +84,7 @@ def open_explorer(trained: Path, items: Items, data: Path) -> Explorer:
 
     Raises a GenlabError where it is missing or broken, or made for other items than `data`'s.
     """
-    model, _ = load_checkpoint(trained / CHECKPOINT, made_by="dvc repro train")
+    model, _ = load_checkpoint(trained / CHECKPOINT, producer_command="dvc repro train")
     some = np.asarray(items[:ENCODED])
     require_shape(model, some, data)
     means, _ = inference.posteriors(model, some)

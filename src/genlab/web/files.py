@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from genlab.core.artifacts import read_json
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def require(path: Path, what: str, command: str) -> Path:
     return path
 
 
-def json_at(path: Path, shape: Any = Any, *, made_by: str) -> Any:
+def json_at(path: Path, shape: Any = Any, *, producer_command: str) -> Any:
     """A JSON file of a stage, parsed once as long as it stays the same.
 
     shape: the type that its content must have (`genlab.web.shapes`).
@@ -82,15 +82,15 @@ def json_at(path: Path, shape: Any = Any, *, made_by: str) -> Any:
     Raises Missing where there is none, and a GenlabError where it is truncated or of another shape.
     The value is shared: do not change it.
     """
-    require(path, f"{path} is not there yet", made_by)
-    return _json(path, shape, made_by)
+    require(path, f"{path} is not there yet", producer_command)
+    return _json(path, shape, producer_command)
 
 
 def yaml_at(path: Path, shape: Any) -> Any:
     """A YAML file of the repository, as `json_at` reads JSON; git brings it back."""
-    cure = f"git checkout -- {path.name}"
-    require(path, f"{path} is not there yet", cure)
-    return _yaml(path, shape, cure)
+    fix = f"git checkout -- {path.name}"
+    require(path, f"{path} is not there yet", fix)
+    return _yaml(path, shape, fix)
 
 
 def fits(value: object, shape: Any) -> bool:
@@ -103,23 +103,25 @@ def fits(value: object, shape: Any) -> bool:
 
 
 @fresh(keep=64)
-def _json(path: Path, shape: Any, made_by: str) -> Any:
-    return of_shape(path, read_json(path, made_by=made_by), shape, made_by)
+def _json(path: Path, shape: Any, producer_command: str) -> Any:
+    return of_shape(
+        path, read_json(path, producer_command=producer_command), shape, producer_command
+    )
 
 
 @fresh()
-def _yaml(path: Path, shape: Any, cure: str) -> Any:
+def _yaml(path: Path, shape: Any, fix: str) -> Any:
     try:
         found = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except (YAMLError, ValueError) as error:  # not UTF-8, or a date that no calendar has
         fault = " ".join(str(error).split())[:160]
         raise GenlabError(
-            f"{path} is not valid YAML ({fault}); mend it, or bring it back with: {cure}"
+            f"{path} is not valid YAML ({fault}); mend it, or bring it back with: {fix}"
         ) from error
-    return of_shape(path, found, shape, cure)
+    return of_shape(path, found, shape, fix)
 
 
-def of_shape(path: Path, value: Any, shape: Any, cure: str) -> Any:
+def of_shape(path: Path, value: Any, shape: Any, fix: str) -> Any:
     """`value`, read from `path`. Raises a GenlabError where it hasn't the shape."""
     try:
         TypeAdapter(shape).validate_python(value, strict=True)
@@ -128,6 +130,6 @@ def of_shape(path: Path, value: Any, shape: Any, cure: str) -> Any:
         place = ".".join(str(part) for part in fault["loc"])[:80] or "what it holds"
         raise GenlabError(
             f"{path}: {place} is not as it should be ({fault['msg']}, got"
-            f" {repr(fault['input'])[:40]}); make it again with: {cure}"
+            f" {repr(fault['input'])[:40]}); make it again with: {fix}"
         ) from error
     return value

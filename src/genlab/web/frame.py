@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from genlab.core.console import GenlabError, describe_os_error
+from genlab.core.errors import GenlabError, describe_os_error
 from genlab.core.params import Params, load_params
 from genlab.datasets.registry import dataset as find_dataset
 from genlab.web import charts, look

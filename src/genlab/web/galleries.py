@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.datasets.registry import dataset as find_dataset
-from genlab.measure.formats import number, words
-from genlab.measure.gallery import tile
+from genlab.evaluation.diagnostics.gallery import tile
+from genlab.evaluation.reports.formats import number, words
 from genlab.web import browse, look, shapes
 from genlab.web.evidence import evidence
 from genlab.web.files import Stamp, fresh, json_at, stamps
@@ -88,7 +88,7 @@ def gallery(root: Path, dataset: str, sort: str) -> Gallery:
     """
     files = (root / "data" / "evaluated" / dataset / "evidence.npz",)
     return _gallery(
-        root / "metrics" / dataset / "failures.json", root, dataset, sort, stamps(files)
+        root / "results" / dataset / "failures.json", root, dataset, sort, stamps(files)
     )
 
 
@@ -96,7 +96,7 @@ def gallery(root: Path, dataset: str, sort: str) -> Gallery:
 def _gallery(
     path: Path, root: Path, dataset: str, sort: str, _: tuple[Stamp | None, ...]
 ) -> Gallery:
-    found = json_at(path, shapes.Failures, made_by=COMMAND)
+    found = json_at(path, shapes.Failures, producer_command=COMMAND)
     items, tests = SORTS[sort]
     grids = find_dataset(dataset).kind == "grids"
     read = _grid_pictures if grids else _image_pictures

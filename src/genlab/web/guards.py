@@ -27,7 +27,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.web.problems import Refusal, problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

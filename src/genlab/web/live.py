@@ -21,10 +21,10 @@ from genlab.benchmark.judging import judge_of
 from genlab.benchmark.plugins import ImageTool
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.scoring import Scorer
-from genlab.core.console import GenlabError
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Run
+from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams
-from genlab.core.records import Run
-from genlab.core.store import Store
 from genlab.web.feed import Feed
 from genlab.web.readings import read_case, read_params, read_tools
 

@@ -6,8 +6,8 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from genlab.core.ratings import MAX_RATER
-from genlab.core.store import Store
+from genlab.benchmark.store.ratings import MAX_RATER
+from genlab.benchmark.store.repository import Store
 
 ANONYMOUS = "anonymous"
 KINDS = {"reconstructions": "reconstruction", "samples": "vae_sample"}

@@ -17,7 +17,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from genlab.benchmark.cases import open_upright
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.web.problems import Refusal, problem
 
 WIDTHS = (160, 320, 640, 1280)

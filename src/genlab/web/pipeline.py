@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.web import shapes
 from genlab.web.files import fits, json_at, yaml_at
 
@@ -164,7 +164,7 @@ def _seconds(root: Path, stage: Stage) -> float | None:
     pattern, key = TIMINGS[stage.name]
     try:
         taken = json_at(
-            root / pattern.format(dataset=stage.dataset), dict[str, Any], made_by=COMMAND
+            root / pattern.format(dataset=stage.dataset), dict[str, Any], producer_command=COMMAND
         )
     except GenlabError:
         return None  # the picture says nothing of it; the stage's own state tells the fault

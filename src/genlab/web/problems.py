@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST = 500  # characters of a detail
@@ -79,7 +79,7 @@ def tell_problems(api: FastAPI) -> None:
 async def _refused(_: Request, error: Exception) -> Response:
     if isinstance(error, Refusal):
         return problem(error.status, error.detail)
-    if isinstance(error, GenlabError):  # files in disorder: the line says which and the cure
+    if isinstance(error, GenlabError):  # files in disorder: the line says which and the fix
         return problem(getattr(error, "status", 409), str(error))
     if isinstance(error, RequestValidationError):
         faults = error.errors()

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from genlab.core.artifacts import read_npz
-from genlab.core.records import Item
-from genlab.core.store import Store
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Item
+from genlab.core.io import read_npz
 from genlab.grids.palette import to_rgb
 from genlab.web.live import Live
 
@@ -80,7 +80,9 @@ def of_dataset(live: Live, dataset: str, kind: Kind) -> list[Subject]:
     """
     evidence = live.root / "data" / "evaluated" / dataset / "evidence.npz"
     key = "samples" if kind == "vae_sample" else "predicted"
-    found = read_npz(evidence, kind="evaluation", keys=[key], made_by=EVALUATE)[key][:SHOWN]
+    found = read_npz(evidence, kind="evaluation", keys=[key], producer_command=EVALUATE)[key][
+        :SHOWN
+    ]
     originals = _originals(live.root / "data" / dataset, len(found)) if key == "predicted" else None
     subjects = {}
     for index, pixels in enumerate(found):

@@ -1,4 +1,4 @@
-"""Cases, parameters and tools, read anew only where their files have changed.
+"""Cases, parameters and tools, read again only where their files have changed.
 
 A page asks for them at every look; parsing YAML would be most of its time.
 """
@@ -17,7 +17,7 @@ State = tuple[tuple[str, int, int], ...]
 
 
 def read_case(folder: Path) -> Case:
-    """A case as it is now: anew where any file of its folder has changed. Raises as `load_case`."""
+    """A case as it is now: again where any file of its folder has changed. Raises as `load_case`."""
     return _case(folder, state_of(folder))
 
 

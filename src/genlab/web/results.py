@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.datasets.registry import dataset as find_dataset
-from genlab.measure.formats import number, share, words
+from genlab.evaluation.reports.formats import number, share, words
 from genlab.web import shapes
 from genlab.web.files import json_at
 
@@ -33,7 +33,7 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """A dataset's metrics, verdict and diagnosis, read from `metrics/DATASET/`."""
+    """A dataset's metrics, verdict and diagnosis, read from `results/DATASET/`."""
 
     dataset: str
     metrics: Metrics
@@ -64,9 +64,9 @@ class Results:
         return NUMBERS[find_dataset(self.dataset).kind](self.metrics)
 
     @property
-    def cure(self) -> Mapping[str, Any]:
-        """Params that a diagnosis names as its cure; empty where nothing is to be cured."""
-        return next((each["cure"] for each in self.found if each["cure"]), {})
+    def fix(self) -> Mapping[str, Any]:
+        """Params that a diagnosis names as its fix; empty where nothing is to be cured."""
+        return next((each["fix"] for each in self.found if each["fix"]), {})
 
     @property
     def sampler(self) -> str:
@@ -75,14 +75,14 @@ class Results:
             return str(self.metrics["best_sampler"])
         found: Mapping[str, Any] = self.metrics["samplers"]
         counted = {k: v for k, v in found.items() if v["counted"]} or found
-        return max(counted, key=lambda name: float(counted[name]["legal_grids"]))
+        return max(counted, key=lambda name: float(counted[name]["valid_rate"]))
 
 
 def read_results(root: Path, dataset: str) -> Results:
     """The results of `dataset`. Raises Missing before the first run, a GenlabError on a bad one."""
-    folder = root / "metrics" / dataset
+    folder = root / "results" / dataset
     parts = {
-        name: json_at(folder / f"{name}.json", shape, made_by=REPRO)
+        name: json_at(folder / f"{name}.json", shape, producer_command=REPRO)
         for name, shape in SHAPES.items()
     }
     found = Results(dataset, **parts)
@@ -121,8 +121,8 @@ def _of_grids(metrics: Metrics) -> list[Number]:
         _number("cells right", metrics, "pixel_accuracy", share),
         _number("grids wholly right", metrics, "exact_grid_accuracy", share),
         _number("−ELBO, nats a grid", metrics, "neg_elbo_nats"),
-        _number("−ELBO over entropy", metrics, "elbo_over_entropy"),
-        _number(f"legal samples ({picked})", metrics["samplers"][picked], "legal_grids", share),
+        _number("−ELBO over entropy", metrics, "neg_elbo_over_entropy_bound"),
+        _number(f"legal samples ({picked})", metrics["samplers"][picked], "valid_rate", share),
     ]
 
 
@@ -135,7 +135,7 @@ def _of_images(metrics: Metrics) -> list[Number]:
         _number("SSIM", metrics, "ssim"),
         _number("PSNR, dB", metrics, "psnr"),
         _number(f"Fréchet distance ({words(picked)})", found, "frechet_distance"),
-        _number("over its floor", found, "frechet_over_floor"),
+        _number("over its floor", found, "relative_frechet"),
     ]
 
 

@@ -28,14 +28,14 @@ class Sampler(TypedDict, total=False):
     """A sampler's numbers that have a column or decide which is picked."""
 
     counted: bool
-    legal_grids: Number
+    valid_rate: Number
     legal_components: Number
     unique_and_novel_share: Number
     count_tv: Number
     colour_tv: Number
     black_share: Number
     frechet_distance: Number
-    frechet_over_floor: Number
+    relative_frechet: Number
     precision: Number
     recall: Number
     coverage: Number
@@ -49,7 +49,7 @@ class Metrics(TypedDict, total=False):
     pixel_accuracy: Number
     exact_grid_accuracy: Number
     neg_elbo_nats: Number
-    elbo_over_entropy: Number
+    neg_elbo_over_entropy_bound: Number
     bits_per_dim: Number
     ssim: Number
     psnr: Number
@@ -82,7 +82,7 @@ class Diagnosed(TypedDict):
 
     name: str
     found: bool
-    cure: dict[str, Any]
+    fix: dict[str, Any]
 
 
 class Diagnosis(TypedDict):

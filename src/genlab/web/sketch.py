@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
+from genlab.evaluation.diagnostics.gallery import faults, tile
 from genlab.grids.palette import COLOURS
-from genlab.grids.parse import ParsedGrid, parse
-from genlab.measure.gallery import faults, tile
+from genlab.grids.parser import ParsedGrid, parse
 
 Grid = npt.NDArray[np.uint8]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from genlab.benchmark.agreement import Finding
 from genlab.benchmark.leaderboard import People, Standing
+from genlab.benchmark.store.repository import Store
 from genlab.benchmark.tallies import ratings_of
-from genlab.core.store import Store
 from genlab.web.sheet import number, text
 
 JUDGE = "<th scope='col'>Model's stars</th>"

@@ -32,7 +32,7 @@ class Status:
 
 
 class Watch:
-    """The status of one project, asked anew whenever a watched file is another one."""
+    """The status of one project, asked again whenever a watched file is another one."""
 
     def __init__(self, root: Path, command: Iterable[str] | None = None) -> None:
         """command: what prints the JSON; dvc of this environment by default."""

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.web import shapes
 from genlab.web.changes import Change
 from genlab.web.files import json_at, yaml_at
 from genlab.web.pipeline import Pipeline
 from genlab.web.results import Results
 
-EXPERIMENTS = Path("metrics/experiments.json")
+EXPERIMENTS = Path("results/experiments.json")
 
 
 class Step(NamedTuple):
@@ -39,10 +39,10 @@ def next_step(
     if not pipeline.known:
         return Step("dvc status", "How the stages stand is not known: ask dvc yourself.")
     for found in results:
-        if not found.passed and found.cure:
-            flags = [f"-S {shlex.quote(f'{key}={_hydra(v)}')}" for key, v in found.cure.items()]
+        if not found.passed and found.fix:
+            flags = [f"-S {shlex.quote(f'{key}={_hydra(v)}')}" for key, v in found.fix.items()]
             command = " ".join(["dvc exp run", *flags])
-            return Step(command, f"{found.dataset}: {found.found[0]['name']} has a known cure.")
+            return Step(command, f"{found.dataset}: {found.found[0]['name']} has a known fix.")
         if not found.passed:
             missed = next(row for row in found.verdict["criteria"] if not row["passed"])
             command = f"make experiments ARGS={shlex.quote('--jobs 2')}"
@@ -56,7 +56,7 @@ def next_step(
             f"make experiments ARGS={shlex.quote(f'--only {waiting[0]}')}",
             f"{len(waiting)} documented experiments have no record yet.",
         )
-    if not (root / "metrics" / "benchmarks.json").is_file():
+    if not (root / "results" / "benchmarks.json").is_file():
         return Step("make bench", "The bars have not been measured yet.")
     return Step("make report", "All is up to date; the reports can be written.")
 
@@ -64,7 +64,9 @@ def next_step(
 def _not_run(root: Path) -> list[str]:
     """Experiments that are described and were never run, in the order of the file."""
     try:
-        done = set(json_at(root / EXPERIMENTS, shapes.Experiments, made_by="make experiments"))
+        done = set(
+            json_at(root / EXPERIMENTS, shapes.Experiments, producer_command="make experiments")
+        )
     except GenlabError:
         done = set()
     described = _described(root / "experiments.yaml")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from genlab.core.records import STATUSES, Run
+from genlab.benchmark.store.schema import STATUSES, Run
 from genlab.web.live import Live, RunStatus
 
 GOOD, FAIR = 0.75, 0.4  # scores from which a badge is green, and amber: those of the report

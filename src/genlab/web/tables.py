@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from genlab.measure.formats import value, words
+from genlab.evaluation.reports.formats import value, words
 from genlab.web import browse
 from genlab.web.changes import Change, Leaf
 from genlab.web.look import Column, Markup, picture, table

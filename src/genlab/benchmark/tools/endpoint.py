@@ -38,10 +38,10 @@ from ruamel.yaml.error import YAMLError
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import Needs, Option, Picture, ToolFailure
 from genlab.benchmark.tools.connection import client, failure_of, image_of
-from genlab.core.console import GenlabError
+from genlab.core.errors import GenlabError
 from genlab.core.faults import first_fault
 
-MADE_BY = "see genlab.benchmark.tools.endpoint for an example"
+PRODUCER_COMMAND = "see genlab.benchmark.tools.endpoint for an example"
 MOST_IMAGES = 16  # in one request
 OPTIONS = {
     "model": Option("another model behind the same address"),
@@ -178,18 +178,18 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 
 def load_endpoints(path: Path) -> list[EndpointTool]:
-    """The tools of a YAML file. Raises a `GenlabError` of one line that names the key and cure."""
+    """The tools of a YAML file. Raises a `GenlabError` of one line that names the key and fix."""
     try:
         content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
         return [EndpointTool(entry) for entry in _File.model_validate(content).tools]
     except FileNotFoundError as error:
-        raise GenlabError(f"{path} is missing; {MADE_BY}") from error
+        raise GenlabError(f"{path} is missing; {PRODUCER_COMMAND}") from error
     except UnicodeDecodeError as error:
         raise GenlabError(f"{path} is not UTF-8 text; save it as UTF-8") from error
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        raise GenlabError(f"{path}{line}: not valid YAML; mend it, {MADE_BY}") from error
+        raise GenlabError(f"{path}{line}: not valid YAML; mend it, {PRODUCER_COMMAND}") from error
     except ValidationError as error:
         raise GenlabError(f"{path}: {first_fault(error, _File)}") from error
 

@@ -1,0 +1,1 @@
+"""The SQLite store of runs, run items and human scores."""

@@ -1,0 +1,207 @@
+"""Files that are written whole or not at all, and checked when they are read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from genlab.core.errors import GenlabError
+
+HEADER = "header"
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the zip format's first date: file bytes must not hold the clock
+# What numpy and zipfile raise on a file that is cut short or is something else altogether.
+UNREADABLE = (ValueError, EOFError, OSError, KeyError, TypeError, zipfile.BadZipFile, zlib.error)
+
+Array = npt.NDArray[Any]
+
+
+@contextmanager
+def atomic_write(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it is synced to disk and renamed to it.
+
+    Whatever the block raises, the temporary file is removed and `path` keeps what it held. An
+    `OSError` without a file name, such as a full disk in the middle of a write, comes out as one
+    that names `path`. Missing parent folders are made.
+    """
+    target = Path(path)
+    temporary: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(21, "Is a directory", str(target))
+        # The suffix is kept: matplotlib and others choose the format by it.
+        handle, name = tempfile.mkstemp(".part" + target.suffix, f".{target.name}.", target.parent)
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        _publish(temporary, target)
+    except OSError as error:
+        if error.filename is None or str(error.filename) == str(temporary):
+            raise OSError(error.errno, error.strerror or str(error), str(target)) from error
+        raise
+    finally:
+        if temporary is not None:
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+
+
+def _publish(temporary: Path, target: Path) -> None:
+    """Sync `temporary` to disk and rename it to `target`, with the rights a plain write gives."""
+    umask = os.umask(0)
+    os.umask(umask)
+    temporary.chmod(0o666 & ~umask)  # mkstemp's 0600 would lock colleagues out
+    with temporary.open("rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(temporary, target)
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write `data` to `path`, whole or not at all."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write `text` to `path` as UTF-8, whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path: str | Path, value: object) -> None:
+    """Write `value` as indented JSON; NaN and infinity are refused, since JSON has neither."""
+    try:
+        text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
+    except (ValueError, TypeError) as error:
+        raise GenlabError(f"{path}: not writable as JSON: {error}") from error
+    write_text(path, text + "\n")
+
+
+def read_json(path: str | Path, *, producer_command: str, kind: str | None = None) -> Any:
+    """Read a JSON file; `producer_command` is the command that makes it, named in every error.
+
+    With `kind`, the file must hold an object whose key `kind` says the same.
+    """
+    data = _read(path, producer_command)
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise GenlabError(
+            f"{path} is truncated or not JSON ({error}); make it again with: {producer_command}"
+        ) from error
+    if kind is not None:
+        found = value.get("kind") if isinstance(value, dict) else None
+        if found != kind:
+            raise GenlabError(
+                f"{path} holds {found or 'something else'}, not {kind}; make it with: {producer_command}"
+            )
+    return value
+
+
+def write_npz(
+    path: str | Path, arrays: Mapping[str, Array], *, kind: str, version: int = 1
+) -> None:
+    """Write named arrays as a compressed `.npz` whose bytes depend on its content alone.
+
+    Beside the arrays stands a text entry `header`, JSON with `kind` and `version`, which `read_npz`
+    checks. `numpy.load` reads the file as it is. Arrays of Python objects are refused.
+    """
+    header = np.array(json.dumps({"kind": kind, "version": version}))
+    with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, array in ((HEADER, header), *arrays.items()):
+            if name == HEADER and array is not header:
+                raise ValueError(
+                    f"an array cannot be called {HEADER!r}: that entry is the format's"
+                )
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, np.asanyarray(array), allow_pickle=False)
+            entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, buffer.getbuffer())
+
+
+def read_npz(
+    path: str | Path,
+    *,
+    kind: str | None,
+    keys: Sequence[str],
+    producer_command: str,
+    version: int = 1,
+) -> dict[str, Array]:
+    """Read the arrays `keys` of a `.npz`; `producer_command` is the command that makes such a file.
+
+    With `kind=None` any `.npz` with these keys will do (a file that people bring along); otherwise
+    its header must say `kind` and `version`. Raises a `GenlabError` for a missing, truncated or
+    foreign file, a missing key, another kind or version. Never unpickles.
+    """
+    data = _read(path, producer_command)
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("a single array")
+            if kind is not None:
+                _check_header(path, archive, kind, version, producer_command)
+            missing = [key for key in keys if key not in archive.files]
+            if missing:
+                raise GenlabError(
+                    f"{path} has no key {missing[0]!r} (it has {', '.join(archive.files)});"
+                    f" make it again with: {producer_command}"
+                )
+            return {key: archive[key] for key in keys}
+    except UNREADABLE as error:
+        raise GenlabError(
+            f"{path} is truncated or no .npz of plain arrays ({_brief(error)});"
+            f" make it again with: {producer_command}"
+        ) from error
+
+
+def _check_header(
+    path: str | Path, archive: Any, kind: str, version: int, producer_command: str
+) -> None:
+    found: object = None
+    if HEADER in archive.files:
+        found = json.loads(str(archive[HEADER]))
+    if not isinstance(found, dict) or "kind" not in found:
+        raise GenlabError(
+            f"{path} was not written by genlab; make it again with: {producer_command}"
+        )
+    if found["kind"] != kind:
+        raise GenlabError(
+            f"{path} holds {found['kind']}, not {kind}; make it with: {producer_command}"
+        )
+    if found.get("version") != version:
+        raise GenlabError(
+            f"{path} has format version {found.get('version')}, this genlab reads {version};"
+            f" make it again with: {producer_command}"
+        )
+
+
+def sha256(path: str | Path) -> str:
+    """Hexadecimal SHA-256 of a file's content."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _read(path: str | Path, producer_command: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise GenlabError(f"{path} is missing; make it with: {producer_command}") from error
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(str(error).split())[:80] or type(error).__name__

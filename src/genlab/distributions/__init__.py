@@ -1,0 +1,1 @@
+"""Likelihoods and KL terms."""

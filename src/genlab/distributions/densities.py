@@ -1,0 +1,160 @@
+"""Densities fitted to a finished model's codes, to draw new ones from.
+
+codes: (n, d) float64. Each function returns a draw (count, generator) -> (count, d) float32.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from torch import Tensor
+from tqdm import tqdm
+
+from genlab.core.errors import GenlabError
+from genlab.vae.models.mixture_density import MixtureDensityPrior
+from genlab.vae.training.batches import walk
+from genlab.vae.training.schedules import lr_at
+
+Floats = npt.NDArray[np.float64]
+Draw = Callable[[int, torch.Generator], Tensor]
+Facts = dict[str, Any]
+
+COMPONENTS = (1, 10, 40, 80)  # tried, in this order, until held-out codes like it no better
+HELD_OUT = 0.2  # share of the codes that choose among them
+PRINCIPAL = 32  # directions in which a mixture is fitted; the others get a normal each
+RIDGES = (1e-6, 1e-4, 1e-2)  # of the codes' mean variance, added to every covariance
+FLOW = {"width": 128, "depth": 4, "components": 10}
+FLOW_STEPS, FLOW_BATCH, FLOW_LR = 2000, 64, 2e-3
+
+
+def gaussian(codes: Floats) -> Draw:
+    """A normal with the mean and covariance of `codes`."""
+    centre = torch.from_numpy(codes.mean(0)).float()
+    values, vectors = np.linalg.eigh(np.cov(codes.T))
+    root = torch.from_numpy(vectors * np.sqrt(np.maximum(values, 0.0))).float()
+
+    def draw(count: int, generator: torch.Generator) -> Tensor:
+        return centre + torch.randn(count, len(centre), generator=generator) @ root.T
+
+    return draw
+
+
+def mixture(
+    codes: Floats, seed: int, components: tuple[int, ...] = COMPONENTS
+) -> tuple[Draw, Facts]:
+    """A mixture of normals in the PRINCIPAL directions of most variance, a normal in the others.
+
+    The number of components is the first of `components` that HELD_OUT of the codes like better
+    than the next one. Facts: `components`, `held_out_nats` (a code, in those directions),
+    `regularised`: whether a covariance was not positive definite and a greater ridge fixed it.
+    Raises GenlabError where there are more components than codes.
+    """
+    centre = codes.mean(0)
+    values, vectors = np.linalg.eigh(np.cov(codes.T))
+    order = np.argsort(-values)
+    values, vectors = np.maximum(values[order], 0.0), vectors[:, order]
+    kept = min(PRINCIPAL, len(values))
+    reduced = (codes - centre) @ vectors[:, :kept]
+    split = len(codes) - max(1, int(HELD_OUT * len(codes)))
+    best: tuple[float, int, GaussianMixture, bool] | None = None
+    for count in tqdm(components, desc="gmm", unit="fit", leave=False):
+        if best is not None and count > split:
+            break
+        fitted, fixed = fit_mixture(reduced[:split], count, seed)
+        score = float(fitted.score(reduced[split:]))
+        if best is not None and score <= best[0]:
+            break
+        best = (score, count, fitted, fixed)
+    assert best is not None
+    score, count, fitted, fixed = best
+    rest = torch.from_numpy(np.sqrt(values[kept:])).float()
+    basis = torch.from_numpy(vectors).float()
+    means = torch.from_numpy(fitted.means_).float()
+    roots = torch.from_numpy(np.linalg.cholesky(fitted.covariances_)).float()
+    weights = torch.from_numpy(fitted.weights_)
+    origin = torch.from_numpy(centre).float()
+
+    def draw(number: int, generator: torch.Generator) -> Tensor:
+        chosen = torch.multinomial(weights, number, replacement=True, generator=generator)
+        noise = torch.randn(number, kept, 1, generator=generator)
+        principal = means[chosen] + (roots[chosen] @ noise)[..., 0]
+        others = torch.randn(number, len(rest), generator=generator) * rest
+        return origin + torch.cat([principal, others], dim=1) @ basis.T
+
+    return draw, {"components": count, "held_out_nats": -score, "regularised": fixed}
+
+
+def fit_mixture(codes: Floats, components: int, seed: int) -> tuple[GaussianMixture, bool]:
+    """A full-covariance mixture, and whether it took more than the least ridge.
+
+    Raises GenlabError where there are more components than codes, or no ridge helps.
+    """
+    if components > len(codes):
+        raise GenlabError(
+            f"gmm: {components} components are more than the {len(codes)} codes that they are"
+            " fitted to; take fewer components or more training items"
+        )
+    scale = float(codes.var(0).mean()) or 1.0
+    for ridge in RIDGES:
+        model = GaussianMixture(
+            components, reg_covar=ridge * scale, max_iter=30, init_params="k-means++",
+            random_state=seed,
+        )  # fmt: skip
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(codes)
+        except ValueError:  # a covariance isn't positive definite
+            continue
+        thinnest = float(np.linalg.eigvalsh(model.covariances_).min())
+        # What is no wider than the ridge stands by the ridge alone.
+        return model, ridge > RIDGES[0] or thinnest < 2 * ridge * scale
+    raise GenlabError(
+        f"gmm: no ridge up to {RIDGES[-1]:g} of the variance makes {components} covariances"
+        f" positive definite over {len(codes)} codes; are the codes finite and not all alike?"
+    )
+
+
+def autoregressive(codes: Floats, tokens: int, seed: int) -> tuple[Draw, Facts]:
+    """An autoregressive mixture over the codes' tokens, fitted by gradients.
+
+    Facts: `held_out_nats`, its mean negative log density of held-out codes.
+    """
+    scale = torch.from_numpy(codes.std(0)).float().clamp_min(1e-6)
+    shift = torch.from_numpy(codes.mean(0)).float()
+    whitened = (torch.from_numpy(codes).float() - shift) / scale
+    held = max(1, int(0.1 * len(whitened)))
+    train, rest = whitened[:-held], whitened[-held:]
+    if not len(train):
+        raise GenlabError(f"flow: {len(codes)} codes are too few to fit a density to")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = MixtureDensityPrior(codes.shape[1], tokens, **FLOW)
+        if len(train) >= model.PLANS:
+            model.init_from_codes(train, seed)
+        optimiser = torch.optim.AdamW(model.parameters(), lr=FLOW_LR, weight_decay=0.01)
+        rows = walk(seed, len(train), 0, FLOW_STEPS * FLOW_BATCH)
+        with torch.enable_grad():
+            for step in tqdm(range(FLOW_STEPS), desc="flow", unit="batch", leave=False):
+                for group in optimiser.param_groups:
+                    group["lr"] = lr_at(step / FLOW_STEPS, "cosine", FLOW_LR)
+                batch = train[rows[step * FLOW_BATCH : (step + 1) * FLOW_BATCH]]
+                loss = -model.token_log_prob(batch).sum(1).mean()
+                optimiser.zero_grad()
+                (loss / codes.shape[1]).backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimiser.step()
+    with torch.no_grad():
+        nats = -float(model.token_log_prob(rest).sum(1).mean()) + float(scale.log().sum())
+
+    def draw(count: int, generator: torch.Generator) -> Tensor:
+        return shift + scale * model.sample(count, generator)
+
+    return draw, {"held_out_nats": nats}

@@ -1,0 +1,1 @@
+"""Acceptance criteria, diagnosis rules and error analysis."""

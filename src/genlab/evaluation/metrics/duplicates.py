@@ -1,0 +1,171 @@
+"""Are samples copies of training images? Their nearest ones, beside those of held-out images.
+
+A model that has learnt the data puts samples as far from the training images as new images of the
+same source are. One that has memorised puts them nearer.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from genlab.core.stats import Floats, percentile_interval, share_interval
+
+Images = npt.NDArray[np.uint8]
+
+LEVELS = 255
+NEAR_PERCENTILE = 1
+"""A sample nearer to the training images than this percentile of held-out images is `near`."""
+
+TRAIN_CHUNK, QUERY_CHUNK = 4096, 1024
+EXACT_DIMS = 1024
+"""Products of levels - 128 summed over so many pixels stay below 2^24: exact in float32."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest training image of each of n queries.
+
+    indices: (n,) rows of the training images. distances: (n,), root mean squared error in units of
+    the range [0, 1] for images, Euclidean for features. copies: (n,) distance exactly 0.
+    """
+
+    indices: npt.NDArray[np.int64]
+    distances: Floats
+    copies: npt.NDArray[np.bool_]
+
+
+def nearest(queries: npt.NDArray[Any], train: npt.NDArray[Any]) -> Neighbours:
+    """The nearest row of `train` for each query; of equally near ones, the first.
+
+    queries: (n, ...), train: (m, ...), both uint8 images of one shape or both float features of one
+    length. `train` may be a memory-mapped file: it is read once, in chunks. Image distances are
+    exact. The cost is n m d products: about 10^12 for 10,000 by 60,000 images of 28 x 28; take
+    fewer queries where images are larger.
+    """
+    _check(queries, train)
+    images = queries.dtype == np.uint8
+    best = np.full(len(queries), np.inf)
+    indices = np.zeros(len(queries), dtype=np.int64)
+    own = _flat(queries)
+    for start in range(0, len(train), TRAIN_CHUNK):
+        theirs = _flat(train[start : start + TRAIN_CHUNK])
+        norms = _squares(theirs)
+        for first in range(0, len(own), QUERY_CHUNK):
+            rows = slice(first, first + QUERY_CHUNK)
+            squared = norms - 2 * _products(own[rows], theirs)
+            found = squared.argmin(axis=1)
+            value = squared[np.arange(len(found)), found]
+            nearer = value < best[rows]
+            best[rows] = np.where(nearer, value, best[rows])
+            indices[rows] = np.where(nearer, found + start, indices[rows])
+    return _measured(own, _flat_rows(train, indices), indices, images)
+
+
+def memorisation(
+    samples: Neighbours,
+    held_out: Neighbours,
+    *,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Samples' distances to the training images over those of held-out images.
+
+    samples, held_out: `nearest` of n samples and of m test images among the same training images.
+    Returns
+
+    - `median_distance`, `held_out_median_distance`, and `median_ratio`, the first over the second:
+      about 1 is new, well below 1 is memorised; above 1, samples are unlike all real images;
+    - `near_duplicate_rate`: samples nearer than `near_threshold`, the distance that NEAR_PERCENTILE of the
+      held-out images fall below, so about 0.01 where nothing is memorised;
+    - `exact_duplicate_rate`: share of samples equal to a training image in every number, and
+      `held_out_exact_duplicate_rate`, the same of test images (data sets hold doublets);
+    - `n`, `n_reference`, `intervals`: the ratio's from a bootstrap over samples and test images,
+      the shares' Wilson's at a fixed threshold.
+
+    `median_ratio` is left out where the median test image is a copy.
+    """
+    near, reference = samples.distances, held_out.distances
+    if not len(near) or not len(reference):
+        raise ValueError("memorisation needs at least one sample and one held-out image")
+    n, threshold = len(near), float(np.percentile(reference, NEAR_PERCENTILE))
+    hits = {"near_duplicate_rate": near < threshold, "exact_duplicate_rate": samples.copies}
+    metrics: dict[str, Any] = {
+        "median_distance": float(np.median(near)),
+        "held_out_median_distance": float(np.median(reference)),
+        "near_threshold": threshold,
+        **{name: float(hit.mean()) for name, hit in hits.items()},
+        "held_out_exact_duplicate_rate": float(held_out.copies.mean()),
+        "n": n,
+        "n_reference": len(reference),
+    }
+    intervals = {name: share_interval(int(hit.sum()), n) for name, hit in hits.items()}
+    if metrics["held_out_median_distance"] > 0:
+        metrics["median_ratio"] = metrics["median_distance"] / metrics["held_out_median_distance"]
+        rng = np.random.default_rng(seed)
+        above, below = (_medians(values, bootstrap, rng) for values in (near, reference))
+        defined = below > 0
+        intervals["median_ratio"] = percentile_interval(above[defined] / below[defined], n)
+    return {**metrics, "intervals": intervals}
+
+
+def _measured(
+    own: npt.NDArray[Any],
+    theirs: npt.NDArray[Any],
+    indices: npt.NDArray[np.int64],
+    images: bool,
+) -> Neighbours:
+    """Distances from differences: the expanded square loses the digits of a small one."""
+    squared = np.empty(len(own))
+    for start in range(0, len(own), QUERY_CHUNK):
+        rows = slice(start, start + QUERY_CHUNK)
+        squared[rows] = _squares(own[rows].astype(np.float64) - theirs[rows])
+    distances = np.sqrt(squared / own.shape[1]) / LEVELS if images else np.sqrt(squared)
+    return Neighbours(indices, distances, squared == 0)
+
+
+def _medians(values: Floats, bootstrap: int, rng: np.random.Generator) -> Floats:
+    n = len(values)
+    return np.array([np.median(values[rng.integers(n, size=n)]) for _ in range(bootstrap)])
+
+
+def _flat(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(n, d): levels - 128 in float32 of images, float64 of features."""
+    flat = np.asarray(rows).reshape(len(rows), -1)
+    if flat.dtype == np.uint8:
+        return flat.astype(np.float32) - 128
+    return flat.astype(np.float64)
+
+
+def _flat_rows(train: npt.NDArray[Any], indices: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """The rows `indices`; each is read once and in the file's order."""
+    different, places = np.unique(indices, return_inverse=True)
+    return _flat(train[different])[places]
+
+
+def _squares(rows: npt.NDArray[Any]) -> Floats:
+    squares: Floats = np.square(rows, dtype=np.float64).sum(axis=1)
+    return squares
+
+
+def _products(own: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> Floats:
+    """Scalar products, (n, m); exact for images, at the speed of float32."""
+    products: Floats = np.zeros((len(own), len(theirs)))
+    if own.dtype == np.float64:
+        return np.matmul(own, theirs.T, out=products)
+    for start in range(0, own.shape[1], EXACT_DIMS):
+        dims = slice(start, start + EXACT_DIMS)
+        products += own[:, dims] @ theirs[:, dims].T
+    return products
+
+
+def _check(queries: npt.NDArray[Any], train: npt.NDArray[Any]) -> None:
+    if not len(queries) or not len(train) or queries.shape[1:] != train.shape[1:]:
+        raise ValueError(
+            f"queries and train must be rows of one shape, got {queries.shape}, {train.shape}"
+        )
+    if (queries.dtype == np.uint8) != (train.dtype == np.uint8):
+        raise ValueError(f"both must be images or features, got {queries.dtype}, {train.dtype}")
+    if queries.dtype != np.uint8 and not np.isfinite(queries).all():
+        raise ValueError("a feature is not finite: the images or the extractor are broken")

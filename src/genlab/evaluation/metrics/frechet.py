@@ -1,0 +1,142 @@
+"""The Fréchet distance between two sets of features, its interval and its floor.
+
+Features are what an extractor says of images (`measure.features`). Distances from different
+extractors, or at different n, do not compare: the distance falls as n grows.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from genlab.core.stats import Floats, percentile_interval, student_interval
+
+DRAWS = 5
+
+
+def gaussian_distance(
+    mean: npt.ArrayLike,
+    covariance: npt.ArrayLike,
+    other_mean: npt.ArrayLike,
+    other_covariance: npt.ArrayLike,
+) -> float:
+    """Squared Fréchet distance of two Gaussians (Dowson and Landau 1982; FID: Heusel et al. 2017).
+
+    |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2). Means (d,), covariances (d, d), which may be
+    singular. The trace of the root is the sum of the singular values of S1^1/2 S2^1/2: real and
+    never negative, where the root of the product S1 S2 itself comes out complex or not at all.
+    """
+    m1, m2 = np.asarray(mean, dtype=np.float64), np.asarray(other_mean, dtype=np.float64)
+    s1 = np.asarray(covariance, dtype=np.float64)
+    s2 = np.asarray(other_covariance, dtype=np.float64)
+    overlap = linalg.svdvals(_root(s1) @ _root(s2)).sum()
+    squared = ((m1 - m2) ** 2).sum() + np.trace(s1) + np.trace(s2) - 2 * overlap
+    return float(max(squared, 0.0))  # equal Gaussians may come out a rounding error below zero
+
+
+def distance(features: npt.ArrayLike, reference: npt.ArrayLike) -> float:
+    """Squared Fréchet distance of the Gaussians fitted to two sets of features, (n, d) and (m, d).
+
+    The unbiased covariances are used, as is the custom for FID.
+    """
+    first, second = _pair(features, reference)
+    return gaussian_distance(*_moments(first), *_moments(second))
+
+
+def frechet(
+    features: npt.ArrayLike, reference: npt.ArrayLike, *, bootstrap: int = 50, seed: int = 0
+) -> dict[str, Any]:
+    """The Fréchet distance with a 95 % bootstrap interval over the images of both sets.
+
+    features: (n, d); reference: (m, d). Returns `frechet_distance`, `n`, `n_reference`,
+    `intervals`. A resample is farther off than the sets themselves, since the upward bias of a
+    finite n strikes twice; so the resamples' spread is centred on the distance that was measured.
+    The interval is about the distance at this n, not about its limit for ever more images.
+    """
+    first, second = _pair(features, reference)
+    found = gaussian_distance(*_moments(first), *_moments(second))
+    rng = np.random.default_rng(seed)
+    draws = zip(
+        _resampled_moments(first, bootstrap, rng),
+        _resampled_moments(second, bootstrap, rng),
+        strict=True,
+    )
+    resampled = np.array([gaussian_distance(*one, *other) for one, other in draws])
+    centred = np.maximum(resampled - resampled.mean() + found, 0)
+    return {
+        "frechet_distance": found,
+        "n": len(first),
+        "n_reference": len(second),
+        "intervals": {"frechet_distance": percentile_interval(centred, len(first))},
+    }
+
+
+def floor(
+    train_features: npt.ArrayLike, test_features: npt.ArrayLike, n: int, seed: int = 0
+) -> dict[str, Any]:
+    """What n samples of a perfect sampler would get against the test images: n training images.
+
+    The mean over up to DRAWS sets that have no image in common, since one set's distance is a tenth
+    from the next one's; Student's interval is over the sets (the test images are the same for all,
+    and for samples). Where the train split holds one set, `frechet` of that, with its interval.
+    Raises ValueError where it holds fewer than n.
+    """
+    train, test = _pair(train_features, test_features)
+    if not 2 <= n <= len(train):
+        raise ValueError(f"n must be 2 to {len(train)}, the training images, got {n}")
+    draws = min(DRAWS, len(train) // n)
+    order = np.random.default_rng(seed).permutation(len(train))
+    sets = [train[order[n * draw : n * (draw + 1)]] for draw in range(draws)]
+    if draws == 1:
+        return {**frechet(sets[0], test, seed=seed), "draws": draws}
+    known = _moments(test)
+    distances = [gaussian_distance(*_moments(rows), *known) for rows in sets]
+    return {
+        "frechet_distance": float(np.mean(distances)),
+        "draws": draws,
+        "n": n,
+        "n_reference": len(test),
+        "intervals": {"frechet_distance": student_interval(distances)},
+    }
+
+
+def _pair(features: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[Floats, Floats]:
+    first = np.asarray(features, dtype=np.float64)
+    second = np.asarray(reference, dtype=np.float64)
+    for rows in (first, second):
+        if rows.ndim != 2 or len(rows) < 2:
+            raise ValueError(f"features must be (n, d) with n >= 2, got {rows.shape}")
+        if not np.isfinite(rows).all():
+            raise ValueError("a feature is not finite: the images or the extractor are broken")
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(f"features must be alike in d, got {first.shape} and {second.shape}")
+    return first, second
+
+
+def _moments(rows: Floats) -> tuple[Floats, Floats]:
+    mean: Floats = rows.mean(axis=0)
+    centred = rows - mean
+    return mean, centred.T @ centred / (len(rows) - 1)
+
+
+def _resampled_moments(
+    rows: Floats, bootstrap: int, rng: np.random.Generator
+) -> Iterator[tuple[Floats, Floats]]:
+    """Mean and covariance of each resample, from the weights of the rows: no row is copied."""
+    n, mean = len(rows), rows.mean(axis=0)
+    centred = rows - mean  # so that the second moment below loses no digits to the mean
+    seeds = rng.spawn(bootstrap)
+    for generator in seeds:
+        weights = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
+        shift = weights @ centred / n
+        second = (centred * weights[:, None]).T @ centred
+        yield mean + shift, (second - n * np.outer(shift, shift)) / (n - 1)
+
+
+def _root(covariance: Floats) -> Floats:
+    """The symmetric square root; rounding errors below zero are taken as zero."""
+    values, vectors = linalg.eigh(covariance)
+    root: Floats = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    return root

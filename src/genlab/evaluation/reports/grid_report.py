@@ -1,0 +1,95 @@
+"""The report of a grid dataset: its bars, its captions, and the figures across its experiments."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from genlab.evaluation import figures
+from genlab.evaluation.diagnostics.anomalies import anomalies
+from genlab.evaluation.reports import ablations
+from genlab.evaluation.reports.report_kind import Context, ReportKind, Target
+
+TARGETS: Mapping[str, Target] = {
+    "grids.beta0.pixel": Target("cells right at β = 0", ">=", 0.9999, None),
+    "grids.beta0.foreground": Target("non-black cells right at β = 0", ">=", 0.999, None),
+    # Its stretch asks for all grids by 64 latents or fewer: see the capacity curve.
+    "grids.beta0.exact": Target("grids wholly right at β = 0", ">=", 0.995, None),
+    "grids.neg_elbo_over_entropy_bound": Target("−ELBO over the program's entropy", "<=", 1.5, 1.1),
+    "grids.valid_rate": Target("prior samples wholly legal", ">=", 0.5, 0.85),
+    "grids.arc_agi_exact": Target("real ARC-AGI grids wholly right at β = 0", ">=", 0.45, 0.75),
+    "grids.generator_speedup": Target("generator over a plain loop", ">=", 20.0, 50.0),
+    "grids.step_over_matmul": Target("training step over the matmul rate", ">=", 0.5, 0.7),
+    "grids.train_minutes": Target("training, minutes", "<=", 12.0, 6.0),
+    "grids.seed_sd": Target("SD of pixel accuracy over seeds", "<=", None, None),
+}
+"""What the project set out to reach with grids, by key of results/benchmarks.json."""
+
+SWEPT = re.compile(r"-(seed)?[\d.]+$")
+"""Names of runs of a sweep or of a seed: too many curves for one figure, and too like."""
+
+CAPTIONS: Mapping[str, str] = {
+    "reconstructions": "Reconstructions of test grids: input over output, wrong cells outlined",
+    "samples": "Samples from the prior",
+    "colour_histogram": "Colours, predicted against true",
+    "colour_confusion": "Which colours are taken for which",
+    "accuracy_by_group": "Accuracy by shape kind and by object count",
+    "training_curves": "Loss, KL and accuracy over training",
+    "arc_agi": "Reconstructions of real ARC-AGI grids",
+    "sheet": "64 grids and the distributions that they are drawn from",
+    "capacity_curve": "Exact grids against the number of latents, at β = 0",
+    "beta_skill": "Skill over the all-black answer against β",
+    "loss_over_baselines": "Reconstruction loss over that of the baseline runs",
+}
+
+
+def complete(context: Context) -> Context:
+    """What the templates of a grid dataset speak about beside the files."""
+    return {
+        "anomalies": anomalies(context),
+        "pairs": ablations.pairs(context["experiments"], lambda fault: "collapse" in fault),
+    }
+
+
+def draw(folder: Path, context: Context) -> list[Path]:
+    """Draw the figures that compare experiments; returns those for which there were numbers."""
+    drawn = []
+    experiments, metrics = context["experiments"], context["metrics"]
+    every = ablations.runs(experiments, context["params"], {"metrics": metrics})
+    capacity = ablations.series(every, "latent_dim", lambda run: run.params["beta_max"] == 0)
+    if len(capacity) > 1:
+        points = [(int(d), *_point(r.metrics, "exact_grid_accuracy")) for d, r in capacity.items()]
+        drawn.append(folder / "capacity_curve.png")
+        figures.capacity_curve(drawn[-1], points, metrics["data_entropy_bound_nats"])
+    by_beta = ablations.series(every, "beta_max")
+    if len(by_beta) > 1:
+        skills = [(beta, *_point(r.metrics, "skill_score")) for beta, r in by_beta.items()]
+        drawn.append(folder / "beta_skill.png")
+        figures.beta_skill(drawn[-1], skills)
+    baselines = {k: e["training"] for k, e in experiments.items() if not SWEPT.search(k)}
+    trained = {"default": context["training"], **baselines}
+    curves = {k: run.get("series", {}).get("reconstruction_loss") for k, run in trained.items()}
+    curves = {name: curve for name, curve in curves.items() if curve}
+    if len(curves) > 1:
+        drawn.append(folder / "loss_over_baselines.png")
+        figures.loss_over_baselines(drawn[-1], curves)
+    return drawn
+
+
+def _point(metrics: Mapping[str, Any], name: str) -> tuple[float, float, float]:
+    interval = metrics["intervals"][name]
+    return metrics[name], interval["low"], interval["high"]
+
+
+GRIDS = ReportKind(
+    templates={
+        "report": "report.md.j2",
+        "data_sheet": "data_sheet.md.j2",
+        "readme": "readme.md.j2",
+    },
+    captions=CAPTIONS,
+    targets=lambda dataset: TARGETS,
+    benchmarks=lambda key, dataset: key.startswith("grids."),
+    complete=complete,
+    draw=draw,
+)

@@ -1,0 +1,285 @@
+"""The sandbox from outside: which walls there are, and a job from its start to its end."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from genlab.core.errors import GenlabError
+from genlab.sandbox.guest import lockdown
+from genlab.sandbox.limits import MIB, Finished, Limits
+from genlab.sandbox.supervisor import Keeper
+
+MODES = ("auto", "bubblewrap", "landlock")
+INSTALL = "install bubblewrap (sudo apt-get install bubblewrap), or use Linux 5.13 with Landlock"
+SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share/zoneinfo")
+ROOT_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
+FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu")
+PROC_FACTS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version")
+PLAIN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+GUEST = Path(__file__).resolve().parent / "guest"
+START = (
+    f"import sys; sys.path.insert(0, {str(GUEST.parent)!r}); from inside import guard; "
+    "del sys.path[0]; guard.main()"
+)
+FIRST_GUEST, GUESTS = 40_000, 20_000
+
+
+class SandboxWarning(UserWarning):
+    """Generated code runs behind fewer walls than there could be."""
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A room for code that nobody has read; what it keeps out stands in this package's docstring.
+
+    `workspace` is the one folder it may write; the guest sees it under its real path. `readable`
+    paths are added for reading, `devices` (such as /dev/nvidia0) for use: a GPU is handed in by
+    them alone. `mode` is "bubblewrap", "landlock", or "auto", the best that works here. Raises a
+    GenlabError where it cannot be made safe; it then runs nothing.
+    """
+
+    workspace: Path
+    limits: Limits = field(default_factory=Limits)
+    mode: str = "auto"
+    readable: tuple[Path, ...] = ()
+    devices: tuple[Path, ...] = ()
+
+    def __init__(
+        self,
+        workspace: str | Path,
+        limits: Limits | None = None,
+        *,
+        mode: str = "auto",
+        readable: Sequence[str | Path] = (),
+        devices: Sequence[str | Path] = (),
+    ) -> None:
+        if mode not in MODES:
+            raise GenlabError(f"sandbox: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        place = Path(workspace).resolve()
+        if not place.is_dir():
+            raise GenlabError(f"sandbox: {place} is not a folder; make the workspace first")
+        for path in (*readable, *devices):
+            if not Path(path).exists():
+                raise GenlabError(f"sandbox: {path} is not there; correct readable or devices")
+        if mode == "auto":
+            mode = best_mode()
+        elif place.name != _PROBE and (fault := broken(mode, _bwrap())):
+            raise GenlabError(f"sandbox: {mode} does not work here ({fault}); {INSTALL}")
+        for name, value in (
+            ("workspace", place),
+            ("limits", limits or Limits()),
+            ("mode", mode),
+            ("readable", tuple(Path(path).resolve() for path in readable)),
+            ("devices", tuple(Path(path) for path in devices)),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def python(self) -> str:
+        """The interpreter that a guest starts, the one of this process."""
+        return sys.executable
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> Finished:
+        """Run a command line in the workspace and wait for it; never raises for what it does.
+
+        The guest's environment holds `env` and a few fixed names, nothing of this process. When
+        the first process ends, all that it started is killed. Raises a GenlabError where the
+        sandbox itself fails.
+        """
+        with self.supervisor() as supervisor:
+            job = {"argv": [str(word) for word in argv]}
+            return supervisor.run(job, limits or self.limits, stdin=stdin, env=env)
+
+    def supervisor(self, preload: Sequence[str] = ()) -> Keeper:
+        """Start a guard in this sandbox that has imported `preload`; close it when done."""
+        uid = _guest_uid(self.workspace) if os.getuid() == 0 else None
+        private = Path(tempfile.mkdtemp(prefix="genlab-guest-"))
+        if uid is not None:
+            os.chown(private, uid, uid)
+        bubblewrap = self.mode == "bubblewrap"
+        tmp = "/tmp" if bubblewrap else str(private)
+        readable = [*_interpreter(), *map(str, self.readable)]
+        devices = [str(path) for path in self.devices]
+        config = {
+            "uid": uid,
+            "preload": list(preload),
+            "private": ["/tmp", "/dev/shm"] if bubblewrap else [tmp],
+            "pid_namespace": bubblewrap,
+            "count_processes": uid is None and not bubblewrap,
+            "landlock": not bubblewrap,
+            "search": uid is not None and self._needs_search(readable),
+            "readable": [*readable, *SYSTEM, *ROOT_LINKS, *FACTS, *PROC_FACTS],
+            "writable": [str(self.workspace), tmp, *PLAIN_DEVICES, *devices],
+        }
+        python = [sys.executable, "-I", "-u", *([] if preload else ["-S"]), "-c", START]
+        argv = [*self._walls(readable, devices), *python] if bubblewrap else python
+        return Keeper(argv, config, _environment(tmp), self.workspace, private)
+
+    def _needs_search(self, readable: Sequence[str]) -> bool:
+        """Whether a guest of another uid needs a capability to read what it may read.
+
+        For an interpreter or data in a home that others cannot enter: see `lockdown.become`.
+        """
+        if not all(map(_open_to_all, readable)):
+            return True
+        return self.mode == "landlock" and not _reachable(*readable, self.workspace)
+
+    def _walls(self, readable: Sequence[str], devices: Sequence[str]) -> list[str]:
+        """Bubblewrap's command line."""
+        found = _bwrap()
+        if found is None:
+            raise GenlabError(f"sandbox: bwrap is not there any more; {INSTALL}")
+        walls = [found, "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid"]
+        walls += ["--unshare-net", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"]
+        if os.getuid() == 0:
+            # Root needs no user namespace, and a guest's uid shields the guard better than one.
+            walls += ["--cap-drop", "ALL"]
+            search = ["CAP_DAC_READ_SEARCH"] if self._needs_search(readable) else []
+            for name in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", *search):
+                walls += ["--cap-add", name]
+        else:
+            walls += ["--unshare-user"]
+        walls += ["--proc", "/proc", "--dev", "/dev"]
+        for place in ("/dev/shm", "/tmp"):
+            walls += ["--perms", "1777", "--size", str(512 * MIB), "--tmpfs", place]
+        bound = (*SYSTEM, *FACTS, *readable, *devices, str(GUEST), str(self.workspace))
+        parents = {str(above) for path in bound for above in Path(path).parents}
+        for above in sorted(parents - {"/", "/dev", "/tmp", "/dev/shm"}):
+            walls += ["--perms", "0555", "--dir", above]  # not as shut as they are outside
+        for path in (*SYSTEM, *FACTS, *readable):
+            walls += ["--ro-bind-try", path, path]
+        for path in ROOT_LINKS:
+            if os.path.islink(path):
+                walls += ["--symlink", os.readlink(path), path]
+            elif os.path.isdir(path):
+                walls += ["--ro-bind", path, path]
+        for path in devices:
+            walls += ["--dev-bind", path, path]
+        walls += ["--ro-bind", str(GUEST), str(GUEST)]
+        walls += ["--bind", str(self.workspace), str(self.workspace)]
+        walls += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
+        return walls
+
+
+_PROBE = "genlab-probe"
+_warned: set[str] = set()
+
+
+def _bwrap() -> str | None:
+    return shutil.which("bwrap")
+
+
+def best_mode() -> str:
+    """The strongest mode that works here; a warning, once, where it is not the best there is.
+
+    Raises a GenlabError where none works.
+    """
+    faults: list[str] = []
+    for mode in ("bubblewrap", "landlock"):
+        fault = broken(mode, _bwrap())
+        if not fault:
+            if faults and mode not in _warned:
+                _warned.add(mode)
+                warnings.warn(
+                    f"generated code runs behind Landlock, seccomp and limits alone, "
+                    f"without namespaces: {'; '.join(faults)}; {INSTALL.split(',')[0]}",
+                    SandboxWarning,
+                    stacklevel=3,
+                )
+            return mode
+        faults.append(f"{mode}: {fault}")
+    why = "; ".join(faults)
+    raise GenlabError(f"generated code is not run without a sandbox ({why}); {INSTALL}")
+
+
+@functools.cache
+def broken(mode: str, bwrap: str | None) -> str:
+    """Why `mode` does not work here, found by trying it once; "" where it works."""
+    if mode == "bubblewrap" and bwrap is None:
+        return "no bwrap on PATH"
+    if mode == "landlock" and lockdown.landlock_abi() == 0:
+        return "the kernel has no Landlock"
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, _PROBE)
+        place.mkdir()
+        os.chmod(folder, 0o755)
+        try:
+            room = Sandbox(place, Limits(wall_seconds=30.0), mode=mode)
+            done = room.run([sys.executable, "-I", "-S", "-c", "print('works')"])
+        except GenlabError as error:
+            return " ".join(str(error).split())[:200]
+    return "" if done.output == "works\n" else " ".join(done.output.split())[:200] or "no output"
+
+
+def _guest_uid(workspace: Path) -> int:
+    """A uid of its own for each workspace, so that guests cannot reach each other's processes."""
+    state = workspace.stat()
+    digest = hashlib.sha256(f"{state.st_dev}:{state.st_ino}".encode()).digest()
+    return FIRST_GUEST + int.from_bytes(digest[:8], "big") % GUESTS
+
+
+def _interpreter() -> list[str]:
+    """What python needs: its installation and its environment."""
+    found = [sys.base_prefix, sys.prefix]
+    if sys.base_prefix in ("/usr", "/"):
+        found = [sys.prefix] if sys.prefix not in ("/usr", "/") else []
+    elif sys.base_prefix == "/usr/local":
+        own = [] if sys.prefix == "/usr/local" else [sys.prefix]
+        found = ["/usr/local/bin", "/usr/local/lib", *own]
+    unique = dict.fromkeys(os.path.realpath(path) for path in found)
+    # The links on the way are looked up by name: a venv's own path as well as where it leads.
+    return list(dict.fromkeys([*unique, *found]))
+
+
+def _open_to_all(path: str) -> bool:
+    """Whether any user may read this, if the way there is open."""
+    mode = os.stat(path).st_mode
+    wanted = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
+    return mode & wanted == wanted
+
+
+def _reachable(*paths: str | Path) -> bool:
+    """Whether any user may walk to all of these."""
+    for path in paths:
+        for parent in Path(path).resolve().parents:
+            if not parent.stat().st_mode & stat.S_IXOTH:
+                return False
+    return True
+
+
+def _environment(tmp: str) -> dict[str, str]:
+    """All that a guest's environment holds: python's -P, -s, -B and -u, as children inherit them.
+
+    Python 3.10 knows no -P: there a command line must say -I itself; a `Worker` is safe anyway.
+    """
+    return {
+        "PATH": f"{sys.prefix}/bin:{sys.base_prefix}/bin:/usr/bin:/bin",
+        "HOME": tmp,
+        "TMPDIR": tmp,
+        "USER": "guest",
+        "LOGNAME": "guest",
+        "LANG": "C.UTF-8",
+        "MPLBACKEND": "Agg",
+        "PYTHONSAFEPATH": "1",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",  # what a job said before it was stopped
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 4))),
+    }

@@ -1,0 +1,292 @@
+"""The caller's end of a guard: it hands over jobs, holds the clock and cuts what is printed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from genlab.core.errors import GenlabError
+from genlab.sandbox.limits import Finished, Limits
+
+PACKET = 1 << 18
+START_SECONDS = 180.0  # for a preload of torch on a busy machine
+STOP_SECONDS = 10.0  # for a guard to kill what it watches; then it is killed itself
+LOOK_EVERY = 0.5  # seconds between two looks at the size of the workspace
+PATIENCE = 16  # a job that prints this many times what is kept is stopped
+MARK = "\n[... output cut at {} bytes ...]\n"
+
+
+class Keeper(AbstractContextManager["Keeper"]):
+    """One guard and its socket. Not for two threads at once; the thread that made it must live."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        config: Mapping[str, Any],
+        environment: Mapping[str, str],
+        workspace: Path,
+        private: Path,
+    ) -> None:
+        self.environment, self.workspace, self.private = dict(environment), workspace, private
+        self.uid: int | None = config["uid"]
+        self.clean = True  # whether the last job's private folders could be emptied
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 (close does)
+        try:
+            self.process = subprocess.Popen(
+                [*argv, str(theirs.fileno())],
+                # bubblewrap's own environment can be read in /proc: it must hold no secret
+                env=self.environment,
+                cwd=workspace,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self.complaints,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        except OSError as error:
+            self.control.close()
+            raise GenlabError(f"sandbox: cannot start {argv[0]}: {error.strerror}") from error
+        finally:
+            theirs.close()
+        try:
+            self.control.settimeout(START_SECONDS)
+            self.control.send(json.dumps(config).encode())
+            if not self.control.recv(PACKET):
+                raise OSError("it ended at once")
+        except OSError as error:
+            self.complaints.seek(0)
+            lines = self.complaints.read(4096).decode(errors="replace").split("\n")
+            said = next((line for line in reversed(lines) if line.strip()), str(error))
+            self.close()
+            raise GenlabError(f"sandbox: {Path(argv[0]).name} did not start: {said}") from error
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def close(self) -> None:
+        """End the guard and everything below it."""
+        self.control.close()  # it sweeps when it notices
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self.complaints.close()
+        shutil.rmtree(self.private, ignore_errors=True)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        job: Mapping[str, Any],
+        limits: Limits,
+        *,
+        stdin: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> Finished:
+        """Run one job to its end. Raises a GenlabError where the sandbox itself fails."""
+        message = {
+            **job,
+            "env": {**self.environment, **(env or {})},
+            "cwd": str(self.workspace),
+            "limits": asdict(limits),
+        }
+        if self.uid is not None:
+            hand_over(self.workspace, self.uid)
+        packet = json.dumps(message).encode()
+        if len(packet) >= PACKET // 2:
+            raise GenlabError("sandbox: the command line is too long; pass it as a file")
+        read_end, their_output = os.pipe()
+        their_input, write_end = os.pipe()
+        try:
+            socket.send_fds(self.control, [packet], [their_input, their_output])
+        except OSError as error:
+            os.close(read_end)
+            os.close(write_end)
+            raise GenlabError("sandbox: the guard is gone; start it again") from error
+        finally:
+            os.close(their_output)
+            os.close(their_input)
+        course = _Course(self, limits, read_end, write_end, stdin.encode())
+        try:
+            return course.follow()
+        except BaseException:
+            self.kill()  # Ctrl-C must not leave a guest behind
+            raise
+        finally:
+            course.close()
+
+
+@dataclass
+class _Course:
+    """One job under way."""
+
+    supervisor: Keeper
+    limits: Limits
+    output: int
+    input: int
+    unsent: bytes
+    kept: bytearray = field(default_factory=bytearray)
+    printed: int = 0
+    stopped: str | None = None
+    asked: float | None = None  # when the guard was told to stop
+    report: dict[str, Any] | None = None
+
+    def follow(self) -> Finished:
+        began = time.monotonic()
+        end, look = began + self.limits.wall_seconds, began + LOOK_EVERY
+        os.set_blocking(self.output, False)
+        os.set_blocking(self.input, False)
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self.output, selectors.EVENT_READ)
+            waiting.register(self.supervisor.control, selectors.EVENT_READ)
+            if self.unsent:
+                waiting.register(self.input, selectors.EVENT_WRITE)
+            else:
+                self._end_input()
+            while self.report is None:
+                now = time.monotonic()
+                if now >= end:
+                    self._stop("time")
+                if now >= look:
+                    look = now + LOOK_EVERY
+                    if self._overfull():
+                        self._stop("files")
+                if self.asked is not None and now > self.asked + STOP_SECONDS:
+                    self.supervisor.kill()
+                soonest = max(0.01, min(end, look) - now) if self.asked is None else 0.2
+                for key, _ in waiting.select(soonest):
+                    if key.fd == self.output:
+                        if not self._read():
+                            waiting.unregister(self.output)
+                    elif key.fd == self.input:
+                        if not self._write():
+                            waiting.unregister(self.input)
+                            self._end_input()
+                    else:
+                        self._hear()
+            while self._read(may_stop=False):
+                pass
+        return self._finished(time.monotonic() - began)
+
+    def _hear(self) -> None:
+        try:
+            packet = self.supervisor.control.recv(PACKET)
+        except OSError:
+            packet = b""
+        # A guard that is gone took the whole room with it.
+        self.report = json.loads(packet) if packet else {"exit": -signal.SIGKILL, "stopped": None}
+        if not packet:
+            self.supervisor.kill()
+
+    def _read(self, *, may_stop: bool = True) -> bool:
+        """Take what was printed; False at its end."""
+        try:
+            chunk = os.read(self.output, 1 << 16)
+        except BlockingIOError:
+            return may_stop
+        self.printed += len(chunk)
+        self.kept += chunk[: max(0, self.limits.output_bytes - len(self.kept))]
+        if may_stop and self.printed > PATIENCE * self.limits.output_bytes:
+            self._stop("output")
+        return bool(chunk)
+
+    def _write(self) -> bool:
+        try:
+            self.unsent = self.unsent[os.write(self.input, self.unsent[: 1 << 16]) :]
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                raise
+            return False
+        return bool(self.unsent)
+
+    def _end_input(self) -> None:
+        if self.input >= 0:
+            os.close(self.input)
+            self.input = -1
+
+    def _stop(self, why: str) -> None:
+        if self.asked is None:
+            self.stopped, self.asked = why, time.monotonic()
+            with suppress(OSError):
+                self.supervisor.control.send(json.dumps({"stop": why}).encode())
+
+    def _overfull(self) -> bool:
+        """Whether the workspace holds more than it may; what changes underfoot is passed over."""
+        files = size = 0
+        for _, folders, names, handle in os.fwalk(self.supervisor.workspace, onerror=None):
+            files += len(folders) + len(names)
+            if files > self.limits.files:
+                return True
+            for name in names:
+                with suppress(OSError):
+                    size += os.stat(name, dir_fd=handle, follow_symlinks=False).st_blocks * 512
+        return size > self.limits.disk_bytes
+
+    def _finished(self, seconds: float) -> Finished:
+        report = self.report or {}
+        if "error" in report:
+            raise GenlabError(f"sandbox: a job could not be locked in: {report['error']}")
+        self.supervisor.clean = bool(report.get("clean", False))
+        text = self.kept.decode(errors="replace")
+        cut = self.printed > len(self.kept)
+        code = int(report["exit"])
+        why = self.stopped or report["stopped"]
+        if why is None and code != 0 and _out_of_memory(text):
+            why = "memory"
+        if why is None and code < 0:
+            why = "signal"
+        if why is None and self._overfull():
+            why = "files"
+        if cut:
+            text += MARK.format(self.limits.output_bytes)
+        return Finished(text, code, seconds, why, cut)
+
+    def close(self) -> None:
+        self._end_input()
+        os.close(self.output)
+
+
+def _out_of_memory(text: str) -> bool:
+    """Whether it says so itself: a help to who reads it, not a wall."""
+    tail = text[-2000:]
+    return "MemoryError" in tail or "can't allocate memory" in tail
+
+
+def hand_over(workspace: Path, uid: int) -> None:
+    """Give the workspace's files to the guest: its owner then, and nobody else's, is the guest.
+
+    Before each job, and by root alone. A guest's files stay its own afterwards, root reads them; an
+    ordinary user is the guest's user, so nothing changes hands. Links are not followed, and a file
+    with a second name elsewhere is left alone.
+    """
+    for _, folders, files, handle in os.fwalk(workspace, follow_symlinks=False):
+        if os.fstat(handle).st_uid != uid:
+            os.fchown(handle, uid, uid)
+        for name in (*folders, *files):
+            state = os.stat(name, dir_fd=handle, follow_symlinks=False)
+            if state.st_uid != uid and (stat.S_ISDIR(state.st_mode) or state.st_nlink == 1):
+                os.chown(name, uid, uid, dir_fd=handle, follow_symlinks=False)

@@ -1,0 +1,1 @@
+"""Networks, heads and priors of the VAE."""

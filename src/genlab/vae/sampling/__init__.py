@@ -1,0 +1,1 @@
+"""Encoding, bounds and samplers of a trained VAE."""

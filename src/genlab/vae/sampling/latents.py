@@ -1,0 +1,48 @@
+"""Walks through the space of latents, decoded: what a direction, or the way between two, holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from genlab.vae.models.vae import VAE
+from genlab.vae.sampling import posterior as inference
+
+Items = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
+
+
+def directions(means: Floats, count: int) -> tuple[Floats, Floats]:
+    """Where codes (n, d) vary most: `count` unit rows (count, d) and their std (count,)."""
+    values, vectors = np.linalg.eigh(np.cov(means.T))
+    order = np.argsort(-values)[:count]
+    return vectors[:, order].T, np.sqrt(np.maximum(values[order], 0.0))
+
+
+def traverse(
+    model: VAE, start: Floats, rows: Floats, lengths: Floats, steps: npt.ArrayLike
+) -> Items:
+    """From the code `start` (d,) along each row (r, d): step s goes s * length of it.
+
+    Returns (r, steps, ...) items.
+    """
+    along = np.asarray(steps, dtype=np.float64)
+    codes = start + rows[:, None] * lengths[:, None, None] * along[None, :, None]
+    return _decoded(model, codes)
+
+
+def interpolate(model: VAE, first: Floats, second: Floats, steps: int) -> Items:
+    """From codes `first` to `second`, each (r, d), in a straight line: (r, steps, ...) items."""
+    share = np.linspace(0, 1, steps)[None, :, None]
+    return _decoded(model, first[:, None] * (1 - share) + second[:, None] * share)
+
+
+@torch.no_grad()
+def _decoded(model: VAE, codes: Floats) -> Items:
+    """(r, s, d) codes as (r, s, ...) items."""
+    device = next(model.parameters()).device
+    z: Tensor = torch.from_numpy(codes.reshape(-1, codes.shape[-1])).float().to(device)
+    items = inference.array(model.likelihood.shown(model.decode(z)))
+    return items.reshape(*codes.shape[:2], *items.shape[1:])

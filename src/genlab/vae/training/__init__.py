@@ -1,0 +1,1 @@
+"""Objective, schedules and the training loop."""

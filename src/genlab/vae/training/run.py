@@ -1,0 +1,214 @@
+"""One training run as files: data in, checkpoint, history, record and summary out."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from genlab.core import engine
+from genlab.core.errors import GenlabError
+from genlab.core.geometry import side_of
+from genlab.core.io import read_json, sha256, write_json
+from genlab.core.params import Params, digest
+from genlab.core.tracking import Tracker, WandbMirror
+from genlab.datasets.arc_grids import data_file, load_split
+from genlab.datasets.image_files import MANIFEST_FILE, load_images
+from genlab.datasets.registry import Dataset
+from genlab.grids import palette
+from genlab.vae.models.vae import VAE, save_checkpoint
+from genlab.vae.sampling.posterior import array
+from genlab.vae.training.tasks import Items, make_task
+from genlab.vae.training.trainer import Trainer
+
+TRAINING_KEYS = (
+    "seed",
+    "device",
+    "threads",
+    "network",
+    "patch",
+    "width",
+    "depth",
+    "latent_dim",
+    "prior",
+    "prior_width",
+    "prior_depth",
+    "prior_components",
+    "likelihood",
+    "likelihood_components",
+    "epochs",
+    "samples_per_epoch",
+    "batch_size",
+    "lr",
+    "lr_schedule",
+    "weight_decay",
+    "grad_clip",
+    "patience",
+    "ema",
+    "precision",
+    "compile",
+    "beta_max",
+    "beta_schedule",
+    "beta_delay",
+    "beta_warmup",
+    "beta_cycles",
+    "free_bits",
+    "focal_gamma",
+    "class_balance_exponent",
+    "corruption",
+    "wandb",
+)
+SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl")
+CHECKPOINT = "model.safetensors"
+HISTORY = "history.json"
+HISTORY_KIND = "epochs of training"
+MAKING = Path("data/.making")
+PICTURE_EVERY = 10  # epochs
+PICTURED = 12  # items
+PICTURE_SIDE = 96  # pixels that an item is drawn on, about
+
+
+def train_dataset(
+    params: Params, dataset: Dataset, data_path: Path, folder: Path, plots: Path
+) -> dict[str, Any]:
+    """Train on a dataset; returns the summary (numbers that depend on the params alone).
+
+    data_path: the folder of stage split, or its split file of grids. folder gets
+    `model.safetensors`, `history.json` (every epoch's numbers) and `provenance.json`; plots gets
+    dvclive's series and reconstructions. Raises GenlabError on unreadable or unfitting data.
+    """
+    file, train, val = load_items(params, dataset, data_path)
+    task = make_task(params, dataset.name, train, dataset.classes)
+    key = run_key(params, file)
+    making = MAKING / f"{dataset.name}-{key[:16]}"
+    device = engine.device(params.device)
+    trainer = Trainer(params, task, val, making, device)
+    config = {name: getattr(params, name) for name in TRAINING_KEYS}
+    mirror = WandbMirror(dataset.name, params.beta_max, config) if params.wandb else None
+    history: list[dict[str, float]] = trainer.progress.history
+    resumed = trainer.progress.epoch
+    with Tracker(
+        plots,
+        folder / "timing",
+        mirror,
+        memory=making,
+        start_epoch=resumed + 1 if resumed else 0,
+    ) as tracker:
+
+        def on_epoch(
+            epoch: int, model: VAE, values: dict[str, float], timing: dict[str, float]
+        ) -> None:
+            tracker.log(epoch, values, timing)
+            if epoch % PICTURE_EVERY == 0:
+                tracker.image(f"reconstructions_{epoch:04d}.png", _picture(model, trainer.val))
+
+        model = trainer.run(on_epoch)
+        tracker.image("reconstructions_best.png", _picture(model, trainer.val))
+    summary = _summary(trainer, model, history)
+    save_checkpoint(folder / CHECKPOINT, model, {"dataset": dataset.name, "training": config})
+    write_history(folder, history)
+    seconds = trainer.progress.seconds
+    write_json(
+        folder / "provenance.json",
+        {**engine.provenance(params, file), "run": key, "training_seconds": seconds},
+    )
+    trainer.forget()
+    return summary
+
+
+def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path, Items, Items]:
+    """(file that tells the data apart, training items, validation items), uint8.
+
+    Grids are (n, size, size), images (n, side, side, channels), mapped from disk.
+    """
+    side = side_of(params, dataset.name)
+    if dataset.kind == "grids":
+        file = data_file(data_path)
+        return file, load_split(file, "train", side), load_split(file, "val", side)
+    shape = (side, side, dataset.shape[2])
+    train, val = (load_images(data_path, split, shape) for split in ("train", "val"))
+    # The manifest holds the checksums of all files beside it.
+    return data_path / MANIFEST_FILE, train, val
+
+
+def write_history(folder: Path, history: list[dict[str, float]]) -> None:
+    """Every epoch's numbers; a number that is not finite stands as null, which JSON has."""
+    rows = [{name: _finite(value) for name, value in row.items()} for row in history]
+    write_json(folder / HISTORY, {"kind": HISTORY_KIND, "epochs": rows})
+
+
+def read_history(folder: Path, *, producer_command: str) -> list[dict[str, float]]:
+    """What `write_history` wrote, null as NaN. Raises GenlabError as `read_json` does."""
+    rows = read_json(folder / HISTORY, producer_command=producer_command, kind=HISTORY_KIND)[
+        "epochs"
+    ]
+    return [{k: math.nan if v is None else v for k, v in row.items()} for row in rows]
+
+
+def require_shape(model: VAE, items: Items, source: Path) -> None:
+    """Raise a GenlabError where the checkpoint is for items of another shape."""
+    a = model.architecture
+    wanted = (a.size, a.size, a.channels) if a.channels else (a.size, a.size)
+    if items.shape[1:] != wanted:
+        found, expected = ("x".join(map(str, shape)) for shape in (items.shape[1:], wanted))
+        raise GenlabError(
+            f"{source}: items are {found}, the checkpoint is for {expected};"
+            " train again with: dvc repro train"
+        )
+
+
+def run_key(params: Params, data: Path) -> str:
+    """What a run in the making is known by: its params, its data and the code that trains."""
+    code = hashlib.sha256()
+    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
+        code.update(source.read_bytes())
+    return digest(
+        {
+            "params": params.digest(*TRAINING_KEYS),
+            "data": sha256(data),
+            "code": code.hexdigest(),
+        }
+    )
+
+
+def _summary(trainer: Trainer, model: VAE, history: list[dict[str, float]]) -> dict[str, Any]:
+    progress = trainer.progress
+    best: Mapping[str, float] = history[progress.best_epoch - 1]
+    counts = model.parameter_counts()
+    return {
+        "epochs": progress.epoch,
+        "best_epoch": progress.best_epoch,
+        "stopped_early": progress.epoch < trainer.params.epochs,
+        "items_seen": progress.updates * trainer.params.batch_size,
+        "updates": progress.updates,
+        "skipped_updates": progress.skipped_updates,
+        "parameters": {**counts, "all": sum(counts.values())},
+        "best": {name: _finite(value) for name, value in best.items() if "/" not in name},
+        "series": {
+            name: [_finite(row[name]) for row in history]
+            for name in (*SERIES, trainer.task.accuracy)
+        },
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _picture(model: VAE, items: torch.Tensor) -> Items:
+    """Inputs over their reconstructions, a few pixels of grey between them."""
+    shown = items[:PICTURED]
+    with torch.no_grad():
+        pair = np.stack([array(shown), array(model.reconstruct(shown))])
+    rgb = palette.to_rgb(pair) if not model.architecture.channels else pair
+    rgb = np.broadcast_to(rgb, (*rgb.shape[:4], 3))
+    rgb = np.pad(rgb, [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)], constant_values=90)
+    rows, count, height, width, _ = rgb.shape
+    sheet = rgb.transpose(0, 2, 1, 3, 4).reshape(rows * height, count * width, 3)
+    scale = max(1, PICTURE_SIDE // model.architecture.size)
+    return sheet.repeat(scale, 0).repeat(scale, 1)

@@ -1,0 +1,288 @@
+"""The agent's report tells what the files say, and nothing that a model wrote gets out of it."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genlab.agent import report, snapshot
+from genlab.agent.attempt import Attempt, keep
+from genlab.agent.comparison import Comparison, search_workspace
+from genlab.agent.goal import goal
+from genlab.agent.planner import BASELINE
+from genlab.agent.registry import Registry
+from genlab.agent.settings import Settings
+from genlab.agent.story import RUN_KIND, run_file, story
+from genlab.agent.workspace import Workspace, lay_out
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_json
+from genlab.core.params import load_params
+
+ROOT = Path(__file__).resolve().parents[2]
+GOAL = goal("stripes on dummy, at least 90 % accuracy")
+EVIL = "</code><script>alert(1)</script> | `x` [a](javascript:b) \n# head"
+SUMMARY = {
+    "parameters": 1234, "trainable": 1234, "multiply_adds": 5678, "output": [1, 4], "layers": [],
+    "table": "Layer </pre>", "failure": "", "analysis": EVIL, "overruled": [],
+}  # fmt: skip
+
+
+def attempt(number: int, *accuracies: float, **more: Any) -> Attempt:
+    marks = [
+        {
+            "seed": seed,
+            "validation": {"accuracy": one, "low": 0.0, "high": 1.0, "loss": 1 - one, "n": 100},
+            "train_loss": 0.5,
+            "seconds": 1.25 + number,
+        }
+        for seed, one in enumerate(accuracies)
+    ]
+    metrics = {"accuracy": accuracies[0], "parameters": 1234} if accuracies else {}
+    told: dict[str, Any] = {
+        "run_id": f"qe_20260101_00000{number}",
+        "timestamp": f"2026-01-01T00:00:0{number}.000000+00:00",
+        "model_name": "Net",
+        "dataset": "dummy",
+        "metrics_summary": metrics,
+        "experiment_dir": f"experiments/qe_20260101_00000{number}",
+        "decision": "iterate" if accuracies else "failed",
+        "plan_origin": "baseline" if number == 1 else "llm",
+        "code_origin": "template" if number == 1 else "llm",
+        "iteration": number,
+        "architecture": BASELINE,
+        "checked": marks,
+        "spend": {"questions": 2 * number, "tokens_in": 100, "tokens_out": 50, "seconds": 3.5},
+    }
+    return Attempt.model_validate({**told, **more})
+
+
+def written(
+    workspace: Workspace, *found: Attempt, code: str = "class Net: ...", verdict: str = "achieved"
+) -> Workspace:
+    for each in found:
+        folder = workspace.root / each.experiment_dir
+        keep(folder, each, code, SUMMARY, b"weights")
+        Registry(workspace).put(each)
+    params = load_params(ROOT / "params.yaml").agent.model_copy(update={"backend": "openai"})
+    told = {"verdict": verdict, "backend": "openai, m", "settings": Settings(GOAL, params).told()}
+    write_json(run_file(workspace), {"kind": RUN_KIND, "version": 1, **told})
+    return workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return lay_out(tmp_path / "project", GOAL.text)
+
+
+class Tags(HTMLParser):
+    """Names of all tags of a page, its links, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.links += [str(value) for name, value in attrs if name in ("href", "src", "srcset")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_what_a_model_wrote_stays_text(workspace: Workspace) -> None:
+    evil = attempt(
+        2, 0.95, 0.95, 0.95, model_name="Net", decision="achieved", remark=EVIL, reason=EVIL,
+        faults=[EVIL], edits=[EVIL], planner_failure=EVIL, plan_origin="llm",
+        review={"assessment": EVIL, "strengths": [EVIL], "weaknesses": [EVIL],
+                "decision": "revise", "revised_goal": EVIL},
+    )  # fmt: skip
+    code = f"class Net:\n    '''{EVIL}\n```\n'''"
+    written(workspace, attempt(1, 0.5), evil, code=code)
+    page = Tags(report.write(workspace).read_text(encoding="utf-8"))
+    assert not page.names & {"script", "a", "iframe", "b", "link"}
+    assert page.text.count("<script>alert(1)</script>") >= 9
+    assert all(link.startswith("data:image/png") for link in page.links)
+    markdown = (workspace.experiments / report.MARKDOWN).read_text(encoding="utf-8")
+    before, fence, rest = markdown.partition("````python\n")
+    assert fence  # longer than the fence within the code
+    prose = before + rest.partition("\n````\n")[2]
+    assert "<script" not in prose.replace("\\<script", "")
+    assert "[a](" not in prose
+    assert "\n# head" not in prose
+
+
+def test_it_says_who_found_what_and_who_wrote_it(workspace: Workspace) -> None:
+    written(
+        workspace,
+        attempt(1, 0.5),
+        attempt(2, 0.6, plan_origin="llm+repaired(3)", code_origin="llm+repaired(1)"),
+        attempt(3, 0.4, plan_origin="llm+repaired(1)", code_origin="template"),
+        attempt(4, 0.95, 0.93, 0.94, plan_origin="search", code_origin="template",
+                planner_failure="no proposal: it was cut off", decision="achieved"),
+    )  # fmt: skip
+    told = story(workspace)
+    assert told.planned_by == {"baseline": 1, "llm+repaired": 2, "search": 1}
+    assert told.written_by == {"template": 3, "llm+repaired": 1}
+    assert told.best is not None
+    assert told.best.iteration == 4
+    page = report.write(workspace).read_text(encoding="utf-8")
+    assert "search, in attempt 4; code by template" in page
+    assert "In 1 of 4 attempts the planner gave no usable answer" in page
+    assert "Goal reached: attempt 4 reaches accuracy &gt;= 0.9 on dummy on all 3 seeds." in page
+    assert "8 questions, 100 tokens asked and 50 answered in 3.5 s" in page
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ("baseline_reached_it", "The baseline reaches accuracy >= 0.9 on dummy already"),
+        ("stopped: no gain", "Goal not reached; stopped: no gain."),
+        ("unfinished", "has not finished"),
+    ],
+)
+def test_the_verdict_is_a_sentence(workspace: Workspace, verdict: str, words: str) -> None:
+    written(workspace, attempt(1, 0.95, 0.95, 0.95), verdict=verdict)
+    assert words in story(workspace).sentence
+
+
+def test_a_run_without_a_single_number_has_a_report(workspace: Workspace) -> None:
+    written(workspace, attempt(1, failure="it broke <b>"), verdict="stopped: no gain")
+    page = report.write(workspace).read_text(encoding="utf-8")
+    assert "it broke &lt;b&gt;" in page
+    assert "The best model" not in page
+    assert story(workspace).best is None
+
+
+def test_a_lucky_first_seed_does_not_pass_one_that_holds_on_all(workspace: Workspace) -> None:
+    written(workspace, attempt(1, 0.5), attempt(2, 0.99, 0.2), attempt(3, 0.91, 0.91, 0.92))
+    best = story(workspace).best
+    assert best is not None
+    assert best.iteration == 3
+
+
+def test_search_at_the_same_budget_stands_beside_it(workspace: Workspace) -> None:
+    beside = lay_out(search_workspace(workspace).root)
+    for each in (attempt(1, 0.5), attempt(2, 0.7, 0.71, 0.72)):
+        keep(beside.root / each.experiment_dir, each, "", SUMMARY, b"")
+        Registry(beside).put(each)
+    written(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.93, 0.94))
+    found = story(workspace).comparison
+    assert found is not None
+    assert found.difference == pytest.approx(0.23)
+    assert found.interval is not None
+    low, high = found.interval
+    assert low == pytest.approx(0.23 - 2.776445 * 0.00816497, abs=1e-6)  # Welch, 4 degrees
+    assert low + high == pytest.approx(0.46)
+    assert found.words == "the run's best is better than search's"
+    assert (found.run_reached, found.search_reached) == (2, None)
+    page = report.write(workspace).read_text(encoding="utf-8")
+    assert "95 % interval 0.2073 to 0.2527 (3 and 3 seeds)" in page
+
+
+@pytest.mark.parametrize(
+    ("run", "search", "words"),
+    [
+        ([0.9], [0.8], "too few seeds"),
+        ([0.9, 0.9], [0.8, 0.8], "no spread"),
+        ([0.9, 0.7, 0.8], [0.8, 0.7, 0.75], "do not part"),
+        ([0.1, 0.11, 0.12], [0.5, 0.51, 0.52], "worse"),
+    ],
+)
+def test_a_difference_is_told_only_as_far_as_seeds_carry_it(
+    run: list[float], search: list[float], words: str
+) -> None:
+    assert words in Comparison("accuracy", True, run, search, None, None, 3).words
+
+
+def test_less_loss_is_better() -> None:
+    less = Comparison("val_loss", False, [0.1, 0.11, 0.12], [0.5, 0.51, 0.52], None, None, 3)
+    assert "better" in less.words
+
+
+def test_the_embedded_model_is_called_what_it_is(workspace: Workspace) -> None:
+    written(workspace, attempt(1, 0.5), verdict="stopped: no gain")
+    path = run_file(workspace)
+    told = json.loads(path.read_text())
+    assert not any("demo grade" in each for each in story(workspace).limitations)
+    told["settings"]["params"]["backend"] = "embedded"
+    path.write_text(json.dumps(told))
+    assert "demo grade" in story(workspace).limitations[0]
+
+
+def test_a_training_that_the_clock_cut_short_is_told(workspace: Workspace) -> None:
+    limit = load_params(ROOT / "params.yaml").agent.time_limit
+    slow = attempt(2, 0.5)
+    slow.checked[0]["seconds"] = limit + 1
+    written(workspace, attempt(1, 0.5), slow, verdict="stopped: no gain")
+    assert any(
+        "1 attempts" in each and "the machine" in each for each in story(workspace).limitations
+    )
+
+
+def test_the_snapshot_holds_neither_clock_nor_run_id(workspace: Workspace, tmp_path: Path) -> None:
+    test = {"accuracy": 0.9, "low": 0.8, "high": 0.95, "loss": 0.1, "n": 10}
+    best = attempt(2, 0.95, 0.93, 0.94, decision="achieved", test=test)
+    written(workspace, attempt(1, 0.5), best)
+    report.write(workspace)
+    out, metrics, plots = tmp_path / "out", tmp_path / "agent.json", tmp_path / "plots"
+    (out / "transcript.jsonl").parent.mkdir()
+    (out / "transcript.jsonl").write_text("of an older run")
+    snapshot.write(workspace, out, metrics, plots)
+    text = metrics.read_text()
+    assert "qe_" not in text
+    assert "2026" not in text
+    assert "seconds" not in text
+    found = json.loads(text)
+    assert found["reached_by_agent"] is True
+    assert found["best"]["val_accuracy"] == {"mean": 0.94, "min": 0.93, "max": 0.95}
+    assert found["best"]["test_accuracy"] == {"accuracy": 0.9, "low": 0.8, "high": 0.95}
+    assert {path.name for path in out.iterdir()} == {
+        "model_code.py", "model_config.yaml", "weights.safetensors", "report.md", "report.html",
+        "progress.png", "progress_dark.png",
+    }  # fmt: skip
+    first = (plots / "progress.png").read_bytes()
+    report.write(workspace)
+    snapshot.write(workspace, out, metrics, plots)
+    assert (plots / "progress.png").read_bytes() == first
+
+
+def test_another_marking_or_other_data_make_another_key(tmp_path: Path) -> None:
+    params = load_params(ROOT / "params.yaml").agent
+    wanted = goal("mnist, > 90 % accuracy")
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "train.npy").write_bytes(b"one")
+
+    def key(**changes: Any) -> str:
+        return snapshot.key(Settings(wanted, params.model_copy(update=changes), 0, tmp_path))
+
+    first = key()
+    assert key() == first
+    assert key(subset=4000) != first
+    assert key(max_iterations=9) != first
+    (tmp_path / "mnist" / "train.npy").write_bytes(b"two")
+    assert key() != first
+
+
+def test_a_folder_without_a_run_is_told_in_a_line(workspace: Workspace) -> None:
+    with pytest.raises(GenlabError, match=r"run\.json is missing"):
+        story(workspace)
+    write_json(run_file(workspace), {"kind": RUN_KIND, "version": 1})
+    with pytest.raises(GenlabError, match="is damaged"):
+        story(workspace)
+
+
+def test_what_could_not_be_measured_on_the_test_part_is_told(workspace: Workspace) -> None:
+    best = attempt(2, 0.95, 0.95, 0.95, test={"failure": "logits are not finite"})
+    written(workspace, attempt(1, 0.5), best)
+    page = Tags(report.write(workspace).read_text(encoding="utf-8"))
+    words = "not measured on the test part: logits are not finite"
+    assert words in page.text
+    assert words in (workspace.experiments / report.MARKDOWN).read_text(encoding="utf-8")
+    assert "test_accuracy" not in snapshot.numbers(story(workspace))["best"]

@@ -1,0 +1,478 @@
+"""Backends answer, fail or stop: whatever the endpoint does."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+pytest.importorskip("openai", reason="the package openai is not installed")
+
+import llm_server as llm
+from llm_server import Server
+
+from genlab.agent.llm import (
+    MAX_BODY,
+    MAX_TEXT,
+    Budget,
+    BudgetSpent,
+    LLMFailure,
+    MalformedError,
+    Meter,
+    OpenAIBackend,
+    Patience,
+    Price,
+    Question,
+    parse,
+    redact,
+)
+from genlab.core.errors import GenlabError
+
+KEY = "sk-test-0123456789abcdef"
+
+
+class Plan(BaseModel):
+    """A small schema that composes by construction."""
+
+    blocks: int = Field(ge=1, le=4)
+    lr: float = 0.1
+
+
+class Open(BaseModel):
+    """Free keys, as a tool's arguments have them."""
+
+    arguments: dict[str, Any]
+
+
+GOOD = {"blocks": 2, "lr": 0.5}
+ASKED = Question("planning", [{"role": "user", "content": "Design a net."}], Plan, 64)
+FREE = Question("tools", [{"role": "user", "content": "Write code."}], None, 64)
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def backend(waits: list[float]) -> Callable[..., OpenAIBackend]:
+    def make(server: Server | str, **options: Any) -> OpenAIBackend:
+        url = server if isinstance(server, str) else server.url
+        options.setdefault("patience", Patience(timeout=5))
+        models = {"planning": "big", "tools": "small"}
+        return OpenAIBackend(models, base_url=url, api_key=KEY, sleep=waits.append, **options)
+
+    return make
+
+
+Make = Callable[..., OpenAIBackend]
+
+
+def test_a_good_answer_comes_with_its_tokens(backend: Make) -> None:
+    with Server([llm.good(GOOD)]) as server:
+        answer = backend(server, seed=7).ask(ASKED)
+    assert answer.parsed == Plan(**GOOD)
+    assert (answer.tokens_in, answer.tokens_out, answer.attempts) == (11, 7, 1)
+    body = server.requests[0].body
+    assert (body["model"], body["seed"], body["temperature"]) == ("big", 7, 0.0)
+    assert body["response_format"]["json_schema"]["strict"] is True
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_the_purpose_chooses_the_model(backend: Make) -> None:
+    with Server([llm.good("def f(): ...")]) as server:
+        answer = backend(server).ask(FREE)
+    assert server.requests[0].body["model"] == "small"
+    assert answer.parsed is None
+    assert "response_format" not in server.requests[0].body
+    assert "seed" not in server.requests[0].body
+
+
+def test_an_open_schema_is_not_sent_as_strict(backend: Make) -> None:
+    with Server([llm.good({"arguments": {"a": 1}})]) as server:
+        answer = backend(server).ask(Question("planning", ASKED.messages, Open))
+    assert answer.parsed == Open(arguments={"a": 1})
+    assert server.requests[0].body["response_format"]["json_schema"]["strict"] is False
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        llm.status(408),
+        llm.status(409),
+        llm.status(429),
+        llm.status(500),
+        llm.status(503),
+        llm.torn(),
+        llm.empty(),
+        llm.cut_off(),
+        llm.html(),
+        llm.invalid_utf8(),
+        llm.raw(b""),
+        llm.raw(b"[" * 100_000),
+        llm.raw(b'{"choices": []}'),
+        llm.raw(b'{"error": {"message": "busy"}}'),
+        llm.raw(b'{"choices": [{"message": {"content": NaN}}]}'),
+        llm.good("I would rather not use JSON."),
+        llm.good({"blocks": 9}),
+        llm.good('{"blocks": 1, "lr": NaN}'),
+        llm.good('{"blocks": 1, "lr": 1e999}'),
+        llm.good('{"blocks": 1, "lr": "nan"}'),
+        llm.good('{"blocks": ' * 5000),
+    ],
+    ids=lambda reply: f"{reply.status} {reply.body[:160]!r}"[:60],
+)
+def test_a_bad_answer_is_asked_again(backend: Make, bad: llm.Reply) -> None:
+    with Server([bad, bad, llm.good(GOOD)]) as server:
+        answer = backend(server).ask(ASKED)
+    assert answer.parsed == Plan(**GOOD)
+    assert answer.attempts == len(server.requests) == 3
+
+
+def test_a_hung_endpoint_is_left_and_asked_again(backend: Make) -> None:
+    with Server([llm.hang(), llm.good(GOOD)]) as server:
+        answer = backend(server, patience=Patience(timeout=0.2)).ask(ASKED)
+    assert answer.attempts == 2
+
+
+@pytest.mark.parametrize("code", [200, 500])
+def test_a_dripping_endpoint_does_not_hold_the_run(backend: Make, code: int) -> None:
+    with Server([replace(llm.dripping(0.02), status=code), llm.good(GOOD)]) as server:
+        answer = backend(server, patience=Patience(timeout=0.2)).ask(ASKED)
+    assert answer.attempts == 2
+
+
+@pytest.mark.parametrize("code", [200, 400])
+def test_a_huge_answer_is_not_read_to_its_end(backend: Make, code: int) -> None:
+    with Server([replace(llm.huge(2 * MAX_BODY), status=code), llm.good(GOOD)]) as server:
+        assert backend(server).ask(ASKED).attempts == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(GOOD),
+        '```json\n{"blocks": 2, "lr": 0.5,}\n```',
+        'Sure, {as you like}: {"blocks": 2, "lr": 0.5} and so on {}',
+        'He said "no,} and {"blocks": 2, "lr": 0.5,}',
+        '<think>{"blocks": 1}?</think>{"blocks": 2, "lr": 0.5}',
+        'First {"blocks": 77}, no: {"blocks": 2, "lr": 0.5}',
+    ],
+)
+def test_json_is_found_in_what_surrounds_it(text: str) -> None:
+    assert parse(text, Plan) == Plan(**GOOD)
+
+
+def test_a_comma_in_a_string_is_no_trailing_comma() -> None:
+    assert parse('{"arguments": {"code": "x = [1,]",},}', Open) == Open(
+        arguments={"code": "x = [1,]"}
+    )
+
+
+@settings(max_examples=60, deadline=1000)
+@given(st.text(alphabet=st.sampled_from(list('{}[]",:\\`\n\t 01eE-.nNaflsu\ud800')), max_size=80))
+def test_no_text_breaks_the_parser(text: str) -> None:
+    with suppress(MalformedError):
+        assert isinstance(parse(text, Plan), Plan)
+
+
+@pytest.mark.parametrize("piece", ['{"a":', "<think>", "```\n", '{"a":[1,', "{{", '"', ",  "])
+def test_a_hostile_answer_costs_seconds_at_most(piece: str) -> None:
+    started = time.process_time()
+    with pytest.raises(MalformedError):
+        parse((piece * MAX_TEXT)[:MAX_TEXT], Plan)
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("levels", [41, 400, 900, 5000])
+def test_an_answer_that_nests_too_deeply_is_malformed(levels: int) -> None:
+    with pytest.raises(MalformedError, match=r"deep|no JSON"):
+        parse('{"arguments": ' + "[" * levels + "1" + "]" * levels + "}", Open)
+
+
+def test_the_model_is_told_what_was_wrong(backend: Make) -> None:
+    with Server([llm.good({"blocks": 9}), llm.good(GOOD)]) as server:
+        backend(server).ask(ASKED)
+    first, second = (request.body["messages"] for request in server.requests)
+    assert second[: len(first)] == first
+    assert second[-2] == {"role": "assistant", "content": '{"blocks": 9}'}
+    assert "blocks" in second[-1]["content"]
+    assert "less than or equal to 4" in second[-1]["content"]
+
+
+def test_repairs_are_bounded_and_need_no_wait(backend: Make, waits: list[float]) -> None:
+    with Server([llm.good("no")]) as server, pytest.raises(LLMFailure, match="Plan") as failure:
+        backend(server).ask(ASKED)
+    assert failure.value.attempts == len(server.requests) == 3
+    assert failure.value.tokens_in == 33
+    assert not any(waits)
+
+
+def test_retries_back_off_and_are_bounded(backend: Make, waits: list[float]) -> None:
+    with Server([llm.status(500)]) as server, pytest.raises(LLMFailure, match="HTTP 500"):
+        backend(server).ask(ASKED)
+    assert len(server.requests) == 6
+    assert len(waits) == 5
+    assert all(2**n <= wait <= 2**n + 1 for n, wait in enumerate(waits))
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": "99999"}, 60),
+        ({"Retry-After": "inf"}, 60),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"Retry-After": "nan"}, None),
+        ({"Retry-After": "-5"}, None),
+        ({"Retry-After": "soon"}, None),
+    ],
+)
+def test_retry_after_is_honoured_and_capped(
+    backend: Make, waits: list[float], headers: dict[str, str], expected: float | None
+) -> None:
+    with Server([llm.status(429, headers), llm.good(GOOD)]) as server:
+        backend(server).ask(ASKED)
+    if expected is None:
+        assert 1 <= waits[0] <= 2
+    else:
+        assert waits == [expected]
+
+
+def test_retry_after_may_be_a_date(backend: Make, waits: list[float]) -> None:
+    later = {"Retry-After": formatdate(time.time() + 20, usegmt=True)}
+    with Server([llm.status(503, later), llm.good(GOOD)]) as server:
+        backend(server).ask(ASKED)
+    assert 15 < waits[0] <= 20
+
+
+@pytest.mark.parametrize("reply", [llm.refusal(), llm.filtered()], ids=["refusal", "filter"])
+def test_a_refusal_is_no_retry(backend: Make, reply: llm.Reply) -> None:
+    with Server([reply]) as server, pytest.raises(LLMFailure, match=r"refused|filter"):
+        backend(server).ask(ASKED)
+    assert len(server.requests) == 1
+
+
+def test_a_filtered_question_is_no_reason_to_drop_the_schema(backend: Make) -> None:
+    with (
+        Server([llm.status(400, code="content_filter"), llm.good(GOOD)]) as server,
+        pytest.raises(LLMFailure, match="filter"),
+    ):
+        backend(server).ask(ASKED)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("code", [400, 404, 422, 501])
+def test_an_endpoint_without_schemas_is_asked_in_words_from_then_on(
+    backend: Make, code: int
+) -> None:
+    with Server([llm.without_schema(llm.prose(GOOD), code)]) as server:
+        asker = backend(server)
+        assert asker.ask(ASKED).parsed == Plan(**GOOD)
+        assert asker.ask(ASKED).parsed == Plan(**GOOD)
+    assert [request.structured for request in server.requests] == [True, False, False]
+    assert "JSON schema" in server.requests[1].body["messages"][0]["content"]
+
+
+def test_a_request_that_is_bad_anyway_does_not_cost_the_schema(backend: Make) -> None:
+    too_long = llm.status(400, message="context length exceeded")
+    with Server([too_long, too_long, llm.good(GOOD)]) as server:
+        asker = backend(server)
+        with pytest.raises(LLMFailure, match="context length"):
+            asker.ask(ASKED)
+        asker.ask(ASKED)
+    assert [request.structured for request in server.requests] == [True, False, True]
+
+
+def test_a_model_that_names_its_limit_otherwise_is_understood(backend: Make) -> None:
+    def reasoning(request: llm.Request) -> llm.Reply:
+        if "max_tokens" in request.body:
+            return llm.status(400, message="Use 'max_completion_tokens' instead.")
+        for name in ("temperature", "seed"):
+            if name in request.body:
+                return llm.status(400, message=f"Unsupported value: '{name}'", param=name)
+        return llm.good(GOOD)
+
+    with Server(reasoning) as server:
+        asker = backend(server, seed=1)
+        asker.ask(ASKED)
+        asker.ask(ASKED)
+    assert len(server.requests) == 5
+    assert server.requests[-1].body["max_completion_tokens"] == 64
+    assert server.requests[-1].structured
+
+
+@pytest.mark.parametrize(
+    ("reply", "word"),
+    [
+        (llm.status(401, message=f"Incorrect API key: {KEY}"), "OPENAI_API_KEY"),
+        (llm.status(403), "OPENAI_API_KEY"),
+        (llm.status(404), "'big'.*OPENAI_BASE_URL"),
+        (llm.status(429, code="insufficient_quota"), "OPENAI_API_KEY"),
+    ],
+    ids=["401", "403", "404", "quota"],
+)
+def test_what_a_person_must_mend_is_one_line(backend: Make, reply: llm.Reply, word: str) -> None:
+    with Server([reply]) as server, pytest.raises(GenlabError, match=word) as error:
+        backend(server).ask(ASKED)
+    assert "\n" not in str(error.value)
+    assert KEY not in str(error.value)
+
+
+@pytest.mark.parametrize("code", [401, 403, 404])
+def test_the_same_after_a_good_answer_is_a_failure(backend: Make, code: int) -> None:
+    with Server([llm.good(GOOD), llm.status(code)]) as server:
+        asker = backend(server)
+        asker.ask(ASKED)
+        with pytest.raises(LLMFailure, match=str(code)):
+            asker.ask(ASKED)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_an_endpoint_that_is_not_there_is_one_line(backend: Make, waits: list[float]) -> None:
+    with pytest.raises(GenlabError, match="OPENAI_BASE_URL"):
+        backend(f"http://127.0.0.1:{_free_port()}/v1").ask(ASKED)
+    assert len(waits) == 1
+
+
+def test_an_endpoint_that_goes_away_is_a_failure(backend: Make, waits: list[float]) -> None:
+    with Server([llm.good(GOOD)]) as server:
+        asker = backend(server)
+        asker.ask(ASKED)
+    with pytest.raises(LLMFailure, match="connection"):
+        asker.ask(ASKED)
+    assert len(waits) == 5
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", "http://h:port/", "h h"])
+def test_an_address_that_is_none_is_one_line(url: str) -> None:
+    with pytest.raises(GenlabError, match="OPENAI_BASE_URL"):
+        OpenAIBackend({"planning": "m"}, base_url=url)
+
+
+def test_a_missing_key_is_one_line_at_openai_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(GenlabError, match="OPENAI_API_KEY is not set"):
+        OpenAIBackend({"planning": "m"})
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")
+    assert OpenAIBackend({"planning": "m"}).base_url.endswith("11434/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "schlüssel-geheim")
+    with pytest.raises(GenlabError, match="OPENAI_API_KEY holds a character") as error:
+        OpenAIBackend({"planning": "m"})
+    assert "geheim" not in str(error.value)
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_loopback(
+    backend: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{_free_port()}")
+    with Server([llm.good(GOOD)]) as server:
+        assert backend(server).ask(ASKED).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("budget", "word"),
+    [(Budget(tokens=30), "tokens"), (Budget(cost=0.00005), "cost")],
+    ids=["tokens", "cost"],
+)
+def test_budgets_are_checked_before_each_request(backend: Make, budget: Budget, word: str) -> None:
+    meter = Meter(budget, {"planning": Price(1.0, 2.0)})  # 11 + 2 * 7 millionths a request
+    with Server([llm.good(GOOD)]) as server:
+        asker = backend(server, meter=meter)
+        asker.ask(ASKED)
+        asker.ask(ASKED)
+        with pytest.raises(BudgetSpent, match=f"budget of {word} is spent"):
+            asker.ask(ASKED)
+    assert len(server.requests) == 2
+    assert meter.tokens == 36
+    assert meter.cost == pytest.approx(50e-6)
+
+
+def test_a_budget_ends_a_question_between_its_attempts(backend: Make) -> None:
+    with (
+        Server([llm.good("no")]) as server,
+        pytest.raises(BudgetSpent, match="tokens") as spent,
+    ):
+        backend(server, meter=Meter(Budget(tokens=15))).ask(ASKED)
+    assert len(server.requests) == 1
+    assert (spent.value.tokens_in, spent.value.tokens_out) == (11, 7)
+
+
+def test_no_wait_outlasts_the_budget_of_seconds(backend: Make, waits: list[float]) -> None:
+    with (
+        Server([llm.status(429, {"Retry-After": "50"})]) as server,
+        pytest.raises(BudgetSpent, match="seconds"),
+    ):
+        backend(server, meter=Meter(Budget(seconds=40))).ask(ASKED)
+    assert waits == []
+
+
+def test_a_cost_budget_without_prices_is_refused() -> None:
+    with pytest.raises(GenlabError, match="prices"):
+        Meter(Budget(cost=1.0))
+
+
+@pytest.mark.parametrize("usage", [None, {}, (-5, 3), {"prompt_tokens": "many"}])
+def test_tokens_are_estimated_where_the_endpoint_does_not_count(
+    backend: Make, usage: object
+) -> None:
+    with Server([llm.good(GOOD, usage=usage)]) as server:
+        answer = backend(server).ask(ASKED)
+    assert answer.tokens_in > 5
+    assert answer.tokens_out > 5
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-proj-abcDEF123456",
+        "Bearer abc.def-123456",
+        "https://user:pa55word@host/v1",
+        "hf_abcdefghijklmnopqrstuvwxyz",
+    ],
+)
+def test_what_has_a_secrets_shape_is_redacted(secret: str) -> None:
+    text = redact(f"before {secret} after")
+    assert secret not in text
+    assert "[redacted]" in text
+    assert text.startswith("before ")
+    assert text.endswith(" after")
+
+
+def test_keys_of_the_environment_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "squeamish-ossifrage\n")
+    monkeypatch.setenv("SHORT_API_KEY", "none")
+    assert redact("a squeamish-ossifrage, none") == "a [redacted], none"
+
+
+def test_ordinary_words_are_not_redacted() -> None:
+    text = "task-based disk-usage with scikit sk-learn; a bearer of news"
+    assert redact(text) == text
+
+
+def test_no_secret_leaves_in_a_prompt(backend: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTHER_TOKEN", "correct-horse-battery")
+    text = f"env says {KEY} and correct-horse-battery \ud800"
+    with Server([llm.good("fine")]) as server:
+        backend(server).ask(Question("tools", [{"role": "user", "content": text}]))
+    assert server.requests[0].prompt == "env says [redacted] and [redacted] ?"

@@ -1,0 +1,484 @@
+"""The agent's loop: it follows a planner, believes only numbers, and survives being killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import Reply, Request, Server, good, refusal, status
+
+from genlab.agent import backends
+from genlab.agent.attempt import Attempt, attempts, mended, shown
+from genlab.agent.goal import Goal, goal
+from genlab.agent.lab import Lab
+from genlab.agent.loop import Outcome, iterate
+from genlab.agent.progress import Silent
+from genlab.agent.registry import Registry
+from genlab.agent.settings import Settings
+from genlab.agent.workspace import CONFIG, MODEL, Workspace, lay_out
+from genlab.core.errors import GenlabError
+from genlab.core.params import AgentParams, load_params
+
+ROOT = Path(__file__).resolve().parents[2]
+UNREACHABLE = goal("dummy stripes", metric="accuracy", at_least=1.0)
+SMALLER = goal("dummy stripes", metric="parameters", at_most=100)  # than the baseline's 124
+QUICK: dict[str, Any] = {
+    "backend": "openai", "planning_model": "scripted", "max_iterations": 3, "patience": 3,
+    "epochs": 1, "subset": 64, "validation": 20, "seeds": 2, "max_repairs": 1,
+}  # fmt: skip
+TINY = {"blocks": [{"kind": "plain", "channels": 4, "kernel": 1, "halve": True}]}
+
+
+def settings(wanted: Goal = UNREACHABLE, **changes: Any) -> Settings:
+    params = load_params(ROOT / "params.yaml").agent
+    knobs = {name: changes.pop(name) for name in list(changes) if name in AgentParams.model_fields}
+    params = params.model_copy(update={**QUICK, **knobs})
+    return Settings(wanted, params, llm_code=False, **changes)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("data")) as found:
+        try:
+            assert found.evaluator
+        except GenlabError as error:
+            pytest.skip(str(error))
+        yield found
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return lay_out(tmp_path / "project", "stripes")
+
+
+def asked(request: Request) -> str:
+    """proposal, review or code, from the words of the question."""
+    words = json.dumps(request.body["messages"])
+    known = {"Propose the next": "proposal", "Assess the last": "review", "Write class": "code"}
+    return next(name for text, name in known.items() if text in words)
+
+
+def planner(
+    *architectures: dict[str, Any], review: dict[str, Any] | None = None, branch: str | None = None
+) -> Callable[[Request], Reply]:
+    """A model that proposes one architecture after the other, the last one for ever."""
+    left = list(architectures)
+
+    def answer(request: Request) -> Reply:
+        if asked(request) == "review":
+            return good({"assessment": "seen", "decision": "iterate", **(review or {})})
+        architecture = left.pop(0) if len(left) > 1 else left[0]
+        return good(
+            {"modifications": "smaller", "branch_from": branch, "architecture": architecture}
+        )
+
+    return answer
+
+
+def run(
+    chosen: Settings, workspace: Workspace, lab: Lab, url: str, monkeypatch: pytest.MonkeyPatch
+) -> Outcome:
+    """The loop with the endpoint at `url`, from where the workspace stands."""
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key-of-nobody")
+    params = chosen.params.model_copy(update={"base_url": url})
+    known = attempts(mended(workspace))
+    start = known[-1].place if known else 0
+    with backends.opened(params, workspace, Silent(), start=start) as backend:
+        return iterate(replace(chosen, params=params), backend, workspace, lab=lab)
+
+
+def told(found: list[Attempt]) -> list[Any]:
+    """What an attempt is, whatever the clock says."""
+    return [
+        (a.candidate.digest, a.plan_origin, a.code_origin, a.decision, a.values("accuracy"),
+         a.review, a.spend.get("questions"))
+        for a in found
+    ]  # fmt: skip
+
+
+def test_search_begins_with_the_baseline_and_leaves_its_files(
+    lab: Lab, workspace: Workspace
+) -> None:
+    chosen = settings(backend="search")
+    outcome = iterate(chosen, None, workspace, lab=lab)
+    assert outcome.verdict == "stopped: 3 attempts were made, as many as allowed"
+    assert [each.plan_origin for each in outcome.attempts] == ["baseline", "search", "search"]
+    assert {each.code_origin for each in outcome.attempts} == {"template"}
+    assert outcome.attempts[2].parent in {each.run_id for each in outcome.attempts[:2]}
+    for record in Registry(workspace).records():
+        names = {path.name for path in (workspace.root / record.experiment_dir).iterdir()}
+        assert names == {
+            "model_config.yaml", "model_code.py", "summary.json", "results.json",
+            "weights.safetensors",
+        }  # fmt: skip
+    assert outcome.best is not None
+    code = workspace.root / outcome.best.experiment_dir / "model_code.py"
+    assert (workspace.root / MODEL).read_text() == code.read_text()
+    assert "architecture" in (workspace.root / CONFIG).read_text()
+    again = iterate(chosen, None, workspace, lab=lab)
+    assert [each.run_id for each in again.attempts] == [each.run_id for each in outcome.attempts]
+
+
+def test_search_draws_by_seed_and_number_alone(lab: Lab, tmp_path: Path) -> None:
+    def digests(name: str, seed: int, *most: int) -> list[str]:
+        place = lay_out(tmp_path / name)
+        for count in most:
+            chosen = settings(backend="search", max_iterations=count, seed=seed)
+            outcome = iterate(chosen, None, place, lab=lab)
+        return [each.candidate.digest for each in outcome.attempts]
+
+    in_one = digests("one", 5, 3)
+    assert digests("resumed", 5, 2, 3) == in_one
+    assert digests("other", 6, 2)[1] != in_one[1]
+
+
+def test_a_planner_is_followed_until_the_numbers_reach_the_goal(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(planner(TINY, branch="1")) as server:
+        outcome = run(settings(SMALLER), workspace, lab, server.url, monkeypatch)
+    assert outcome.verdict == "achieved"
+    last = outcome.attempts[-1]
+    assert (last.iteration, last.parent) == (2, outcome.attempts[0].run_id)
+    assert last.remark == "smaller"
+    assert [each["seed"] for each in last.checked] == [0, 1]
+    assert last.reason.startswith("the numbers reach parameters <= 100")
+    assert [asked(request) for request in server.requests] == ["proposal", "review"]
+
+
+def test_a_baseline_that_reaches_the_goal_is_no_find_of_the_agent(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    easy = goal("dummy stripes", metric="parameters", at_most=10_000)
+    with Server(planner(TINY)) as server:
+        outcome = run(settings(easy), workspace, lab, server.url, monkeypatch)
+    assert outcome.verdict == "baseline_reached_it"
+    assert server.requests == []
+
+
+def test_one_lucky_seed_is_no_gain(lab: Lab, tmp_path: Path) -> None:
+    measured = iterate(
+        settings(goal("dummy stripes", metric="val_loss", at_most=99.0), backend="search"),
+        None,
+        lay_out(tmp_path / "measured"),
+        lab=lab,
+    )
+    first, second = measured.attempts[0].values("val_loss")
+    sense = "at_most" if first < second else "at_least"
+    lucky = goal("dummy stripes", metric="val_loss", **{sense: first})
+    outcome = iterate(
+        settings(lucky, backend="search", max_iterations=1), None, lay_out(tmp_path / "x"), lab=lab
+    )
+    assert outcome.attempts[0].values("val_loss") == [first, second]
+    assert outcome.attempts[0].decision == "iterate"
+    assert outcome.verdict.startswith("stopped")
+
+
+def test_a_claim_of_success_does_not_hold_against_the_numbers(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = {"decision": "achieved"}
+    with Server(planner(TINY, review=claim)) as server:
+        chosen = settings(max_iterations=2)
+        outcome = run(chosen, workspace, lab, server.url, monkeypatch)
+    last = outcome.attempts[-1]
+    assert last.decision == "iterate"
+    assert last.reason.startswith("'achieved' does not hold")
+    assert not outcome.verdict.startswith("achieved")
+
+
+def test_a_repeat_is_refused_and_counts_as_search(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(planner(TINY)) as server:
+        outcome = run(settings(), workspace, lab, server.url, monkeypatch)
+    assert [each.plan_origin for each in outcome.attempts] == ["baseline", "llm", "search"]
+    assert len({each.candidate.digest for each in outcome.attempts}) == 3
+    assert "was tried as attempt 2" in outcome.attempts[2].edits[-1]
+
+
+def test_what_a_repeat_was_mutated_from_and_to_stands_in_its_record(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = {"lr": 0.0001, "batch_size": 16, "optimiser": "sgd"}
+
+    def answer(request: Request) -> Reply:
+        if asked(request) == "review":
+            return good({"assessment": "It is too small.", "weaknesses": ["one channel"]})
+        again = asked_before.pop(0) if asked_before else slow
+        return good({"architecture": TINY, "modifications": "mine", "training": again})
+
+    asked_before = [{"lr": 0.01}]
+    with Server(answer) as server:
+        outcome = run(settings(max_iterations=4), workspace, lab, server.url, monkeypatch)
+    _, first, second, third = outcome.attempts
+    # The same architecture, trained otherwise, is no repeat; both the same again is one.
+    assert [first.plan_origin, second.plan_origin, third.plan_origin] == ["llm", "llm", "search"]
+    assert first.architecture == second.architecture
+    assert second.training.model_dump() == slow
+    assert (second.remark, third.remark) == (
+        "mine",
+        "Search's: the planner proposed attempt 3 again.",
+    )
+    proposals = [each for each in server.requests if asked(each) == "proposal"]
+    # What was said of the last attempt is told when the next is asked for, of that one alone.
+    assert "your assessment: It is too small." not in proposals[0].prompt
+    for each in proposals[1:]:
+        assert each.prompt.count("your assessment: It is too small.") == 1
+        assert "its weaknesses: one channel" in each.prompt
+
+
+def test_the_analysis_of_the_last_structure_is_told_with_its_numbers_corrected(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(request: Request) -> Reply:
+        words = json.dumps(request.body["messages"])
+        if "Say in two or three sentences" in words:
+            return good({"analysis": "It has 999,999 parameters and is shallow."})
+        if asked(request) == "code":
+            return refusal()
+        return good({"architecture": TINY, "assessment": "seen"})
+
+    with Server(answer) as server:
+        chosen = replace(settings(), llm_code=True)
+        run(chosen, workspace, lab, server.url, monkeypatch)
+    told_last = [r.prompt for r in server.requests if "analysis: It has" in r.prompt]
+    assert len(told_last) == 3  # both reviews, and the proposal between them
+    assert not any("999,999" in prompt for prompt in told_last)
+
+
+def test_where_the_planner_fails_search_steps_in_and_it_is_told(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server([refusal(), status(400, message="no"), refusal()]) as server:
+        outcome = run(settings(max_iterations=2), workspace, lab, server.url, monkeypatch)
+    last = outcome.attempts[-1]
+    assert last.plan_origin == "search"
+    assert "refused" in last.planner_failure
+    assert last.values("accuracy")
+
+
+def test_a_weak_planner_is_relieved_after_an_attempt_without_a_gain(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bigger = {"blocks": [{"kind": "plain", "channels": 64, "kernel": 1, "halve": True}]}
+    fewest = goal("dummy stripes", metric="parameters", at_most=1)
+    with Server(planner(bigger)) as server:
+        chosen = settings(fewest, relief=True)
+        outcome = run(chosen, workspace, lab, server.url, monkeypatch)
+    assert [each.plan_origin for each in outcome.attempts] == ["baseline", "llm", "search"]
+    assert outcome.attempts[2].remark.startswith("Search's turn")
+    assert [asked(request) for request in server.requests] == ["proposal", "review", "review"]
+
+
+def test_a_planner_may_stop_and_may_only_propose_another_goal(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, word in (("stop", "stop"), ("revise", "revise")):
+        place = lay_out(tmp_path / name)
+        review = {"decision": word, "revised_goal": "accuracy of 20 %"}
+        with Server(planner(TINY, {**TINY, "hidden": [8]}, review=review)) as server:
+            outcome = run(settings(), place, lab, server.url, monkeypatch)
+        if word == "stop":
+            assert outcome.verdict == "stopped: the planner says that enough was tried"
+            assert len(outcome.attempts) == 2
+        else:
+            assert len(outcome.attempts) == 3
+            assert outcome.attempts[1].review["revised_goal"] == "accuracy of 20 %"
+            assert outcome.verdict.startswith("stopped: 3 attempts")
+
+
+def test_a_spent_budget_ends_the_run_and_a_raised_one_takes_it_further(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = {**TINY, "hidden": [8]}
+    with Server(planner(TINY, other)) as server:
+        tight = settings(max_tokens=30)  # a question takes 18
+        outcome = run(tight, workspace, lab, server.url, monkeypatch)
+        assert outcome.verdict.startswith("stopped: budget of tokens is spent")
+        assert len(server.requests) == 2
+        done = len(outcome.attempts)
+        outcome = run(settings(), workspace, lab, server.url, monkeypatch)
+    assert done == 2
+    assert len(outcome.attempts) == 3
+    assert [asked(request) for request in server.requests] == ["proposal", "review"] * 2
+
+
+def test_no_gain_for_a_while_is_enough(lab: Lab, workspace: Workspace) -> None:
+    fewest = goal("dummy stripes", metric="parameters", at_most=1)
+    outcome = iterate(
+        settings(fewest, backend="search", max_iterations=9, patience=1), None, workspace, lab=lab
+    )
+    assert outcome.verdict == "stopped: no gain in the last 1 attempts"
+    assert len(outcome.attempts) < 9
+
+
+def test_a_model_that_cannot_be_trained_is_a_failed_attempt_and_the_run_goes_on(
+    lab: Lab, workspace: Workspace
+) -> None:
+    outcome = iterate(
+        settings(backend="search", max_iterations=2, time_limit=60.0, validation=10),
+        None,
+        workspace,
+        lab=Crippled(lab),
+    )
+    assert [each.decision for each in outcome.attempts] == ["failed", "failed"]
+    assert outcome.best is None
+    assert outcome.attempts[0].values("accuracy") == []
+    assert "does not answer" in shown(outcome.attempts)[0].failure
+
+
+class Crippled(Lab):
+    """A lab in which no model answers; all else is another lab's."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab.data)
+        self.__dict__["inspector"] = lab.inspector
+        self.__dict__["evaluator"] = self
+        self._lab = lab
+
+    def exam(self, config: Any) -> Any:
+        return self._lab.evaluator.exam(config)
+
+    def evaluate(self, source: str, class_name: str, config: Any) -> Any:
+        code = f"{source}\n\ndef forward(self, x):\n    raise ValueError('it does not answer')\n"
+        return self._lab.evaluator.evaluate(
+            f"{code}\n{class_name}.forward = forward\n", class_name, config
+        )
+
+
+@pytest.mark.parametrize(
+    ("ablation", "words"),
+    [({"registry_in_prompt": False}, "nothing has been tried yet"), ({}, '"run_id": "1"')],
+)
+def test_what_is_ablated_is_not_in_the_prompt(
+    lab: Lab,
+    workspace: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
+    ablation: dict[str, bool],
+    words: str,
+) -> None:
+    with Server(planner(TINY)) as server:
+        chosen = settings(max_iterations=2, **ablation)
+        run(chosen, workspace, lab, server.url, monkeypatch)
+    assert words in server.requests[0].prompt
+    assert "qe_" not in server.requests[0].prompt  # a replay has other run_ids
+
+
+def test_without_repair_a_proposal_that_needs_one_is_refused(
+    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = {"blocks": [{"kind": "plain", "channels": 9999, "kernel": 3, "halve": True}]}
+    with Server(planner(wide)) as server:
+        chosen = settings(max_iterations=2, repair=False)
+        outcome = run(chosen, workspace, lab, server.url, monkeypatch)
+    assert outcome.attempts[1].plan_origin == "search"
+    assert "was refused: blocks[0].channels" in outcome.attempts[1].planner_failure
+
+
+def test_without_branching_every_attempt_goes_on_from_the_last(
+    lab: Lab, workspace: Workspace
+) -> None:
+    outcome = iterate(
+        settings(backend="search", max_iterations=4, branching=False), None, workspace, lab=lab
+    )
+    run_ids = [each.run_id for each in outcome.attempts]
+    assert [each.parent for each in outcome.attempts[2:]] == run_ids[1:3]
+
+
+KILLED = """
+    import os, signal, sys
+    from pathlib import Path
+    sys.path[:0] = [{root!r} + part for part in ("/src", "/tests/agent", "/tests/support")]
+    from genlab.agent import backends
+    from genlab.agent.attempt import attempts, mended
+    from genlab.agent.loop import iterate
+    from genlab.agent.progress import Silent
+    from genlab.agent.workspace import Workspace
+    from test_loop import settings
+
+    class Deadly(Silent):
+        number = 0
+        def begin(self, number, most):
+            self.number = number
+        def step(self, what):
+            if (self.number or 2, what.split()[0].strip(",")) == (2, {step!r}):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    chosen = settings(base_url={url!r})
+    workspace = Workspace(Path({place!r}))
+    known = attempts(mended(workspace))
+    start = known[-1].place if known else 0
+    with backends.opened(chosen.params, workspace, Silent(), start=start) as backend:
+        iterate(chosen, backend, workspace, Deadly())
+    """
+
+
+def test_a_run_that_is_killed_loses_nothing_and_pays_for_nothing_twice(
+    lab: Lab, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(planner(TINY, {**TINY, "hidden": [8]})) as server:
+        for step in ("training", "reviewing"):
+            script = textwrap.dedent(KILLED).format(
+                root=str(ROOT), url=server.url, place=str(workspace.root), step=step
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", script],
+                env={**os.environ, "OPENAI_API_KEY": "test-key-of-nobody"},
+                capture_output=True,
+                text=True,
+                timeout=300,
+            )
+            assert done.returncode == -signal.SIGKILL, done.stderr
+        undecided = attempts(mended(workspace))
+        outcome = run(settings(), workspace, lab, server.url, monkeypatch)
+    assert [each.decision for each in undecided] == ["iterate", ""]
+    assert [each.run_id for each in outcome.attempts[:2]] == [each.run_id for each in undecided]
+    assert [asked(request) for request in server.requests] == ["proposal", "review"] * 2
+    assert [path.name for path in workspace.experiments.glob("qe_*/results.json")] == [
+        "results.json"
+    ] * 3
+    # And it is the run that it would have been: its transcript replayed gives the same, byte for
+    # byte in what is asked, with other run_ids and at other times.
+    params = settings().params.model_copy(
+        update={"backend": "replay", "transcript": str(workspace.root / backends.TRANSCRIPT)}
+    )
+    place = lay_out(tmp_path / "replayed")
+    with backends.opened(params, place, Silent()) as backend:
+        again = iterate(settings(), backend, place, lab=lab)
+    assert told(again.attempts) == told(outcome.attempts)
+
+
+def test_what_a_kill_came_between_is_put_right(lab: Lab, workspace: Workspace) -> None:
+    outcome = iterate(settings(backend="search", max_iterations=2), None, workspace, lab=lab)
+    path = workspace.experiments / "registry.json"
+    path.write_text(json.dumps(json.loads(path.read_text())[:1]))  # the second is not entered yet
+    (workspace.experiments / "qe_20200101_000000").mkdir()  # and a third was just begun
+    (workspace.experiments / "qe_20200101_000000" / "model_code.py").write_text("half")
+    found = attempts(mended(workspace))
+    assert [each.run_id for each in found] == [each.run_id for each in outcome.attempts]
+    assert not (workspace.experiments / "qe_20200101_000000").exists()
+
+
+def test_a_damaged_registry_stops_the_run_with_its_cure(lab: Lab, workspace: Workspace) -> None:
+    (workspace.experiments / "registry.json").write_text("[{")
+    with pytest.raises(GenlabError, match=r"-m genlab[.]agent rebuild"):
+        iterate(settings(backend="search"), None, workspace, lab=lab)
+
+
+def test_two_runs_do_not_work_in_one_workspace(lab: Lab, workspace: Workspace) -> None:
+    class Second(Silent):
+        def begin(self, number: int, most: int) -> None:
+            with pytest.raises(GenlabError, match="another run"):
+                iterate(settings(backend="search"), None, workspace, lab=lab)
+
+    iterate(settings(backend="search", max_iterations=1), None, workspace, Second(), lab)

@@ -1,0 +1,159 @@
+"""The page of the agent: it starts a run, follows it, and tells it whole; real processes only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from streamlit.testing.v1 import AppTest
+
+# Benchmarks are scripts: they find each other because their folder comes first on the path.
+from agent_server import Server, fluent
+from genlab.agent.story import Story
+from genlab.agent.workspace import lay_out
+from genlab.core.errors import GenlabError
+from genlab.web import attempts, attempts_chart
+
+ROOT = Path(__file__).resolve().parents[2]
+GOAL = "Tell the dummy *stripes* apart, accuracy at least 100 %"
+PATIENCE = 180.0  # seconds; a loaded machine imports torch slowly
+
+
+def page() -> AppTest:
+    return AppTest.from_file(str(ROOT / "ui" / "agent.py"), default_timeout=60)
+
+
+def lay_out_params(folder: Path, url: str = "") -> None:
+    params = YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params["agent"] |= {
+        "backend": "openai", "base_url": url, "planning_model": "scripted", "epochs": 1,
+        "subset": 100, "validation": 60, "seeds": 1, "patience": 3, "max_parameters": 20_000,
+        "compare_with_search": False,
+    }  # fmt: skip
+    with (folder / "params.yaml").open("w", encoding="utf-8") as file:
+        YAML(typ="safe", pure=True).dump(params, file)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, AppTest, list[Any]]]:
+    """A folder in which the page started a run and saw it end; what it showed on the way."""
+    folder = tmp_path_factory.mktemp("page")
+    seen: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch, Server(fluent) as server:
+        patch.chdir(folder)
+        patch.setenv("OPENAI_API_KEY", "none")
+        patch.setenv("PYTHONPATH", str(ROOT / "src"))
+        lay_out_params(folder, server.url)
+        shown = page().run()
+        assert not shown.exception
+        shown.text_area(key="goal").set_value(GOAL)
+        shown.number_input(key="attempts").set_value(3)
+        press(shown, "Start or resume")
+        end = time.monotonic() + PATIENCE
+        while any(each.label == "Stop" for each in shown.button) and time.monotonic() < end:
+            seen.append([line for code in shown.code for line in code.value.splitlines()])
+            time.sleep(0.5)
+            shown.run()
+        yield folder, shown, seen
+
+
+def press(shown: AppTest, label: str) -> None:
+    next(each for each in shown.button if each.label == label).click().run()
+
+
+def test_a_run_that_was_started_is_followed_to_its_end(
+    place: tuple[Path, AppTest, list[Any]],
+) -> None:
+    _, shown, seen = place
+    assert not shown.exception
+    assert any("attempt 1 of 3" in line for lines in seen for line in lines)
+    rows = shown.dataframe[0].value
+    assert list(rows["attempt"]) == [1, 2, 3]
+    assert list(rows["planned by"])[1:] == ["llm", "llm"]
+
+
+def test_code_config_decision_and_transcript_are_shown(
+    place: tuple[Path, AppTest, list[Any]],
+) -> None:
+    folder, shown, _ = place
+    told = attempts.read(next(folder.glob("workspaces/*/project.json")).parent)
+    assert isinstance(told, Story)
+    shown.selectbox(key="attempt").set_value(2).run()
+    found = attempts.files(told, told.attempts[1])
+    codes = {(each.language, each.value.strip()) for each in shown.code}
+    for language, words in (("python", found.code), ("yaml", found.config), ("text", found.table)):
+        assert (language, words.strip()) in codes
+    words = [each.value for each in shown.text]
+    assert told.attempts[1].remark in words
+    asked = attempts.questions(told.workspace.root)
+    assert len(asked) == told.spend["questions"]
+    assert len([each for each in shown.expander if "tokens" in each.label]) == len(asked)
+    assert {each.label: each.value for each in shown.metric}["questions"] == str(len(asked))
+
+
+def test_the_chart_holds_each_attempt_and_the_goal(place: tuple[Path, AppTest, list[Any]]) -> None:
+    folder, _, _ = place
+    told = attempts.read(next(folder.glob("workspaces/*/project.json")).parent)
+    assert isinstance(told, Story)
+    lines, points = attempts_chart.lines(told), attempts_chart.points(told)
+    shown = [layer["data"]["values"] for layer in attempts_chart.chart(told)["layer"]]
+    assert shown == [lines, points]
+    assert [each["value"] for each in lines if each["line"] == "goal"] == [1.0, 1.0]
+    assert [each["attempt"] for each in points] == [1, 2, 3]
+    best = [each["value"] for each in lines if each["line"] == "best so far"]
+    assert best == sorted(best)
+    assert best[-1] == max(each["value"] for each in points)
+    assert "attempt 3" in attempts_chart.chart_words(told)
+
+
+def test_other_peoples_words_are_no_markdown(place: tuple[Path, AppTest, list[Any]]) -> None:
+    _, shown, _ = place
+    assert any(r"\*stripes\*" in each.value for each in shown.subheader)
+    assert attempts.plain("![x](http://y)").startswith(r"\!\[x\]\(")
+
+
+def test_without_a_workspace_the_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lay_out_params(tmp_path)
+    shown = page().run()
+    assert not shown.exception
+    assert any("No workspace yet" in each.value for each in shown.info)
+
+
+def test_a_goal_without_a_number_is_a_sentence_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lay_out_params(tmp_path)
+    shown = page().run()
+    shown.text_area(key="goal").set_value("Make dummy better")
+    press(shown, "Start or resume")
+    assert any("no number" in each.value for each in shown.error)
+    assert not (tmp_path / "workspaces").exists()
+    with pytest.raises(GenlabError, match="no number"):
+        attempts.start("Make dummy better", attempts.FROM_GOAL, "search", 2, tmp_path)
+
+
+def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(tmp_path: Path) -> None:
+    workspace = lay_out(tmp_path / "project", GOAL)
+    assert "Nothing was run" in str(attempts.read(workspace.root))
+    (workspace.experiments / "run.json").write_text('{"kind": "agent')
+    assert "run.json" in str(attempts.read(workspace.root))
+    assert attempts.workspaces(tmp_path) == {"project": GOAL}
+
+
+def test_a_run_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    lay_out_params(tmp_path)
+    run = attempts.start(GOAL, "dummy", "search", 3, tmp_path / "workspaces")
+    assert run.is_running
+    run.stop()
+    run.process.wait(PATIENCE)
+    assert not run.is_running

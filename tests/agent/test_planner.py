@@ -1,0 +1,257 @@
+"""A planner proposes; what is tried, and what counts as reached, is decided by the numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from genlab.agent import candidate, planner
+from genlab.agent.answers import parse, response_format
+from genlab.agent.candidate import Candidate, Sandbox, Training
+from genlab.agent.goal import goal
+from genlab.agent.planner import BASELINE, Planned, next_of_search, planned, settled, stalled
+from genlab.agent.proposal import Proposal, Review, proposal_in
+from genlab.agent.registry import Record
+from genlab.agent.space import Block, ModelConfig
+
+ROOM = Sandbox((1, 28, 28), 10, 100_000, epochs=3, subset=5000)
+GOAL = goal("fashion mnist, > 90 % accuracy")
+ONE = ModelConfig(blocks=(Block(kind="plain", channels=16, halve=True),))
+STARTS = {"base": Candidate(BASELINE), "one": Candidate(ONE)}
+
+
+def _record(run_id: str, accuracy: float | None, origin: str = "llm") -> Record:
+    return Record(
+        run_id=run_id,
+        timestamp=run_id,
+        model_name="M",
+        dataset="fashion_mnist",
+        metrics_summary={} if accuracy is None else {"accuracy": accuracy},
+        experiment_dir=f"experiments/{run_id}",
+        plan_origin=origin,
+    )
+
+
+def _planned(proposal: dict[str, Any], tried: dict[str, str] | None = None) -> Planned:
+    records = [_record("base", 0.7, "baseline"), _record("one", 0.8)]
+    return planned(
+        Proposal.model_validate(proposal), ROOM, tried or {}, records,
+        STARTS, "accuracy", random.Random(0),
+    )  # fmt: skip
+
+
+def test_a_good_proposal_is_tried_as_it_is() -> None:
+    architecture = ONE.model_dump(mode="json")
+    found = _planned(
+        {"architecture": architecture, "branch_from": "base", "modifications": "wider"}
+    )
+    assert (found.config, found.origin, found.parent) == (ONE, "llm", "base")
+    assert (found.edits, found.remark) == ([], "wider")
+
+
+def test_a_repaired_proposal_says_how_often() -> None:
+    found = _planned(
+        {
+            "architecture": {"blocks": [{"kind": "conv", "channels": 1}], "depth": 3},
+            "training": {"lr": 5, "optimizer": "lion", "batch_size": "many"},
+            "branch_from": "nowhere",
+        }
+    )
+    assert found.origin == f"llm+repaired({len(found.edits)})"
+    assert len(found.edits) == 7
+    assert found.parent is None
+    assert (found.training.lr, found.training.optimiser) == (candidate.LR[1], "adamw")
+    assert all("\n" not in edit for edit in found.edits)
+
+
+def test_a_repeat_is_refused_and_the_best_one_mutated() -> None:
+    tried = {start.digest: name for name, start in STARTS.items()}
+    repeat = {
+        "architecture": ONE.model_dump(mode="json"),
+        "modifications": "a wider one",
+        "branch_from": "nowhere",
+    }
+    found = _planned(repeat, tried)
+    assert found.digest not in tried
+    assert (found.origin, found.parent) == ("search", "one")
+    # What the planner said was of its own plan, and not of this one.
+    assert found.edits == ["the proposal was tried as one: search's next instead"]
+    assert found.remark == "Search's: the planner proposed one again."
+
+
+def test_another_training_of_a_tried_architecture_is_no_repeat() -> None:
+    tried = {start.digest: name for name, start in STARTS.items()}
+    training = {"lr": 0.01, "batch_size": 32, "optimiser": "sgd"}
+    architecture = ONE.model_dump(mode="json")
+    proposal = {"architecture": architecture, "calls": {"eval_config": training}}
+    found = _planned(proposal, tried)
+    assert (found.config, found.training, found.origin) == (ONE, Training(**training), "llm")
+    again = _planned(proposal, {**tried, found.digest: "two"})
+    assert again.origin == "search"
+    assert (again.config, again.training) != (found.config, found.training)
+
+
+def test_what_the_run_has_settled_is_overruled_and_told() -> None:
+    calls = {
+        "input_size": [3, 28, 28],
+        "eval_config": {"lr": 0.01, "epochs": 500, "subset": 5000, "seeds": [7]},
+    }
+    found = _planned({"architecture": ONE.model_dump(mode="json"), "calls": calls})
+    assert found.edits == [
+        "calls.input_size: [3, 28, 28] was overruled, every attempt has [1, 28, 28]",
+        "calls.eval_config.epochs: 500 was overruled, every attempt has 3",
+        "calls.eval_config.seeds: not the planner's to set, left out",
+    ]
+    assert found.origin == "llm+repaired(3)"
+    assert found.training == Training(lr=0.01)
+
+
+def test_search_draws_first_and_then_follows_the_best() -> None:
+    only_base = [_record("base", 0.7, "baseline")]
+    rng = random.Random(0)
+    drawn, parent = next_of_search(ROOM, {}, only_base, STARTS, "accuracy", rng)
+    assert parent is None
+    assert drawn.config.parameters(ROOM.shape, ROOM.classes) <= ROOM.most_parameters
+    both = [*only_base, _record("one", 0.6, "search")]
+    _, parent = next_of_search(ROOM, {}, both, STARTS, "accuracy", rng)
+    assert parent == "base"
+
+
+@pytest.mark.parametrize(
+    ("said", "values", "holds", "told"),
+    [
+        ("achieved", [0.91, 0.92, 0.93], "achieved", ""),
+        ("achieved", [0.95, 0.95, 0.89], "iterate", "does not hold"),
+        ("achieved", [], "iterate", "measured none"),
+        ("achieved", [math.nan], "iterate", "does not hold"),
+        ("iterate", [0.95, 0.96], "achieved", "whatever the planner said"),
+        ("stop", [0.5], "stop", ""),
+        ("revise", [0.5], "revise", ""),
+    ],
+)
+def test_what_counts_as_reached_is_in_the_numbers(
+    said: Any, values: list[float], holds: str, told: str
+) -> None:
+    decision, why = settled(Review(decision=said), GOAL, values)
+    assert decision == holds
+    assert told in why
+
+
+def test_it_stalls_when_the_last_ones_brought_nothing() -> None:
+    values = [0.7, 0.8, 0.79, None, 0.8]
+    records = [_record(f"r{i}", value) for i, value in enumerate(values)]
+    assert stalled(records, "accuracy", 3)
+    assert not stalled(records, "accuracy", 4)
+    assert not stalled(records[:3], "accuracy", 3)
+    assert not stalled([*records, _record("r5", 0.81)], "accuracy", 3)
+    assert not stalled([_record(f"r{i}", None) for i in range(5)], "accuracy", 3)
+
+
+def test_the_planner_is_shown_goal_room_and_every_attempt() -> None:
+    records = [_record("base", 0.7, "baseline"), _record("one", None)]
+    asked = planner.ask_for_proposal(GOAL, ROOM, records, "It failed: forward broke", "20 s each.")
+    text = "\n".join(message["content"] for message in asked)
+    for part in (
+        "fashion mnist, > 90 % accuracy", "accuracy >= 0.9", "1 x 28 x 28", "100000 parameters",
+        '"base"', '"one"', "forward broke", "20 s each.",
+    ):  # fmt: skip
+        assert part in text
+    review = planner.ask_for_review(GOAL, "accuracy 0.8", records)[1]["content"]
+    assert "accuracy 0.8" in review
+    assert "revised_goal" in review
+
+
+def _sent(schema: type[BaseModel]) -> dict[str, Any]:
+    found = response_format(schema)["json_schema"]
+    assert found["strict"] is True
+    shape: dict[str, Any] = found["schema"]
+    return shape
+
+
+def _parts(node: Any) -> Iterator[dict[str, Any]]:
+    """Every schema in a schema."""
+    if isinstance(node, dict):
+        if "type" in node or "anyOf" in node:
+            yield node
+        for each in node.values():
+            yield from _parts(each)
+    elif isinstance(node, list):
+        for each in node:
+            yield from _parts(each)
+
+
+@pytest.mark.parametrize("schema", [proposal_in(ROOM, tuple(STARTS)), Review])
+def test_what_an_endpoint_is_sent_leaves_no_room_to_ramble(schema: type[BaseModel]) -> None:
+    for part in _parts(_sent(schema)):
+        kind = part.get("type")
+        assert "default" not in part
+        assert kind != "string" or "enum" in part or part["maxLength"] <= 400
+        assert kind != "array" or part["maxItems"] <= 6
+        assert kind != "object" or part["additionalProperties"] is False
+        assert kind != "number" or "enum" in part
+        assert kind != "integer" or "enum" in part or {"minimum", "maximum"} <= set(part)
+
+
+def _drawn(shape: dict[str, Any], rng: random.Random) -> Any:
+    """Something that a grammar of `shape` lets through."""
+    if "enum" in shape:
+        return rng.choice(shape["enum"])
+    if "anyOf" in shape:
+        return _drawn(rng.choice(shape["anyOf"]), rng)
+    kind = shape["type"]
+    if kind == "object":
+        return {name: _drawn(each, rng) for name, each in shape["properties"].items()}
+    if kind == "array":
+        return [_drawn(shape["items"], rng) for _ in range(rng.randint(0, shape["maxItems"]))]
+    if kind == "integer":
+        return rng.randint(shape["minimum"], shape["maximum"])
+    return {"boolean": rng.random() < 0.5, "string": "x", "null": None}[kind]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_the_schema_allows_fits_but_for_size_and_halvings(seed: int) -> None:
+    rng = random.Random(seed)
+    drawn = parse(json.dumps(_drawn(_sent(proposal_in(ROOM, tuple(STARTS))), rng)), Proposal)
+    assert isinstance(drawn, Proposal)
+    found = _planned(drawn.model_dump())
+    fine = (".halve: nothing is left", "kernel: ", "widths shrunk")
+    assert drawn.calls["input_size"] == [1, 28, 28]
+    assert [edit for edit in found.edits if not any(each in edit for each in fine)] == []
+
+
+@pytest.mark.parametrize(
+    "sloppy",
+    [
+        {"architecture": json.dumps({"blocks": [{"kind": "plain", "channels": 16}]})},
+        {"blocks": [{"kind": "plain", "channels": 16}], "optimizer": "sgd", "lr": 0.01},
+        {"architecture": {"blocks": [{"kind": "plain", "channels": 16}], "width": 3}, "why": "x"},
+        {"architecture": {"blocks": [{"kind": "plain", "channels": 16}] * 9}, "branch_from": 1},
+        {"architecture": {"blocks": [{"kind": "plain", "channels": 16}]}, "modifications": ["a"]},
+        {
+            "architecture": {"blocks": [{"kind": "plain", "channels": 16}]},
+            "input_size": [1, 28, 28],
+            "eval_config": {"optimizer": "sgd", "lr": 0.01},
+        },
+        {"architecture": None, "training": "fast", "branch_from": "None", "modifications": None},
+    ],
+)
+def test_a_sloppy_proposal_is_understood(sloppy: dict[str, Any]) -> None:
+    parsed = parse(f"Sure! {json.dumps(sloppy)} Good luck.", Proposal)
+    assert isinstance(parsed, Proposal)
+    found = _planned(parsed.model_dump())
+    told = sloppy.get("architecture") or sloppy
+    assert bool(found.config.blocks) == ("blocks" in told)
+    if "optimizer" in {**sloppy, **sloppy.get("eval_config", {})}:
+        assert (found.training.optimiser, found.training.lr) == ("sgd", 0.01)
+
+
+def test_a_sloppy_review_is_understood() -> None:
+    told = {"assessment": ["a", "b"], "strengths": "small", "weaknesses": None, "decision": " Stop"}
+    found = parse(json.dumps(told), Review)
+    assert found == Review(assessment="a b", strengths=["small"], decision="stop")

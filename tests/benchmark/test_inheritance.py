@@ -1,0 +1,217 @@
+"""What a new run of the stage takes over: nothing that was paid for is asked for again."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_benchmark import Turned, make_case, make_cases, small_score
+
+from genlab.benchmark import snapshot
+from genlab.benchmark.cases import Case
+from genlab.benchmark.inheritance import paid
+from genlab.benchmark.leaderboard import leaderboard
+from genlab.benchmark.runner import Runner
+from genlab.benchmark.sources import code, imported, reached
+from genlab.benchmark.store.repository import Item, Store
+from genlab.benchmark.tools.endpoint import EndpointTool, Entry
+
+TOOL = """
+from small_benchmark import Turned
+{imports}
+
+class Tool(Turned):
+    tool_id = "{tool_id}"
+"""
+
+
+class World:
+    """Tools in modules of their own, one of which costs money, and the stage's own run of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.runs = folder, folder / "runs"
+        self.cases = make_cases(folder / "cases", 2)
+        self.store = Store(self.runs / "genlab.sqlite3")
+        self.paid = self.tool("paid", cost=0.5)
+        self.edit("free_helper", "STRENGTH = 1")
+        self.free = self.tool("free", "import world.free_helper")
+
+    def tool(self, tool_id: str, imports: str = "", **needs: Any) -> Turned:
+        """An installed tool: a module of package `world`."""
+        self.edit(f"{tool_id}_tool", TOOL.format(imports=imports, tool_id=tool_id))
+        made: Turned = importlib.import_module(f"world.{tool_id}_tool").Tool(**needs)
+        return made
+
+    def edit(self, module: str, source: str) -> None:
+        path = self.folder / "world" / f"{module}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source)
+        importlib.invalidate_caches()
+
+    def follow(self, *tools: Turned) -> tuple[str, dict[str, Item]]:
+        """The stage's run brought to its end: its name, and its items by `tool/case`."""
+        chosen = list(tools) or [self.paid, self.free]
+        for tool in chosen:
+            tool.asked.clear()
+        known = {tool.tool_id: tool for tool in chosen}
+        limits: dict[str, Any] = {"scorers": 1, "max_cost": 10.0}
+        runner = Runner(self.store, self.runs, scorer=small_score, tools=known, **limits)
+        run_id = snapshot.own_run(runner, self.runs, self.cases, chosen)
+        events = []
+
+        async def listened() -> None:
+            run = asyncio.create_task(runner.run(run_id))
+            events.extend([event async for event in runner.subscribe(run_id)])
+            await run
+
+        asyncio.run(listened())
+        items = {f"{i.tool_id}/{i.case_id}": i for i in self.store.items(run_id)}
+        told = {e["run_item_id"]: e["status"] for e in events if e["type"] == "update"}
+        assert told == {item.item_id: item.status for item in items.values()}
+        return run_id, items
+
+    def outs(self, run_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        items = self.store.items(run_id)
+        standings = leaderboard(self.store, run_id=run_id)
+        return snapshot.metrics(standings, items), snapshot.listed(items)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = World(tmp_path)
+    yield made
+    made.store.close()
+    for name in [name for name in sys.modules if name.split(".")[0] == "world"]:
+        del sys.modules[name]
+
+
+def test_an_edit_of_one_tool_asks_no_other_tool_again(world: World) -> None:
+    first, before = world.follow()
+    outs = world.outs(first)
+    assert [len(world.paid.asked), len(world.free.asked)] == [2, 2]
+    image = before["paid/case-000"]
+    world.store.rate("run_item", image.image_sha256, "ada", 4, blind=True)
+
+    world.edit("free_helper", "STRENGTH = 2")
+    second, after = world.follow()
+    assert second != first
+    assert [len(world.paid.asked), len(world.free.asked)] == [0, 2]
+    assert {item.status for item in after.values()} == {"scored"}
+
+    own = after["paid/case-000"]
+    assert (own.score, own.components) == (image.score, image.components)
+    assert own.cost == 0
+    assert own.details["carried"] == {"run_id": first, "cost": 0.5}
+    assert world.store.spent(second) == 0
+    kept = world.runs / second / "paid" / "case-000.png"
+    assert kept.read_bytes() == (world.runs / first / "paid" / "case-000.png").read_bytes()
+    assert json.loads(kept.with_suffix(".json").read_text())["details"] == own.details
+    # What the images took, and what people said of them, stands as it stood.
+    assert world.outs(second) == outs
+    stars = {s.tool: s.stars for s in leaderboard(world.store, run_id=second)}
+    assert stars == {"paid": 4.0, "free": None}
+
+    # From a run that had taken over itself: where it was made, and for how much, is not lost.
+    world.edit("free_helper", "STRENGTH = 3")
+    _, again = world.follow()
+    assert world.paid.asked == []
+    assert again["paid/case-000"].details["carried"] == {"run_id": first, "cost": 0.5}
+    assert paid(again["paid/case-000"]) == 0.5
+
+
+def test_only_what_is_new_is_asked_for(world: World) -> None:
+    first, _ = world.follow()
+    world.cases.append(make_case(world.folder / "cases", 2))
+    world.follow()
+    assert [world.paid.asked, world.free.asked] == [["case-002"], ["case-002"]]
+    other = world.tool("other", cost=0.5)
+    world.follow(world.paid, other)
+    assert [len(world.paid.asked), len(other.asked)] == [0, 3]
+    del world.cases[2]
+    assert world.follow()[0] == first  # as it was: that run is still there
+    assert world.paid.asked == world.free.asked == []
+    world.edit("paid_tool", TOOL.format(imports="# other pictures", tool_id="paid"))
+    world.follow()
+    assert [len(world.paid.asked), len(world.free.asked)] == [2, 0]
+
+
+def test_an_image_that_had_arrived_before_a_kill_is_taken_over(world: World) -> None:
+    _, items = world.follow()
+    arrived, damaged = items["paid/case-000"], items["paid/case-001"]
+    # Killed after the image was on the disk and before the store knew of it.
+    lost = {"image": "", "image_sha256": "", "status": "generating", "score": None}
+    world.store.set_item(arrived.item_id, **lost)
+    (world.runs / damaged.image).write_bytes(b"half a picture")
+    world.edit("free_helper", "STRENGTH = 2")
+    _, after = world.follow()
+    assert world.paid.asked == ["case-001"]
+    assert after["paid/case-000"].image_sha256 == arrived.image_sha256
+    assert {item.status for item in after.values()} == {"scored"}
+    assert "carried" not in after["paid/case-001"].details
+
+
+def test_a_refusal_is_taken_over_and_a_missing_key_is_not(world: World) -> None:
+    _, items = world.follow()
+    changes = {"image": "", "image_sha256": "", "score": None, "failure": "no"}
+    refused, lacking = items["paid/case-000"], items["paid/case-001"]
+    for item, status, kind in ((refused, "failed", "refused"), (lacking, "skipped", "no_key")):
+        world.store.set_item(item.item_id, **changes, status=status, failure_kind=kind)
+        (world.runs / item.image).unlink()
+    world.edit("free_helper", "STRENGTH = 2")
+    _, after = world.follow()
+    assert world.paid.asked == ["case-001"]
+    assert after["paid/case-000"].failure_kind == "refused"
+    assert after["paid/case-001"].status == "scored"
+
+
+def test_other_scorer_code_scores_what_is_taken_over_anew(world: World) -> None:
+    first, items = world.follow()
+    sidecar = world.runs / first / snapshot.SIDECAR
+    sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), "scoring": "older"}))
+    world.store.set_items([(item.item_id, {"score": 0.123}) for item in items.values()])
+    world.edit("free_helper", "STRENGTH = 2")
+    _, after = world.follow()
+    assert world.paid.asked == []
+    assert after["paid/case-000"].score == items["paid/case-000"].score != 0.123
+
+
+def test_code_is_followed_through_its_own_package(world: World) -> None:
+    world.edit("other", "import world.nothing")
+    whole = code(["world.free_tool"])
+    world.edit("other", "import world.something")
+    assert code(["world.free_tool"]) == whole
+    world.edit("free_helper", "from . import other")
+    assert set(reached(["world.free_tool"])) == {
+        "world.free_tool",
+        "world.free_helper",
+        "world.other",
+    }
+    assert code(["world.free_tool"]) != whole
+    found = [*imported(b"from a.b import c\nimport d\nfrom ..e import f", "g.h")]
+    assert found == ["a.b", "a.b.c", "d", "g.e", "g.e.f"]
+
+
+def test_a_tools_code_is_not_that_of_its_neighbours() -> None:
+    local = set(reached(["genlab.benchmark.tools.local"]))
+    assert "genlab.benchmark.blending" in local
+    assert not any("endpoint" in name or "controls" in name or "work" in name for name in local)
+    assert "genlab.benchmark.constants" in reached([snapshot.SCORER])
+
+
+def test_another_model_at_an_endpoint_is_another_image(tmp_path: Path) -> None:
+    from genlab.benchmark.inheritance import making_of
+
+    cases: list[Case] = make_cases(tmp_path, 1)
+
+    def making(**entry: Any) -> dict[str, str]:
+        return making_of(cases, [EndpointTool(Entry(id="a", **entry))])
+
+    assert making(model="one") == making(model="one", cost=2.0, title="A", concurrency=9)
+    assert making(model="one") != making(model="two")

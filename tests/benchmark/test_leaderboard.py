@@ -1,0 +1,231 @@
+"""The leaderboard: who leads, by how surely, and what stands beside a score."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from genlab.benchmark.agreement import Finding
+from genlab.benchmark.bootstrap import LEAST
+from genlab.benchmark.leaderboard import People, Standing, as_csv, leaderboard, people, ranked
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.tallies import stars_by_tool
+from genlab.benchmark.terminal import left_out
+
+Outcomes = dict[str, list[float | None]]
+
+
+def _store(folder: Path, outcomes: Outcomes, run_id: str = "2026-01-01") -> Store:
+    """A store with one run: by tool, the score of each case, None for a failure."""
+    store = Store(folder / "genlab.sqlite3")
+    count = len(next(iter(outcomes.values())))
+    cases = [{"case_id": f"case_{i:03}"} for i in range(count)]
+    store.create_run(run_id, "2026-01-01", {}, cases, [{"tool_id": tool} for tool in outcomes])
+    changes: list[tuple[int, dict[str, Any]]] = []
+    for item in store.items(run_id):
+        score = outcomes[item.tool_id][int(item.case_id[-3:])]
+        values: dict[str, Any] = {"status": "scored", "score": score, "seconds": 2.0, "cost": 0.5}
+        if score is None:
+            values = {"status": "failed", "failure_kind": "timeout", "cost": 0.5}
+        else:
+            values["image_sha256"] = f"{item.item_id:064x}"
+            values["components"] = {"identity": score, "faces": None}
+        changes.append((item.item_id, values))
+    store.set_items(changes)
+    return store
+
+
+def _lines(store: Store, **options: Any) -> dict[str, Standing]:
+    return {standing.tool: standing for standing in leaderboard(store, **options)}
+
+
+def test_tools_that_the_cases_tell_apart_are_ranked_and_others_share_a_rank(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(1)
+    difficulty = rng.uniform(-0.3, 0.3, 12)
+    noise = rng.normal(0, 0.02, (3, 12))
+    outcomes: Outcomes = {
+        "low": list(0.4 + difficulty + noise[0]),
+        "twin_a": list(0.6 + difficulty + noise[1]),
+        "twin_b": list(0.6 + difficulty + noise[2]),
+    }
+    with _store(tmp_path, outcomes) as store:
+        lines = _lines(store)
+    assert (lines["twin_a"].rank, lines["twin_b"].rank, lines["low"].rank) == (1, 1, 3)
+    # Single intervals overlap, since cases differ in difficulty; paired, they part all the same.
+    assert lines["low"].high is not None
+    assert lines["twin_a"].low is not None
+    assert lines["low"].high > lines["twin_a"].low
+    assert lines["low"].score == pytest.approx(np.mean(outcomes["low"]))
+
+
+def test_ranks_of_equal_tools_are_rarely_told_apart() -> None:
+    rng = np.random.default_rng(2)
+    parted = sum(
+        ranked(rng.normal(0.5, 0.1, (10, 2)), bootstrap=300, seed=index) != [1, 1]
+        for index in range(200)
+    )
+    assert parted <= 20  # 5 % are due
+
+
+def test_a_failure_is_no_score_and_no_zero(tmp_path: Path) -> None:
+    outcomes: Outcomes = {
+        "steady": [0.5] * 8,
+        "flaky": [0.9] * 6 + [None, None],
+        "broken": [None] * 8,
+    }
+    with _store(tmp_path, outcomes) as store:
+        lines = _lines(store)
+        order = [standing.tool for standing in leaderboard(store)]
+    assert order == ["flaky", "steady", "broken"]
+    flaky, broken = lines["flaky"], lines["broken"]
+    assert flaky.score == pytest.approx(0.9)
+    assert (flaky.scored, flaky.cases, flaky.failures) == (6, 8, {"timeout": 2})
+    assert flaky.cost == pytest.approx(4.0)
+    assert (broken.score, broken.low, broken.rank, broken.seconds) == (None, None, None, None)
+    assert flaky.components == {"identity": pytest.approx(0.9)}
+
+
+def test_tools_are_compared_on_the_cases_they_share(tmp_path: Path) -> None:
+    # `picky` is worse on every case that both did, but did the easy ones alone.
+    easy, hard = [0.9] * 8, [0.2] * 8
+    jitter = np.linspace(0, 0.04, 8)
+    outcomes: Outcomes = {
+        "picky": [*(np.array(easy) - 0.1 - jitter), *[None] * 8],
+        "brave": [*easy, *hard],
+    }
+    with _store(tmp_path, outcomes) as store:
+        lines = _lines(store)
+    assert (lines["picky"].score or 0) > (lines["brave"].score or 1)
+    assert (lines["brave"].rank, lines["picky"].rank) == (1, 2)
+
+
+def test_few_cases_have_no_rank(tmp_path: Path) -> None:
+    outcomes: Outcomes = {"a": [0.9] * (LEAST - 1), "b": [0.1] * (LEAST - 1)}
+    with _store(tmp_path, outcomes) as store:
+        assert {line.rank for line in leaderboard(store)} == {None}
+
+
+def test_one_case_has_a_score_and_no_interval(tmp_path: Path) -> None:
+    with _store(tmp_path, {"a": [0.9]}) as store:
+        (line,) = leaderboard(store)
+    assert (line.score, line.low, line.high) == (0.9, None, None)
+
+
+def test_an_empty_store_has_an_empty_leaderboard(tmp_path: Path) -> None:
+    with Store(tmp_path / "genlab.sqlite3") as store:
+        assert leaderboard(store) == []
+        assert "too few" in people(store).alpha.why
+
+
+def test_a_case_met_in_two_runs_counts_once(tmp_path: Path) -> None:
+    with _store(tmp_path, {"a": [0.2] * 6}, "2026-01-01"):
+        pass
+    with _store(tmp_path, {"a": [0.4] * 6}, "2026-01-02") as store:
+        both = _lines(store)["a"]
+        first = _lines(store, run_id="2026-01-01")["a"]
+    assert (both.scored, both.cases) == (6, 6)
+    assert both.score == pytest.approx(0.3)
+    assert first.score == pytest.approx(0.2)
+
+
+def test_scores_of_older_constants_are_left_out_and_counted(tmp_path: Path) -> None:
+    with _store(tmp_path, {"a": [0.2] * 6, "gone": [0.9] * 6}, "2026-01-01") as store:
+        _pin(store, "9")
+    with _store(tmp_path, {"a": [0.4] * 5}, "2026-01-02") as store:
+        _pin(store, "10", run_id="2026-01-02")
+        lines = _lines(store)
+        a, gone = lines["a"], lines["gone"]
+        assert (a.score, a.scored, a.cases, a.older) == (pytest.approx(0.4), 5, 6, 6)
+        assert a.components == {"identity": pytest.approx(0.4)}
+        assert (gone.score, gone.rank, gone.older, gone.components) == (None, None, 6, {})
+        assert left_out(lines.values()) == [
+            "left out: 12 scores of older constants, which don't compare with the newest"
+        ]
+        one = _lines(store, run_id="2026-01-01")
+        assert (one["a"].score, one["a"].older) == (pytest.approx(0.2), 0)
+        assert left_out(one.values()) == []
+        for image in {item.image_sha256 for item in store.items("2026-01-01")}:
+            store.rate("run_item", image, "ada", 3, blind=True)
+        # The images of the two runs' items are the same where their ids are.
+        assert people(store).spearman.n == 0
+        assert people(store, run_id="2026-01-01").spearman.n == 12
+
+
+def _pin(store: Store, version: str, run_id: str = "2026-01-01") -> None:
+    """Have the scores of a run be of these constants."""
+    details = {"details": {"versions": {"constants": version}}}
+    store.set_items([(int(item.item_id), details) for item in store.items(run_id)])
+
+
+def test_the_same_store_gives_the_same_numbers(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    outcomes: Outcomes = {tool: list(rng.uniform(0, 1, 9)) for tool in "abc"}
+    with _store(tmp_path, outcomes) as store:
+        assert leaderboard(store) == leaderboard(store)
+        assert leaderboard(store) != leaderboard(store, seed=1)
+
+
+def test_peoples_stars_weigh_images_alike_and_the_last_one_counts(tmp_path: Path) -> None:
+    with _store(tmp_path, {"a": [0.2, 0.9], "b": [0.5, 0.5]}) as store:
+        first, second = (item for item in store.items() if item.tool_id == "a")
+        for rater, image, stars in (
+            ("ada", first, 1),
+            ("ada", first, 2),
+            ("mary", first, 4),
+            ("ada", second, 5),
+        ):
+            # By its content alone: as after an import from another machine.
+            store.rate("run_item", image.image_sha256, rater, stars, blind=True)
+        line = _lines(store)["a"]
+        assert stars_by_tool(store)["a"]["ada", first.case_id] == 2
+        assert _lines(store)["b"].stars is None
+    assert line.stars == pytest.approx((3 + 5) / 2)
+    assert (line.raters, line.ratings) == (2, 3)
+
+
+def test_what_people_say_comes_from_the_store(tmp_path: Path) -> None:
+    scores = list(np.linspace(0.1, 0.9, 10))
+    with _store(tmp_path, {"a": list(scores), "b": list(scores)}) as store:
+        by_case: dict[str, dict[str, int]] = {}
+        for item in store.items():
+            by_case.setdefault(item.case_id, {})[item.tool_id] = item.item_id
+            for rater in ("ada", "mary"):
+                stars = 1 + int(4 * (item.score or 0))
+                store.rate("run_item", item.image_sha256, rater, stars, blind=True)
+        for case in by_case.values():
+            store.prefer("ada", case["a"], case["b"])
+        found = people(store)
+    assert found.alpha.value == pytest.approx(1)
+    assert (found.spearman.value or 0) > 0.9
+    assert found.spearman.n == 20
+    assert (found.strengths["a"].low or 0) > 0
+
+
+def test_csv_holds_every_column_and_no_formula(tmp_path: Path) -> None:
+    line = Standing(
+        "=cmd()", 1, 0.5, 0.4, 0.6, 3, 4, 0.1, None, None, 0, 0, {"timeout": 1}, {"identity": 0.5}
+    )
+    (row,) = csv.DictReader(io.StringIO(as_csv([line])))
+    assert row["tool"] == "'=cmd()"
+    assert (row["score"], row["stars"], row["failures"]) == ("0.5", "", "timeout:1")
+    assert set(row) == set(Standing.__dataclass_fields__) - {"judge"}  # where nobody judged
+    found = People(
+        Finding(0.5, 0.25, 0.75, 9),
+        Finding(None, None, None, 2, "too few"),
+        {"=cmd()": Finding(1.5, 1.0, 2.0, 7)},
+    )
+    first, second = as_csv([line], found).split("\n\n")
+    assert first + "\n" == as_csv([line])
+    assert second == (
+        "people,tool,value,low,high,n,why\n"
+        "alpha,,0.5,0.25,0.75,9,\n"
+        "spearman,,,,,2,too few\n"
+        "strength,'=cmd(),1.5,1,2,7,\n"
+    )

@@ -1,0 +1,200 @@
+"""Image tools: those that come along, those that are installed, those that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import ImageOps
+from rich.console import Console
+from small_benchmark import Absent, Raising, Turned, make_case
+
+from genlab.benchmark.plugins import (
+    BUILT_IN,
+    KINDS,
+    ImageTool,
+    ToolFailure,
+    absence,
+    checked_options,
+    chosen,
+    load_tools,
+    one_line,
+)
+from genlab.benchmark.terminal import tools_table
+from genlab.core.errors import GenlabError
+
+IDS = [
+    "baseline_local",
+    "baseline_gpt",
+    "baseline_dalle3",
+    "control_untouched",
+    "control_pasted",
+    "control_wrong_person",
+    "control_blurred",
+]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No runs/tools.yaml of whoever runs the tests."""
+    monkeypatch.chdir(tmp_path)
+
+
+def package(folder: Path, name: str, body: str, point: str) -> None:
+    """An installed package with one entry point, as pip would leave it."""
+    (folder / f"{name}.py").write_text(body)
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[genlab.image_tools]\n{name} = {point}\n")
+
+
+def test_the_tools_that_come_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = load_tools()
+    assert [name for name in tools if name in IDS] == IDS
+    assert len(BUILT_IN) == len(IDS)
+    for tool in tools.values():
+        assert isinstance(tool, ImageTool)
+        assert tool.title
+
+
+def test_the_project_names_the_same_tools(root: Path) -> None:
+    text = (root / "pyproject.toml").read_text()
+    _, _, rest = text.partition('[project.entry-points."genlab.image_tools"]')
+    section = rest.partition("\n[")[0]
+    named = dict(line.split(" = ") for line in section.strip().splitlines())
+    assert [name.strip() for name in named] == IDS
+    assert tuple(value.strip('"') for value in named.values()) == BUILT_IN
+
+
+def test_a_package_adds_a_tool_by_being_installed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    command += ["--no-build-isolation", "--disable-pip-version-check", "--target"]
+    source = tmp_path / "source"
+    example = root / "examples" / "image_tool_plugin"
+    (source / "src" / "mirror_tool").mkdir(parents=True)  # pip builds inside the folder
+    for path in ("pyproject.toml", "src/mirror_tool/__init__.py"):
+        (source / path).write_text((example / path).read_text())
+    subprocess.run([*command, str(tmp_path / "site"), str(source)], check=True)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    tool = load_tools()["mirror"]
+    case = make_case(tmp_path / "cases", 1)
+    image = asyncio.run(tool.swap(case, {}))
+    assert image.tobytes() == ImageOps.mirror(case.open_template()).tobytes()
+    image = asyncio.run(tool.swap(case, checked_options(tool, {"axis": "vertical"})))
+    assert image.tobytes() == ImageOps.flip(case.open_template()).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "options", "said"),
+    [
+        ("baseline_gpt", {"modle": "x"}, "no option 'modle'; did you mean model?"),
+        ("control_blurred", {"strength": "4"}, "strength of control_blurred must be 1 or 2 or 3"),
+        ("control_pasted", {"strength": 1}, "it takes none"),
+    ],
+)
+def test_an_option_that_a_tool_does_not_take_is_refused(
+    tool_id: str, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(GenlabError, match=re.escape(said)):
+        checked_options(load_tools()[tool_id], options)
+
+
+def test_options_that_a_tool_takes_go_through() -> None:
+    tools = load_tools()
+    for tool, options in (
+        (tools["control_blurred"], {"strength": "1"}),  # of the command line
+        (tools["control_blurred"], {"strength": 1}),  # of the API
+        (tools["baseline_gpt"], {"model": "gpt-image-2", "quality": "low"}),
+        (Turned(), {"whatever": "it says nothing of its options"}),
+    ):
+        assert checked_options(tool, options) == options
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("import nothing_of_that_name\n", "can't be loaded"),
+        ("Tool = dict\n", "is no image tool: its tool_id is missing"),
+        ("from small_benchmark import Turned as Tool\nTool.tool_id = 'Bad Id'\n", "a tool_id is"),
+        (
+            "from small_benchmark import Turned\n"
+            "class Tool(Turned):\n    tool_id = 'baseline_local'\n",
+            "there is a tool 'baseline_local' already",
+        ),
+    ],
+)
+def test_what_is_no_tool_is_told_with_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str
+) -> None:
+    monkeypatch.setattr(Turned, "tool_id", "turned")  # put back whatever a body sets
+    name = f"faulty{abs(hash(said)) % 10**6}"
+    package(tmp_path, name, body, f"{name}:Tool")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(GenlabError) as caught:
+        load_tools()
+    assert said in str(caught.value)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_adds_tools_and_gives_a_baseline_an_address(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    entry = "{id: %s, model: m, base_url: 'http://127.0.0.1:9/v1'}"
+    text = f"tools: [{entry % 'mine'}, {entry % 'baseline_dalle3'}]\n"
+    (tmp_path / "runs" / "tools.yaml").write_text(text)
+    tools = load_tools()
+    assert tools["mine"].needs.network
+    assert tools["baseline_dalle3"].unavailable() == ""
+    (tmp_path / "other.yaml").write_text(f"tools: [{entry % 'control_pasted'}]\n")
+    with pytest.raises(GenlabError, match="there is a tool 'control_pasted' already"):
+        load_tools(tmp_path / "other.yaml")
+
+
+def test_an_unknown_tool_is_told_with_the_nearest() -> None:
+    with pytest.raises(GenlabError, match="did you mean baseline_local"):
+        chosen(load_tools(), ["baseline_locl"])
+
+
+def test_why_a_tool_is_not_there_is_an_outcome() -> None:
+    assert absence(Turned()) is None
+    found = absence(Absent())
+    assert found is not None
+    assert (found.kind, found.kind in KINDS) == ("retired", True)
+
+
+def test_a_tool_that_raises_is_listed_with_the_reason() -> None:
+    said = io.StringIO()
+    tools: dict[str, ImageTool] = {"raising": Raising(), "turned": Turned()}
+    Console(file=said, width=200).print(tools_table(tools))
+    raising, turned = said.getvalue().splitlines()[1:]
+    assert raising.rstrip().endswith("it can't say: KeyError: 'a key of its own'")
+    assert turned.rstrip().endswith("ready")
+
+
+def test_a_failure_of_no_kind_is_a_fault_of_the_tool() -> None:
+    for numbers in ({}, {"cost": -1.0}, {"retry_after": float("nan")}):
+        with pytest.raises(ValueError, match="must be of refused"):
+            ToolFailure("refused" if numbers else "sad", "why", **numbers)  # type: ignore[arg-type]
+
+
+def test_reasons_are_one_short_line_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "abcdef-123456")
+    line = one_line("a\n\x1b[31mb abcdef-123456 sk-proj-abcdefgh " + "x" * 9999)
+    assert line.startswith("a [31mb [SOME_API_KEY] [key] xxx")
+    assert len(line) <= 300
+    assert ToolFailure("error", "two\nlines").reason == "two lines"
+
+
+def test_a_failure_survives_as_json() -> None:
+    failure = ToolFailure("rate_limited", "later", retry_after=2.0, passing=True)
+    assert json.loads(json.dumps(vars(failure)))["retry_after"] == 2.0

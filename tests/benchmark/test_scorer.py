@@ -1,0 +1,329 @@
+"""The score: the obvious in order, each component for its own fault, and outcomes for the rest."""
+
+import asyncio
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import PIL.Image
+import PIL.ImageOps
+import pytest
+
+from genlab.benchmark import faces
+from genlab.benchmark.background import background
+from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.constants import CONSTANTS, VERSION, ramp
+from genlab.benchmark.faces import Image
+from genlab.benchmark.geometry import similarity
+from genlab.benchmark.identity import bending, shape_share
+from genlab.benchmark.pictures import MOST_PIXELS
+from genlab.benchmark.scorer import COMPONENTS, Score, score
+from genlab.benchmark.tools.controls import Blurred, Pasted, WrongPerson
+from genlab.benchmark.tools.local import LocalSwap, regions_of
+
+CASES = Path(__file__).parents[2] / "cases"
+Judge = Callable[[Image | PIL.Image.Image], Score]
+
+
+def judge_of(case: Case, folder: Path) -> Judge:
+    swaps = [swap.model_dump() for swap in case.swaps]
+
+    def judge(image: Image | PIL.Image.Image) -> Score:
+        picture = image if isinstance(image, PIL.Image.Image) else PIL.Image.fromarray(image)
+        picture.save(folder / "result.png", compress_level=1)
+        return score(case.template, case.avatars, swaps, folder / "result.png")
+
+    return judge
+
+
+def total(got: Score) -> float:
+    assert got.total is not None, got.notes
+    return got.total
+
+
+def part(got: Score, name: str) -> float:
+    value = got.components[name]
+    assert value is not None
+    return value
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    return load_case(CASES / "officer-astronaut")
+
+
+@pytest.fixture(scope="module")
+def judge(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Judge:
+    return judge_of(case, tmp_path_factory.mktemp("score"))
+
+
+@pytest.fixture(scope="module")
+def template(case: Case) -> Image:
+    return np.asarray(case.open_template())
+
+
+@pytest.fixture(scope="module")
+def swap(case: Case) -> Image:
+    return np.asarray(asyncio.run(LocalSwap().swap(case, {})))
+
+
+@pytest.fixture(scope="module")
+def good(judge: Judge, swap: Image) -> Score:
+    return judge(swap)
+
+
+def test_the_untouched_template_gets_exactly_nothing(judge: Judge, template: Image) -> None:
+    got = judge(template)
+    assert (got.outcome, got.total, got.components["identity"]) == ("scored", 0.0, 0.0)
+    others = [part(got, name) for name in COMPONENTS if name != "identity"]
+    assert others == pytest.approx([1.0] * 4, abs=0.02)
+
+
+def test_the_controls_come_below_the_swap(judge: Judge, case: Case, good: Score) -> None:
+    wrong, paste, soft, softer = (
+        judge(asyncio.run(tool.swap(case, options)))
+        for tool, options in (
+            (WrongPerson(), {}),
+            (Pasted(), {}),
+            (Blurred(), {"strength": 1}),
+            (Blurred(), {"strength": 2}),
+        )
+    )
+    assert total(good) > 0.9
+    assert total(wrong) == 0
+    assert 0 < total(paste) < total(good) - 0.2
+    assert 0 < total(softer) < total(soft) < total(good)
+    assert part(paste, "realism") < 0.4 < part(good, "realism")
+
+
+def test_every_part_is_shown_and_fits_json(good: Score) -> None:
+    assert json.loads(json.dumps(good.as_dict(), allow_nan=False)) == good.as_dict()
+    assert pickle.loads(pickle.dumps(good)) == good
+    assert tuple(good.components) == COMPONENTS
+    assert good.versions["constants"] == VERSION
+    assert any(len(value) == 64 for value in good.versions.values())
+    [person] = good.persons
+    assert {"seam", "sharpness", "tone", "torn", "mouth", "shape_share"} <= set(person["parts"])
+
+
+def test_the_total_is_the_formula(good: Score) -> None:
+    weights: Any = CONSTANTS["weights"]
+    expected = part(good, "faces")
+    for name, weight in weights.items():
+        expected *= part(good, name) ** weight
+    assert good.total == pytest.approx(expected)
+    assert sum(weights.values()) == pytest.approx(1.0)
+
+
+def test_the_same_picture_gets_the_same_score(judge: Judge, swap: Image, good: Score) -> None:
+    assert judge(swap) == good
+
+
+def test_a_shifted_picture_keeps_its_background(
+    judge: Judge, template: Image, swap: Image, good: Score
+) -> None:
+    shifted = np.roll(swap, (5, -7), axis=(0, 1))
+    got = judge(shifted)
+    assert part(got, "background") > 0.9
+    assert any("shifted by" in note for note in got.notes)
+
+
+def test_a_picture_painted_anew_keeps_most_and_another_scene_little(
+    template: Image, swap: Image, case: Case
+) -> None:
+    heads = [face for face in faces.near(template, regions_of(case)) if face is not None]
+    noise = np.random.default_rng(0).normal(0, 4, swap.shape)
+    again = np.clip(cv2.GaussianBlur(swap, (0, 0), 0.7) + noise, 0, 255).astype(np.uint8)
+    other = swap.copy()
+    other[:, :150] = 255 - other[:, :150]
+    marks = [background(template, image, heads).score for image in (again, other)]
+    assert marks[0] > 0.9
+    assert marks[1] < 0.8
+
+
+def test_a_body_that_changed_costs_background(judge: Judge, swap: Image, good: Score) -> None:
+    changed = swap.copy()
+    changed[420:] = (200, 30, 30)
+    assert part(judge(changed), "background") < part(good, "background") - 0.15
+
+
+def test_other_hair_is_told_and_costs_no_background(judge: Judge, swap: Image, good: Score) -> None:
+    dyed = swap.copy()
+    dyed[70:140, 200:330] = (40, 160, 60)
+    got = judge(dyed)
+    before, after = (one.persons[0]["parts"]["hair_of_template"] for one in (good, got))
+    assert after < before - 0.08  # a tenth of the rim was dyed
+    assert before > 0.8
+    assert part(got, "background") == pytest.approx(part(good, "background"), abs=0.02)
+
+
+def test_a_seam_sharp_as_a_knife_costs_realism(judge: Judge, swap: Image, good: Score) -> None:
+    scarred = swap.copy()
+    cv2.ellipse(scarred, (265, 250), (95, 120), 0, 0, 360, (20, 10, 10), 2)
+    [person] = judge(scarred).persons
+    assert person["parts"]["seam"] < 0.3 < good.persons[0]["parts"]["seam"]
+
+
+def test_a_face_moved_away_costs_landmarks(judge: Judge, swap: Image, good: Score) -> None:
+    moved = swap.copy()
+    moved[100:400, 190:420] = swap[100:400, 150:380]
+    assert part(judge(moved), "landmarks") < part(good, "landmarks") - 0.03
+
+
+def test_the_right_avatar_must_sit_on_the_right_person(tmp_path: Path) -> None:
+    case = load_case(CASES / "stairs-two-of-four")
+    first, second = case.swaps
+    crossed = case.model_copy(
+        update={
+            "swaps": (
+                first.model_copy(update={"avatar": second.avatar}),
+                second.model_copy(update={"avatar": first.avatar}),
+            )
+        }
+    )
+    judge = judge_of(case, tmp_path)
+    right = judge(asyncio.run(LocalSwap().swap(case, {})))
+    wrong = judge(asyncio.run(LocalSwap().swap(crossed, {})))
+    assert total(right) > 0.5
+    assert part(wrong, "identity") < 0.1
+    assert sum("more like" in note for note in wrong.notes) == 2
+
+
+def test_a_bystander_who_changed_costs_faces_kept(tmp_path: Path) -> None:
+    case = load_case(CASES / "sofa-one-of-three")
+    image = np.asarray(case.open_template()).copy()
+    taken = {region[:2] for region in regions_of(case)}
+    bystander = next(
+        face for face in faces.found(image)
+        if all(abs(face.box[0] - x) + abs(face.box[1] - y) > 80 for x, y in taken)
+    )  # fmt: skip
+    left, top, right, bottom = bystander.box
+    image[top:bottom, left:right] = 128
+    got = judge_of(case, tmp_path)(image)
+    assert got.components["faces"] == pytest.approx(2 / 3)
+
+
+def test_a_face_nobody_asked_for_costs_faces_kept(judge: Judge, swap: Image, case: Case) -> None:
+    stranger = PIL.Image.fromarray(swap[110:360, 160:380]).resize((150, 170))
+    more = PIL.Image.fromarray(swap)
+    more.paste(stranger, (0, 400))
+    got = judge(more)
+    assert got.components["faces"] == pytest.approx(0.5)
+    assert any("nobody asked for" in note for note in got.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"),
+    [
+        (lambda p: p.resize((512, 512)), "wrong_size"),
+        (lambda p: PIL.Image.new("RGB", p.size, (90, 90, 90)), "blank"),
+        (lambda p: PIL.ImageOps.flip(p), "no_face"),
+    ],
+)
+def test_what_cannot_be_judged_has_an_outcome_and_no_number(
+    judge: Judge, swap: Image, change: Callable[[PIL.Image.Image], PIL.Image.Image], outcome: str
+) -> None:
+    got = judge(change(PIL.Image.fromarray(swap)))
+    assert (got.outcome, got.total) == (outcome, None)
+    assert set(got.components.values()) == {None}
+    assert len(got.notes) == 1
+
+
+def test_a_tiny_face_has_an_outcome(case: Case, tmp_path: Path, swap: Image) -> None:
+    # A large canvas with a small person: the case's template and the picture alike.
+    canvas = PIL.Image.new("RGB", (1024, 1024), (120, 130, 140))
+    canvas.paste(PIL.Image.fromarray(np.asarray(case.open_template())).resize((68, 80)), (400, 400))
+    canvas.save(tmp_path / "template.png")
+    swaps = [{"region": {"left": 421, "top": 418, "width": 29, "height": 29}, "avatar": "a"}]
+    avatars = {"a": next(iter(case.avatars.values()))}
+    got = score(tmp_path / "template.png", avatars, swaps, tmp_path / "template.png")
+    assert got.outcome in ("tiny_face", "no_template_face")
+    assert got.total is None
+
+
+def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> None:
+    # The same person twice: as large as in the photograph, and far away in the same picture.
+    whole = PIL.Image.fromarray(np.asarray(case.open_template()))
+    width, height = whole.size
+    small = whole.resize((round(0.15 * width), round(0.15 * height)))
+    canvas = PIL.Image.new("RGB", (2 * width, height), (120, 130, 140))
+    canvas.paste(whole, (0, 0))
+    canvas.paste(small, (width + 100, 100))
+    canvas.save(tmp_path / "template.png")
+    region = case.swaps[0].region.model_dump()
+    moved = {"left": width + 100, "top": 100, "width": 0, "height": 0}
+    far = {name: round(0.15 * region[name] + moved[name]) for name in region}
+    name, avatar = next(iter(case.avatars.items()))
+
+    def got(*regions: dict[str, int]) -> Score:
+        swaps = [{"region": each, "avatar": name} for each in regions]
+        path = tmp_path / "template.png"
+        return score(path, {name: avatar}, swaps, path)
+
+    both, alone = got(region, far), got(region)
+    assert both.outcome == "scored"
+    assert [person["outcome"] for person in both.persons] == ["scored", "tiny_face"]
+    assert any("the eyes are 13." in note for note in both.notes)
+    for component in ("identity", "realism", "landmarks"):
+        assert both.persons[1][component] is None
+        assert part(both, component) == part(alone, component)
+    assert got(far).outcome == "tiny_face"
+
+
+def test_torn_and_huge_files_are_told_apart(case: Case, tmp_path: Path, swap: Image) -> None:
+    swaps = [s.model_dump() for s in case.swaps]
+    whole = tmp_path / "whole.png"
+    PIL.Image.fromarray(swap).save(whole)
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(whole.read_bytes()[:20_000])
+    text = tmp_path / "text.png"
+    text.write_text("<html>no picture</html>")
+    huge = tmp_path / "huge.png"
+    side = int(MOST_PIXELS**0.5) + 1
+    PIL.Image.new("1", (side, side)).save(huge)
+    outcomes = [
+        score(case.template, case.avatars, swaps, path).outcome for path in (cut, text, huge)
+    ]
+    assert outcomes == ["unreadable", "unreadable", "too_large"]
+
+
+def test_an_avatar_without_a_face_is_the_cases_fault(case: Case, tmp_path: Path) -> None:
+    blank = tmp_path / "avatar.png"
+    PIL.Image.new("RGB", (200, 200), (10, 80, 30)).save(blank)
+    swaps = [s.model_dump() for s in case.swaps]
+    avatars = dict.fromkeys(case.avatars, blank)
+    got = score(case.template, avatars, swaps, case.template)
+    assert got.outcome == "no_avatar_face"
+    assert "avatar.png" in got.notes[0]
+
+
+def test_a_larger_picture_of_the_same_shape_and_a_grey_one_are_scored(
+    judge: Judge, swap: Image, good: Score
+) -> None:
+    picture = PIL.Image.fromarray(swap)
+    larger = judge(picture.resize((1024, 1200), PIL.Image.Resampling.BICUBIC))
+    assert total(larger) == pytest.approx(total(good), abs=0.15)
+    grey = judge(picture.convert("L").convert("RGB"))
+    assert total(grey) < total(good) - 0.1
+    assert any("grey" in note for note in grey.notes)
+
+
+def test_a_similarity_bends_nothing_and_a_stretch_bends_by_its_logarithm(template: Image) -> None:
+    points = faces.found_once(template)[0].landmarks
+    turned = points @ np.array([[0.6, 0.8], [-0.8, 0.6]]) * 1.7 + 40
+    assert bending(points, turned) == pytest.approx(0, abs=1e-9)
+    stretched = points * [1.2, 1.0]
+    assert 0.08 < bending(points, stretched) < np.log(1.2) + 0.02
+    assert shape_share(points, points, [stretched]) == pytest.approx(0, abs=1e-9)
+    assert shape_share(stretched, points, [stretched]) == pytest.approx(1)
+    assert np.allclose(similarity(points, points), np.eye(2, 3), atol=1e-9)
+
+
+def test_ramp_is_straight_and_stops_at_both_ends() -> None:
+    assert [ramp(x, (0.6, 0.2)) for x in (0.7, 0.6, 0.4, 0.2, 0.1)] == pytest.approx(
+        [0, 0, 0.5, 1, 1]
+    )

@@ -1,0 +1,38 @@
+"""The stage's outs: the same from the same inputs, wherever and whenever it runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from genlab.benchmark.snapshot import STORE, Places, snapshot
+from genlab.benchmark.store.repository import Store
+from genlab.core.params import load_params
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def outs(folder: Path) -> dict[str, bytes]:
+    """What a fresh stage writes, by name; of the report without run, hour and seconds."""
+    shutil.copytree(ROOT / "cases" / "astronaut-officer", folder / "cases" / "astronaut-officer")
+    named = {"tools": ["control_untouched", "control_pasted"], "cases": str(folder / "cases")}
+    params = load_params(ROOT / "params.yaml").benchmark
+    small = params.model_copy(update={**named, "scorers": 1, "bootstrap": 100})
+    runs, data = folder / "runs", folder / "data"
+    snapshot(small, 0, Places(runs, data, folder / "metrics.json", folder / "plots"))
+    with Store(runs / STORE) as store:
+        [run] = store.runs()
+    page = (data / "report.html").read_text(encoding="utf-8").replace(run.run_id, "RUN")
+    page = re.sub(r"begun [^<]* UTC", "begun", page)
+    page = re.sub(r"<td>[0-9.]+</td></tr>", "<td>seconds</td></tr>", page)
+    written = {"report.html": page.encode()}
+    for path in (data / "items.json", folder / "metrics.json", folder / "plots" / "scores.png"):
+        written[path.name] = path.read_bytes()
+    return written
+
+
+def test_a_fresh_stage_writes_the_same_bytes(tmp_path: Path) -> None:
+    first, second = outs(tmp_path / "one"), outs(tmp_path / "two")
+    assert [name for name in first if first[name] != second[name]] == []
+    assert b'"scored"' in first["items.json"]

@@ -1,0 +1,366 @@
+"""The store: what is committed stays, what is damaged is told, a rating counts once."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect
+
+from genlab.benchmark.store.migrations import MIGRATIONS
+from genlab.benchmark.store.repository import Store, now
+from genlab.benchmark.store.schema import Item, Opinion, Preference, Rating, Run
+from genlab.core.errors import GenlabError
+
+CASES = [{"case_id": "one"}, {"case_id": "two"}]
+TOOLS = [{"tool_id": "a"}, {"tool_id": "b"}]
+SUBJECT = "ab" * 32
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = Store(tmp_path / "runs" / "genlab.sqlite3")
+    made.create_run("2026-01-01", now(), {"a": {"model": "x"}}, CASES, TOOLS)
+    return made
+
+
+def rate(store: Store, rater: str, stars: int | None, subject: str = SUBJECT) -> bool:
+    return store.rate("run_item", subject, rater, stars, blind=True)
+
+
+def test_a_run_has_an_item_for_each_case_and_tool(store: Store) -> None:
+    pairs = [(item.case_id, item.tool_id) for item in store.items("2026-01-01")]
+    assert pairs == [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")]
+    assert store.progress("2026-01-01")["queued"] == 4
+    assert store.run("2026-01-01").options == {"a": {"model": "x"}}
+
+
+def test_changes_are_kept_and_read_by_another(store: Store) -> None:
+    store.set_item(1, status="scored", score=0.5, components={"identity": None}, cost=0.25)
+    store.set_item(2, cost=0.5)
+    with Store(store.path) as other:
+        item = other.item(1)
+        assert (item.status, item.score, item.components) == ("scored", 0.5, {"identity": None})
+        assert other.spent("2026-01-01") == 0.75
+
+
+def test_several_changes_are_kept_together_or_not_at_all(store: Store) -> None:
+    with pytest.raises(GenlabError, match="no item has the number 99"):
+        store.set_items([(1, {"status": "scored"}), (99, {"status": "scored"})])
+    assert store.item(1).status == "queued"
+    with pytest.raises(ValueError, match="no column"):
+        store.set_item(1, stauts="scored")
+
+
+def test_a_run_is_made_once(store: Store) -> None:
+    with pytest.raises(GenlabError, match="is there already"):
+        store.create_run("2026-01-01", now(), {}, CASES, TOOLS)
+    with pytest.raises(GenlabError, match="no run is called 'x'; the last ones: 2026-01-01"):
+        store.run("x")
+
+
+def test_the_objects_are_what_the_schema_says(store: Store) -> None:
+    found = inspect(store.database.engine)
+    for model in (Run, Item, Rating, Preference, Opinion):
+        columns = {column["name"] for column in found.get_columns(str(model.__tablename__))}
+        assert columns == set(model.model_fields)
+
+
+def test_every_older_database_opens_and_keeps_what_it_holds(tmp_path: Path) -> None:
+    for taken in range(1, len(MIGRATIONS)):
+        path = tmp_path / f"{taken}.sqlite3"
+        old = sqlite3.connect(path)
+        old.execute("CREATE TABLE migrations (name TEXT PRIMARY KEY, taken TEXT NOT NULL)")
+        for name, steps in MIGRATIONS[:taken]:
+            for step in steps:
+                old.execute(step)
+            old.execute("INSERT INTO migrations VALUES (?, 'then')", (name,))
+        old.execute("INSERT INTO runs VALUES ('old', 'then', '[]', '[]', '{}', NULL, 'finished')")
+        old.commit()
+        old.close()
+        with Store(path) as store:
+            assert store.run("old").ending == "finished"
+            assert rate(store, "ann", 3)
+
+
+def test_a_newer_database_is_refused_and_left_alone(store: Store) -> None:
+    store.close()
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("INSERT INTO migrations VALUES ('9999_future', 'then')")
+    with pytest.raises(GenlabError, match="newer genlab"):
+        Store(store.path)
+
+
+@pytest.mark.parametrize("fault", ["text", "empty", "torn", "scribbled", "foreign", "folder"])
+def test_what_is_no_sound_store_is_told_in_one_line_and_left_as_it_is(
+    tmp_path: Path, fault: str
+) -> None:
+    path = tmp_path / "genlab.sqlite3"
+    if fault == "folder":
+        path.mkdir()
+    elif fault == "foreign":
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE cookies (name TEXT)")
+    else:
+        with Store(path) as store:
+            cases = [{"case_id": f"case-{number}"} for number in range(500)]
+            store.create_run("r", now(), {}, cases, TOOLS)
+        data = path.read_bytes()
+        scribbled = data[:8192] + b"\xa5" * 8192 + data[16384:]
+        faulty = {"text": b"not a database, " * 999, "empty": b"", "torn": data[: len(data) // 3]}
+        path.write_bytes(faulty.get(fault, scribbled))
+    before = None if fault == "folder" else path.read_bytes()
+    with pytest.raises(GenlabError) as caught:
+        Store(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert before is None or path.read_bytes() == before
+
+
+def test_a_process_that_is_killed_keeps_what_it_committed(tmp_path: Path) -> None:
+    path = tmp_path / "genlab.sqlite3"
+    code = f"""
+import os, signal
+from genlab.benchmark.store.repository import Store, now
+store = Store({str(path)!r})
+store.create_run("r", now(), {{}}, [{{"case_id": "one"}}], [{{"tool_id": "a"}}])
+store.set_item(1, status="generated", image="r/a/one.png")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+    with Store(path) as store:
+        assert store.item(1).status == "generated"
+
+
+def test_many_writers_wait_for_each_other(store: Store) -> None:
+    faults: list[Exception] = []
+
+    def write(name: str) -> None:
+        try:
+            with Store(store.path) as own:
+                for number in range(10):
+                    rate(own, name, 1 + number % 5, f"{number:064x}")
+        except Exception as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=write, args=(f"rater {n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert len(store.ratings()) == 40
+
+
+# ratings
+
+
+def test_a_double_click_is_one_rating_and_the_last_one_counts(store: Store) -> None:
+    assert rate(store, "ann", 3)
+    assert not rate(store, "ann", 3)
+    assert rate(store, "ann", 5)
+    assert rate(store, "bob", 1)
+    assert [(rating.rater, rating.stars) for rating in store.ratings()] == [("ann", 5), ("bob", 1)]
+    history = store.rows("SELECT rater, stars FROM human_score_history ORDER BY history_id")
+    assert history == [("ann", 3), ("ann", 5), ("bob", 1)]
+
+
+def test_a_rating_can_be_taken_back(store: Store) -> None:
+    assert not rate(store, "ann", None)
+    rate(store, "ann", 3)
+    assert rate(store, "ann", None)
+    assert store.ratings() == []
+
+
+def test_ratings_are_found_by_kind_rater_and_run(store: Store) -> None:
+    store.rate("run_item", SUBJECT, "ann", 4, run_item_id=1, blind=True)
+    store.rate("vae_sample", SUBJECT, "ann", 2, blind=False)
+    assert len(store.ratings(rater="ann")) == 2
+    assert [rating.stars for rating in store.ratings(subject_kind="vae_sample")] == [2]
+    assert [rating.stars for rating in store.ratings(run_id="2026-01-01")] == [4]
+    assert store.ratings(run_id="other") == []
+
+
+@pytest.mark.parametrize("stars", [0, 6, -1, 2.5, True, "3"])
+def test_stars_are_one_to_five(store: Store, stars: object) -> None:
+    with pytest.raises(GenlabError, match="stars must be"):
+        rate(store, "ann", stars)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rater", ["", " ", "x" * 81, "a\nb", "=1+1", "@ann", "-1"])
+def test_a_raters_name_is_a_name(store: Store, rater: str) -> None:
+    with pytest.raises(GenlabError, match="rater's name"):
+        rate(store, rater, 3)
+
+
+def test_a_rating_of_an_item_that_is_not_there_is_refused(store: Store) -> None:
+    with pytest.raises(GenlabError, match="no item has the number 99"):
+        store.rate("run_item", SUBJECT, "ann", 3, run_item_id=99, blind=True)
+
+
+def test_ratings_travel_as_csv_without_loss(store: Store, tmp_path: Path) -> None:
+    for number, rater in enumerate(['ann "the" first', "Zoë, bob", "李"]):
+        store.rate("run_item", f"{number:064x}", rater, number + 1, run_item_id=1, blind=True)
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    assert store.export_csv(first) == 3
+    with Store(tmp_path / "other.sqlite3") as other:
+        other.create_run("2026-01-01", now(), {}, CASES, TOOLS)
+        assert other.import_csv(first) == (3, 0)
+        assert other.import_csv(first) == (0, 0)
+        assert other.ratings()[0].run_item_id == 1
+        other.export_csv(second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_an_import_never_replaces_what_is_newer(store: Store, tmp_path: Path) -> None:
+    rate(store, "ann", 2)
+    path = tmp_path / "old.csv"
+    store.export_csv(path)
+    rate(store, "ann", 5)
+    rate(store, "bob", 1)
+    rate(store, "bob", None)
+    assert store.import_csv(path) == (0, 0)
+    assert [rating.stars for rating in store.ratings()] == [5]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (",4,", ",9,", "line 2: stars must be"),
+        (",1,,", ",yes,,", "line 2: blind must be"),
+        ("run_item,", "Run Item,", "line 2: a subject's kind"),
+        ("ann", "=ann", "line 2: a rater's name"),
+        ("20", "x20", "line 2: rated must be a time"),
+        ("stars", "points", "has no column 'stars'"),
+        (",4,1", ",4", "line 2: it has more or fewer fields"),
+    ],
+)
+def test_a_fault_in_a_csv_is_told_with_its_line_and_nothing_is_taken(
+    store: Store, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    rate(store, "ann", 4)
+    path = tmp_path / "ratings.csv"
+    store.export_csv(path)
+    path.write_text(path.read_text().replace(old, new, 1))
+    with Store(tmp_path / "other.sqlite3") as other:
+        with pytest.raises(GenlabError, match=said):
+            other.import_csv(path)
+        assert other.ratings() == []
+
+
+def test_preferences_are_of_two_items_of_a_case_and_the_last_counts(store: Store) -> None:
+    store.prefer("ann", 1, 2)
+    store.prefer("ann", 2, 1)
+    (kept,) = store.preferences()
+    assert (kept.winner, kept.loser) == (2, 1)
+    with pytest.raises(GenlabError, match="not two items of one case"):
+        store.prefer("ann", 1, 3)
+
+
+# preferences
+
+
+@pytest.fixture
+def pictured(store: Store) -> Store:
+    """Both tools have a picture of case one."""
+    for number in (1, 2):
+        store.set_item(number, status="generated", image_sha256=f"{number:064x}")
+    return store
+
+
+def test_the_same_preference_again_changes_nothing(store: Store) -> None:
+    assert store.prefer("ann", 1, 2)
+    assert not store.prefer("ann", 1, 2)
+    assert store.prefer("ann", 2, 1)
+
+
+def test_preferences_travel_with_the_ratings(pictured: Store, tmp_path: Path) -> None:
+    pictured.rate("run_item", f"{1:064x}", "ann", 4, run_item_id=1, blind=True)
+    pictured.prefer("ann", 2, 1, session="s")
+    pictured.prefer("bob", 1, 2)
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    assert pictured.export_csv(first) == 3
+    with Store(tmp_path / "other.sqlite3") as other:
+        # The same run stands after another one here: its items have other numbers.
+        other.create_run("2025-12-31", now(), {}, CASES, TOOLS)
+        other.create_run("2026-01-01", now(), {}, CASES, TOOLS)
+        assert other.import_csv(first) == (1, 2)  # the run is there, its pictures are not
+        other.set_items([(4 + n, {"image_sha256": f"{n:064x}"}) for n in (1, 2)])
+        assert other.import_csv(first) == (2, 0)
+        assert other.import_csv(first) == (0, 0)
+        kept = {one.rater: (one.winner, one.loser) for one in other.preferences()}
+        assert kept == {"ann": (6, 5), "bob": (5, 6)}
+        other.export_csv(second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_an_import_never_replaces_a_newer_preference(pictured: Store, tmp_path: Path) -> None:
+    pictured.prefer("ann", 1, 2)
+    pictured.export_csv(tmp_path / "old.csv")
+    pictured.prefer("ann", 2, 1)
+    assert pictured.import_csv(tmp_path / "old.csv") == (0, 0)
+    assert pictured.preferences()[0].winner == 2
+
+
+def test_a_csv_from_before_preferences_is_taken(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "old.csv"
+    path.write_text(
+        "subject_kind,subject_hash,rater,stars,blind,session,rated,run_id,case_id,tool_id\n"
+        f"run_item,{SUBJECT},ann,4,1,,2026-01-01T00:00:00.000000+00:00,2026-01-01,one,a\n"
+    )
+    assert store.import_csv(path) == (1, 0)
+    assert store.ratings()[0].run_item_id == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("ann", "=ann", "line 2: a rater's name"),
+        ("run_item", "vae_sample", "line 2: a preference is between two of run_item"),
+        ("2026-01-01,b\n", "2026-01-01,a\n", "line 2: a preference is between two pictures"),
+        (",1,,20", ",1,,x20", "line 2: rated must be a time"),
+    ],
+)
+def test_a_fault_in_a_preference_is_told_with_its_line(
+    pictured: Store, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    pictured.prefer("ann", 1, 2)
+    path = tmp_path / "ratings.csv"
+    pictured.export_csv(path)
+    told = path.read_text()
+    assert old in told
+    path.write_text(told.replace(old, new, 1))
+    with pytest.raises(GenlabError, match=said):
+        pictured.import_csv(path)
+
+
+# opinions on explanations
+
+
+def opine(store: Store, rater: str, agrees: bool | None, hypothesis: str = "small") -> bool:
+    return store.opine("arc_grids", "vae_sample", SUBJECT, hypothesis, rater, agrees)
+
+
+def test_a_double_click_is_one_opinion_and_the_last_word_counts(store: Store) -> None:
+    assert opine(store, "ann", True)
+    assert not opine(store, "ann", True)
+    assert opine(store, "ann", False)
+    assert opine(store, "bob", True)
+    assert opine(store, "ann", True, "many")
+    said = [(one.hypothesis, one.rater, one.agrees) for one in store.opinions("arc_grids")]
+    assert said == [("small", "ann", False), ("small", "bob", True), ("many", "ann", True)]
+    assert store.opinions("fashion_mnist") == []
+    assert opine(store, "ann", None)
+    assert not opine(store, "ann", None)
+    assert len(store.opinions("arc_grids")) == 2
+
+
+def test_an_opinion_has_a_person_and_a_subject(store: Store) -> None:
+    with pytest.raises(GenlabError, match="rater's name"):
+        opine(store, "", True)
+    with pytest.raises(GenlabError, match="hexadecimal"):
+        store.opine("arc_grids", "vae_sample", "../x", "small", "ann", True)

@@ -1,0 +1,109 @@
+"""Device, seeds and provenance."""
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from genlab.core import engine
+from genlab.core.errors import GenlabError
+from genlab.core.params import load_params
+
+FILE = Path(__file__).resolve().parents[2] / "params.yaml"
+
+
+@pytest.fixture
+def torch_state():
+    """Restore the process's torch settings."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    environment = dict(os.environ)
+    yield
+    torch.use_deterministic_algorithms(before[0])
+    torch.set_num_threads(before[1])
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+def test_auto_takes_what_is_there() -> None:
+    expected = "cuda" if torch.cuda.is_available() else None
+    expected = expected or ("mps" if torch.backends.mps.is_available() else "cpu")
+    assert engine.device("auto").type == expected
+    assert engine.device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+def test_an_absent_device_is_one_line() -> None:
+    with pytest.raises(GenlabError, match="device cuda is not available here; set device to auto"):
+        engine.device("cuda")
+
+
+def test_an_unknown_device_is_one_line() -> None:
+    with pytest.raises(GenlabError, match="got 'tpu'"):
+        engine.device("tpu")
+
+
+@pytest.mark.usefixtures("torch_state")
+def test_the_same_seed_draws_the_same_numbers() -> None:
+    def draw(seed: int) -> tuple[float, ...]:
+        generator = engine.deterministic(seed)
+        return (generator.random(), random.random(), np.random.rand(), torch.rand(1).item())
+
+    first = draw(3)
+    assert draw(3) == first
+    assert not set(draw(4)) & set(first)
+
+
+@pytest.mark.usefixtures("torch_state")
+def test_determinism_is_asked_of_torch_and_of_child_processes() -> None:
+    engine.deterministic(0, threads=1)
+    assert torch.are_deterministic_algorithms_enabled()
+    assert torch.get_num_threads() == 1
+    assert os.environ["OMP_NUM_THREADS"] == "1"
+
+
+def test_the_machine_is_described() -> None:
+    machine = engine.machine()
+    assert machine["cores"] >= 1
+    assert machine["cpu"]
+    assert machine["torch"] == torch.__version__
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def test_provenance_names_the_commit_and_whether_it_was_dirty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data.bin"
+    data.write_bytes(b"abc")
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "add", ".")
+    _git(tmp_path, "commit", "-q", "-m", "one")
+    monkeypatch.chdir(tmp_path)
+    params = load_params(FILE)
+    found = engine.provenance(params, data)
+    assert found["commit"] == _git(tmp_path, "rev-parse", "HEAD")
+    assert found["dirty"] is False
+    assert found["params"] == params.digest()
+    assert found["data"].startswith("ba7816bf")
+    data.write_bytes(b"abcd")
+    assert engine.provenance(params, data)["dirty"] is True
+
+
+def test_provenance_works_outside_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data.bin"
+    data.write_bytes(b"abc")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    found = engine.provenance(load_params(FILE), data)
+    assert found["commit"] is None
+    assert found["dirty"] is None

@@ -1,0 +1,293 @@
+"""Files are whole or not there; what is read has been checked."""
+
+import io
+import os
+import stat
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from genlab.core.errors import GenlabError
+from genlab.core.io import (
+    atomic_write,
+    read_json,
+    read_npz,
+    sha256,
+    write_bytes,
+    write_json,
+    write_npz,
+    write_text,
+)
+
+PRODUCER_COMMAND = "python stages/split.py --dataset arc_grids"
+ROOT = Path(__file__).resolve().parents[2]
+GRIDS = {"train": np.arange(512, dtype=np.uint8).reshape(2, 16, 16) % 10}
+
+
+def _left_over(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _break_off(target: Path, error: BaseException) -> None:
+    with atomic_write(target) as temporary:
+        temporary.write_text("half of the n")
+        raise error
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
+    target = tmp_path / "metrics.json"
+    write_text(target, "old")
+    with pytest.raises(RuntimeError, match="halfway"):
+        _break_off(target, RuntimeError("halfway"))
+    assert target.read_text() == "old"
+    assert _left_over(tmp_path) == ["metrics.json"]
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _break_off(tmp_path / "x.bin", KeyboardInterrupt())
+    assert _left_over(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_names_the_file_that_was_wanted(tmp_path: Path) -> None:
+    target = tmp_path / "weights.bin"
+    with pytest.raises(OSError, match="No space left") as error, atomic_write(target):  # noqa: SIM117
+        with open("/dev/full", "wb") as full:
+            full.write(b"x" * 100_000)
+    assert error.value.filename == str(target)
+    assert _left_over(tmp_path) == []
+
+
+def test_an_unwritable_folder_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file") as error:
+        write_text(tmp_path / "file" / "x.json", "text")
+    assert "file" in str(error.value.filename)
+
+
+def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        write_text(tmp_path, "text")
+
+
+def test_what_is_written_can_be_read_by_others(tmp_path: Path) -> None:
+    old = os.umask(0o022)
+    try:
+        write_text(tmp_path / "x", "text")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o644
+
+
+def test_missing_parents_are_made_and_the_suffix_is_kept(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "a" / "b" / "figure.png") as temporary:
+        assert temporary.suffix == ".png"
+        assert temporary.parent == tmp_path / "a" / "b"
+        temporary.write_bytes(b"png")
+    assert (tmp_path / "a" / "b" / "figure.png").read_bytes() == b"png"
+
+
+def test_kill_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "x.txt"
+    target.write_text("old")
+    script = (
+        "import os, signal, sys\n"
+        "from genlab.core.io import atomic_write\n"
+        "with atomic_write(sys.argv[1]) as temporary:\n"
+        "    temporary.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", script, str(target)], env=environment)
+    assert done.returncode == -9
+    assert target.read_text() == "old"
+
+
+def test_json_keeps_its_order_and_ends_with_a_newline(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_json(path, {"b": 1, "a": [0.1, "ä"]})
+    assert path.read_text(encoding="utf-8") == '{\n  "b": 1,\n  "a": [\n    0.1,\n    "ä"\n  ]\n}\n'
+    assert read_json(path, producer_command=PRODUCER_COMMAND) == {"b": 1, "a": [0.1, "ä"]}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}])
+def test_json_refuses_what_it_cannot_hold(tmp_path: Path, value: object) -> None:
+    with pytest.raises(GenlabError, match=r"x\.json"):
+        write_json(tmp_path / "x.json", {"value": value})
+    assert _left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b'{"kind": "a"', "truncated"), (b"\xff\xfe", "truncated"), (b'{"kind": "b"}', "holds b")],
+)
+def test_a_bad_json_names_file_and_command(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "x.json"
+    write_bytes(path, content)
+    with pytest.raises(GenlabError, match=says) as error:
+        read_json(path, producer_command=PRODUCER_COMMAND, kind="a")
+    assert str(path) in str(error.value)
+    assert PRODUCER_COMMAND in str(error.value)
+
+
+def test_a_list_is_not_a_json_of_a_kind(tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", [1])
+    with pytest.raises(GenlabError, match="not metrics"):
+        read_json(tmp_path / "x.json", producer_command=PRODUCER_COMMAND, kind="metrics")
+
+
+@given(
+    array=hnp.arrays(
+        dtype=st.sampled_from(["u1", "i4", "f4", "f8", "?", "U3"]),
+        shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5),
+    )
+)
+def test_every_array_comes_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, array: np.ndarray
+) -> None:
+    path = tmp_path_factory.mktemp("npz") / "x.npz"
+    write_npz(path, {"x": array}, kind="test")
+    back = read_npz(path, kind="test", keys=["x"], producer_command=PRODUCER_COMMAND)["x"]
+    assert back.dtype == array.dtype
+    assert back.shape == array.shape
+    assert back.tobytes() == array.tobytes()
+
+
+def test_a_structured_table_comes_back(tmp_path: Path) -> None:
+    table = np.zeros(3, dtype=[("grid", "i4"), ("kind", "u1")])
+    write_npz(tmp_path / "x.npz", {"table": table}, kind="objects")
+    back = read_npz(
+        tmp_path / "x.npz", kind="objects", keys=["table"], producer_command=PRODUCER_COMMAND
+    )
+    assert back["table"].dtype == table.dtype
+
+
+def test_the_same_arrays_give_the_same_bytes_at_any_time(tmp_path: Path) -> None:
+    write_npz(tmp_path / "a.npz", GRIDS, kind="dataset")
+    time.sleep(2.1)  # zip stamps have a resolution of two seconds
+    write_npz(tmp_path / "b.npz", GRIDS, kind="dataset")
+    assert sha256(tmp_path / "a.npz") == sha256(tmp_path / "b.npz")
+
+
+def test_numpy_reads_the_file_without_us(tmp_path: Path) -> None:
+    write_npz(tmp_path / "x.npz", GRIDS, kind="dataset")
+    with np.load(tmp_path / "x.npz") as archive:
+        assert sorted(archive.files) == ["header", "train"]
+        np.testing.assert_array_equal(archive["train"], GRIDS["train"])
+
+
+def test_a_file_that_someone_brings_needs_no_header(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **GRIDS)
+    back = read_npz(
+        tmp_path / "x.npz", kind=None, keys=["train"], producer_command=PRODUCER_COMMAND
+    )
+    np.testing.assert_array_equal(back["train"], GRIDS["train"])
+
+
+def test_objects_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Object arrays"):
+        write_npz(tmp_path / "x.npz", {"x": np.array([{}], dtype=object)}, kind="test")
+    with pytest.raises(ValueError, match="header"):
+        write_npz(tmp_path / "x.npz", {"header": np.zeros(1)}, kind="test")
+    assert _left_over(tmp_path) == []
+
+
+def _npz(kind: str = "dataset", version: int = 1) -> bytes:
+    folder = Path(os.environ.get("TMPDIR", "/tmp"))
+    path = folder / f"genlab-test-{os.getpid()}.npz"
+    try:
+        write_npz(path, GRIDS, kind=kind, version=version)
+        return path.read_bytes()
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _pickled() -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, train=np.array([{}], dtype=object))
+    return buffer.getvalue()
+
+
+def _single() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, GRIDS["train"])
+    return buffer.getvalue()
+
+
+def _foreign_zip() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    return buffer.getvalue()
+
+
+def _damaged() -> bytes:
+    data = bytearray(_npz())
+    middle = data.index(b"train.npy") + 40
+    data[middle : middle + 20] = bytes(20)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (_npz()[:-40], "truncated"),
+        (_npz()[: len(_npz()) // 2], "truncated"),
+        (b"", "truncated"),
+        (b"this is no zip", "truncated"),
+        (_damaged(), "truncated"),
+        (_single(), "truncated"),
+        (_foreign_zip(), "not written by genlab"),
+        (_pickled(), "not written by genlab"),
+        (_npz(kind="checkpoint"), "holds checkpoint, not dataset"),
+        (_npz(version=2), "format version 2, this genlab reads 1"),
+    ],
+)
+def test_a_bad_npz_is_one_line_with_file_and_command(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    path = tmp_path / "x.npz"
+    write_bytes(path, content)
+    with pytest.raises(GenlabError, match=says) as error:
+        read_npz(path, kind="dataset", keys=["train"], producer_command=PRODUCER_COMMAND)
+    assert str(path) in str(error.value)
+    assert PRODUCER_COMMAND in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_pickles_are_never_loaded(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "x.npz", _pickled())
+    with pytest.raises(GenlabError, match="plain arrays"):
+        read_npz(tmp_path / "x.npz", kind=None, keys=["train"], producer_command=PRODUCER_COMMAND)
+
+
+def test_a_missing_key_and_a_missing_file_are_named(tmp_path: Path) -> None:
+    write_npz(tmp_path / "x.npz", GRIDS, kind="dataset")
+    with pytest.raises(GenlabError, match="no key 'test'"):
+        read_npz(
+            tmp_path / "x.npz",
+            kind="dataset",
+            keys=["train", "test"],
+            producer_command=PRODUCER_COMMAND,
+        )
+    with pytest.raises(GenlabError, match="is missing") as error:
+        read_npz(
+            tmp_path / "y.npz", kind="dataset", keys=["train"], producer_command=PRODUCER_COMMAND
+        )
+    assert PRODUCER_COMMAND in str(error.value)
+
+
+def test_the_checksum_is_that_of_the_content(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "x", b"abc")
+    assert sha256(tmp_path / "x") == (
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )

@@ -1,0 +1,426 @@
+"""Published data sets, read from tiny archives in their true formats, checked, found, fetched."""
+
+import gzip
+import hashlib
+import http.server
+import io
+import pickle
+import shutil
+import socket
+import struct
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tiny import params as tiny_params
+from torchvision import datasets
+
+from genlab.core.errors import GenlabError
+from genlab.core.params import ImageParams
+from genlab.datasets import sources
+from genlab.datasets.registry import DATASETS
+from genlab.datasets.sources import Source, open_celeba, open_cifar10, open_idx
+
+COUNTS = {"train": 7, "test": 3}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "SYSTEM_FOLDERS", {})
+    monkeypatch.setattr(sources, "TIMEOUT", 0.5)
+    monkeypatch.setenv("no_proxy", "*")
+
+
+def _params(raw: Path, download: bool = False) -> ImageParams:
+    return tiny_params().images.model_copy(update={"raw": str(raw), "download": download})
+
+
+def _md5(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _images(part: Source, name: str) -> np.ndarray:
+    return np.concatenate(list(part.parts[name].chunks()))
+
+
+def _one_line(run: Callable[[], object]) -> str:
+    with pytest.raises(GenlabError) as error:
+        run()
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# MNIST and Fashion-MNIST
+
+
+def _idx(array: np.ndarray) -> bytes:
+    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+def _idx_files() -> dict[str, bytes]:
+    rng = np.random.default_rng(0)
+    files = {}
+    for part, count in (("train", 7), ("t10k", 3)):
+        pixels = rng.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+        files[f"{part}-images-idx3-ubyte"] = _idx(pixels)
+        files[f"{part}-labels-idx1-ubyte"] = _idx(np.arange(count, dtype=np.uint8))
+    return files
+
+
+@pytest.fixture(params=["mnist", "fashion_mnist"])
+def idx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """(name of the data set, folder of its four archives); torchvision's sums are theirs."""
+    name = request.param
+    loader = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
+    folder = tmp_path / "raw" / loader.__name__ / "raw"
+    folder.mkdir(parents=True)
+    archives = {f"{file}.gz": gzip.compress(data) for file, data in _idx_files().items()}
+    for file, data in archives.items():
+        (folder / file).write_bytes(data)
+    known = [(file, _md5(archives[file])) for file, _ in loader.resources]
+    monkeypatch.setattr(loader, "resources", known)
+    unpacked = {file: hashlib.sha256(data).hexdigest() for file, data in _idx_files().items()}
+    monkeypatch.setattr(sources, "UNPACKED", {"fashion_mnist": unpacked})
+    return name, folder
+
+
+def _check_idx(source: Source) -> None:
+    files = _idx_files()
+    for part, prefix in (("train", "train"), ("test", "t10k")):
+        images = _images(source, part)
+        assert images.shape == (COUNTS[part], 28, 28, 1)
+        assert images.tobytes() == files[f"{prefix}-images-idx3-ubyte"][16:]
+        assert source.parts[part].labels.tolist() == list(range(COUNTS[part]))
+
+
+def test_idx_archives_are_read(idx, tmp_path: Path) -> None:
+    _check_idx(open_idx(idx[0], _params(tmp_path / "raw")))
+    assert len(list(idx[1].iterdir())) == 4  # nothing is unpacked into the user's folder
+
+
+def test_bare_idx_files_one_folder_higher_are_read(idx, tmp_path: Path) -> None:
+    name, folder = idx
+    shutil.rmtree(folder)
+    for file, data in _idx_files().items():
+        (folder.parent / file).write_bytes(data)
+    _check_idx(open_idx(name, _params(tmp_path / "raw")))
+
+
+def test_a_system_copy_is_read_in_place(idx, tmp_path: Path, monkeypatch) -> None:
+    name, folder = idx
+    monkeypatch.setattr(sources, "SYSTEM_FOLDERS", {name: folder})
+    _check_idx(open_idx(name, _params(tmp_path / "elsewhere")))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_repacked_archive_counts_by_its_content_where_that_is_known(idx, tmp_path: Path) -> None:
+    name, folder = idx
+    file = folder / "train-images-idx3-ubyte.gz"
+    file.write_bytes(gzip.compress(_idx_files()[file.stem], compresslevel=1, mtime=12345))
+    if name == "fashion_mnist":
+        _check_idx(open_idx(name, _params(tmp_path / "raw")))
+    else:
+        assert "MD5" in _one_line(lambda: open_idx(name, _params(tmp_path / "raw")))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-30],
+        lambda data: b"not gzip",
+        lambda data: b"",
+        lambda data: gzip.compress(_idx(np.zeros((7, 28, 28), dtype=np.uint8))),
+        lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
+    ],
+)
+def test_a_damaged_archive_is_named(idx, tmp_path: Path, damage) -> None:
+    name, folder = idx
+    file = folder / "train-images-idx3-ubyte.gz"
+    file.write_bytes(damage(file.read_bytes()))
+    line = _one_line(lambda: open_idx(name, _params(tmp_path / "raw")))
+    assert line.startswith(str(file))
+    assert "put the original in its place" in line
+
+
+@pytest.mark.parametrize(
+    "pixels", [np.zeros((7, 20, 20), np.uint8), np.zeros((6, 28, 28), np.uint8)]
+)
+def test_bare_images_of_another_shape_or_number_are_refused(tmp_path: Path, pixels) -> None:
+    folder = tmp_path / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    for file, data in {**_idx_files(), "train-images-idx3-ubyte": _idx(pixels)}.items():
+        (folder / file).write_bytes(data)
+    line = _one_line(lambda: open_idx("mnist", _params(tmp_path)))
+    assert "with a label each" in line
+
+
+def test_a_bare_file_that_is_cut_short_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    for file, data in _idx_files().items():
+        (folder / file).write_bytes(data[: len(data) // 2])
+    assert "cut short" in _one_line(lambda: open_idx("mnist", _params(tmp_path)))
+
+
+# Downloads
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A real HTTP server on loopback: (its address, the folder it serves)."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(_Quiet, directory=str(folder))
+    ) as served:
+        thread = threading.Thread(target=served.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{served.server_port}/", folder
+        served.shutdown()
+        thread.join()
+
+
+def test_what_is_not_here_is_downloaded_and_kept(idx, server, tmp_path: Path, monkeypatch) -> None:
+    name, folder = idx
+    address, served = server
+    for file in list(folder.iterdir()):
+        file.rename(served / file.name)
+    loader = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
+    monkeypatch.setattr(loader, "mirrors", [address])
+    _check_idx(open_idx(name, _params(tmp_path / "raw", download=True)))
+    shutil.rmtree(served)
+    _check_idx(open_idx(name, _params(tmp_path / "raw")))
+
+
+def test_a_wrong_download_leaves_nothing_behind(idx, server, tmp_path: Path, monkeypatch) -> None:
+    name, folder = idx
+    address, served = server
+    for file in list(folder.iterdir()):
+        file.unlink()
+        (served / file.name).write_bytes(b"a login page")
+    loader = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
+    monkeypatch.setattr(loader, "mirrors", [address])
+    line = _one_line(lambda: open_idx(name, _params(tmp_path / "raw", download=True)))
+    assert "the download failed" in line
+    assert f"into {folder}" in line
+    assert [path for path in (tmp_path / "raw").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["closed port", "silent server"])
+def test_without_a_network_one_line_says_what_to_put_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        if answers:
+            listener.listen()
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        monkeypatch.setattr(datasets.FashionMNIST, "mirrors", [address])
+        line = _one_line(lambda: open_idx("fashion_mnist", _params(tmp_path, download=True)))
+    assert (
+        "train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz, "
+        in line
+    )
+    assert f"into {tmp_path}/FashionMNIST/raw" in line
+    assert "install the Debian package dataset-fashion-mnist" in line
+    assert socket.getdefaulttimeout() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "opened", "wanted"),
+    [
+        ("mnist", open_idx, "train-images-idx3-ubyte.gz"),
+        ("cifar10", open_cifar10, "cifar-10-python.tar.gz"),
+        ("celeba", open_celeba, "img_align_celeba.zip"),
+    ],
+)
+def test_with_downloads_off_nothing_is_tried(tmp_path: Path, name: str, opened, wanted) -> None:
+    line = _one_line(lambda: opened(name, _params(tmp_path)))
+    assert "images.download is false" in line
+    assert f"put {wanted}" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_no_network_fault(tmp_path: Path) -> None:
+    (tmp_path / "raw").write_text("a file")
+    with pytest.raises(OSError, match="raw"):
+        open_cifar10("cifar10", _params(tmp_path / "raw", download=True))
+
+
+# CIFAR-10
+
+BATCHES = [f"data_batch_{index}" for index in range(1, 6)]
+
+
+@pytest.fixture
+def cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """cifar-10-python.tar.gz with 2 images a batch; torchvision's sums are its own."""
+    cls, rng = datasets.CIFAR10, np.random.default_rng(0)
+    folder = tmp_path / "made" / cls.base_folder
+    folder.mkdir(parents=True)
+    for index, batch in enumerate([*BATCHES, "test_batch"]):
+        pixels = rng.integers(0, 256, (2, 3072), dtype=np.uint8)
+        pixels[:, :1024] = index  # the red plane comes first
+        (folder / batch).write_bytes(pickle.dumps({"data": pixels, "labels": [index, 9]}))
+    meta = {"label_names": list(DATASETS["cifar10"].labels)}
+    (folder / "batches.meta").write_bytes(pickle.dumps(meta))
+    sums = {path.name: _md5(path.read_bytes()) for path in folder.iterdir()}
+    monkeypatch.setattr(cls, "train_list", [[name, sums[name]] for name in BATCHES])
+    monkeypatch.setattr(cls, "test_list", [["test_batch", sums["test_batch"]]])
+    monkeypatch.setattr(cls, "meta", {**cls.meta, "md5": sums["batches.meta"]})
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    with tarfile.open(raw / cls.filename, "w:gz") as archive:
+        archive.add(folder, cls.base_folder)
+    monkeypatch.setattr(cls, "tgz_md5", _md5((raw / cls.filename).read_bytes()))
+    return raw
+
+
+def _check_cifar(source: Source) -> None:
+    train, test = _images(source, "train"), _images(source, "test")
+    assert train.shape == (10, 32, 32, 3)
+    assert test.shape == (2, 32, 32, 3)
+    assert (train[..., 0] == np.repeat(range(5), 2)[:, None, None]).all()
+    assert source.parts["train"].labels.tolist() == [0, 9, 1, 9, 2, 9, 3, 9, 4, 9]
+
+
+def test_cifar10_is_read_from_its_archive_and_from_its_folder(cifar: Path) -> None:
+    _check_cifar(open_cifar10("cifar10", _params(cifar)))
+    archive = cifar / datasets.CIFAR10.filename
+    shutil.unpack_archive(archive, cifar)
+    archive.unlink()
+    _check_cifar(open_cifar10("cifar10", _params(cifar)))
+
+
+def test_a_pickle_with_another_checksum_is_never_loaded(cifar: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
+            return (Path.touch, (cifar / "exploded",))  # type: ignore[return-value]
+
+    shutil.unpack_archive(cifar / datasets.CIFAR10.filename, cifar)
+    file = cifar / datasets.CIFAR10.base_folder / "data_batch_3"
+    file.write_bytes(pickle.dumps(Bomb()))
+    line = _one_line(lambda: open_cifar10("cifar10", _params(cifar)))
+    assert line.startswith(f"{file}: damaged")
+    assert not (cifar / "exploded").exists()
+    file.unlink()
+    assert f"{file} is missing" in _one_line(lambda: open_cifar10("cifar10", _params(cifar)))
+
+
+def test_a_damaged_cifar10_archive_is_named(cifar: Path) -> None:
+    archive = cifar / datasets.CIFAR10.filename
+    archive.write_bytes(archive.read_bytes()[:-5])
+    line = _one_line(lambda: open_cifar10("cifar10", _params(cifar)))
+    assert line.startswith(f"{archive}: damaged")
+
+
+# CelebA
+
+
+def _photograph(index: int, size: tuple[int, int] = (178, 218)) -> bytes:
+    """Grey 40 + index at the border, the colour (200, 10 * index, 0) in the middle."""
+    image = np.full((size[1], size[0], 3), 40 + index, dtype=np.uint8)
+    image[80:140, 60:120] = (200, 10 * index, 0)
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "JPEG", quality=95)
+    return file.getvalue()
+
+
+@pytest.fixture
+def celeba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`raw`/celeba with five tables and img_align_celeba.zip of 10 photographs of 4 people."""
+    folder = tmp_path / "raw" / "celeba"
+    folder.mkdir(parents=True)
+    names = [f"{index:06d}.jpg" for index in range(1, 11)]
+    with zipfile.ZipFile(folder / "img_align_celeba.zip", "w") as archive:
+        for index, name in enumerate(names):
+            archive.writestr(f"img_align_celeba/{name}", _photograph(index))
+    attributes = ["Bald", "Male", "Smiling"]
+    tables = {
+        "list_eval_partition.txt": [f"{n} {p}" for n, p in zip(names, "0000011222", strict=True)],
+        "identity_CelebA.txt": [f"{n} {p}" for n, p in zip(names, "1123213444", strict=True)],
+        "list_bbox_celeba.txt": ["10", "image_id x_1 y_1 width height"]
+        + [f"{n}    95  71 226 313" for n in names],
+        "list_landmarks_align_celeba.txt": ["10", "lefteye_x lefteye_y"]
+        + [f"{n} 69  109" for n in names],
+        "list_attr_celeba.txt": ["10", " ".join(attributes)]
+        + [f"{n} -1 {1 if i % 2 else -1:2d} {1 if i >= 5 else -1:2d}" for i, n in enumerate(names)],
+    }
+    for name, lines in tables.items():
+        (folder / name).write_text("\n".join(lines) + "\n")
+    known = [
+        (key, _md5((folder / name).read_bytes()), name)
+        for key, _, name in datasets.CelebA.file_list
+    ]
+    monkeypatch.setattr(datasets.CelebA, "file_list", known)
+    return tmp_path / "raw"
+
+
+def test_celeba_is_cropped_labelled_and_grouped_by_person(celeba: Path) -> None:
+    source = open_celeba("celeba", _params(celeba))
+    train, test = source.parts["train"], source.parts["test"]
+    images = _images(source, "train")
+    assert images.shape == (7, 64, 64, 3)
+    assert _images(source, "test").shape == (3, 64, 64, 3)
+    assert train.labels.tolist() == [0, 1, 0, 1, 0, 3, 2]
+    assert test.labels.tolist() == [3, 2, 3]
+    assert train.groups.tolist() == [1, 1, 2, 3, 2, 1, 3]
+    for index, image in enumerate(images.astype(int)):
+        assert np.abs(image[32, 32] - (200, 10 * index, 0)).max() < 12
+        assert np.abs(image[2, 2] - (40 + index)).max() < 12
+    # 60 pixels of 148 are 26 of 64.
+    assert abs((images[0, 32, :, 0] > 120).sum() - 26) <= 1
+    assert [path.name for path in celeba.iterdir()] == ["celeba"]
+
+
+def test_an_unpacked_celeba_needs_no_archive(celeba: Path) -> None:
+    open_celeba("celeba", _params(celeba))
+    (celeba / "celeba" / "img_align_celeba.zip").unlink()
+    assert len(_images(open_celeba("celeba", _params(celeba)), "train")) == 7
+
+
+@pytest.mark.parametrize("name", ["img_align_celeba.zip", "list_attr_celeba.txt"])
+def test_a_damaged_celeba_file_is_named(celeba: Path, name: str) -> None:
+    file = celeba / "celeba" / name
+    file.write_bytes(file.read_bytes() + b" ")
+    line = _one_line(lambda: open_celeba("celeba", _params(celeba)))
+    assert line.startswith(f"{file}: damaged")
+    file.unlink()
+    assert name in _one_line(lambda: open_celeba("celeba", _params(celeba)))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "is missing; unpack"),
+        (_photograph(1)[:900], "no whole JPEG"),
+        (b"", "no whole JPEG"),
+        (_photograph(1, (200, 200)), r"(200, 200) pixels, (178, 218) expected"),
+    ],
+)
+def test_a_damaged_photograph_is_named(celeba: Path, content: bytes | None, says: str) -> None:
+    source = open_celeba("celeba", _params(celeba))
+    file = celeba / "celeba" / "img_align_celeba" / "000002.jpg"
+    file.unlink() if content is None else file.write_bytes(content)
+    line = _one_line(lambda: list(source.parts["train"].chunks()))
+    assert line.startswith(str(file))
+    assert says in line
+
+
+# The registry
+
+
+def test_names_of_classes_are_torchvisions() -> None:
+    assert DATASETS["mnist"].labels == tuple(datasets.MNIST.classes)
+    assert DATASETS["fashion_mnist"].labels == tuple(datasets.FashionMNIST.classes)

@@ -1,0 +1,230 @@
+"""Densities fitted to codes: the moments, clusters and curves of the codes come back in draws."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from genlab.core.errors import GenlabError
+from genlab.distributions import densities
+
+Floats = npt.NDArray[np.float64]
+
+
+def _drawn(draw: densities.Draw, count: int, seed: int = 0) -> Floats:
+    z = draw(count, torch.Generator().manual_seed(seed))
+    assert z.dtype == torch.float32
+    return z.numpy().astype(np.float64)
+
+
+def _clusters(count: int, seed: int = 0) -> Floats:
+    """Three clusters in six dimensions, a half, a third and a sixth of the codes."""
+    rng = np.random.default_rng(seed)
+    centres = np.array([[4.0, 0, 0, 0, 0, 0], [-4.0, 3, 0, 0, 0, 0], [0, -5.0, 2, 0, 0, 0]])
+    owner = rng.choice(3, count, p=[1 / 2, 1 / 3, 1 / 6])
+    scale = np.array([0.5, 0.3, 0.4])[owner, None]
+    return centres[owner] + scale * rng.normal(size=(count, 6)) + 1.0
+
+
+# -- gaussian
+
+
+def test_a_gaussian_has_the_codes_mean_and_covariance() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(500, 4)) @ rng.normal(size=(4, 4)) + [1, 2, 3, 4]
+    z = _drawn(densities.gaussian(codes), 100_000)
+    np.testing.assert_allclose(z.mean(0), codes.mean(0), atol=0.05)
+    covariance = np.cov(codes.T)
+    np.testing.assert_allclose(np.cov(z.T), covariance, atol=0.03 * covariance.trace())
+
+
+def test_a_gaussian_of_fewer_codes_than_latents_stays_in_their_span() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(3, 10))
+    z = _drawn(densities.gaussian(codes), 50) - codes.mean(0)
+    basis = np.linalg.svd(codes - codes.mean(0))[2][:2]
+    np.testing.assert_allclose(z @ basis.T @ basis, z, atol=1e-5)
+    assert np.isfinite(z).all()
+
+
+# -- gmm
+
+
+def test_a_mixture_finds_as_many_clusters_as_there_are() -> None:
+    codes = _clusters(1500)
+    draw, facts = densities.mixture(codes, seed=0, components=(1, 2, 3, 6, 12))
+    assert facts["components"] == 3
+    assert facts["regularised"] is False
+    z = _drawn(draw, 20_000)
+    np.testing.assert_allclose(z.mean(0), codes.mean(0), atol=0.2)
+    np.testing.assert_allclose(np.cov(z.T), np.cov(codes.T), atol=0.6)
+    for centre, share, scale in (
+        ([5, 1], 1 / 2, 0.5),
+        ([-3, 4], 1 / 3, 0.3),
+        ([1, -4], 1 / 6, 0.4),
+    ):
+        inside = (np.abs(z[:, :2] - centre) < 5 * scale).all(1)
+        assert inside.mean() == pytest.approx(share, abs=0.05)
+        assert z[inside].std(0) == pytest.approx(np.full(6, scale), rel=0.1)
+
+
+def test_held_out_nats_are_those_of_codes_that_the_fit_has_not_seen() -> None:
+    codes = _clusters(1000)
+    _, facts = densities.mixture(codes, seed=0, components=(3,))
+    entropy = 6 * (0.5 + 0.5 * math.log(2 * math.pi)) + sum(
+        share * (6 * math.log(scale) - math.log(share))
+        for share, scale in ((1 / 2, 0.5), (1 / 3, 0.3), (1 / 6, 0.4))
+    )
+    # A cost, as the flow's is: the entropy of the clusters, and what the fit is off by.
+    assert facts["held_out_nats"] == pytest.approx(entropy, abs=0.6)
+
+
+def test_more_components_are_taken_only_while_held_out_codes_like_them() -> None:
+    rng = np.random.default_rng(0)
+    _, facts = densities.mixture(rng.normal(size=(400, 3)), seed=0, components=(1, 5, 10))
+    assert facts["components"] == 1
+
+
+def test_directions_beyond_the_principal_ones_get_a_normal_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(densities, "PRINCIPAL", 2)
+    codes = _clusters(1500)
+    draw, facts = densities.mixture(codes, seed=0, components=(1, 3))
+    assert facts["components"] == 3
+    z = _drawn(draw, 30_000)
+    np.testing.assert_allclose(np.cov(z.T), np.cov(codes.T), atol=0.6)
+    np.testing.assert_allclose(z.mean(0), codes.mean(0), atol=0.2)
+
+
+def test_the_seed_decides_a_mixture() -> None:
+    codes = _clusters(300)
+    first, again = (_drawn(densities.mixture(codes, 3, (1, 3))[0], 50) for _ in range(2))
+    assert first.tobytes() == again.tobytes()
+
+
+def test_codes_without_volume_are_regularised_and_said() -> None:
+    flat = np.repeat(np.random.default_rng(0).normal(size=(60, 1)), 3, axis=1)  # on one line
+    model, fixed = densities.fit_mixture(flat, 2, seed=0)
+    assert np.linalg.eigvalsh(model.covariances_).min() > 0
+    assert fixed is True
+    _, plain = densities.fit_mixture(_clusters(200), 3, seed=0)
+    assert plain is False
+
+
+@pytest.mark.parametrize("least", [1e-5, 1e-3])
+def test_a_fit_that_fails_is_tried_again_with_a_greater_ridge(
+    least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = densities.GaussianMixture
+    ridges: list[float] = []
+
+    class Picky(real):  # type: ignore[misc, valid-type]
+        def fit(self, codes: Floats) -> Any:
+            ridges.append(self.reg_covar)
+            if self.reg_covar < least * codes.var(0).mean():
+                raise ValueError("ill-defined empirical covariance")
+            return super().fit(codes)
+
+    monkeypatch.setattr(densities, "GaussianMixture", Picky)
+    _, fixed = densities.fit_mixture(_clusters(100), 2, seed=0)
+    assert fixed is True
+    assert len(ridges) == {1e-5: 2, 1e-3: 3}[least]
+    assert ridges == sorted(ridges)
+
+
+def test_what_no_ridge_mends_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hopeless:
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+
+        def fit(self, codes: Floats) -> None:
+            raise ValueError("Fitting the mixture model failed")
+
+    monkeypatch.setattr(densities, "GaussianMixture", Hopeless)
+    with pytest.raises(GenlabError) as caught:
+        densities.fit_mixture(_clusters(20), 2, seed=0)
+    message = str(caught.value)
+    assert "no ridge up to 0.01 of the variance makes 2 covariances positive definite" in message
+    assert "over 20 codes" in message
+    assert "\n" not in message
+
+
+def test_more_components_than_codes_is_one_line() -> None:
+    with pytest.raises(GenlabError) as caught:
+        densities.fit_mixture(_clusters(4), 5, seed=0)
+    message = str(caught.value)
+    assert "5 components are more than the 4 codes" in message
+    assert message.endswith("take fewer components or more training items")
+
+
+def test_few_codes_get_few_components_instead_of_an_error() -> None:
+    draw, facts = densities.mixture(_clusters(12), seed=0, components=(1, 5, 10, 20))
+    assert facts["components"] in (1, 5)
+    assert np.isfinite(_drawn(draw, 20)).all()
+
+
+# -- flow
+
+
+def _bow(count: int, seed: int = 0) -> Floats:
+    """Codes of four tokens on a bow: the second of two is the square of the first, and so on."""
+    rng = np.random.default_rng(seed)
+    first = rng.normal(size=count)
+    rows = [first, first**2, np.abs(first), first**2 - np.abs(first)]
+    return 3.0 + 2.0 * (np.stack(rows, axis=1) + 0.1 * rng.normal(size=(count, 4)))
+
+
+@pytest.fixture
+def _small_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(densities, "FLOW", {"width": 16, "depth": 2, "components": 4})
+    monkeypatch.setattr(densities, "FLOW_STEPS", 200)
+    monkeypatch.setattr(densities, "FLOW_LR", 1e-2)
+
+
+@pytest.mark.usefixtures("_small_flow")
+def test_a_flow_follows_a_bow_that_a_normal_cannot() -> None:
+    codes, held = _bow(2000), _bow(500, seed=1)
+    draw, facts = densities.autoregressive(codes, 4, seed=0)
+    normal = torch.distributions.MultivariateNormal(
+        torch.from_numpy(codes.mean(0)), torch.from_numpy(np.cov(codes.T))
+    )
+    nats = -float(normal.log_prob(torch.from_numpy(held)).mean())
+    assert facts["held_out_nats"] < nats - 1.0
+    z = (_drawn(draw, 2000) - 3.0) / 2.0
+    off = np.abs(z[:, 1] - z[:, 0] ** 2)
+    normal_z = (_drawn(densities.gaussian(codes), 2000) - 3.0) / 2.0
+    assert np.median(off) < 0.4 * np.median(np.abs(normal_z[:, 1] - normal_z[:, 0] ** 2))
+
+
+@pytest.mark.usefixtures("_small_flow")
+def test_the_seed_decides_a_flow_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(densities, "FLOW_STEPS", 5)
+    codes = _bow(200)
+    drawn = []
+    for seed, state in ((0, 1), (0, 2), (1, 1)):
+        torch.manual_seed(state)
+        draw, facts = densities.autoregressive(codes, 4, seed)
+        assert torch.initial_seed() == state  # torch's own generator is left as it was
+        drawn.append((_drawn(draw, 20).tobytes(), facts["held_out_nats"]))
+    assert drawn[0] == drawn[1]
+    assert drawn[0] != drawn[2]
+
+
+@pytest.mark.usefixtures("_small_flow")
+def test_codes_in_other_units_are_no_harder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(densities, "FLOW_STEPS", 20)
+    codes = _bow(300)
+    _, plain = densities.autoregressive(codes, 4, 0)
+    _, scaled = densities.autoregressive(codes * 100 - 7, 4, 0)
+    shift = 4 * math.log(100)
+    assert scaled["held_out_nats"] == pytest.approx(plain["held_out_nats"] + shift, abs=0.05)
+
+
+def test_a_single_code_is_too_few() -> None:
+    with pytest.raises(GenlabError, match="flow: 1 codes are too few to fit a density to"):
+        densities.autoregressive(np.zeros((1, 4)), 4, seed=0)

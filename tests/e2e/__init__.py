@@ -1,1 +1,0 @@
-"""The pipeline as a user runs it: real processes, real files."""

@@ -1,0 +1,137 @@
+"""Nearest training images, and what they say of copies."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from genlab.evaluation.metrics import duplicates as module
+from genlab.evaluation.metrics.duplicates import memorisation, nearest
+
+Images = npt.NDArray[np.uint8]
+
+
+def _images(n: int, seed: int, side: int = 12, channels: int = 1) -> Images:
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 256, (n, side, side, channels), dtype=np.uint8)
+
+
+def _squared(one: Images, other: Images) -> npt.NDArray[np.int64]:
+    difference = one[:, None].astype(np.int64) - other[None]
+    squares: npt.NDArray[np.int64] = (difference**2).reshape(len(one), len(other), -1).sum(2)
+    return squares
+
+
+@pytest.mark.parametrize("side", [12, 40])
+def test_neighbours_of_images_are_those_of_a_plain_search(side: int) -> None:
+    """Also where an image has more pixels than one exact slice."""
+    queries, train = _images(20, 0, side), _images(70, 1, side)
+    found, squares = nearest(queries, train), _squared(queries, train)
+    assert found.indices.tolist() == squares.argmin(1).tolist()
+    wanted = np.sqrt(squares.min(1) / queries[0].size) / 255
+    assert found.distances == pytest.approx(wanted)
+    assert not found.copies.any()
+
+
+def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    queries, train = _images(20, 0), _images(70, 1)
+    whole = nearest(queries, train)
+    monkeypatch.setattr(module, "TRAIN_CHUNK", 16)
+    monkeypatch.setattr(module, "QUERY_CHUNK", 7)
+    found = nearest(queries, train)
+    assert found.indices.tolist() == whole.indices.tolist()
+    assert found.distances.tolist() == whole.distances.tolist()
+
+
+def test_one_level_of_one_pixel_tells_a_neighbour_from_a_copy() -> None:
+    """Bright images: float32 would lose this difference in the sum of their squares."""
+    train = np.full((3, 64, 64, 3), 255, np.uint8)
+    train[0, 0, 0, 0], train[1, 5, 5, 1], train[2, :9] = 253, 254, 0
+    query = np.full((1, 64, 64, 3), 255, np.uint8)
+    near = nearest(query, train)
+    assert near.indices.tolist() == [1]
+    assert near.distances == pytest.approx([1 / 255 / np.sqrt(64 * 64 * 3)])
+    assert near.copies.tolist() == [False]
+    assert nearest(train[1:2], train).copies.tolist() == [True]
+
+
+def test_of_equally_near_images_the_first_is_named() -> None:
+    train = np.concatenate([_images(5, 1), _images(5, 1)])
+    assert nearest(_images(5, 1), train).indices.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_neighbours_of_features_are_euclidean() -> None:
+    rng = np.random.default_rng(0)
+    queries, train = rng.normal(size=(20, 5)), rng.normal(size=(70, 5)).astype(np.float32)
+    apart = np.linalg.norm(queries[:, None] - train[None], axis=2)
+    found = nearest(queries, train)
+    assert found.indices.tolist() == apart.argmin(1).tolist()
+    assert found.distances == pytest.approx(apart.min(1))
+
+
+def test_training_images_may_stay_on_disk(tmp_path: Path) -> None:
+    train = _images(70, 1)
+    np.save(tmp_path / "train.npy", train)
+    mapped = np.load(tmp_path / "train.npy", mmap_mode="r")
+    assert isinstance(mapped, np.memmap)
+    queries = _images(20, 0)
+    assert nearest(queries, mapped).indices.tolist() == nearest(queries, train).indices.tolist()
+
+
+def test_new_samples_of_the_same_source_are_as_far_off_as_test_images() -> None:
+    train = _images(400, 1)
+    found = memorisation(
+        nearest(_images(300, 2), train), nearest(_images(300, 3), train), bootstrap=200
+    )
+    assert found["median_ratio"] == pytest.approx(1, abs=0.02)
+    interval = found["intervals"]["median_ratio"]
+    assert interval["low"] <= found["median_ratio"] <= interval["high"]
+    assert (
+        found["intervals"]["near_duplicate_rate"]["low"]
+        < 0.01
+        < found["intervals"]["near_duplicate_rate"]["high"]
+    )
+    assert found["exact_duplicate_rate"] == found["held_out_exact_duplicate_rate"] == 0
+    assert (found["n"], found["n_reference"]) == (300, 300)
+
+
+def test_copies_and_near_copies_are_found_out() -> None:
+    train, test = _images(400, 1), _images(100, 3)
+    near = train[50:100] ^ 1  # every level off by one
+    samples = np.concatenate([train[:25], near, _images(25, 2)])
+    found = memorisation(nearest(samples, train), nearest(test, train), bootstrap=50)
+    assert found["exact_duplicate_rate"] == 0.25
+    assert found["near_duplicate_rate"] >= 0.75
+    assert found["median_ratio"] < 0.1
+    assert found["intervals"]["median_ratio"]["high"] < 1
+
+
+def test_doublets_of_the_data_set_are_told() -> None:
+    train = _images(100, 1)
+    test = np.concatenate([_images(30, 3), train[:10]])
+    found = memorisation(nearest(_images(30, 2), train), nearest(test, train), bootstrap=20)
+    assert found["held_out_exact_duplicate_rate"] == 0.25
+    assert found["near_duplicate_rate"] == 0
+
+
+def test_there_is_no_ratio_over_test_images_that_are_copies() -> None:
+    train = _images(50, 1)
+    found = memorisation(nearest(_images(30, 2), train), nearest(train, train), bootstrap=20)
+    assert "median_ratio" not in found
+    assert "median_ratio" not in found["intervals"]
+    assert found["held_out_median_distance"] == 0
+
+
+@pytest.mark.parametrize(
+    ("queries", "train", "reason"),
+    [
+        (_images(3, 0), _images(3, 0, side=8), "one shape"),
+        (_images(0, 0), _images(3, 0), "one shape"),
+        (_images(3, 0), _images(3, 0) / 255, "images or features"),
+        (np.full((3, 4), np.nan), np.zeros((3, 4)), "not finite"),
+    ],
+)
+def test_what_does_not_compare_is_refused(queries: Images, train: Images, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        nearest(queries, train)

@@ -1,0 +1,224 @@
+"""The extractor: what it learns, that it repeats, its file, and Inception's absence."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from genlab.core.errors import GenlabError
+from genlab.evaluation.metrics.features import (
+    FEATURES,
+    FORMAT,
+    HEADER,
+    Classifier,
+    Layout,
+    Network,
+    inception_features,
+    load_classifier,
+    train_classifier,
+)
+
+Images = npt.NDArray[np.uint8]
+PRODUCER_COMMAND = "dvc repro evaluate"
+SIDE = 16
+
+
+def _bars(n: int, seed: int, channels: int = 1) -> tuple[Images, npt.NDArray[np.int64]]:
+    """Noisy images with one bright bar; its direction (two of them) is the class."""
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 90, (n, SIDE, SIDE, channels), dtype=np.uint8)
+    labels = rng.integers(0, 2, n)
+    for image, label, place in zip(images, labels, rng.integers(3, SIDE - 3, n), strict=True):
+        view = image if label else image.swapaxes(0, 1)
+        view[place : place + 2, 2:-2] = 250
+    return images, labels
+
+
+def _corners(n: int, seed: int, colour: tuple[int, ...] = (250,)) -> Images:
+    """Noisy images with one bright corner, always the same: a turn moves it."""
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 90, (n, SIDE, SIDE, len(colour)), dtype=np.uint8)
+    images[:, 1:7, 1:5] = colour
+    return images
+
+
+def _train(images: Images, labels: npt.ArrayLike | None, seed: int = 0) -> Classifier:
+    return train_classifier(images, labels, seed=seed, shown=1600, progress=False)
+
+
+@pytest.fixture(scope="module")
+def bars() -> Classifier:
+    return _train(*_bars(400, 0))
+
+
+def test_it_learns_labels(bars: Classifier) -> None:
+    assert bars.layout == Layout(SIDE, 1, 2, "labels")
+    assert bars.accuracy(*_bars(200, 1)) > 0.95
+    untrained = Classifier(Network(bars.layout))
+    assert untrained.accuracy(*_bars(200, 1)) < 0.8
+
+
+def test_accuracy_is_the_share_of_right_answers(bars: Classifier) -> None:
+    images, labels = _bars(200, 1)
+    assert bars.accuracy(images, 1 - labels) == pytest.approx(1 - bars.accuracy(images, labels))
+
+
+def test_features_tell_the_classes_apart(bars: Classifier) -> None:
+    images, labels = _bars(200, 1)
+    found = bars.features(images)
+    assert found.shape == (200, FEATURES)
+    assert found.dtype == np.float32
+    one, other = found[labels == 0], found[labels == 1]
+    between = np.linalg.norm(one.mean(0) - other.mean(0))
+    assert between > np.linalg.norm(one.std(0))
+
+
+def test_features_of_an_image_do_not_depend_on_its_company(bars: Classifier) -> None:
+    images, _ = _bars(520, 1)  # more than one batch
+    found = bars.features(images)
+    assert bars.features(images[510:]) == pytest.approx(found[510:], abs=1e-4)
+
+
+@pytest.mark.parametrize("labels", [None, np.zeros(400, np.int64)], ids=["none", "all equal"])
+def test_without_labels_it_learns_which_way_is_up(labels: npt.ArrayLike | None) -> None:
+    classifier = _train(_corners(400, 0), labels)
+    assert classifier.layout.task == "rotation"
+    assert classifier.accuracy(_corners(100, 1)) > 0.95
+
+
+def test_without_labels_features_still_tell_colours_apart() -> None:
+    red, blue = ((250, 20, 20), (20, 20, 250))
+    both = np.concatenate([_corners(200, 0, red), _corners(200, 1, blue)])
+    classifier = _train(both, None)
+    one, other = (classifier.features(_corners(100, 2, colour)) for colour in (red, blue))
+    assert np.linalg.norm(one.mean(0) - other.mean(0)) > np.linalg.norm(one.std(0))
+
+
+def test_the_same_seed_gives_the_same_weights_and_leaves_torchs_generator_alone() -> None:
+    images, labels = _bars(64, 0)
+    state = torch.random.get_rng_state()
+    one = train_classifier(images, labels, seed=3, shown=256, progress=False)
+    torch.rand(7)
+    two = train_classifier(images, labels, seed=3, shown=256, progress=False)
+    other = train_classifier(images, labels, seed=4, shown=256, progress=False)
+    assert one.digest == two.digest != other.digest
+    torch.random.set_rng_state(state)
+    train_classifier(images, labels, seed=3, shown=256, progress=False)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(("side", "channels"), [(8, 1), (28, 1), (32, 3), (64, 3)])
+def test_every_side_of_the_data_sets_gives_as_many_features(side: int, channels: int) -> None:
+    images = np.zeros((3, side, side, channels), np.uint8)
+    classifier = Classifier(Network(Layout(side, channels, 10, "labels")))
+    assert classifier.features(images).shape == (3, FEATURES)
+
+
+def test_the_file_brings_back_the_same_classifier(bars: Classifier, tmp_path: Path) -> None:
+    bars.save(tmp_path / "one")
+    again = load_classifier(tmp_path / "one", producer_command=PRODUCER_COMMAND)
+    again.save(tmp_path / "two")
+    images, _ = _bars(20, 1)
+    assert again.digest == bars.digest
+    assert np.array_equal(again.features(images), bars.features(images))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def _relabel(path: Path, change: Callable[[dict[str, object]], object]) -> None:
+    with safe_open(path, framework="pt") as source:
+        header = json.loads(source.metadata()[HEADER])
+    change(header)
+    save_file(load_file(path), path, metadata={HEADER: json.dumps(header)})
+
+
+SPOILS: dict[str, Callable[[Path], object]] = {
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-50]),
+    "text": lambda path: path.write_text("weights\n" * 40),
+    "weights of something else": lambda path: save_file({"w": torch.zeros(3)}, path),
+    "another version": lambda path: _relabel(path, lambda header: header.update(version=99)),
+    "another shape": lambda path: _relabel(
+        path, lambda header: header.update(layout={**header["layout"], "classes": 7})
+    ),
+    "an unknown layout": lambda path: _relabel(
+        path, lambda header: header.update(layout={"depth": 3})
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPOILS)
+def test_a_spoilt_file_is_one_line_with_file_and_cure(
+    bars: Classifier, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "classifier.safetensors"
+    bars.save(path)
+    SPOILS[name](path)
+    with pytest.raises(GenlabError, match=f"not a {FORMAT} of version") as caught:
+        load_classifier(path, producer_command=PRODUCER_COMMAND)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).endswith(PRODUCER_COMMAND)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_absent_file_is_one_line_too(tmp_path: Path) -> None:
+    with pytest.raises(GenlabError, match=r"no classifier there.*dvc repro evaluate"):
+        load_classifier(tmp_path / "gone", producer_command=PRODUCER_COMMAND)
+
+
+def test_a_folder_that_is_full_or_missing_keeps_no_half_file(
+    bars: Classifier, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        bars.save(tmp_path / "file" / "classifier")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "reason"),
+    [
+        (np.zeros((4, 16, 16, 1)), None, "uint8"),
+        (np.zeros((4, 16, 12, 1), np.uint8), None, "images must be"),
+        (np.zeros((4, 4, 4, 1), np.uint8), None, "side at least 8"),
+        (np.zeros((1, 16, 16, 1), np.uint8), None, "at least two"),
+        (np.zeros((4, 16, 16, 1), np.uint8), [0, 1, 2], "4 classes"),
+        (np.zeros((4, 16, 16, 1), np.uint8), [0, 1, -1, 2], "4 classes"),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_refused(
+    images: Images, labels: npt.ArrayLike | None, reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason):
+        _train(images, labels)
+
+
+def test_images_of_another_shape_are_refused(bars: Classifier) -> None:
+    with pytest.raises(ValueError, match="images must be uint8"):
+        bars.features(np.zeros((4, 12, 12, 1), np.uint8))
+    with pytest.raises(ValueError, match="labels must be 4"):
+        bars.accuracy(np.zeros((4, SIDE, SIDE, 1), np.uint8))
+
+
+def test_inception_without_its_package_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch_fidelity", None)
+    monkeypatch.setitem(sys.modules, "torch_fidelity.feature_extractor_inceptionv3", None)
+    with pytest.raises(GenlabError, match="pip install torch-fidelity"):
+        inception_features(np.zeros((2, 32, 32, 3), np.uint8))
+
+
+def test_inception_without_its_weights_names_the_file(tmp_path: Path) -> None:
+    pytest.importorskip("torch_fidelity")
+    with pytest.raises(GenlabError, match=r"weights-inception.*there") as caught:
+        inception_features(np.zeros((2, 32, 32, 3), np.uint8), tmp_path / "weights.pth")
+    assert str(tmp_path / "weights.pth") in str(caught.value)
+    (tmp_path / "weights.pth").write_text("no weights")
+    with pytest.raises(GenlabError, match="not Inception weights"):
+        inception_features(np.zeros((2, 32, 32, 3), np.uint8), tmp_path / "weights.pth")

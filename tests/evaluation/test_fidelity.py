@@ -1,0 +1,128 @@
+"""MSE, PSNR and SSIM against closed forms and scikit-image."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from skimage.metrics import peak_signal_noise_ratio, structural_similarity
+
+from genlab.evaluation.metrics.fidelity import ROUNDING_PSNR, fidelity, mse, psnr, ssim
+
+Images = npt.NDArray[np.uint8]
+
+
+def _images(n: int = 6, side: int = 16, channels: int = 3, seed: int = 0) -> Images:
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 256, (n, side, side, channels), dtype=np.uint8)
+
+
+def _noisy(images: Images, scale: float) -> Images:
+    noise = np.random.default_rng(1).normal(0, scale, images.shape)
+    return np.clip(images + noise, 0, 255).astype(np.uint8)
+
+
+def test_equal_images_are_perfect() -> None:
+    images = _images()
+    assert mse(images, images) == pytest.approx([0] * 6)
+    assert ssim(images, images) == pytest.approx([1] * 6)
+    assert psnr(mse(images, images)) == pytest.approx([ROUNDING_PSNR] * 6)
+
+
+def test_black_against_white_is_as_bad_as_it_gets() -> None:
+    black = np.zeros((2, 12, 12, 1), np.uint8)
+    assert mse(black, black + 255) == pytest.approx([1, 1])
+    assert psnr(mse(black, black + 255)) == pytest.approx([0, 0])
+
+
+def test_errors_of_unsigned_levels_do_not_wrap_around() -> None:
+    one, other = np.full((1, 11, 11, 1), 10, np.uint8), np.full((1, 11, 11, 1), 20, np.uint8)
+    assert mse(one, other) == mse(other, one) == pytest.approx([(10 / 255) ** 2])
+
+
+def test_psnr_is_scikit_images() -> None:
+    images = _images()
+    noisy = _noisy(images, 20)
+    wanted = [
+        peak_signal_noise_ratio(a, b, data_range=255) for a, b in zip(images, noisy, strict=True)
+    ]
+    assert psnr(mse(images, noisy)) == pytest.approx(wanted)
+
+
+def test_psnr_of_mere_rounding_is_its_ceiling() -> None:
+    rng = np.random.default_rng(0)
+    levels = rng.uniform(0, 255, 100_000)
+    rounding = np.mean((levels - levels.round()) ** 2) / 255**2
+    assert -10 * math.log10(rounding) == pytest.approx(ROUNDING_PSNR, abs=0.05)
+
+
+def test_ssim_is_the_mean_over_channels_of_the_grey_one() -> None:
+    images = _images()
+    noisy = _noisy(images, 40)
+    wanted = [
+        structural_similarity(
+            images[0, ..., c],
+            noisy[0, ..., c],
+            data_range=255,
+            gaussian_weights=True,
+            sigma=1.5,
+            use_sample_covariance=False,
+        )
+        for c in range(3)
+    ]
+    assert ssim(images[:1], noisy[:1])[0] == pytest.approx(np.mean(wanted))
+    assert wanted[0] < 0.99
+
+
+def test_ssim_follows_wangs_formula() -> None:
+    """One pixel's window fits into 11 x 11: the index is a plain weighted formula there."""
+    one, other = _images(1, 11, 1)[0, ..., 0], _images(1, 11, 1, seed=5)[0, ..., 0]
+    x, y = one.astype(float), other.astype(float)
+    line = np.exp(-0.5 * (np.arange(-5, 6) / 1.5) ** 2)
+    w = np.outer(line, line) / np.outer(line, line).sum()
+    mx, my = (w * x).sum(), (w * y).sum()
+    vx, vy = (w * (x - mx) ** 2).sum(), (w * (y - my) ** 2).sum()
+    cov = (w * (x - mx) * (y - my)).sum()
+    c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
+    wanted = (2 * mx * my + c1) * (2 * cov + c2) / ((mx**2 + my**2 + c1) * (vx + vy + c2))
+    assert ssim(one[None, ..., None], other[None, ..., None]) == pytest.approx([wanted])
+
+
+def test_more_noise_is_worse_in_all_three() -> None:
+    images = _images()
+    little, much = (fidelity(images, _noisy(images, s), bootstrap=10) for s in (5, 50))
+    assert little["mse"] < much["mse"]
+    assert little["psnr"] > much["psnr"]
+    assert little["ssim"] > much["ssim"]
+
+
+def test_the_summary_holds_means_counts_and_intervals_around_them() -> None:
+    images = _images(40)
+    noisy = _noisy(images, 30)
+    noisy[:10] = images[:10]
+    found = fidelity(images, noisy, bootstrap=200, seed=3)
+    assert found["n"] == 40
+    assert found["exact_image_share"] == 0.25
+    assert found["psnr"] == pytest.approx(psnr(mse(images, noisy)).mean())
+    for name in ("mse", "psnr", "ssim"):
+        interval = found["intervals"][name]
+        assert interval["low"] < found[name] < interval["high"]
+        assert interval["n"] == 40
+    assert found == fidelity(images, noisy, bootstrap=200, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("truth", "predicted", "reason"),
+    [
+        (_images(3), _images(2), "alike"),
+        (_images(3)[..., 0], _images(3)[..., 0], "alike"),
+        (_images(0), _images(0), "alike"),
+        (_images(3), _images(3) / 255, "uint8"),
+        (_images(3, side=8), _images(3, side=8), "at least 11"),
+    ],
+)
+def test_what_is_no_pair_of_image_sets_is_refused(
+    truth: Images, predicted: Images, reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason):
+        fidelity(truth, predicted)

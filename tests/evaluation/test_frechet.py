@@ -1,0 +1,149 @@
+"""The Fréchet distance against closed forms and the textbook formula."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import linalg, stats
+
+from genlab.evaluation.metrics.frechet import distance, floor, frechet, gaussian_distance
+
+Floats = npt.NDArray[np.float64]
+
+
+def _features(n: int, d: int = 6, seed: int = 0) -> Floats:
+    """Correlated features with a mean."""
+    rng = np.random.default_rng(seed)
+    mix = np.random.default_rng(99).normal(size=(d, d))
+    return rng.normal(size=(n, d)) @ mix + np.arange(d)
+
+
+def test_diagonal_gaussians_have_a_closed_form() -> None:
+    m1, m2 = np.array([0.0, 1.0, 2.0]), np.array([1.0, 1.0, 0.0])
+    s1, s2 = np.array([1.0, 4.0, 9.0]), np.array([4.0, 4.0, 0.25])
+    wanted = ((m1 - m2) ** 2).sum() + ((np.sqrt(s1) - np.sqrt(s2)) ** 2).sum()
+    assert gaussian_distance(m1, np.diag(s1), m2, np.diag(s2)) == pytest.approx(wanted)
+
+
+def test_it_is_heusels_formula_with_scipys_root() -> None:
+    one, other = _features(500), _features(400, seed=1) * 1.5
+    s1, s2 = np.cov(one, rowvar=False), np.cov(other, rowvar=False)
+    root = linalg.sqrtm(s1 @ s2).real
+    wanted = ((one.mean(0) - other.mean(0)) ** 2).sum() + np.trace(s1 + s2 - 2 * root)
+    assert distance(one, other) == pytest.approx(wanted, rel=1e-9)
+    assert distance(other, one) == pytest.approx(wanted, rel=1e-9)
+
+
+def test_a_set_is_at_no_distance_from_itself_in_any_order() -> None:
+    one = _features(300)
+    assert distance(one, one[::-1]) == pytest.approx(0, abs=1e-9)
+
+
+def test_order_does_not_matter() -> None:
+    one, other = _features(200), _features(200, seed=1)
+    shuffled = np.random.default_rng(0).permutation(other)
+    assert distance(one, shuffled) == pytest.approx(distance(one, other), rel=1e-9)
+
+
+def test_a_shift_adds_its_square_and_turning_both_changes_nothing() -> None:
+    one = _features(300)
+    assert distance(one, one + np.array([3, 4, 0, 0, 0, 0])) == pytest.approx(25)
+    turn = linalg.qr(np.random.default_rng(3).normal(size=(6, 6)))[0]
+    other = _features(300, seed=1)
+    assert distance(one @ turn, other @ turn) == pytest.approx(distance(one, other))
+
+
+def test_singular_covariances_are_no_trouble() -> None:
+    """Dead features, doubled ones, and fewer images than features."""
+    one, other = _features(300), _features(300, seed=1)
+    wanted = distance(one, other)
+    dead = [np.hstack([rows, np.zeros((300, 4))]) for rows in (one, other)]
+    assert distance(*dead) == pytest.approx(wanted, rel=1e-6)
+    doubled = [np.hstack([rows, rows]) for rows in (one, other)]
+    assert distance(*doubled) == pytest.approx(2 * wanted, rel=1e-6)
+    few = _features(5, d=40)
+    assert distance(few, few) == pytest.approx(0, abs=1e-6)
+
+
+def test_points_that_are_all_equal_have_the_distance_of_their_means() -> None:
+    assert distance(np.zeros((5, 3)), np.full((4, 3), 2.0)) == pytest.approx(12)
+
+
+def test_the_interval_holds_the_distance_and_both_counts() -> None:
+    found = frechet(_features(300), _features(200, seed=1) + 1, bootstrap=40, seed=5)
+    interval = found["intervals"]["frechet_distance"]
+    assert 0 <= interval["low"] < found["frechet_distance"] < interval["high"]
+    assert (found["n"], found["n_reference"]) == (300, 200)
+    assert found == frechet(_features(300), _features(200, seed=1) + 1, bootstrap=40, seed=5)
+
+
+def test_the_interval_is_as_wide_as_the_distances_of_fresh_images_spread() -> None:
+    def fresh(seed: int) -> float:
+        return distance(_features(400, seed=2 * seed), 1.3 * _features(400, seed=2 * seed + 1))
+
+    fresh_ones = np.array([fresh(seed) for seed in range(120)])
+    spread = np.quantile(fresh_ones, 0.975) - np.quantile(fresh_ones, 0.025)
+    found = frechet(_features(400, seed=900), 1.3 * _features(400, seed=901), bootstrap=150)
+    interval = found["intervals"]["frechet_distance"]
+    assert 0.75 < (interval["high"] - interval["low"]) / spread < 1.4
+
+
+def test_resampled_moments_are_those_of_the_resampled_rows() -> None:
+    """An interval of resamples that are copied out row by row, from the same generators."""
+    one, other = _features(50), _features(60, seed=1)
+    found = frechet(one, other, bootstrap=25, seed=2)["intervals"]["frechet_distance"]
+    rng = np.random.default_rng(2)
+    rows = [one[g.integers(50, size=50)] for g in rng.spawn(25)]
+    others = [other[g.integers(60, size=60)] for g in rng.spawn(25)]
+    values = np.array([distance(a, b) for a, b in zip(rows, others, strict=True)])
+    centred = values - values.mean() + distance(one, other)
+    assert found["low"] == pytest.approx(np.quantile(centred, 0.025, method="inverted_cdf"))
+    assert found["high"] == pytest.approx(np.quantile(centred, 0.975, method="inverted_cdf"))
+
+
+def test_the_floor_is_small_and_falls_as_n_grows() -> None:
+    train, test = _features(5000), _features(1000, seed=1)
+    small, large = (floor(train, test, n) for n in (50, 1000))
+    assert (small["n"], small["n_reference"], small["draws"]) == (50, 1000, 5)
+    assert 0 < large["frechet_distance"] < small["frechet_distance"]
+    assert large["frechet_distance"] < 0.1 * distance(train + 1, test)
+
+
+def test_the_floor_draws_by_seed_and_without_replacement() -> None:
+    rows = _features(100)
+    whole = floor(rows, rows, 100)
+    assert (whole["frechet_distance"], whole["draws"]) == (pytest.approx(0, abs=1e-9), 1)
+    one, other = (floor(rows, rows, 20, seed)["frechet_distance"] for seed in (0, 1))
+    assert one != other
+
+
+def test_the_floor_is_the_mean_over_sets_that_share_no_image() -> None:
+    train, test = _features(300), _features(100, seed=1)
+    found = floor(train, test, 100)
+    order = np.random.default_rng(0).permutation(300)
+    each = [distance(train[order[start : start + 100]], test) for start in (0, 100, 200)]
+    assert found["frechet_distance"] == pytest.approx(np.mean(each))
+    interval = found["intervals"]["frechet_distance"]
+    half = stats.t.ppf(0.975, 2) * stats.sem(each)
+    assert interval["high"] - interval["low"] == pytest.approx(2 * half)
+
+
+@pytest.mark.parametrize("n", [1, 51])
+def test_a_floor_of_more_images_than_there_are_is_refused(n: int) -> None:
+    with pytest.raises(ValueError, match="2 to 50"):
+        floor(_features(50), _features(80), n)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        (np.zeros((4, 3)), np.zeros((4, 2)), "alike in d"),
+        (np.zeros((1, 3)), np.zeros((4, 3)), "n >= 2"),
+        (np.zeros(4), np.zeros(4), "n >= 2"),
+        (np.full((4, 3), np.nan), np.zeros((4, 3)), "not finite"),
+    ],
+)
+def test_what_is_no_pair_of_feature_sets_is_refused(
+    one: Floats, other: Floats, reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason):
+        distance(one, other)

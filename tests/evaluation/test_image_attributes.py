@@ -1,0 +1,201 @@
+"""Attributes of images drawn by hand, and hypotheses that hold of the quarter they name."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from genlab.evaluation.diagnostics import image_attributes as measured
+from genlab.evaluation.diagnostics.image_attributes import (
+    MEANING,
+    class_means,
+    image_attributes,
+    image_hypotheses,
+)
+
+NAMES = ("one", "two")
+
+
+def _of(image: np.ndarray, **others: Any) -> dict[str, Any]:
+    return {k: v[0] for k, v in image_attributes(image[None], [0], NAMES, **others).items()}
+
+
+def _black() -> np.ndarray:
+    return np.zeros((28, 28, 1), dtype=np.uint8)
+
+
+def test_a_uniform_image_has_defined_attributes() -> None:
+    found = _of(_black() + np.uint8(51))
+    assert found["brightness"] == pytest.approx(0.2)
+    assert found["symmetry"] == 1
+    for name in ("contrast", "ink", "fill", "parts", "texture", "fine_detail", "edges"):
+        assert found[name] == pytest.approx(0, abs=1e-6), name
+    assert found["atypicality"] == pytest.approx(0, abs=1e-6)
+
+
+def test_ink_and_its_box_on_black_and_on_white() -> None:
+    image = _black()
+    image[4:14, 4:12] = 255  # 80 pixels
+    image[4:14, 20:22] = 255  # 20 pixels; the box of both is 10 x 18
+    for picture in (image, 255 - image):
+        found = _of(picture)
+        assert found["ink"] == pytest.approx(100 / 784)
+        assert found["fill"] == pytest.approx(100 / 180)
+        assert found["parts"] == 2
+    assert _of(image)["brightness"] == pytest.approx(100 / 784)
+    share = 100 / 784
+    assert _of(image)["contrast"] == pytest.approx(np.sqrt(share * (1 - share)), rel=1e-5)
+
+
+def test_the_ground_is_the_commonest_colour_of_the_border_not_the_darkest() -> None:
+    image = np.full((32, 32, 3), (250, 200, 10), dtype=np.uint8)
+    image[0, :10] = 0
+    image[10:14, 10:14, 2] = 90  # differs in blue alone
+    assert _of(image)["ink"] == pytest.approx((10 + 16) / 1024)
+
+
+def test_diagonal_neighbours_are_one_part_and_specks_are_none() -> None:
+    image = _black()
+    for place in range(5, 11):
+        image[place, place] = 255
+    image[20, 20] = 255  # a speck
+    assert _of(image)["parts"] == 1
+
+
+def test_parts_are_counted_in_each_image_alone() -> None:
+    images = np.stack([_black()] * 3)
+    images[0, 2:8, 2:8] = images[0, 12:20, 2:8] = images[2, 2:8, 2:8] = 255
+    found = image_attributes(images, [0, 0, 0], NAMES)
+    assert found["parts"].tolist() == [2, 0, 1]
+
+
+def test_texture_sees_the_inside_and_edges_the_outline() -> None:
+    plain = _black()
+    plain[6:22, 6:22] = 200
+    striped = plain.copy()
+    striped[6:22:4, 6:22] = striped[7:22:4, 6:22] = 100
+    assert _of(plain)["texture"] == 0
+    assert _of(striped)["texture"] > 0.05
+    # One pixel on each side of the outline, corners within and without it as they fall.
+    assert 4 * 2 * 14 / 784 < _of(plain)["edges"] <= 4 * 2 * 18 / 784
+
+
+def test_a_ramp_has_the_gradient_that_it_was_given() -> None:
+    image = _black()
+    image[2:-2, 2:-2, 0] = (100 + 5 * np.arange(24))[None]
+    assert _of(image)["texture"] == pytest.approx(5 / 255, rel=1e-4)
+
+
+def test_fine_detail_is_the_share_of_high_frequencies() -> None:
+    x = np.arange(28)
+    waves = {cycles: np.cos(2 * np.pi * cycles * x / 28) for cycles in (3, 10)}
+    for weight in (0.0, 0.5, 1.0):
+        wave = np.sqrt(1 - weight) * waves[3] + np.sqrt(weight) * waves[10]
+        image = np.rint(127 + 80 * wave).astype(np.uint8)[None, :, None].repeat(28, axis=0)
+        assert _of(image)["fine_detail"] == pytest.approx(weight, abs=0.01)
+
+
+def test_symmetry_is_the_correlation_with_the_mirror_image() -> None:
+    image = _black()
+    image[3:9, 5:23] = 180
+    assert _of(image)["symmetry"] == pytest.approx(1)
+    half = _black()
+    half[:, 14:] = 255
+    assert _of(half)["symmetry"] == pytest.approx(-1)
+
+
+def test_colourfulness_is_of_colour_images_alone_and_nought_for_grey_ones() -> None:
+    assert "colourfulness" not in _of(_black())
+    assert _of(np.full((32, 32, 3), 90, dtype=np.uint8))["colourfulness"] == pytest.approx(0)
+    red = np.zeros((32, 32, 3), dtype=np.uint8)
+    red[..., 0] = 255
+    # red - green is 1 and yellow - blue 1/2 everywhere: no spread, the mean alone.
+    assert _of(red)["colourfulness"] == pytest.approx(0.3 * np.sqrt(1.25))
+
+
+def test_atypicality_is_measured_from_the_mean_of_the_own_class() -> None:
+    images = np.stack([_black() + np.uint8(level) for level in (0, 102, 255, 255)])
+    found = image_attributes(images, [0, 0, 1, 1], NAMES)["atypicality"]
+    assert found == pytest.approx([0.2, 0.2, 0, 0], abs=1e-6)
+    centres = np.zeros((2, 28, 28, 1))
+    found = image_attributes(images, [0, 0, 1, 1], NAMES, centres=centres)["atypicality"]
+    assert found == pytest.approx([0, 0.4, 1, 1])
+
+
+def test_a_class_without_images_takes_the_mean_of_all() -> None:
+    images = np.stack([_black() + np.uint8(level) for level in (0, 102)])
+    means = class_means(images, np.array([0, 0]), 2)
+    assert means == pytest.approx(np.full((2, 28, 28, 1), 0.2))
+
+
+def test_every_attribute_is_explained(rng: np.random.Generator) -> None:
+    images = rng.integers(256, size=(3, 32, 32, 3), dtype=np.uint8)
+    found = image_attributes(images, [0, 1, 0], NAMES, [0.1, 0.2, 0.3])
+    assert set(found) == {*MEANING, "class"}
+    assert all(column.shape == (3,) and np.isfinite(column).all() for column in found.values())
+
+
+def test_chunks_change_nothing(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = rng.integers(256, size=(50, 28, 28, 1), dtype=np.uint8)
+    labels = rng.integers(2, size=50)
+    whole = image_attributes(images, labels, NAMES)
+    monkeypatch.setattr(measured, "CHUNK", 7)
+    for name, column in image_attributes(images, labels, NAMES).items():
+        # A sum in float32 may round its last digit another way.
+        assert column == pytest.approx(whole[name], rel=1e-5), name
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"images": np.zeros((2, 28, 28), dtype=np.uint8)}, "images must be uint8"),
+        ({"images": np.zeros((2, 28, 28, 1))}, "images must be uint8"),
+        ({"labels": [0]}, "one an image"),
+        ({"labels": [0, 2]}, "0 to 1"),
+        ({"nearest_train": [0.1]}, "nearest_train"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {
+        "images": np.zeros((2, 28, 28, 1), dtype=np.uint8),
+        "labels": [0, 1],
+        "names": NAMES,
+    }
+    with pytest.raises(ValueError, match=words):
+        image_attributes(**given | change)
+
+
+def test_a_quarter_is_that_of_the_own_class() -> None:
+    # The second class is brighter throughout: a quarter of all images would be its alone.
+    levels = np.concatenate([np.arange(40), 100 + np.arange(40)]).astype(np.uint8)
+    images = np.broadcast_to(levels[:, None, None, None], (80, 28, 28, 1)).copy()
+    labels = np.repeat([0, 1], 40)
+    found = image_attributes(images, labels, NAMES)
+    holds = {each.name: each.holds(found) for each in image_hypotheses(NAMES, found)}
+    for label in (0, 1):
+        own = np.arange(80) // 40 == label
+        assert np.flatnonzero(holds["bright"] & own).tolist() == list(
+            range(40 * label + 30, 40 * label + 40)
+        )
+        assert np.flatnonzero(holds["dark"] & own).tolist() == list(
+            range(40 * label, 40 * label + 10)
+        )
+    assert np.array_equal(holds["class_two"], labels == 1)
+
+
+def test_only_what_was_measured_is_claimed(rng: np.random.Generator) -> None:
+    grey = image_attributes(
+        rng.integers(256, size=(3, 28, 28, 1), dtype=np.uint8), [0, 1, 0], NAMES
+    )
+    names = {each.name for each in image_hypotheses(NAMES, grey)}
+    assert not names & {"colourful", "far_from_training"}
+    colour = image_attributes(
+        rng.integers(256, size=(3, 32, 32, 3), dtype=np.uint8), [0, 1, 0], NAMES, [0.1, 0.2, 0.3]
+    )
+    more = {each.name for each in image_hypotheses(NAMES, colour)}
+    assert more - names == {"colourful", "far_from_training"}
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)

@@ -1,0 +1,389 @@
+"""The stages on images, from a split to the gallery: what they write, twice the same, and refusals.
+
+In this process, since the classifier must be small and a disk full on demand.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import multiprocessing.connection
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+import typer
+from PIL import Image
+from stages import evaluate, failure_gallery, train
+
+from genlab.core import io as artifacts
+from genlab.core.errors import GenlabError, run_cli
+from genlab.core.io import sha256
+from genlab.core.params import Params, load_params
+from genlab.datasets.image_files import load_images
+from genlab.evaluation import draws, image_evaluation
+from genlab.evaluation.metrics import features
+from genlab.evaluation.run import EvaluationPaths, read_trained
+from genlab.vae.models.vae import load_checkpoint, save_checkpoint
+from genlab.vae.sampling import rejection as acceptance
+from genlab.vae.training.run import write_history
+
+NAME = "fashion_mnist"
+DATA, TRAINED = Path("data") / NAME, Path("data/checkpoints") / NAME
+EVALUATED, METRICS, PLOTS = (
+    Path("data/evaluated") / NAME,
+    Path("results") / NAME,
+    Path("plots") / NAME,
+)
+EVIDENCE, MODEL = EVALUATED / "evidence.npz", TRAINED / "model.safetensors"
+STAGES = {
+    "train": train.train,
+    "evaluate": evaluate.evaluate,
+    "failure_gallery": failure_gallery.failure_gallery,
+}
+CLOCKED = ("provenance.json", "timing", ".making")  # what may differ from run to run
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of our own, and measurements that take a moment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path_factory.getbasetemp()))
+        patch.setitem(features.train_classifier.__kwdefaults__, "shown", 2000)
+        patch.setattr(image_evaluation, "FRECHET_BOOTSTRAP", 2)
+        patch.setattr(acceptance, "CHUNK", 100)
+        yield
+    torch.use_deterministic_algorithms(False)
+
+
+def _run(stage: str, *arguments: str) -> None:
+    app = typer.Typer()
+    app.command()(STAGES[stage])
+    app(["--dataset", NAME, *arguments], standalone_mode=False)
+
+
+def _all(folder: Path, **training: Any) -> Path:
+    """The three stages, one after the other, in `folder`."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder.mkdir()
+        patch.chdir(folder)
+        tiny.write_params(folder, **{**tiny.IMAGES_ALONE, **tiny.IMAGE_TRAINING, **training})
+        tiny.write_image_dataset(folder / DATA)
+        for stage in STAGES:
+            _run(stage)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which every stage has run; not to be written to."""
+    return _all(tmp_path_factory.mktemp("run") / "first")
+
+
+@pytest.fixture
+def place(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, to spoil, as the working directory."""
+    folder = tmp_path / "place"
+    shutil.copytree(done, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def _lasting(folder: Path) -> dict[str, str]:
+    """Hashes of what depends on params and data alone."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = {str(path.relative_to(folder)): path for path in files}
+    return {
+        name: sha256(path)
+        for name, path in names.items()
+        if not any(word in name for word in CLOCKED)
+    }
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+# -- what the stages leave
+
+
+def test_training_leaves_a_checkpoint_its_history_and_a_summary(done: Path) -> None:
+    model, facts = load_checkpoint(done / MODEL, producer_command="train")
+    assert model.architecture == tiny.image_architecture()
+    assert facts["dataset"] == NAME
+    summary = _json(done / METRICS / "training.json")
+    assert summary["items_seen"] == 128
+    assert {"loss", "reconstruction_loss", "kl_divergence", "psnr"} <= set(summary["series"])
+    assert "pixel_accuracy" not in summary["best"]
+    with Image.open(done / PLOTS / "training/plots/images/reconstructions_best.png") as picture:
+        assert picture.width == 12 * 30 * 3  # twelve images with an edge, three times as large
+
+
+def test_evaluation_says_what_it_promises_of_every_sampler(done: Path) -> None:
+    metrics = _json(done / METRICS / "metrics.json")
+    nats = metrics["reconstruction_nats"] + metrics["kl_nats"]
+    assert metrics["neg_elbo_nats"] == pytest.approx(nats)
+    assert metrics["bits_per_dim"] == pytest.approx(nats / (28 * 28 * np.log(2)))
+    assert metrics["neg_iwae_nats"] < metrics["neg_elbo_nats"] + 50
+    assert metrics["comparable"] is True
+    assert (metrics["n"], metrics["latent_dim"], metrics["tokens"]) == (48, 49, 49)
+    assert len(metrics["kl_per_latent"]) == 49
+    assert metrics["kl_per_latent"] == sorted(metrics["kl_per_latent"], reverse=True)
+    samplers = metrics["samplers"]
+    assert {"prior", "ancestral", "normal", "gaussian", "gmm"} <= set(samplers)
+    best = min(samplers, key=lambda name: samplers[name]["validation_frechet"])
+    assert metrics["best_sampler"] == best
+    for found in (*samplers.values(), metrics["reconstruction"]):
+        assert found["frechet_distance"] >= 0
+        for name in ("precision", "recall", "density", "coverage"):
+            low, high = (found["intervals"][name][end] for end in ("low", "high"))
+            assert low <= found[name] <= high
+    assert samplers["gmm"]["components"] >= 1
+    assert samplers["gmm"]["regularised"] in (True, False)
+    for name in ("neg_elbo_nats", "kl_nats", "bits_per_dim", "mse", "psnr", "ssim"):
+        assert (
+            metrics["intervals"][name]["low"] <= metrics[name] <= metrics["intervals"][name]["high"]
+        )
+    assert {"passed"} <= set(_json(done / METRICS / "verdict.json"))
+    assert isinstance(_json(done / METRICS / "diagnosis.json")["diagnoses"], list)
+
+
+def test_every_figure_of_the_evaluation_is_drawn(done: Path) -> None:
+    names = {path.stem for path in (done / PLOTS / "evaluation").glob("*.png")}
+    assert names == {
+        "reconstructions", "samplers", "samples", "traversals", "interpolations", "neighbours",
+        "projection", "kl_by_latent", "training_curves",
+    }  # fmt: skip
+    for name in names:
+        with Image.open(done / PLOTS / "evaluation" / f"{name}.png") as picture:
+            assert picture.width == 1200
+
+
+def test_the_gallery_shows_failures_of_both_sorts_and_tests_why(done: Path) -> None:
+    summary = _json(done / METRICS / "failures.json")
+    assert len(summary["items"]) == 16
+    assert 10 <= len(summary["sample_items"]) <= 20
+    verdicts = {test["verdict"] for test in summary["tests"]}
+    assert verdicts <= {"supported", "refuted", "undecided", "untestable"}
+    assert len(summary["tests"]) > 5
+    page = (done / PLOTS / "failures/index.html").read_text()
+    assert page.count("<img") >= 32
+    assert "Fashion-MNIST" in page
+
+
+def test_the_same_experiment_gives_the_same_bytes(done: Path, tmp_path: Path) -> None:
+    again = _lasting(_all(tmp_path / "again"))
+    first = _lasting(done)
+    assert len(first) > 30
+    assert first == again
+
+
+def test_the_extractor_is_trained_once_for_the_same_data(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _json(METRICS / "metrics.json")
+    monkeypatch.setattr(features, "train_classifier", None)  # which would be an error to call
+    _run("evaluate")
+    assert _json(METRICS / "metrics.json") == before
+
+
+# -- the slow sampler, drawn in a process of its own
+
+
+def _measured(threads: int) -> tuple[Params, EvaluationPaths]:
+    params = load_params().with_overrides(threads=threads, device="cpu").for_dataset(NAME)
+    return params, EvaluationPaths(DATA, TRAINED, METRICS, PLOTS, EVALUATED)
+
+
+def test_draws_are_the_same_here_and_apart(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptance, "CHUNK", 1000)  # as in the other process
+    found = {}
+    for threads in (1, 2):
+        params, folders = _measured(threads)
+        model, train = read_trained(folders, params).model, load_images(DATA, "train")
+        with draws.begun(params, folders, model) as begun:
+            assert bool(multiprocessing.active_children()) == (threads == 2)
+            found[threads] = begun.all(model, train)
+    here, apart = found[1], found[2]
+    assert list(here) == list(apart)
+    assert draws.APART in here
+    for name in here:
+        assert here[name].facts == apart[name].facts
+        np.testing.assert_array_equal(here[name].images, apart[name].images)
+
+
+def test_a_killed_process_is_one_line(place: Path) -> None:
+    params, folders = _measured(2)
+    model, train = read_trained(folders, params).model, load_images(DATA, "train")
+    with draws.begun(params, folders, model) as begun:
+        for child in multiprocessing.active_children():
+            child.kill()
+        with pytest.raises(GenlabError, match=r"accepted was killed.*threads: 1"):
+            begun.all(model, train)
+
+
+def test_leaving_early_ends_what_is_drawn_apart(place: Path) -> None:
+    params, folders = _measured(2)
+    model = read_trained(folders, params).model
+    with draws.begun(params, folders, model):
+        (child,) = multiprocessing.active_children()
+    assert multiprocessing.connection.wait([child.sentinel], 10)
+
+
+# -- refusals
+
+
+def _refused(capsys: pytest.CaptureFixture[str], stage: str, *arguments: str) -> str:
+    """The one line, beside progress bars, with which a stage refuses; nothing half written."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        run_cli(lambda: _run(stage, *arguments))
+    assert stopped.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Traceback" not in said.err
+    lines = [line for line in re.split(r"[\r\n]+", said.err) if line.startswith("genlab: ")]
+    assert len(lines) == 1, said.err
+    assert said.err.rstrip("\n").endswith(lines[0])
+    assert list(Path().rglob("*.part*")) == []
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--likelihood", "categorical"], "likelihood must be one of images for fashion_mnist"),
+        (["--likelihood", "poisson"], "likelihood must be one of categorical, bernoulli"),
+        (["--latent-dim", "0"], "latent_dim must be >= 1 and <= 8192, got 0"),
+        (["--latent-dim", "50"], "latent_dim must be a multiple of the 49 patches"),
+        (["--patch", "7"], "patch must be 2, 4, 8 or 16 for network conv"),
+        (["--prior-components", "0"], "prior_components must be >= 1"),
+    ],
+)
+def test_what_cannot_be_built_is_one_line(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    before = _lasting(place)
+    assert words in _refused(capsys, "train", *arguments)
+    assert _lasting(place) == before
+
+
+def _another_shape(place: Path) -> None:
+    shutil.rmtree(DATA)
+    tiny.write_image_dataset(DATA, side=32)
+
+
+def _another_depth(place: Path) -> None:
+    shutil.rmtree(DATA)
+    tiny.write_image_dataset(DATA, channels=3)
+
+
+def _of_grids(place: Path) -> None:
+    save_checkpoint(MODEL, tiny.model(), {"dataset": "arc_grids", "training": {"beta_max": 1.0}})
+    write_history(TRAINED, [{"loss": 1.0}])
+
+
+def _diverged(place: Path) -> None:
+    model, facts = load_checkpoint(MODEL, producer_command="-")
+    with torch.no_grad():
+        next(model.parameters()).fill_(torch.nan)
+    save_checkpoint(MODEL, model, facts)
+
+
+def _truncate(path: Path) -> Callable[[Path], None]:
+    return lambda place: path.write_bytes(path.read_bytes()[:-100]) and None
+
+
+def _remove(path: Path) -> Callable[[Path], None]:
+    return lambda place: path.unlink()
+
+
+def _foreign_evidence(place: Path) -> None:
+    np.savez(EVIDENCE, predicted=np.zeros(3))
+
+
+SPOILS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
+    "images of another side": (
+        _another_shape, "evaluate",
+        ["items are 32x32x1, the checkpoint is for 28x28x1", "dvc repro train"],
+    ),
+    "images of more channels": (
+        _another_depth, "evaluate", ["items are 28x28x3, the checkpoint is for 28x28x1"],
+    ),
+    "a checkpoint of grids": (
+        _of_grids, "evaluate", ["items are 28x28x1, the checkpoint is for 8x8"],
+    ),
+    "weights that are not finite": (
+        _diverged, "evaluate", [str(MODEL), "diverged", "lower lr than 0.0", "grad_clip"],
+    ),
+    "a truncated checkpoint": (
+        _truncate(MODEL), "evaluate", [str(MODEL), "truncated", "dvc repro train"],
+    ),
+    "no checkpoint": (_remove(MODEL), "evaluate", [str(MODEL), "dvc repro train"]),
+    "no history": (_remove(TRAINED / "history.json"), "evaluate", ["history.json is missing"]),
+    "no test split": (
+        _remove(DATA / "test.npy"), "evaluate", ["test.npy is missing", "stages/split.py"],
+    ),
+    "no training split": (
+        _remove(DATA / "train.npy"), "train", ["train.npy is missing", "stages/split.py"],
+    ),
+    "a truncated split": (
+        _truncate(DATA / "val.npy"), "train", ["val.npy is truncated", "stages/split.py"],
+    ),
+    "no labels": (_remove(DATA / "labels.npz"), "evaluate", ["labels.npz is missing"]),
+    "images of another side in training": (
+        _another_shape, "train", ["28 x 28 x 1 expected, got 96 of 32 x 32 x 1"],
+    ),
+    "no evidence": (
+        _remove(EVIDENCE), "failure_gallery", ["evidence.npz is missing", "dvc repro evaluate"],
+    ),
+    "truncated evidence": (
+        _truncate(EVIDENCE), "failure_gallery",
+        ["evidence.npz is truncated", "dvc repro evaluate"],
+    ),
+    "foreign evidence": (
+        _foreign_evidence, "failure_gallery", ["was not written by genlab", "dvc repro evaluate"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_what_is_missing_spoilt_or_foreign_is_one_line_with_the_cure(
+    place: Path, capsys: pytest.CaptureFixture[str], spoil: str
+) -> None:
+    change, stage, words = SPOILS[spoil]
+    change(place)
+    before = _lasting(place)
+    line = _refused(capsys, stage)
+    assert all(word in line for word in words), line
+    assert _lasting(place) == before
+
+
+@pytest.mark.parametrize("full", ["metrics.json", "evidence.npz", "samplers.png"])
+def test_a_full_disk_in_evaluate_is_one_line_and_loses_nothing(
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    full: str,
+) -> None:
+    before = _lasting(place)
+    publish = artifacts._publish
+
+    def refuse(temporary: Path, target: Path) -> None:
+        if target.name == full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        publish(temporary, target)
+
+    monkeypatch.setattr(artifacts, "_publish", refuse)
+    line = _refused(capsys, "evaluate")
+    assert full in line
+    assert "free some space" in line
+    assert _lasting(place) == before  # what stood there stands there still

@@ -1,0 +1,96 @@
+"""Bounds against closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+
+from genlab.core.stats import ratio_interval
+from genlab.evaluation.metrics.likelihood import (
+    active_units,
+    active_units_interval,
+    bound_summary,
+    iwae,
+    iwae_summary,
+)
+
+
+def test_iwae_of_equal_weights_is_that_weight() -> None:
+    assert iwae(np.full((3, 64), -70.5)) == pytest.approx([-70.5] * 3)
+
+
+def test_iwae_is_the_log_of_the_mean_weight_even_where_exp_underflows() -> None:
+    weights = np.array([[math.log(0.2), math.log(0.4)]]) - 5000
+    assert iwae(weights) == pytest.approx([math.log(0.3) - 5000])
+
+
+def test_iwae_lies_between_the_elbo_and_log_p_of_a_gaussian_model() -> None:
+    # p(z) = N(0, 1), p(x|z) = N(z, 1), so p(x) = N(0, 2); q is the prior.
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, math.sqrt(2), (400, 1))
+    log_weights = -0.5 * (x - rng.normal(size=(400, 256))) ** 2 - 0.5 * math.log(2 * math.pi)
+    log_p = -0.25 * x[:, 0] ** 2 - 0.5 * math.log(4 * math.pi)
+    assert log_weights.mean() < iwae(log_weights).mean() < log_p.mean() + 0.01
+    assert iwae(log_weights).mean() == pytest.approx(log_p.mean(), abs=0.03)
+
+
+def test_iwae_summary_names_what_it_took() -> None:
+    found = iwae_summary(np.full((5, 64), -2.0), bootstrap=20)
+    assert found["neg_iwae_nats"] == pytest.approx(2)
+    assert (found["iwae_samples"], found["n"]) == (64, 5)
+
+
+def test_bound_summary_means_and_bits() -> None:
+    reconstruction, kl = np.array([1.0, 3.0]), np.array([10.0, 20.0])
+    found = bound_summary(reconstruction + kl, reconstruction, kl, bootstrap=100)
+    assert found["neg_elbo_nats"] == 17
+    assert found["reconstruction_nats"] == 2
+    assert found["kl_nats"] == 15
+    assert found["bits_per_cell"] == pytest.approx(17 / (256 * math.log(2)))
+    assert found["intervals"]["kl_nats"] == {"low": 10, "high": 20, "n": 2}
+
+
+def test_a_uniform_guess_costs_log_2_of_10_bits_a_cell() -> None:
+    nats = np.full(4, 256 * math.log(10))
+    found = bound_summary(nats, nats, np.zeros(4), bootstrap=20)
+    assert found["bits_per_cell"] == pytest.approx(math.log2(10))
+
+
+def test_parts_that_do_not_add_up_are_refused() -> None:
+    with pytest.raises(ValueError, match="reweighted"):
+        bound_summary([5.0, 5.0], [2.0, 2.0], [2.0, 2.0])
+
+
+def test_a_bound_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        bound_summary([np.inf], [np.inf], [0.0])
+
+
+def test_active_units_are_those_whose_mean_varies() -> None:
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(4000, 3)) * [1.0, 0.2, 0.05] + [0, 5, -5]
+    count, variances = active_units(means)
+    assert count == 2
+    assert variances == pytest.approx([1, 0.04, 0.0025], rel=0.1)
+
+
+def test_the_interval_of_active_units_holds_those_that_are_beyond_doubt() -> None:
+    rng = np.random.default_rng(0)
+    # 0.01 is the threshold: of fifty latents whose variance is that, any number may be above it.
+    means = rng.normal(size=(500, 60)) * ([1.0] * 6 + [0.1] * 50 + [0.01] * 4) + 3
+    found = active_units_interval(means, bootstrap=100, seed=0)
+    assert 6 <= found["low"] < active_units(means)[0] < found["high"] <= 56
+    assert found["n"] == 500
+
+
+def test_the_interval_of_a_ratio_is_that_of_a_simulation() -> None:
+    rng = np.random.default_rng(0)
+    over, under = rng.normal(20, 1, 100_000), rng.normal(4, 0.3, 100_000)
+    low, high = np.quantile(over / under, [0.025, 0.975])
+    interval = ratio_interval(
+        20,
+        {"low": 20 - 1.96, "high": 20 + 1.96, "n": 7},
+        4,
+        {"low": 4 - 0.588, "high": 4.588, "n": 5},
+    )
+    assert interval == {"low": pytest.approx(low, 0.03), "high": pytest.approx(high, 0.03), "n": 7}

@@ -1,0 +1,134 @@
+"""Reconstruction metrics and their intervals, against counts done by hand."""
+
+import numpy as np
+import pytest
+
+from genlab.core.stats import mean_interval, resampled_sums, share_interval
+from genlab.evaluation.metrics.reconstruction import (
+    colour_confusion,
+    grid_metrics,
+    total_variation,
+    wrong_cells,
+)
+
+
+def _grids(n: int = 40, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    grids = rng.integers(0, 10, (n, 16, 16), dtype=np.uint8)
+    grids[rng.random(grids.shape) < 0.8] = 0
+    return grids
+
+
+def test_metrics_of_a_tiny_case_are_those_counted_by_hand() -> None:
+    truth = np.zeros((2, 2, 2), dtype=np.uint8)
+    truth[0] = [[1, 1], [0, 0]]
+    predicted = truth.copy()
+    predicted[0] = [[1, 2], [3, 0]]
+    found = grid_metrics(truth, predicted, bootstrap=50)
+    assert found["pixel_accuracy"] == 6 / 8
+    assert found["nonblack_accuracy"] == 1 / 2
+    assert found["exact_grid_accuracy"] == 1 / 2
+    assert found["per_class_accuracy"] == {"0": 5 / 6, "1": 1 / 2}
+    assert found["all_black_baseline"] == 6 / 8
+    assert found["skill_score"] == 0
+    assert found["foreground_precision"] == 2 / 3
+    assert found["foreground_recall"] == 1
+    assert found["colour_histogram_tv"] == pytest.approx(2 / 8)
+    assert found["foreground_histogram_tv"] == pytest.approx(2 / 3)
+
+
+def test_a_perfect_answer_has_skill_1_and_an_all_black_one_0() -> None:
+    truth = _grids()
+    perfect = grid_metrics(truth, truth, bootstrap=50)
+    assert perfect["skill_score"] == 1
+    assert perfect["colour_histogram_tv"] == 0
+    black = grid_metrics(truth, np.zeros_like(truth), bootstrap=50)
+    assert black["skill_score"] == pytest.approx(0)
+    assert black["foreground_histogram_tv"] == 1
+    assert "foreground_precision" not in black  # nothing was predicted: undefined is not zero
+
+
+def test_every_number_has_an_interval_that_holds_it() -> None:
+    truth = _grids(200)
+    predicted = np.where(np.random.default_rng(1).random(truth.shape) < 0.01, 3, truth)
+    found = grid_metrics(truth, predicted.astype(np.uint8), bootstrap=400)
+    flat = {k: v for k, v in found.items() if isinstance(v, float)}
+    flat |= {f"per_class_accuracy.{c}": v for c, v in found["per_class_accuracy"].items()}
+    assert set(flat) == set(found["intervals"])
+    for name, value in flat.items():
+        interval = found["intervals"][name]
+        assert 0 < interval["n"] <= 200
+        assert interval["low"] <= interval["high"]
+        if (
+            "histogram" not in name
+        ):  # a total variation's bootstrap lies above it, see the docstring
+            assert interval["low"] <= value <= interval["high"], name
+
+
+def test_exact_accuracy_of_1_has_an_interval_of_some_width() -> None:
+    truth = _grids(100)
+    intervals = grid_metrics(truth, truth, bootstrap=50)["intervals"]
+    for name in ("exact_grid_accuracy", "pixel_accuracy", "per_class_accuracy.0"):
+        assert intervals[name]["high"] == 1
+        assert intervals[name]["low"] == pytest.approx(100 / (100 + 1.96**2), abs=1e-4)
+
+
+def test_a_rare_colour_that_is_always_right_is_known_by_its_grids_alone() -> None:
+    truth = np.zeros((100, 4, 4), dtype=np.uint8)
+    truth[:3, 0] = 7
+    interval = grid_metrics(truth, truth, bootstrap=50)["intervals"]["per_class_accuracy.7"]
+    assert interval["n"] == 3
+    assert interval["low"] < 0.5
+
+
+def test_the_same_seed_gives_the_same_intervals() -> None:
+    truth, predicted = _grids(seed=1), _grids(seed=2)
+    first = grid_metrics(truth, predicted, bootstrap=50, seed=7)
+    assert first == grid_metrics(truth, predicted, bootstrap=50, seed=7)
+    assert first != grid_metrics(truth, predicted, bootstrap=50, seed=8)
+
+
+def test_the_bootstrap_interval_of_a_mean_is_that_of_the_normal_theory() -> None:
+    values = np.random.default_rng(0).normal(5, 2, 2500)
+    interval = mean_interval(values, bootstrap=4000, seed=0)
+    half = 1.96 * values.std() / 50
+    assert interval["low"] == pytest.approx(values.mean() - half, abs=half / 10)
+    assert interval["high"] == pytest.approx(values.mean() + half, abs=half / 10)
+
+
+def test_a_resample_draws_as_many_rows_as_there_are() -> None:
+    sums = resampled_sums(np.ones((37, 1)), bootstrap=130, seed=0)
+    assert (sums == 37).all()
+
+
+def test_wilson_interval_is_the_closed_form() -> None:
+    n, k, z = 50, 45, 1.959963984540054
+    centre = (k + z**2 / 2) / (n + z**2)
+    half = z / (n + z**2) * np.sqrt(k * (n - k) / n + z**2 / 4)
+    found = share_interval(k, n)
+    assert found["low"] == pytest.approx(centre - half)
+    assert found["high"] == pytest.approx(centre + half)
+
+
+def test_confusion_counts_pairs_of_colours() -> None:
+    truth, predicted = _grids(seed=1), _grids(seed=2)
+    matrix = colour_confusion(truth, predicted)
+    assert matrix.sum() == truth.size
+    assert matrix[0, 3] == np.sum((truth == 0) & (predicted == 3))
+    assert matrix.trace() == truth.size - wrong_cells(truth, predicted).sum()
+
+
+def test_total_variation_of_disjoint_and_of_empty_histograms() -> None:
+    one, other, none = np.array([[2.0, 0]]), np.array([[0, 5.0]]), np.zeros((1, 2))
+    assert total_variation(one, other) == 1
+    assert total_variation(one, 3 * one) == 0
+    assert total_variation(one, none) == 1
+    assert total_variation(none, none) == 0
+
+
+def test_grids_of_different_shapes_or_colours_out_of_range_are_refused() -> None:
+    truth = _grids()
+    with pytest.raises(ValueError, match="alike"):
+        grid_metrics(truth, truth[:3])
+    with pytest.raises(ValueError, match="got 11"):
+        grid_metrics(truth, np.full_like(truth, 11))

@@ -1,0 +1,94 @@
+"""Validity of samples: real grids count, specks, copies and broken grids do not."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from genlab.evaluation.metrics.validity import sample_metrics
+from genlab.grids.distribution import GridDistribution
+from genlab.grids.generator import AtomicImageGenerator
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    grids, objects = AtomicImageGenerator(GridDistribution()).generate(3000, 0)
+    test = objects[objects["grid"] >= 2000]
+    return {
+        "fresh": grids[:1000],
+        "train": grids[1000:2000],
+        "objects": test,
+        "counts": np.bincount(test["grid"] - 2000, minlength=1000),
+    }
+
+
+def _metrics(data: dict[str, Any], samples: np.ndarray) -> dict[str, Any]:
+    return sample_metrics(samples, data["train"], data["objects"], data["counts"], bootstrap=200)
+
+
+def test_fresh_grids_of_the_language_are_legal_new_and_count(data: dict[str, Any]) -> None:
+    found = _metrics(data, data["fresh"])
+    assert found["valid_rate"] == 1
+    assert found["legal_components"] == 1
+    assert found["novel_share"] == 1
+    assert found["counted"] is True
+    assert (
+        max(found["count_tv"], found["size_tv"], found["colour_tv"]) < 0.08
+    )  # what 1000 draws leave
+
+
+def test_every_share_and_distance_has_n_and_an_interval(data: dict[str, Any]) -> None:
+    found = _metrics(data, data["fresh"][:300])
+    numbers = {name for name, value in found.items() if isinstance(value, float)}
+    assert numbers == set(found["intervals"])
+    assert all(interval["n"] == 300 for interval in found["intervals"].values())
+    assert found["intervals"]["valid_rate"]["low"] < 1
+
+
+def test_legal_specks_do_not_count(data: dict[str, Any]) -> None:
+    samples = np.zeros((400, 16, 16), dtype=np.uint8)
+    for index in range(400):
+        row, col = divmod(index, 14)
+        samples[index, row % 16, col : col + 3] = 1 + index % 9
+    found = _metrics(data, samples)
+    assert found["valid_rate"] == 1
+    assert found["size_tv"] > 0.5
+    assert found["counted"] is False
+
+
+def test_training_grids_and_repeats_are_neither_novel_nor_unique(data: dict[str, Any]) -> None:
+    copied = _metrics(data, data["train"][:200])
+    assert (copied["novel_share"], copied["unique_share"]) == (0, 1)
+    assert copied["unique_and_novel_share"] == 0
+    repeated = _metrics(data, np.repeat(data["fresh"][:50], 4, axis=0))
+    assert (repeated["novel_share"], repeated["unique_share"]) == (1, 0.25)
+    assert repeated["unique_and_novel_share"] == 0.25
+    assert copied["counted"] is False
+    assert repeated["counted"] is False
+
+
+def test_a_broken_object_makes_one_component_and_its_grid_illegal(data: dict[str, Any]) -> None:
+    samples = data["fresh"][:100].copy()
+    first = np.argwhere(samples[0])[0]
+    samples[0, first[0], first[1]] = 1 + samples[0, first[0], first[1]] % 9
+    found = _metrics(data, samples)
+    objects = np.concatenate([data["fresh"][:100]])
+    assert found["valid_rate"] == pytest.approx(0.99)
+    assert 0 < 1 - found["legal_components"] < 100 / np.count_nonzero(objects) * 10
+
+
+def test_too_many_objects_are_illegal_though_each_is_legal(data: dict[str, Any]) -> None:
+    samples = np.zeros((1, 16, 16), dtype=np.uint8)
+    samples[0, ::2, :3] = 4
+    found = _metrics(data, samples)
+    assert found["legal_components"] == 1
+    assert found["valid_rate"] == 0
+
+
+def test_all_black_samples_have_no_component_share_and_do_not_count(data: dict[str, Any]) -> None:
+    found = _metrics(data, np.zeros((20, 16, 16), dtype=np.uint8))
+    assert "legal_components" not in found
+    assert found["valid_rate"] == 0
+    assert found["black_share"] == 1
+    assert (found["size_tv"], found["colour_tv"]) == (1, 1)
+    assert found["counted"] is False

@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genlab.grids.generator import AtomicImageGenerator, GridDistribution
+from genlab.grids.parser import components, legal, object_table, parse
+from genlab.grids.shapes import KINDS, SHAPES
+
+ORDER = ["grid", "row", "col", "height", "width", "colour", "shape"]
+
+
+def grid_of(*lines):
+    """A 16 x 16 grid with these lines at its top left: digits are colours, dots black."""
+    grid = np.zeros((1, 16, 16), dtype=np.uint8)
+    for row, line in enumerate(lines):
+        grid[0, row, : len(line)] = [0 if cell == "." else int(cell) for cell in line]
+    return grid
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    size=st.integers(8, 20),
+    spacing=st.integers(1, 2),
+    most=st.integers(1, 4),
+    kinds=st.sets(st.sampled_from(KINDS), min_size=1),
+    seed=st.integers(0, 2**31 - 1),
+)
+def test_generated_grids_parse_to_the_objects_they_were_made_of(size, spacing, most, kinds, seed):
+    most = min(most, 1 + (size - 8) // 3)  # as many as surely fit
+    program = GridDistribution(size, 1, most, dict.fromkeys(kinds, 1.0), spacing)
+    grids, objects = AtomicImageGenerator(program).generate(150, seed)
+    parsed = parse(grids)
+    assert all(grid.whole for grid in parsed)
+    assert legal(grids, 1, most).all()
+    found = np.sort(object_table(parsed), order=ORDER)
+    assert (found == np.sort(objects, order=ORDER)).all()
+
+
+def test_every_legal_shape_parses_to_itself_wherever_it_stands():
+    for index, shape in enumerate(SHAPES):
+        grids = np.zeros((3, 16, 16), dtype=np.uint8)
+        corners = [(0, 0), (16 - shape.height, 16 - shape.width), (5, 4)]
+        for grid, (row, col) in zip(grids, corners, strict=True):
+            grid[row : row + shape.height, col : col + shape.width][shape.mask] = 7
+        found = object_table(parse(grids))
+        assert found["shape"].tolist() == [index] * 3
+        assert list(zip(found["row"], found["col"], strict=True)) == corners
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(["11..", "111.", ".11."], id="blob"),
+        pytest.param(["11.11"], id="torn line"),
+        pytest.param(["11"], id="line too short"),
+        pytest.param(["111111111"], id="line too long"),
+        pytest.param(["11", "12"], id="square of two colours"),
+        pytest.param(["111222"], id="line of two colours"),
+        pytest.param(["11..", "11..", "..22", "..22"], id="two squares that touch at a corner"),
+        pytest.param(["11...", "11333", "....."], id="square and line that touch"),
+        pytest.param(["111", "1.1", "11."], id="frame with a hole"),
+        pytest.param(["1"], id="speck"),
+    ],
+)
+def test_what_is_no_object_does_not_parse(lines):
+    grid = grid_of(*lines)
+    [parsed] = parse(grid)
+    assert not parsed.whole
+    assert (parsed.stray == (grid[0] > 0)).all()
+    assert not len(parsed.objects)
+    assert not legal(grid).any()
+
+
+def test_a_line_torn_into_legal_lines_is_never_the_whole_one():
+    [parsed] = parse(grid_of("111.111"))
+    assert parsed.objects["width"].tolist() == [3, 3]
+
+
+def test_stray_cells_are_told_apart_from_legal_objects():
+    grid = grid_of("11...2", "11....", "......", "333...")
+    [parsed] = parse(grid)
+    assert np.argwhere(parsed.stray).tolist() == [[0, 5]]
+    assert [KINDS[kind] for kind in parsed.objects["kind"]] == [
+        "rectangle_filled",
+        "line_horizontal",
+    ]
+    assert parsed.objects["colour"].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(("count", "is_legal"), [(0, False), (1, True), (6, True), (7, False)])
+def test_legal_minds_the_object_count(count, is_legal):
+    grid = grid_of(*(line for _ in range(count) for line in ("444", "...")))
+    assert legal(grid).tolist() == [is_legal]
+    assert legal(grid, count, count).all()
+
+
+def test_few_random_blobs_and_shuffled_grids_are_legal():
+    rng = np.random.default_rng(0)
+    grids, _ = AtomicImageGenerator(GridDistribution()).generate(5000, seed=0)
+    shuffled = rng.permuted(grids.reshape(5000, -1), axis=1).reshape(grids.shape)
+    assert legal(shuffled).mean() < 0.01
+    blobs = np.stack([blob(rng) for _ in range(2000)])
+    assert legal(blobs).mean() < 0.01
+
+
+def blob(rng):
+    """A one-coloured blob of 8 to 20 cells, grown from its edge; of 4 cells, all would be legal."""
+    grid = np.zeros((16, 16), dtype=np.uint8)
+    cells = {(8, 8)}
+    wanted = rng.integers(8, 21)
+    while len(cells) < wanted:
+        row, col = list(cells)[rng.integers(len(cells))]
+        down, right = ((0, 1), (1, 0), (0, -1), (-1, 0))[rng.integers(4)]
+        cells.add((min(max(row + down, 0), 15), min(max(col + right, 0), 15)))
+    grid[tuple(np.transpose(list(cells)))] = rng.integers(1, 10)
+    return grid
+
+
+def test_components_come_by_grid_and_label_their_cells():
+    rng = np.random.default_rng(1)
+    grids = (rng.integers(1, 10, (200, 16, 16)) * (rng.random((200, 16, 16)) < 0.2)).astype("u1")
+    found = components(grids)
+    assert (np.diff(found.objects["grid"]) >= 0).all()
+    assert ((found.labels > 0) == (grids > 0)).all()
+    cells = np.bincount(found.labels.reshape(-1))[1:]
+    assert (cells == found.objects["cells"]).all()
+    grid, row, col = np.nonzero(found.labels)
+    owner = found.objects[found.labels[grid, row, col] - 1]
+    assert (owner["grid"] == grid).all()
+    assert ((owner["row"] <= row) & (row < owner["row"] + owner["height"])).all()
+    assert ((owner["col"] <= col) & (col < owner["col"] + owner["width"])).all()
+
+
+def test_black_grids_and_an_empty_batch_have_nothing():
+    black = np.zeros((2, 16, 16), dtype=np.uint8)
+    assert [len(grid.objects) for grid in parse(black)] == [0, 0]
+    assert not legal(black).any()
+    assert parse(black[:0]) == []
+    assert len(object_table([])) == 0
+
+
+@pytest.mark.parametrize(
+    ("grids", "message"),
+    [
+        (np.zeros((16, 16), dtype=np.uint8), "must be uint8"),
+        (np.zeros((1, 16, 16)), "must be uint8"),
+        (np.full((1, 4, 4), 11, dtype=np.uint8), "colours are 0 to 9, got 11"),
+        (np.zeros((1, 4, 300), dtype=np.uint8), "sides up to 255"),
+    ],
+)
+def test_what_is_no_grid_is_refused(grids, message):
+    with pytest.raises(ValueError, match=message):
+        parse(grids)

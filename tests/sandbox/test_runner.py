@@ -1,0 +1,368 @@
+"""Code that nobody has read stays in its room: as root and as an ordinary user, in both modes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ordinary import NO_PLACE, as_ordinary_user
+
+import genlab.sandbox as package
+from genlab.core.errors import GenlabError
+from genlab.sandbox import (
+    Limits,
+    Sandbox,
+    SandboxWarning,
+    Worker,
+    read_back,
+)
+from genlab.sandbox import (
+    runner as room,
+)
+from genlab.sandbox import (
+    supervisor as supervisor,
+)
+from genlab.sandbox.guest import lockdown, seccomp
+
+ROOT = Path(__file__).resolve().parents[2]
+
+import attacks  # noqa: E402
+
+MODES = ("bubblewrap", "landlock")
+SHORT = Limits(wall_seconds=20.0, cpu_seconds=20.0)
+
+
+def _skip_unless(mode: str) -> None:
+    if fault := room.broken(mode, room._bwrap()):
+        pytest.skip(f"{mode} does not work here: {fault}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ordinary() -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """All attacks but those that need torch, as an ordinary user, while root's own tests run."""
+    runs: dict[str, subprocess.Popen[str]] = {}
+    if os.getuid() == 0:
+        for mode in MODES:
+            if not room.broken(mode, room._bwrap()):
+                script = str(ROOT / "benchmarks/attacks.py")
+                argv = [sys.executable, script, "--mode", mode, "--no-keep", "--no-torch"]
+                runs[mode] = subprocess.Popen(
+                    as_ordinary_user(argv),
+                    env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "HOME": "/"},
+                    cwd="/",
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+    yield runs
+    for run in runs.values():
+        run.kill()
+        run.communicate()
+
+
+@pytest.fixture(scope="module", params=MODES)
+def place(request: pytest.FixtureRequest) -> Iterator[attacks.Target]:
+    _skip_unless(request.param)
+    with attacks.room(request.param) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=MODES)
+def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
+    _skip_unless(request.param)
+    return Sandbox(tmp_path_factory.mktemp("workspace"), SHORT, mode=request.param)
+
+
+@pytest.mark.parametrize("attack", attacks.ATTACKS, ids=lambda attack: attack.name)
+def test_attack_is_stopped(attack: attacks.Attack, place: attacks.Target) -> None:
+    assert attacks.judge(attack, place) == ""
+
+
+def test_there_are_forty_attacks_and_each_stands_in_the_tables() -> None:
+    names = [attack.name for attack in attacks.ATTACKS]
+    assert len(names) == len(set(names)) >= 40
+    security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    docstring = " ".join((package.__doc__ or "").split())
+    for attack in attacks.ATTACKS:
+        assert f"| {attack.name} | {attack.layer} |" in security, attack.name
+        assert attack.name in docstring, attack.name
+
+
+def test_a_job_reads_its_input_and_gives_its_status(sandbox: Sandbox) -> None:
+    done = sandbox.run(["sh", "-c", "cat; echo $NAME >&2; exit 7"], stdin="in\n", env={"NAME": "n"})
+    assert (done.output, done.exit_code, done.stopped_by) == ("in\nn\n", 7, None)
+    assert not done.cut
+
+
+def test_input_that_nobody_reads_holds_up_nothing(sandbox: Sandbox) -> None:
+    assert sandbox.run(["true"], stdin="x" * 1_000_000).exit_code == 0
+
+
+def test_output_is_cut_with_a_mark(sandbox: Sandbox) -> None:
+    done = sandbox.run(
+        ["python", "-c", "print('y' * 3000)"], limits=replace(SHORT, output_bytes=1000)
+    )
+    assert done.cut
+    assert done.output == "y" * 1000 + "\n[... output cut at 1000 bytes ...]\n"
+    assert done.stopped_by is None
+
+
+def test_a_signal_and_a_lack_of_memory_are_named(sandbox: Sandbox) -> None:
+    killed = sandbox.run(["python", "-c", "import os; os.kill(os.getpid(), 9)"])
+    assert (killed.exit_code, killed.stopped_by) == (-signal.SIGKILL, "signal")
+    assert sandbox.run(["python", "-c", "bytearray(50 << 30)"]).stopped_by == "memory"
+
+
+def test_a_program_that_is_missing_is_the_guests_fault(sandbox: Sandbox) -> None:
+    done = sandbox.run(["no-such-program"])
+    assert done.exit_code == 127
+    assert "no-such-program" in done.output
+
+
+def test_a_guest_that_was_root_owns_nothing_but_its_workspace(sandbox: Sandbox) -> None:
+    done = sandbox.run(["python", "-c", "import os; open('mine', 'w'); print(os.getuid())"])
+    uid = int(done.output)
+    assert (uid == os.getuid()) == (os.getuid() != 0)
+    assert (sandbox.workspace / "mine").stat().st_uid == uid
+    assert read_back(sandbox.workspace, "mine") == b""
+
+
+def test_files_of_the_caller_are_the_guests_to_change(place: attacks.Target) -> None:
+    (place.workspace / "job.py").write_text("open('deep/given', 'a').write('+')")
+    place.worker.run("job.py")  # the worker is warm: what follows is made under its feet
+    (place.workspace / "deep").mkdir()
+    (place.workspace / "deep/given").write_text("mine")
+    assert place.worker.run("job.py").output == ""
+    assert read_back(place.workspace, "deep/given") == b"mine+"
+
+
+def test_what_was_printed_before_the_end_of_time_is_kept(place: attacks.Target) -> None:
+    (place.workspace / "job.py").write_text("print('began')\nwhile True: pass")
+    soon = replace(SHORT, wall_seconds=0.5)
+    for done in (
+        place.worker.run("job.py", limits=soon),
+        place.sandbox.run(["python", "job.py"], limits=soon),
+    ):
+        assert (done.output, done.stopped_by) == ("began\n", "time")
+
+
+def test_an_interrupted_caller_leaves_no_guest(
+    place: attacks.Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(supervisor._Course, "_overfull", interrupt)
+    (place.workspace / "job.py").write_text("while True: pass")
+    with Worker(place.sandbox, ("json",)) as worker, pytest.raises(KeyboardInterrupt):
+        worker.run("job.py")
+    assert attacks.left_alive(place) == ""
+
+
+def test_a_path_is_readable_where_it_was_named(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("held")
+    argv = ["python", "-c", f"print(open({str(tmp_path / 'data')!r}).read())"]
+    assert sandbox.run(argv).exit_code == 1
+    wider = Sandbox(sandbox.workspace, SHORT, mode=sandbox.mode, readable=[tmp_path])
+    assert wider.run(argv).output == "held\n"
+    argv[2] = argv[2].replace("read()", "write('x')").replace("')", "', 'w')", 1)
+    assert wider.run(argv).exit_code == 1
+    assert (tmp_path / "data").read_text() == "held"
+
+
+@pytest.mark.skipif(not Path("/dev/tty0").exists() or os.getuid() != 0, reason="no spare device")
+def test_a_device_is_there_where_it_was_handed_in(sandbox: Sandbox) -> None:
+    look = ["python", "-c", "import os; print(os.path.exists('/dev/tty0'))"]
+    if sandbox.mode == "landlock":
+        pytest.skip("Landlock hides contents, not names")
+    assert sandbox.run(look).output == "False\n"
+    handed = Sandbox(sandbox.workspace, SHORT, mode="bubblewrap", devices=["/dev/tty0"])
+    assert handed.run(look).output == "True\n"
+
+
+def test_a_warm_job_costs_less_than_a_second(place: attacks.Target) -> None:
+    (place.workspace / "job.py").write_text("import torch; print(torch.ones(2).sum().item())")
+    place.torch.start()
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        assert place.torch.run("job.py").output == "2.0\n"
+        took.append(time.monotonic() - began)
+    assert min(took) < 1.0
+
+
+def test_jobs_of_a_worker_get_arguments_and_end_as_scripts_do(place: attacks.Target) -> None:
+    job = place.workspace / "job.py"
+    job.write_text("import sys; print(__name__, sys.argv[1:]); sys.exit('sorry')")
+    done = place.worker.run("job.py", ["a", "b"])
+    assert (done.output, done.exit_code) == ("__main__ ['a', 'b']\nsorry\n", 1)
+    job.write_text("import atexit; atexit.register(print, 'bye'); 1 / 0")
+    done = place.worker.run("job.py")
+    assert done.exit_code == 1
+    assert "ZeroDivisionError" in done.output
+    assert done.output.endswith("bye\n")
+
+
+def test_a_worker_that_was_harmed_starts_again(place: attacks.Target) -> None:
+    (place.workspace / "job.py").write_text("print('here')")
+    with Worker(place.sandbox, ("json",)) as worker:
+        assert worker.run("job.py").output == "here\n"
+        assert worker._keeper is not None
+        worker._keeper.kill()
+        assert worker.run("job.py").output == "here\n"
+        os.killpg(worker._keeper.process.pid, signal.SIGKILL)
+        worker._keeper.process.wait()
+        assert worker.run("job.py").output == "here\n"
+        assert worker.started == 3
+
+
+def test_the_best_mode_without_bubblewrap_warns_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _skip_unless("landlock")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(room, "_warned", set())
+    with pytest.warns(SandboxWarning, match="no bwrap on PATH; install bubblewrap"):
+        assert Sandbox(tmp_path).mode == "landlock"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Sandbox(tmp_path).mode == "landlock"
+    with pytest.raises(GenlabError, match="bubblewrap does not work here"):
+        Sandbox(tmp_path, mode="bubblewrap")
+
+
+def test_nothing_runs_where_there_is_no_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(lockdown, "landlock_abi", lambda: 0)
+    room.broken.cache_clear()
+    try:
+        with pytest.raises(GenlabError, match="apt-get install bubblewrap") as refused:
+            Sandbox(tmp_path)
+        assert "\n" not in str(refused.value)
+        with pytest.raises(GenlabError, match="no Landlock"):
+            Sandbox(tmp_path, mode="landlock")
+    finally:
+        room.broken.cache_clear()
+
+
+def test_a_bwrap_that_fails_is_no_bwrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _skip_unless("landlock")
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'bwrap: No permissions' >&2; exit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(room, "_warned", set())
+    with pytest.warns(SandboxWarning, match="No permissions"):
+        assert Sandbox(tmp_path).mode == "landlock"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mode": "none"}, "mode must be one of"),
+        ({"workspace": "/no/such/folder"}, "make the workspace first"),
+        ({"readable": ["/no/such/file"]}, "is not there"),
+    ],
+)
+def test_bad_arguments_are_one_line(
+    arguments: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(GenlabError, match=message):
+        Sandbox(**{"workspace": tmp_path, **arguments})  # type: ignore[arg-type]
+
+
+def test_read_back_takes_plain_files_alone(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/result.json").write_text("{}")
+    assert read_back(tmp_path, "deep/result.json") == b"{}"
+    os.link(tmp_path / "deep/result.json", tmp_path / "second")
+    for path in ("deep", "second", "../x", "/etc/passwd", "", "missing", "deep/result.json/x"):
+        with pytest.raises(GenlabError):
+            read_back(tmp_path, path)
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+@pytest.mark.parametrize("alone", [0, 77])
+def test_the_filter_jumps_to_its_own_lines_and_ends(machine: str, alone: int) -> None:
+    code = seccomp.program(machine, (5, -5), alone)
+    assert len(code) < 4096
+    for line, (operation, yes, no, _) in enumerate(code):
+        if operation not in (seccomp.LOAD, seccomp.RETURN):
+            assert line + 1 + max(yes, no) < len(code)
+            assert max(yes, no) < 256
+    assert code[-1][0] == seccomp.RETURN
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user")
+@pytest.mark.parametrize("mode", MODES)
+def test_attacks_are_stopped_as_an_ordinary_user_too(
+    mode: str, ordinary: dict[str, subprocess.Popen[str]]
+) -> None:
+    _skip_unless(mode)
+    output, _ = ordinary[mode].communicate(timeout=120)
+    if any(sign in output for sign in NO_PLACE):
+        pytest.skip(f"root cannot make a place for an ordinary user here: {output[-200:]}")
+    assert ordinary[mode].returncode == 0, output[-3000:]
+    assert f"{mode}: " in output
+
+
+def test_where_landlock_keeps_no_signals_in_the_filter_does() -> None:
+    child = os.fork()
+    if child == 0:  # a copy of the tests: nothing may be raised through it
+        told = 0
+        try:
+            lockdown.prctl(lockdown.PR_SET_NO_NEW_PRIVS, 1)
+            seccomp.install((), os.getpid(), attributes=False)
+            os.kill(os.getpid(), 0)
+            for number, forbidden in enumerate(
+                (lambda: os.kill(os.getppid(), 0), lambda: os.kill(-1, 0), lambda: os.utime("/"))
+            ):
+                try:
+                    forbidden()
+                except PermissionError:
+                    told |= 1 << number
+        finally:
+            os._exit(told)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0b111
+
+
+BLIND = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from inside.guard import Guard
+
+folder, parent, look = sys.argv[2], os.getpid(), os.listdir
+
+def blind(path):
+    if os.getpid() == parent:
+        raise PermissionError(13, "Permission denied", path)
+    return look(path)
+
+os.listdir = blind
+guard = Guard(None, {"private": [folder], "uid": None, "search": False})
+open(os.path.join(folder, ".cache"), "w").close()
+os.makedirs(os.path.join(folder, "deep", "down"))
+print(guard.clean(), look(folder))
+"""
+
+
+def test_a_home_that_the_guard_cannot_look_into_is_emptied_all_the_same(tmp_path: Path) -> None:
+    # Root without the right to search, as it guards where the guest needs none of it: a system's
+    # own Python. Then only the guest's user sees what a job has left.
+    home = tmp_path / "home"
+    home.mkdir()
+    inside = Path(lockdown.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", BLIND, str(inside), str(home)], capture_output=True, text=True
+    )
+    assert done.stdout == "True []\n", done.stderr

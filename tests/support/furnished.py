@@ -1,0 +1,105 @@
+"""A project's folder with something on every page: results, small data, an agent's workspace."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tiny
+from test_agent_report import attempt, lay_out, written
+
+from genlab.core.io import write_json, write_npz
+from genlab.core.params import Params, load_params
+from genlab.datasets.arc_grids import (
+    OBJECTS_FILE,
+    OBJECTS_KIND,
+    file_name,
+    make,
+    program_of,
+    write_splits,
+)
+from genlab.datasets.splits import take_objects
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = "2026-01-01"
+HOSTILE = (
+    "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
+    " ![x](http://x) ../../ \u202eelttil "
+)
+LONG = "x" * 10_000
+TRAINING = {"epochs": 400, "samples_per_epoch": 128, "patience": 400}
+"""Small enough for an epoch in a moment, and more of them than any test waits for."""
+
+
+def furnish(folder: Path) -> Path:
+    """Add params, results, grids and a workspace to `folder`; names and words are hostile."""
+    tiny.write_params(folder, **TRAINING)
+    params = load_params(folder / "params.yaml")
+    write_grids(folder / "data" / "arc_grids", params, 400)
+    for name in ("dvc.yaml", "dvc.lock", "experiments.yaml"):
+        shutil.copy(ROOT / name, folder / name)
+    for name in ("metrics", "plots"):
+        shutil.copytree(ROOT / name, folder / name)
+    metrics = folder / "metrics"
+    change(metrics / "arc_grids" / "failures.json", _hostile_failures)
+    change(metrics / "arc_grids" / "diagnosis.json", _hostile_diagnosis)
+    change(metrics / "experiments.json", _hostile_experiment)
+    workspace = lay_out(folder / "workspaces" / "project", HOSTILE + LONG)
+    evil = {"model_name": HOSTILE, "remark": HOSTILE, "reason": HOSTILE, "faults": [HOSTILE, LONG]}
+    written(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.95, 0.95, **evil), code=HOSTILE)
+    return folder
+
+
+def write_grids(folder: Path, params: Params, count: int) -> None:
+    """Split files of `count` grids, as the stage split names them."""
+    draw = make(program_of(params.grids), count, 0)
+    edges = [0, count * 8 // 10, count * 9 // 10, count]
+    rows = {
+        name: np.arange(low, high)
+        for name, low, high in zip(("train", "val", "test"), edges, edges[1:], strict=False)
+    }
+    name = file_name(params.grids.count)
+    write_splits(folder / name, {split: draw.grids[chosen] for split, chosen in rows.items()})
+    tables = {split: take_objects(draw.objects, chosen, count) for split, chosen in rows.items()}
+    write_npz(folder / OBJECTS_FILE, tables, kind=OBJECTS_KIND)
+
+
+def training(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+    """The stage train as dvc starts it, under way; what it says goes to `training.log`."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    with (folder / "training.log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, str(ROOT / "stages" / "train.py"), *options],
+            cwd=folder, env=environment, stdout=log, stderr=log,
+        )  # fmt: skip
+
+
+def change(file: Path, how: Any) -> None:
+    """Rewrite a file of JSON by a function that changes its content in place."""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    how(found)
+    write_json(file, found)
+
+
+def _hostile_failures(found: dict[str, Any]) -> None:
+    for item, words in zip(found["items"], (HOSTILE, LONG), strict=False):
+        item |= {"explanation": words, "standing": words, "seen": words}
+    found["tests"][0]["sentence"] = HOSTILE
+
+
+def _hostile_diagnosis(found: dict[str, Any]) -> None:
+    found["diagnoses"][0] |= {"name": HOSTILE, "found": True}
+
+
+def _hostile_experiment(found: dict[str, Any]) -> None:
+    of_grids: list[Mapping[str, Any]] = [
+        entry for entry in found.values() if entry.get("dataset", "arc_grids") == "arc_grids"
+    ]
+    found[HOSTILE] = {**of_grids[0], "why": HOSTILE + LONG}

@@ -1,0 +1,262 @@
+"""Tiny experiments for tests: params, grids, a model; each of them takes milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from ruamel.yaml import YAML
+
+from genlab.core.io import sha256, write_json, write_npz
+from genlab.core.params import Params, load_params, parse_params
+from genlab.datasets.arc_grids import OBJECTS_FILE, OBJECTS_KIND, Grids, make, program_of
+from genlab.datasets.arc_grids import write_splits as write_grids
+from genlab.datasets.image_files import (
+    LABELS_FILE,
+    LABELS_KIND,
+    LEVELS,
+    MANIFEST_FILE,
+    SPLIT_KIND,
+    SPLITS,
+    VERSION,
+    write_images,
+)
+from genlab.datasets.splits import take_objects
+from genlab.vae.models.vae import VAE, Architecture
+from genlab.vae.training.tasks import Task, make_task
+
+Images = npt.NDArray[np.uint8]
+Labels = npt.NDArray[np.int64]
+
+PARAMS_FILE = Path(__file__).resolve().parents[2] / "params.yaml"
+SIZE = 8
+CLASSES = 10
+TRAINING: dict[str, Any] = {
+    "seed": 0,
+    "device": "cpu",
+    "threads": 1,
+    "network": "mixer",
+    "patch": 2,
+    "width": 8,
+    "depth": 1,
+    "latent_dim": 32,
+    "prior": "autoregressive",
+    "prior_width": 8,
+    "prior_depth": 2,
+    "prior_components": 4,
+    "likelihood": "categorical",
+    "likelihood_components": 3,
+    "epochs": 3,
+    "samples_per_epoch": 64,
+    "batch_size": 16,
+    "lr": 0.01,
+    "lr_schedule": "constant",
+    "weight_decay": 0.01,
+    "grad_clip": 1.0,
+    "patience": 20,
+    "ema": 0.0,
+    "precision": "auto",
+    "compile": False,
+    "beta_max": 1.0,
+    "beta_schedule": "linear",
+    "beta_warmup": 0.5,
+    "beta_cycles": 2,
+    "beta_delay": 0.0,
+    "free_bits": 0.0,
+    "focal_gamma": 2.0,
+    "class_balance_exponent": 0.5,
+    "corruption": 0.5,
+    "wandb": False,
+}
+# What differs for images of SIDE x SIDE pixels: one latent at each of 7 x 7 places
+SIDE = 28
+IMAGE_TRAINING: dict[str, Any] = {
+    "network": "conv",
+    "patch": 4,
+    "width": 4,
+    "latent_dim": 49,
+    "prior": "autoregressive_mixture",
+    "prior_components": 3,
+    "likelihood": "discretized_logistic_mixture",
+    "likelihood_components": 2,
+    "epochs": 2,
+    "batch_size": 8,
+}
+IMAGES_ALONE: dict[str, Any] = {"datasets": ["fashion_mnist"], "fashion_mnist": {}}
+GRIDS: dict[str, Any] = {"count": 400, "size": SIZE, "min_objects": 1, "max_objects": 2}
+EVALUATE: dict[str, Any] = {
+    "samples": 100,
+    "image_samples": 100,
+    "extractor_examples": 400,
+    "iwae_samples": 4,
+    "iwae_items": 8,
+    "bootstrap": 100,
+}
+
+
+def values(**training: Any) -> dict[str, Any]:
+    """The content of a params file of a tiny experiment, with other flat keys where given."""
+    content = load_params(PARAMS_FILE).model_dump()
+    content["grids"].update(GRIDS)
+    content["evaluate"].update(EVALUATE)
+    return {**content, **TRAINING, "arc_grids": {}, **training}
+
+
+def params(**training: Any) -> Params:
+    """The params of a tiny experiment."""
+    return parse_params(values(**training), "tiny")
+
+
+def write_params(folder: Path, **training: Any) -> Path:
+    """`params.yaml` of a tiny experiment in `folder`."""
+    path = folder / "params.yaml"
+    with path.open("w", encoding="utf-8") as file:
+        YAML().dump(values(**training), file)
+    return path
+
+
+def grids(count: int, seed: int = 0) -> Grids:
+    """Different grids of the tiny program: uint8 (count, 8, 8)."""
+    return make(program_of(params().grids), count, seed).grids
+
+
+def write_dataset(folder: Path, count: int = 400, seed: int = 0) -> Path:
+    """A split file of tiny grids, 80/10/10, with its objects, in `folder`."""
+    draw = make(program_of(params().grids), count, seed)
+    edges = [0, count * 8 // 10, count * 9 // 10, count]
+    rows = {
+        name: np.arange(a, b)
+        for name, a, b in zip(("train", "val", "test"), edges, edges[1:], strict=False)
+    }
+    path = folder / f"simplified_dataset_{count}.npz"
+    write_grids(path, {name: draw.grids[chosen] for name, chosen in rows.items()})
+    tables = {name: take_objects(draw.objects, chosen, count) for name, chosen in rows.items()}
+    write_npz(folder / OBJECTS_FILE, tables, kind=OBJECTS_KIND)
+    return path
+
+
+def task(train: Grids, **training: Any) -> Task:
+    """The task of training on tiny grids."""
+    return make_task(params(**training), "arc_grids", train, CLASSES)
+
+
+def architecture(**changes: Any) -> Architecture:
+    """The shapes of a tiny model."""
+    shapes = {key: TRAINING[key] for key in Architecture.__dataclass_fields__ if key in TRAINING}
+    return Architecture(**{**shapes, "size": SIZE, "classes": CLASSES, "channels": 0, **changes})
+
+
+def images(count: int, seed: int = 0, side: int = SIDE, channels: int = 1) -> Images:
+    """Soft rectangles on a dark, grainy ground: uint8 (count, side, side, channels).
+
+    An image's class is which way its rectangle lies: `image_labels`.
+    """
+    rng = np.random.default_rng([seed, side, channels])
+    places = np.arange(side) / side
+    pixels = rng.normal(0.1, 0.02, (count, side, side, channels))
+    for image, wide in zip(pixels, image_labels(count), strict=True):
+        extent = rng.uniform(0.2, 0.35, 2)
+        extent[int(wide)] *= 0.4
+        centre = rng.uniform(0.35, 0.65, 2)
+        across = np.clip(8 * (extent[:, None] - np.abs(places - centre[:, None])), 0, 1)
+        image += np.outer(*across)[:, :, None] * rng.uniform(0.4, 0.8, channels)
+    return (np.clip(pixels, 0, 1) * 255).round().astype(np.uint8)
+
+
+def image_labels(count: int) -> Labels:
+    """0 for an upright and 1 for a lying rectangle: (count,)."""
+    return np.arange(count, dtype=np.int64) % 2
+
+
+def image_params(**training: Any) -> Params:
+    """The params of a tiny experiment with images called fashion_mnist."""
+    return params(**IMAGES_ALONE, **{**IMAGE_TRAINING, **training})
+
+
+def write_image_dataset(
+    folder: Path,
+    counts: tuple[int, int, int] = (96, 24, 48),
+    *,
+    side: int = SIDE,
+    channels: int = 1,
+) -> Path:
+    """The folder that stage split writes, with so many images of train, val and test."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shape = (side, side, channels)
+    splits = dict(zip(SPLITS, counts, strict=True))
+    for seed, (split, count) in enumerate(splits.items()):
+        chunks = iter([images(count, seed, side, channels)])
+        write_images(folder / f"{split}.npy", count, shape, chunks)
+    labels = {split: image_labels(count) for split, count in splits.items()}
+    write_npz(folder / LABELS_FILE, labels, kind=LABELS_KIND)
+    manifest = {
+        "kind": SPLIT_KIND,
+        "version": VERSION,
+        "counts": splits,
+        "shape": list(shape),
+        "labels": ["upright", "lying"],
+        "sha256": {file.name: sha256(file) for file in sorted(folder.iterdir())},
+    }
+    write_json(folder / MANIFEST_FILE, manifest)
+    return folder
+
+
+def image_task(train: Images, **training: Any) -> Task:
+    """The task of training on tiny images."""
+    return make_task(image_params(**training), "fashion_mnist", train, LEVELS)
+
+
+def image_architecture(**changes: Any) -> Architecture:
+    """The shapes of a tiny model of images."""
+    asked = {**TRAINING, **IMAGE_TRAINING}
+    shapes = {key: asked[key] for key in Architecture.__dataclass_fields__ if key in asked}
+    return Architecture(**{**shapes, "size": SIDE, "classes": LEVELS, "channels": 1, **changes})
+
+
+def image_model(seed: int = 0, **changes: Any) -> VAE:
+    """A tiny model of images in evaluation mode, with a little noise on every weight."""
+    torch.manual_seed(seed)
+    return stir(VAE(image_architecture(**changes)), seed, size=0.1).eval()
+
+
+def model(seed: int = 0, **changes: Any) -> VAE:
+    """A tiny model with noise on every weight, so that none stands at the zero it starts from."""
+    torch.manual_seed(seed)
+    return stir(VAE(architecture(**changes)), seed)
+
+
+def stir(module: Any, seed: int = 0, size: float = 0.3) -> Any:
+    """Add noise to every parameter, so that branches which start at zero take part."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+            parameter.add_(size * noise)
+    return module
+
+
+class Killed(BaseException):
+    """The end of a process, as far as one process can tell."""
+
+
+def kill_at(epoch: int) -> Callable[..., None]:
+    """What to do after an epoch: nothing, until `epoch` ends in a kill."""
+
+    def on_epoch(now: int, *_: object) -> None:
+        if now == epoch:
+            raise Killed
+
+    return on_epoch
+
+
+def nothing(*_: object) -> None:
+    """What to do after an epoch: nothing."""
+
+
+def bits(module: torch.nn.Module) -> dict[str, bytes]:
+    """The bytes of every weight and buffer."""
+    return {name: value.numpy().tobytes() for name, value in module.state_dict().items()}

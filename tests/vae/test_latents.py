@@ -1,0 +1,70 @@
+"""Walks through the latents go where they should, and are decoded on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+from genlab.vae.models.vae import VAE
+from genlab.vae.sampling import latents
+from genlab.vae.sampling import posterior as inference
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(params=["images", "grids"])
+def model(request: pytest.FixtureRequest) -> VAE:
+    return tiny.image_model() if request.param == "images" else tiny.model().eval()
+
+
+def _decoded(model: VAE, codes: np.ndarray) -> np.ndarray:
+    with torch.no_grad():
+        return inference.array(
+            model.likelihood.shown(model.decode(torch.from_numpy(codes).float()))
+        )
+
+
+def test_directions_are_those_of_most_variance() -> None:
+    turn, _ = np.linalg.qr(RNG.normal(size=(5, 5)))
+    std = np.array([3.0, 0.1, 2.0, 0.5, 1.0])
+    codes = RNG.normal(size=(20_000, 5)) * std @ turn.T + 7.0
+    rows, lengths = latents.directions(codes, 3)
+    assert rows.shape == (3, 5)
+    np.testing.assert_allclose(lengths, [3.0, 2.0, 1.0], rtol=0.03)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+    for row, expected in zip(rows, turn.T[[0, 2, 4]], strict=True):
+        assert abs(row @ expected) == pytest.approx(1.0, abs=0.01)
+
+
+def test_codes_that_do_not_vary_have_lengths_of_zero() -> None:
+    rows, lengths = latents.directions(np.ones((10, 4)), 2)
+    assert rows.shape == (2, 4)
+    assert lengths.tolist() == [0.0, 0.0]
+
+
+def test_a_traversal_goes_along_each_row_in_steps_of_its_length(model: VAE) -> None:
+    dim = model.architecture.latent_dim
+    start, rows = RNG.normal(size=dim), RNG.normal(size=(2, dim))
+    lengths, steps = np.array([0.5, 3.0]), [-2, 0, 1.5]
+    found = latents.traverse(model, start, rows, lengths, steps)
+    shape = tiny.images(1).shape[1:] if model.architecture.channels else (tiny.SIZE, tiny.SIZE)
+    assert found.shape == (2, 3, *shape)
+    assert found.dtype == np.uint8
+    for i in range(2):
+        for j in range(3):
+            code = start + rows[i] * lengths[i] * steps[j]
+            assert np.array_equal(found[i, j], _decoded(model, code[None])[0])
+    assert not np.array_equal(found[1, 0], found[1, 2])
+
+
+def test_an_interpolation_goes_from_the_first_to_the_second_in_a_straight_line(model: VAE) -> None:
+    dim = model.architecture.latent_dim
+    first, second = RNG.normal(size=(2, 4, dim)) * 2
+    found = latents.interpolate(model, first, second, 5)
+    assert found.shape[:2] == (4, 5)
+    assert np.array_equal(found[:, 0], _decoded(model, first))
+    assert np.array_equal(found[:, 4], _decoded(model, second))
+    assert np.array_equal(found[:, 1], _decoded(model, 0.75 * first + 0.25 * second))
+    assert not np.array_equal(found[:, 0], found[:, 4])

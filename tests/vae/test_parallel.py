@@ -1,0 +1,102 @@
+"""A batch split over threads has the gradient of the whole, the same bytes each time."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+from torch import Tensor
+
+from genlab.vae.models.vae import VAE
+from genlab.vae.training.parallel import ShardedGradient
+
+ROWS = 10
+
+
+def _gradient(shards: int, model: VAE, rows: int = ROWS) -> tuple[list[Tensor], dict[str, float]]:
+    x = torch.from_numpy(tiny.grids(rows))
+    noise = torch.randn(rows, 32, generator=torch.Generator().manual_seed(0))
+
+    def part(chosen: slice) -> tuple[Tensor, dict[str, Tensor]]:
+        elbo_terms = model.bound(x[chosen], noise[chosen])
+        return elbo_terms.neg_elbo.sum(), {
+            "kl": elbo_terms.kl.detach().sum(),
+            "rows": torch.tensor(len(elbo_terms.kl)),
+        }
+
+    sums = ShardedGradient(list(model.parameters()), shards)(part, rows)
+    numbers = {name: float(value) for name, value in sums.items()}
+    return [parameter.grad.clone() for parameter in model.parameters()], numbers
+
+
+@pytest.mark.parametrize("shards", [2, 3])
+def test_shards_add_up_to_the_gradient_of_the_whole(shards: int) -> None:
+    model = tiny.model()
+    whole, sums = _gradient(1, model)
+    parts, sums_of_parts = _gradient(shards, model)
+    assert any(gradient.any() for gradient in whole)
+    # A weight's gradient is a sum in which much cancels: the whole gradient's size is the scale.
+    scale = torch.cat([gradient.flatten() for gradient in whole]).norm()
+    for a, b in zip(whole, parts, strict=True):
+        assert float((a - b).norm() / scale) < 1e-5
+    assert sums_of_parts["rows"] == sums["rows"] == ROWS
+    assert sums_of_parts["kl"] == pytest.approx(sums["kl"], rel=1e-5)
+
+
+def test_one_shard_is_plain_autograd() -> None:
+    model = tiny.model()
+    sharded, _ = _gradient(1, model)
+    x = torch.from_numpy(tiny.grids(ROWS))
+    noise = torch.randn(ROWS, 32, generator=torch.Generator().manual_seed(0))
+    plain = torch.autograd.grad(model.bound(x, noise).neg_elbo.sum(), list(model.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(sharded, plain, strict=True))
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_repeats_are_bit_identical(shards: int) -> None:
+    model = tiny.model()
+    first, _ = _gradient(shards, model)
+    for _ in range(5):
+        again, _ = _gradient(shards, model)
+        assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+def test_more_shards_than_rows_is_no_fault() -> None:
+    model = tiny.model()
+    whole, _ = _gradient(1, model, rows=2)
+    parts, sums = _gradient(5, model, rows=2)
+    assert sums["rows"] == 2
+    scale = torch.cat([gradient.flatten() for gradient in whole]).norm()
+    for a, b in zip(whole, parts, strict=True):
+        assert float((a - b).norm() / scale) < 1e-5
+
+
+def test_a_parameter_that_the_loss_does_not_use_gets_zeros() -> None:
+    used, unused = torch.ones(3, requires_grad=True), torch.ones(2, requires_grad=True)
+    ShardedGradient([used, unused], 2)(lambda rows: (used.sum(), {}), 4)
+    assert used.grad is not None
+    assert used.grad.tolist() == [2.0, 2.0, 2.0]
+    assert unused.grad is not None
+    assert unused.grad.tolist() == [0.0, 0.0]
+
+
+def test_a_fault_in_a_thread_comes_out() -> None:
+    def part(rows: slice) -> tuple[Tensor, dict[str, Tensor]]:
+        raise RuntimeError("no gradient here")
+
+    with pytest.raises(RuntimeError, match="no gradient here"):
+        ShardedGradient([torch.ones(1, requires_grad=True)], 2)(part, 4)
+
+
+def test_a_gradient_lies_in_memory_as_its_weights_do() -> None:
+    # Fed channels last, a convolution gives its weights' gradient channels last too.
+    layer = torch.nn.Conv2d(8, 8, 3)
+    x = torch.randn(4, 8, 6, 6).to(memory_format=torch.channels_last)
+    raw = torch.autograd.grad(layer(x).sum(), [layer.weight])[0]
+    assert raw.stride() != layer.weight.stride()  # else there is nothing to mend
+
+    gradient = ShardedGradient(list(layer.parameters()), 1)
+    gradient(lambda rows: (layer(x[rows]).sum(), {}), len(x))
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.stride() == layer.weight.stride()
+    torch.testing.assert_close(layer.weight.grad, raw)

@@ -1,0 +1,227 @@
+"""One training run as files: what it writes, the same bytes each time, also after a kill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
+from genlab.core.params import Params
+from genlab.core.tracking import Tracker
+from genlab.datasets.registry import dataset
+from genlab.vae.models.vae import load_checkpoint
+from genlab.vae.training.run import (
+    CHECKPOINT,
+    MAKING,
+    read_history,
+    require_shape,
+    run_key,
+    train_dataset,
+    write_history,
+)
+from genlab.vae.training.trainer import Trainer
+
+FILES = Path("data/checkpoints/arc_grids")
+PLOTS = Path("plots/arc_grids/training")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    tiny.write_dataset(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _outside_any_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+
+
+def _train(params: Params, data: Path) -> dict[str, object]:
+    return train_dataset(params, dataset("arc_grids"), data, FILES, PLOTS)
+
+
+def _lasting(folder: Path) -> dict[str, str]:
+    """Hashes of what depends on params and data alone."""
+    files = [FILES / CHECKPOINT, FILES / "history.json", *sorted((folder / PLOTS).rglob("*"))]
+    return {
+        str(path.relative_to(folder)): sha256(path)
+        for path in (folder / file for file in files)
+        if path.is_file()
+    }
+
+
+def test_a_run_leaves_checkpoint_history_provenance_and_record(data: Path, tmp_path: Path) -> None:
+    summary = _train(tiny.params(), data)
+    model, facts = load_checkpoint(FILES / CHECKPOINT, producer_command="train")
+    assert model.architecture == tiny.architecture()
+    assert facts["dataset"] == "arc_grids"
+    assert facts["training"]["beta_max"] == 1.0
+    history = json.loads((FILES / "history.json").read_text())["epochs"]
+    assert len(history) == 3
+    provenance = json.loads((FILES / "provenance.json").read_text())
+    assert provenance["training_seconds"] > 0
+    assert {"commit", "dirty", "params", "data", "versions", "machine", "run"} <= set(provenance)
+    assert (PLOTS / "metrics.json").is_file()
+    assert (PLOTS / "plots/images/reconstructions_best.png").is_file()
+    assert (FILES / "timing").is_dir()
+    assert not MAKING.exists() or not any(MAKING.iterdir())  # nothing is left in the making
+    assert summary["epochs"] == 3
+
+
+def test_the_summary_has_the_keys_that_others_read_and_no_clock(data: Path) -> None:
+    summary = _train(tiny.params(), data)
+    json.dumps(summary, allow_nan=False)
+    assert set(summary) >= {
+        "epochs",
+        "best_epoch",
+        "stopped_early",
+        "items_seen",
+        "updates",
+        "skipped_updates",
+        "parameters",
+        "best",
+        "series",
+    }
+    assert summary["updates"] == 12
+    assert summary["items_seen"] == 192
+    assert summary["stopped_early"] is False
+    assert {"loss", "reconstruction_loss", "kl_divergence", "beta_kl"} <= set(summary["series"])
+    assert all(len(row) == 3 for row in summary["series"].values())
+    assert summary["parameters"]["all"] == sum(
+        value for part, value in summary["parameters"].items() if part != "all"
+    )
+    assert summary["best"]["elbo"] < 0
+    assert "seconds" not in json.dumps(summary)
+
+
+def test_every_tenth_epoch_is_pictured(data: Path) -> None:
+    _train(tiny.params(epochs=11), data)
+    names = {path.name for path in (PLOTS / "plots/images").iterdir()}
+    assert names == {"reconstructions_0010.png", "reconstructions_best.png"}
+
+
+def test_the_same_run_gives_the_same_bytes(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        summary = _train(tiny.params(), data)
+        results.append((summary, _lasting(tmp_path / name)))
+    assert len(results[0][1]) > 10
+    assert results[0] == results[1]
+
+
+def test_a_run_that_was_killed_leaves_the_same_files(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("straight", "killed"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "straight")
+    params = tiny.params(epochs=4)
+    expected = _train(params, data)
+    monkeypatch.chdir(tmp_path / "killed")
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_epoch", _dying(Trainer._epoch, 2))
+        with pytest.raises(tiny.Killed):
+            _train(params, data)
+    assert list(MAKING.rglob("state.pt"))
+    assert not (FILES / CHECKPOINT).exists()
+    assert _train(params, data) == expected
+    assert _lasting(tmp_path / "killed") == _lasting(tmp_path / "straight")
+
+
+def _dying(epoch_of: Callable[..., object], last: int) -> Callable[..., object]:
+    def epoch(self: Trainer, number: int, bar: object) -> object:
+        found = epoch_of(self, number, bar)
+        if number == last:
+            raise tiny.Killed
+        return found
+
+    return epoch
+
+
+def test_other_params_or_other_data_are_another_run(
+    data: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (file,) = data.glob("simplified_dataset_*.npz")
+    other = tiny.write_dataset(tmp_path_factory.mktemp("other"), seed=1)
+    keys = {
+        run_key(tiny.params(), file),
+        run_key(tiny.params(lr=0.02), file),
+        run_key(tiny.params(beta_max=0.0), file),
+        run_key(tiny.params(), other),
+    }
+    assert len(keys) == 4
+    assert run_key(tiny.params(), file) in keys
+
+
+def test_data_of_another_size_is_refused(data: Path) -> None:
+    content = tiny.values(latent_dim=64)
+    content["grids"]["size"] = 16
+    with pytest.raises(GenlabError, match="16 x 16"):
+        _train(Params.model_validate(content), data)
+    assert not FILES.exists()
+
+
+def test_a_checkpoint_for_another_size_is_refused() -> None:
+    model = tiny.model()
+    require_shape(model, tiny.grids(3), Path("data"))
+    with pytest.raises(GenlabError, match="items are 16x16, the checkpoint is for 8x8") as caught:
+        require_shape(model, np.zeros((3, 16, 16), dtype=np.uint8), Path("data/arc_grids"))
+    assert "data/arc_grids" in str(caught.value)
+    assert "dvc repro train" in str(caught.value)
+
+
+def test_a_colour_that_validation_lacks_is_no_fault(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("few")
+    tiny.write_dataset(folder, count=60)  # six validation grids hold few of the ten colours
+    summary = _train(tiny.params(epochs=1), folder)
+    json.dumps(summary, allow_nan=False)
+    assert (FILES / "history.json").is_file()
+
+
+def test_the_offline_mirror_records_name_and_tags(data: Path, tmp_path: Path) -> None:
+    wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
+    wandb.teardown()  # an earlier test's run leaves its settings in the process
+    _train(tiny.params(epochs=1, wandb=True, beta_max=0.0, beta_schedule="constant"), data)
+    (record,) = tmp_path.rglob("*.wandb")
+    assert record.parent.name.startswith("offline-run-")
+    content = record.read_bytes()
+    for word in (
+        b"simplified-dataset-beta0-capacity-validation",
+        b"simplified-dataset",
+        b"capacity-validation",
+        b"beta-disabled",
+        b"train/kl_divergence",
+        b"per_class_accuracy/0",
+    ):
+        assert word in content
+
+
+def test_a_run_shuts_its_record_when_it_fails(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    monkeypatch.setattr(Tracker, "close", lambda self: closed.append(True))
+    monkeypatch.setattr(Trainer, "_epoch", _dying(Trainer._epoch, 0))
+    with pytest.raises(tiny.Killed):
+        _train(tiny.params(), data)
+    assert closed == [True]
+
+
+def test_a_history_comes_back_with_what_json_lacks(tmp_path: Path) -> None:
+    write_history(tmp_path, [{"loss": 1.5, "elbo": float("nan")}, {"loss": float("inf")}])
+    rows = read_history(tmp_path, producer_command="dvc repro train")
+    assert rows[0]["loss"] == 1.5
+    assert np.isnan(rows[0]["elbo"])
+    assert np.isnan(rows[1]["loss"])

@@ -1,0 +1,90 @@
+"""Beta and the learning rate go where their names say."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genlab.vae.training.schedules import LR_WARMUP, beta_at, lr_at
+
+SCHEDULES = ["constant", "linear", "sigmoid", "cyclical"]
+STEPS = [i / 200 for i in range(201)]
+
+
+@given(
+    st.floats(0, 1),
+    st.sampled_from(SCHEDULES),
+    st.floats(0, 10),
+    st.floats(0, 1),
+    st.integers(1, 9),
+)
+def test_beta_stays_between_0_and_beta_max(
+    progress: float, schedule: str, beta_max: float, warmup: float, cycles: int
+) -> None:
+    assert 0 <= beta_at(progress, schedule, beta_max, warmup, cycles) <= beta_max * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_schedule_ends_at_beta_max(schedule: str) -> None:
+    assert beta_at(1.0, schedule, 0.7, 0.3, 4) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_beta_max_0_is_0_all_along(schedule: str) -> None:
+    assert {beta_at(at, schedule, 0.0, 0.3, 4) for at in STEPS} == {0.0}
+
+
+def test_constant_has_no_warm_up() -> None:
+    assert {beta_at(at, "constant", 0.5, 0.3) for at in STEPS} == {0.5}
+
+
+@pytest.mark.parametrize("schedule", ["linear", "sigmoid"])
+def test_the_rise_is_monotone_and_over_after_the_warm_up(schedule: str) -> None:
+    betas = [beta_at(at, schedule, 2.0, 0.4) for at in STEPS]
+    assert betas[0] == pytest.approx(0.0, abs=1e-12)
+    assert all(a < b for a, b in itertools.pairwise(betas[:81]))
+    assert betas[80:] == pytest.approx([2.0] * 121)
+    assert betas[40] == pytest.approx(1.0)  # both pass one half in the middle of the rise
+
+
+def test_linear_is_a_line_and_sigmoid_is_not() -> None:
+    assert beta_at(0.1, "linear", 1.0, 0.4) == pytest.approx(0.25)
+    assert beta_at(0.1, "sigmoid", 1.0, 0.4) < 0.1
+
+
+def test_no_warm_up_starts_at_the_top() -> None:
+    for schedule in SCHEDULES:
+        assert beta_at(0.0, schedule, 1.5, 0.0) == pytest.approx(1.5)
+
+
+def test_cyclical_falls_back_to_0_once_a_cycle() -> None:
+    betas = [beta_at(at, "cyclical", 1.0, 0.5, 4) for at in STEPS]
+    falls = sum(b < a for a, b in itertools.pairwise(betas))
+    assert falls == 3
+    assert betas[:50] == pytest.approx(betas[50:100])
+    assert max(betas) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_the_learning_rate_rises_to_its_peak_and_is_never_0_before_the_end(schedule: str) -> None:
+    rates = [lr_at(at, schedule, 0.01) for at in STEPS]
+    assert 0 < rates[0] < 0.001
+    assert max(rates) == pytest.approx(0.01, rel=1e-3)
+    assert rates.index(max(rates)) == round(LR_WARMUP * 200)
+    assert all(rate > 0 for rate in rates[:-1])
+
+
+def test_cosine_falls_to_0_and_constant_does_not_fall() -> None:
+    assert lr_at(1.0, "cosine", 0.01) == pytest.approx(0.0, abs=1e-12)
+    assert lr_at(0.5, "cosine", 0.01) == pytest.approx(0.005)
+    assert lr_at(1.0, "constant", 0.01) == pytest.approx(0.01)
+
+
+def test_unknown_schedules_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'step'"):
+        beta_at(0.5, "step", 1.0, 0.3)
+    with pytest.raises(ValueError, match="'step'"):
+        lr_at(0.5, "step", 0.1)

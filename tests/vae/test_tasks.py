@@ -1,0 +1,127 @@
+"""A task makes batches of its items, says what they cost, and how near reconstructions come."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+from genlab.distributions.likelihoods import categorical_log_prob
+from genlab.vae.training.tasks import GridTask, ImageTask
+
+GRIDS, IMAGES = tiny.grids(40), tiny.images(40, channels=3, side=32)
+RGB: dict[str, Any] = {"datasets": ["cifar10"], "cifar10": {}, "latent_dim": 64}
+
+
+def _rgb_task() -> ImageTask:
+    params = tiny.params(**{**tiny.IMAGE_TRAINING, **RGB})
+    task = tiny.make_task(params, "cifar10", IMAGES, 256)
+    assert isinstance(task, ImageTask)
+    return task
+
+
+def _grid_task(**training: Any) -> GridTask:
+    task = tiny.task(GRIDS, **training)
+    assert isinstance(task, GridTask)
+    return task
+
+
+def test_the_items_shape_decides_the_task_and_the_architecture() -> None:
+    grid, grey, rgb = _grid_task(), tiny.image_task(tiny.images(4)), _rgb_task()
+    assert grid.architecture == tiny.architecture()
+    assert grey.architecture == tiny.image_architecture()
+    assert rgb.architecture == tiny.image_architecture(size=32, channels=3, latent_dim=64)
+    assert (grid.accuracy, grey.accuracy) == ("exact_grid_accuracy", "psnr")
+
+
+def test_a_batch_holds_the_rows_asked_for_channels_first() -> None:
+    rows = np.array([7, 2, 2, 39])
+    found = _rgb_task().batch(rows)
+    assert found.shape == (4, 3, 32, 32)
+    assert found.dtype == torch.uint8
+    assert np.array_equal(found.numpy(), IMAGES[rows].transpose(0, 3, 1, 2))
+    assert np.array_equal(_grid_task().batch(rows).numpy(), GRIDS[rows])
+
+
+def test_images_are_read_from_disk_as_they_are_asked_for(tmp_path: Any) -> None:
+    np.save(tmp_path / "images.npy", IMAGES)
+    task = _rgb_task()
+    task.items = np.load(tmp_path / "images.npy", mmap_mode="r")
+    x = task.batch(np.array([3, 1]))
+    x += 1  # a copy: the map itself is read only
+    assert np.array_equal(x.numpy(), IMAGES[[3, 1]].transpose(0, 3, 1, 2) + 1)
+
+
+def test_images_are_trained_on_as_they_are_and_cost_their_likelihood() -> None:
+    task = tiny.image_task(tiny.images(8), corruption=1.0, beta_max=0.0, focal_gamma=5.0)
+    model = tiny.image_model()
+    x = task.batch(np.arange(8))
+    assert task.changed(x, torch.Generator()) is x
+    with torch.no_grad():
+        out = model.decode(torch.randn(8, 49, generator=torch.Generator().manual_seed(0)))
+        nll = task.nll(model, out, x)
+        assert torch.equal(nll, -model.likelihood.log_prob(out, x))
+    assert nll.shape == (8,)
+    assert (nll > 0).all()
+
+
+def test_grids_cost_less_and_are_spoilt_less_as_beta_grows() -> None:
+    model, generator = tiny.model(), torch.Generator().manual_seed(0)
+    x = torch.from_numpy(GRIDS)
+    with torch.no_grad():
+        out = model.decode(torch.randn(40, 32, generator=generator))
+        nll = {beta: _grid_task(beta_max=beta).nll(model, out, x) for beta in (0.0, 0.5, 1.0, 3.0)}
+        plain = -categorical_log_prob(out, x)
+    torch.testing.assert_close(nll[1.0], plain)
+    torch.testing.assert_close(nll[3.0], plain)
+    assert not torch.allclose(nll[0.0], nll[0.5])
+    assert [_grid_task(beta_max=b).fade for b in (0.0, 0.25, 1.0, 3.0)] == [1.0, 0.75, 0.0, 0.0]
+    spoilt = {
+        beta: float(
+            (_grid_task(beta_max=beta, corruption=1.0).changed(x, generator) != x)
+            .flatten(1).any(1).float().mean()
+        )
+        for beta in (0.0, 0.7, 1.0)
+    }  # fmt: skip
+    assert spoilt[0.0] > 0.95
+    assert 0.05 < spoilt[0.7] < 0.6
+    assert spoilt[1.0] == 0.0
+
+
+def test_class_weights_are_those_of_the_training_grids() -> None:
+    weights = _grid_task(class_balance_exponent=1.0).weights
+    counts = np.bincount(GRIDS.ravel(), minlength=10)
+    assert int(weights.argmin()) == 0  # black is the commonest
+    rare, common = (int(f(counts[1:])) + 1 for f in (np.argmin, np.argmax))
+    assert float(weights[rare] / weights[common]) == pytest.approx(
+        counts[common] / max(counts[rare], 1), rel=1e-4
+    )
+
+
+def test_psnr_is_the_mean_of_each_images_own_and_an_exact_one_is_finite() -> None:
+    task = tiny.image_task(tiny.images(2))
+    x = torch.full((2, 1, 28, 28), 100, dtype=torch.uint8)
+    shown = x.clone()
+    shown[1] += 51  # 0.2 on [0, 1]
+    found = task.numbers(shown, x)
+    assert found["mse"] == pytest.approx(0.5 * 0.04)
+    exact = 10 * math.log10(12 * 255**2)
+    assert found["psnr"] == pytest.approx(0.5 * (exact + 10 * math.log10(1 / 0.04)), rel=1e-5)
+
+
+def test_grids_are_counted_by_cell_and_whole_and_by_colour() -> None:
+    task = _grid_task()
+    x = torch.zeros(4, 8, 8, dtype=torch.uint8)
+    x[0, 0, :2] = 3
+    shown = x.clone()
+    shown[0, 0, 0] = 1
+    found = task.numbers(shown, x)
+    assert found["pixel_accuracy"] == pytest.approx(255 / 256)
+    assert found["exact_grid_accuracy"] == 0.75
+    assert found["per_class_accuracy/3"] == 0.5
+    assert found["per_class_accuracy/0"] == 1.0
+    assert "per_class_accuracy/5" not in found  # which no grid holds

@@ -1,0 +1,271 @@
+"""Image endpoints: what is asked of them, and what becomes of everything they do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from image_server import (
+    ImageServer,
+    Reply,
+    answer,
+    bomb,
+    encoded,
+    html,
+    packed,
+    payload,
+    refused,
+    rotated,
+    status,
+    turned,
+)
+from PIL import Image
+from small_benchmark import make_case
+
+from genlab.benchmark.arrivals import Place, keep
+from genlab.benchmark.cases import Case
+from genlab.benchmark.plugins import Picture, ToolFailure, absence
+from genlab.benchmark.tools.dalle3 import Dalle3
+from genlab.benchmark.tools.endpoint import EndpointTool, Entry, load_endpoints
+from genlab.benchmark.tools.gpt import GptImages
+from genlab.core.errors import GenlabError
+
+KEY = "test-key-of-nobody"
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    return make_case(tmp_path / "cases", 1)
+
+
+def tool(server: ImageServer, **entry: Any) -> EndpointTool:
+    os.environ["SMALL_KEY"] = KEY
+    values = {"id": "small", "model": "small-1", "key_env": "SMALL_KEY", "cost": 0.5, **entry}
+    return EndpointTool(Entry(base_url=server.url, **values))
+
+
+def asked(server: ImageServer, case: Case, options: Any = None, **entry: Any) -> Picture:
+    return asyncio.run(tool(server, **entry).swap(case, options or {}))
+
+
+def kept(picture: Picture, case: Case) -> Image.Image:
+    """The image as it would lie on the disk."""
+    marks = {"run": "r", "tool": "t", "case": case.case_id, "date": "d"}
+    place = Place(case.folder / "out.png", (64, 64), marks)
+    keep(picture, place)
+    return Image.open(place.path)
+
+
+def failed(reply: Reply, case: Case) -> ToolFailure:
+    with ImageServer([reply]) as server, pytest.raises(ToolFailure) as caught:
+        kept(asked(server, case), case)
+    assert "\n" not in caught.value.reason
+    return caught.value
+
+
+def test_template_and_avatars_go_along_and_the_image_comes_back(case: Case) -> None:
+    with ImageServer([turned()]) as server:
+        picture = asked(server, case)
+    (request,) = server.requests
+    assert request.path == "/v1/images/edits"
+    assert len(request.images) == 2
+    assert request.fields["model"] == "small-1"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert "image 2" in request.fields["prompt"]
+    wanted = case.open_template().rotate(180)
+    assert kept(picture, case).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "passing"),
+    [
+        (status(429, {"Retry-After": "7"}), "rate_limited", True),
+        (status(429, code="insufficient_quota"), "rate_limited", False),
+        (status(500), "unavailable", True),
+        (status(503), "unavailable", True),
+        (status(401, message=f"Incorrect API key provided: {KEY}"), "no_key", False),
+        (status(403, message="your organization must be verified"), "unavailable", False),
+        (status(404, code="model_not_found"), "retired", False),
+        (status(404), "unavailable", False),
+        (status(400, message="The model `small-1` has been deprecated"), "retired", False),
+        (status(400, message="bad size"), "error", False),
+        (refused(), "refused", False),
+        (html(), "no_image", False),
+        (packed(), "no_image", False),
+        (payload({"created": 0, "data": []}), "no_image", False),
+        (payload({"created": 0, "data": [{"b64_json": "%%%"}]}), "no_image", False),
+        (payload([1, 2]), "no_image", False),
+        (payload({"data": [{"url": "file:///etc/passwd"}]}), "no_image", False),
+        (answer(b""), "no_image", False),
+        (answer(b"GIF89a no image"), "no_image", False),
+        (answer(encoded(Image.new("RGB", (64, 64)), "JPEG")[:-200]), "no_image", False),
+        (answer(encoded(Image.new("RGB", (64, 32)))), "wrong_size", False),
+        (answer(bomb()), "wrong_size", False),
+        (answer(bytes(100_000), tear=True), "unavailable", True),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_every_fault_is_an_outcome_of_its_own(
+    case: Case, reply: Reply, kind: str, passing: bool
+) -> None:
+    failure = failed(reply, case)
+    assert (failure.kind, failure.passing) == (kind, passing)
+    assert KEY not in failure.reason
+
+
+def test_retry_after_is_read(case: Case) -> None:
+    assert failed(status(429, {"Retry-After": "7"}), case).retry_after == 7
+    assert failed(status(429, {"retry-after-ms": "50"}), case).retry_after == 0.05
+    assert failed(status(429, {"Retry-After": "soon"}), case).retry_after is None
+
+
+def test_a_lost_answer_may_have_been_paid_for(case: Case) -> None:
+    assert failed(answer(bytes(100_000), tear=True), case).cost == 0.5
+    assert not failed(status(500), case).cost
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        [{"b64_json": "%%%"}],
+        [{"url": "file:///etc/passwd"}],
+        [{"url": "https://127.0.0.1:9/gone.png"}],
+    ],
+)
+def test_an_answer_without_a_usable_image_was_paid_for(case: Case, data: list[Any]) -> None:
+    failure = failed(payload({"created": 0, "data": data}), case)
+    assert (failure.kind, failure.cost) == ("no_image", 0.5)
+
+
+def test_nobody_at_the_address_is_told(case: Case) -> None:
+    with ImageServer([turned()]) as server:
+        gone = server
+    with pytest.raises(ToolFailure, match="nothing answers") as caught:
+        asked(gone, case)
+    assert (caught.value.kind, caught.value.passing) == ("unavailable", True)
+
+
+def test_an_image_on_its_side_is_turned_upright(case: Case) -> None:
+    left = Image.new("RGB", (64, 64), "white")
+    left.paste("black", (0, 0, 32, 64))
+    with ImageServer([answer(rotated(left))]) as server:
+        image = kept(asked(server, case), case)
+    assert image.getpixel((8, 32)) < (40, 40, 40)
+    assert image.getpixel((56, 32)) > (215, 215, 215)
+    assert not image.getexif()
+
+
+def test_an_image_by_address_is_fetched_without_the_key(case: Case) -> None:
+    def script(request: Any) -> Reply:
+        return payload({"data": [{"url": f"http://{request.headers['host']}/image.png"}]})
+
+    with ImageServer(script) as server:
+        assert kept(asked(server, case), case).getpixel((0, 0)) == (0, 0, 128)
+
+
+def test_images_are_set_into_what_a_model_can_make_and_cut_out_again(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", 1)
+    Image.new("RGB", (96, 64), "red").save(case.template)
+
+    def same(request: Any) -> Reply:
+        assert request.template().size == (64, 64)
+        assert request.template().getpixel((32, 2)) == (128, 128, 128)
+        return answer(request.images[0])
+
+    with ImageServer(same) as server:
+        picture = asked(server, case, sizes=["64x64", "20x90"])
+    assert server.requests[0].fields["size"] == "64x64"
+    marks = {"run": "r", "tool": "t", "case": "c", "date": "d"}
+    place = Place(tmp_path / "out.png", (96, 64), marks)
+    assert "resized" in keep(picture, place).note
+    colours = Image.open(place.path).getcolors()
+    assert colours == [(96 * 64, (255, 0, 0))]  # nothing of the border is left
+
+
+def test_words_alone_go_to_a_model_that_sees_nothing(case: Case) -> None:
+    with ImageServer([answer(encoded(Image.new("RGB", (64, 64))))]) as server:
+        asked(server, case, method="generate")
+    (request,) = server.requests
+    assert request.path == "/v1/images/generations"
+    assert not request.images
+    assert case.title in request.fields["prompt"]
+
+
+def test_tokens_are_paid_for_at_the_models_price(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = {
+        "input_tokens": 1100,
+        "input_tokens_details": {"text_tokens": 100, "image_tokens": 1000},
+        "output_tokens": 2000,
+        "total_tokens": 3100,
+    }
+    with ImageServer([answer(encoded(Image.new("RGB", (1024, 1024))), usage=usage)]) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        picture = asyncio.run(GptImages().swap(case, {"quality": "low"}))
+        other = asyncio.run(GptImages().swap(case, {"model": "gpt-image-unknown"}))
+    assert picture.cost == pytest.approx((100 * 5 + 1000 * 8 + 2000 * 32) / 1e6)
+    assert other.cost is None
+    assert server.requests[0].fields["quality"] == "low"
+    assert "response_format" not in server.requests[0].fields
+
+
+def test_what_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    lacking = absence(GptImages())
+    assert lacking is not None
+    assert (lacking.kind, "OPENAI_API_KEY" in lacking.reason) == ("no_key", True)
+    gone = absence(Dalle3())
+    assert gone is not None
+    assert (gone.kind, "May 2026" in gone.reason) == ("retired", True)
+
+
+GOOD = """\
+tools:
+  - id: mine
+    base_url: http://127.0.0.1:9/v1
+    model: editor-1
+"""
+
+
+def test_a_file_makes_tools(tmp_path: Path) -> None:
+    path = tmp_path / "tools.yaml"
+    path.write_text(GOOD)
+    (made,) = load_endpoints(path)
+    assert (made.tool_id, made.needs.network, made.unavailable()) == ("mine", True, "")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("model:", "modle:"), "tools.0.modle is not a known key"),
+        (lambda text: text.replace("http:", "ftp:"), "base_url must be http"),
+        (lambda text: text + "    key_env: sk-123\n", "not the key"),
+        (lambda text: text + "    sizes: [big]\n", "sizes must be such as"),
+        (lambda text: text + "  x", "not valid YAML"),
+        (lambda text: text.replace("mine", "My Tool"), "tools.0.id"),
+    ],
+)
+def test_faults_of_the_file_are_one_line(
+    tmp_path: Path, change: Callable[[str], str], said: str
+) -> None:
+    path = tmp_path / "tools.yaml"
+    path.write_text(change(GOOD))
+    with pytest.raises(GenlabError) as caught:
+        load_endpoints(path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bomb_of_a_hundred_megapixels_is_small() -> None:
+    data = bomb()
+    with pytest.warns(Image.DecompressionBombWarning), Image.open(io.BytesIO(data)) as image:
+        assert image.size == (10_000, 10_000)
+    assert len(data) < 2 << 20

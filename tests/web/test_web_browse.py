@@ -1,0 +1,154 @@
+"""Filters let through what they say; the parser's answer to a drawn grid is the parser's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genlab.core.errors import GenlabError
+from genlab.grids.palette import COLOUR_NAMES
+from genlab.grids.shapes import KINDS
+from genlab.web import browse, sketch, tables
+from genlab.web.files import Missing
+
+
+@pytest.fixture(scope="module")
+def grids(tmp_path_factory: pytest.TempPathFactory) -> browse.Grids:
+    folder = tmp_path_factory.mktemp("arc_grids")
+    tiny.write_dataset(folder, count=400)
+    return browse.grids_of(folder, "train")
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> browse.Images:
+    folder = tmp_path_factory.mktemp("data") / "fashion_mnist"
+    return browse.images_of(tiny.write_image_dataset(folder), "val")
+
+
+def test_a_filter_by_kind_and_colour_asks_for_one_object_with_both(grids: browse.Grids) -> None:
+    chosen = browse.choose_grids(grids, ["plus", "zigzag"], ["red", "blue"])
+    wanted = {(KINDS.index(k), COLOUR_NAMES.index(c)) for k in ("plus", "zigzag")
+              for c in ("red", "blue")}  # fmt: skip
+    expected = [
+        index
+        for index in range(len(grids))
+        if wanted & {(int(o["kind"]), int(o["colour"])) for o in grids.of(index)}
+    ]
+    assert chosen.tolist() == expected
+    assert 0 < len(chosen) < len(grids)
+
+
+def test_without_a_filter_everything_is_let_through(
+    grids: browse.Grids, images: browse.Images
+) -> None:
+    assert len(browse.choose_grids(grids)) == len(grids) == 320
+    assert len(browse.choose_images(images)) == len(images) == 24
+
+
+def test_the_number_of_objects_is_a_filter(grids: browse.Grids) -> None:
+    chosen = browse.choose_grids(grids, objects=(2, 2))
+    assert len(chosen)
+    assert all(len(grids.of(int(index))) == 2 for index in chosen)
+
+
+def test_a_filter_by_class(images: browse.Images) -> None:
+    chosen = browse.choose_images(images, ["lying"])
+    assert chosen.tolist() == [i for i in range(24) if images.names[images.labels[i]] == "lying"]
+
+
+def test_pages_cover_everything_once_and_none_lies_beyond() -> None:
+    chosen = np.arange(10)
+    pages = [browse.page_of(chosen, page, 4).tolist() for page in (1, 2, 3)]
+    assert [index for page in pages for index in page] == list(range(10))
+    assert browse.page_of(chosen, 99, 4).tolist() == [8, 9]
+    assert browse.page_of(np.arange(0), 1, 4).tolist() == []
+
+
+def test_distributions_are_shares_of_what_was_chosen(
+    grids: browse.Grids, images: browse.Images
+) -> None:
+    for shares in browse.grid_shares(grids, np.arange(50)).values():
+        assert sum(shares.values()) == pytest.approx(1)
+    only = browse.grid_shares(grids, browse.choose_grids(grids, objects=(1, 1)))
+    assert only["objects a grid"] == {"1": 1.0}
+    classes = browse.image_shares(images, browse.choose_images(images, ["lying"]))
+    assert classes["class"] == {"upright": 0.0, "lying": 1.0}
+    assert sum(classes["mean brightness, 0 to 255"].values()) == pytest.approx(1)
+
+
+def test_a_grid_is_told_in_words(grids: browse.Grids) -> None:
+    first = grids.of(0)[0]
+    words = browse.describe_grid(grids, 0)
+    assert COLOUR_NAMES[first["colour"]] in words
+    assert browse.object_rows(grids.of(0))[0]["cells"] == first["cells"]
+    assert words in tables.tile(grids, 0)
+
+
+def test_missing_and_broken_data_are_sentences(tmp_path: Path) -> None:
+    with pytest.raises(Missing, match="make repro"):
+        browse.grids_of(tmp_path / "arc_grids", "train")
+    tiny.write_dataset(tmp_path)
+    (tmp_path / "objects.npz").write_bytes(b"PK")
+    with pytest.raises(GenlabError, match=r"objects\.npz is truncated"):
+        browse.grids_of(tmp_path, "train")
+
+
+def rows_of(width: int) -> st.SearchStrategy[list[list[int]]]:
+    """Rows of so many colours each."""
+    row = st.lists(st.integers(0, 9), min_size=width, max_size=width)
+    return st.lists(row, min_size=1, max_size=12)
+
+
+@given(st.integers(1, 12).flatmap(rows_of))
+def test_what_is_copied_can_be_pasted(rows: list[list[int]]) -> None:
+    grid = np.array(rows, dtype=np.uint8)
+    assert (sketch.from_text(browse.to_text(grid)) == grid).all()
+    assert (sketch.from_text(json.dumps(rows)) == grid).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty"),
+        ("012\n01", "row 2 has 2 cells, row 1 has 3"),
+        ("012\n0x2", "row 2 holds 'x'"),
+        ("٠١", "row 1 holds"),
+        ("[[0, 10]]", "row 1 holds 10"),
+        ("[[0, true]]", "row 1 holds true"),
+        ("[[0, 1]", "begins like JSON"),
+        ("[1, 2]", "list of rows"),
+        ("[]", "list of rows"),
+        ("0" * 65, "1 x 65"),
+        ("0" * 50_000, "50000 characters"),
+        ("<script>alert(1)</script>", "row 1 holds '<'"),
+    ],
+)
+def test_a_text_that_is_no_grid_is_told_where(text: str, words: str) -> None:
+    with pytest.raises(GenlabError) as caught:
+        sketch.from_text(text)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_parser_says_what_is_legal_and_marks_what_is_not() -> None:
+    grid = sketch.blank(8)
+    assert "nothing to take apart" in sketch.read(grid).sentence
+    grid[2, 1:5] = 3
+    legal = sketch.read(grid)
+    assert legal.legal
+    assert legal.sentence == "Legal: 1 legal object, no stray cell."
+    grid[6, 6] = 5
+    stray = sketch.read(grid)
+    assert (stray.legal, stray.faults) == (False, ["grey speck of 1 cell"])
+    assert "1 stray cell." in stray.sentence
+    assert stray.marked != legal.marked
+
+
+def test_the_example_is_a_grid() -> None:
+    assert sketch.read(sketch.from_text(sketch.EXAMPLE)).parsed.objects.size

@@ -1,0 +1,121 @@
+"""Curves come from every place where a run leaves them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_json
+from genlab.core.tracking import HISTORY_KIND
+from genlab.web import curves
+from genlab.web.files import Missing
+
+SERIES = {"reconstruction_loss": [3.0, 2.0], "kl_divergence": [1.0, None]}
+
+
+def git(root: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
+    return done.stdout.decode().strip()
+
+
+def log(root: Path, name: str, epochs: int) -> Path:
+    """A run in the making as the tracker leaves it."""
+    file = root / "data/.making" / name / "history.json"
+    rows = [{"epoch": e, "values": {"loss": repr(1.0 / e)}, "timing": {}}
+            for e in range(1, epochs + 1)]  # fmt: skip
+    write_json(file, {"kind": HISTORY_KIND, "rows": rows})
+    return file
+
+
+@pytest.mark.parametrize("dataset", ["arc_grids", "fashion_mnist"])
+def test_the_committed_runs_have_a_curve_for_every_panel(root: Path, dataset: str) -> None:
+    found = curves.runs(root, dataset)
+    assert found[0].name == curves.CURRENT
+    assert len({run.name for run in found}) == len(found) > 3
+    panels = curves.PANELS["grids" if dataset == "arc_grids" else "images"]
+    for panel in panels:
+        points = found[0].series[panel.key]
+        assert [epoch for epoch, _ in points] == list(range(1, found[0].epochs + 1))
+    for run in found[1:]:
+        assert {"loss", "elbo"} <= set(run.series)
+
+
+def test_the_elbo_is_what_its_halves_add_up_to(tmp_path: Path) -> None:
+    entry = {"why": "w", "dataset": "arc_grids", "training": {"series": SERIES}}
+    write_json(tmp_path / "results/experiments.json", {"one": entry})
+    (run,) = curves.runs(tmp_path, "arc_grids")
+    assert run.series["elbo"][0] == (1.0, -4.0)
+    assert run.series["elbo"][1][1] != run.series["elbo"][1][1]  # not a number
+    with pytest.raises(Missing):
+        curves.runs(tmp_path, "fashion_mnist")
+
+
+def test_experiments_of_dvc_are_found_in_gits_refs(tmp_path: Path) -> None:
+    file = tmp_path / "results/arc_grids/training.json"
+    write_json(file, {"series": {"loss": [1.0]}})
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    write_json(file, {"series": SERIES})
+    git(tmp_path, "commit", "-q", "-a", "-m", "experiment")
+    made = git(tmp_path, "rev-parse", "HEAD")
+    git(tmp_path, "update-ref", f"refs/exps/ab/{made[2:]}/quick-beta", made)
+    (run,) = curves.dvc_experiments(tmp_path, "arc_grids")
+    assert (run.name, run.epochs) == ("quick-beta", 2)
+    assert curves.dvc_experiments(tmp_path, "fashion_mnist") == []
+
+
+def test_a_run_in_the_making_grows_while_it_goes_on(tmp_path: Path) -> None:
+    assert curves.newest(tmp_path, "arc_grids") is None
+    old = log(tmp_path, "arc_grids-old", 9)
+    os.utime(old, (0, 0))
+    log(tmp_path, "arc_grids-new", 2)
+    log(tmp_path, "fashion_mnist-x", 5)
+    found = curves.newest(tmp_path, "arc_grids")
+    assert found is not None
+    assert (found.folder.name, found.run.epochs, found.alive) == ("arc_grids-new", 2, True)
+    assert found.run.series["loss"] == [(1.0, 1.0), (2.0, 0.5)]
+    log(tmp_path, "arc_grids-new", 3)
+    again = curves.newest(tmp_path, "arc_grids")
+    assert again is not None
+    assert again.run.epochs == 3
+
+
+def test_a_run_that_logs_no_more_counts_as_stopped(tmp_path: Path) -> None:
+    os.utime(log(tmp_path, "arc_grids-old", 1), (0, 0))
+    found = curves.newest(tmp_path, "arc_grids")
+    assert found is not None
+    assert not found.alive
+
+
+def test_a_torn_series_names_its_file(tmp_path: Path) -> None:
+    folder = tmp_path / "plots/arc_grids/training/plots/metrics"
+    folder.mkdir(parents=True)
+    (folder / "loss.tsv").write_text("step\tloss\n1\t2.5\n2\n")
+    with pytest.raises(GenlabError, match=r"loss\.tsv is truncated"):
+        curves.runs(tmp_path, "arc_grids")
+    (folder / "loss.tsv").write_text("step\tloss\n1\t2.5\n2\tnan\n")
+    assert curves.runs(tmp_path, "arc_grids")[0].series["loss"][0] == (1.0, 2.5)
+
+
+def test_pictures_stand_by_epoch_with_the_best_last(root: Path, tmp_path: Path) -> None:
+    for name in ("0020", "best", "0010"):
+        (tmp_path / f"reconstructions_{name}.png").touch()
+    assert list(curves.pictures(tmp_path)) == ["epoch 10", "epoch 20", "best"]
+    assert curves.pictures(tmp_path / "none") == {}
+
+
+def test_chosen_curves_keep_the_readers_order_and_skip_what_is_not_known() -> None:
+    found = [
+        curves.Run("a", "", {"loss": [(1.0, 1.0)]}),
+        curves.Run("b", "", {"loss": [(1.0, 2.0)], "elbo": []}),
+    ]
+    assert list(curves.chosen_curves(found, ["b", "gone", "a"], "loss")) == ["b", "a"]
+    assert curves.chosen_curves(found, ["a", "b"], "elbo") == {}
+    assert json.dumps(curves.chosen_curves(found, ["a"], "loss"))

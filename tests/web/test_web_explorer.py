@@ -1,0 +1,115 @@
+"""The explorer moves codes where it says, and decodes what the model would."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_npz
+from genlab.vae.models.vae import save_checkpoint
+from genlab.vae.sampling.posterior import posteriors, reconstruct
+from genlab.web import evidence
+from genlab.web.explorer import Explorer, changed, open_explorer
+from genlab.web.files import Missing
+
+
+@pytest.fixture(scope="module")
+def grids(tmp_path_factory: pytest.TempPathFactory) -> Explorer:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    save_checkpoint(folder / "model.safetensors", tiny.model(), {})
+    return open_explorer(folder, tiny.grids(60), folder)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Explorer:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    save_checkpoint(folder / "model.safetensors", tiny.image_model(), {})
+    return open_explorer(folder, tiny.images(60), folder)
+
+
+@pytest.mark.parametrize("name", ["grids", "images"])
+def test_a_code_that_was_not_moved_decodes_to_the_reconstruction(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    found: Explorer = request.getfixturevalue(name)
+    expected = reconstruct(found.model, found.items[3:4])[0]
+    assert (found.decode(found.along(3, [0.0] * len(found.lengths))) == expected).all()
+    assert (found.decode(found.at(3, 1, 1, [0.0] * found.place_dim)) == expected).all()
+
+
+def test_a_step_is_a_standard_deviation_along_its_direction(grids: Explorer) -> None:
+    moved = grids.along(0, [0.0, 2.0]) - grids.means[0]
+    assert np.linalg.norm(moved) == pytest.approx(2 * grids.lengths[1])
+    along = (posteriors(grids.model, grids.items)[0] @ grids.directions[1]).std(ddof=1)
+    assert along == pytest.approx(grids.lengths[1], rel=1e-3)
+
+
+def test_a_place_moves_its_own_latents_alone(grids: Explorer) -> None:
+    moved = grids.at(0, 1, 2, [1.0] * grids.place_dim) - grids.means[0]
+    start = (1 * grids.places + 2) * grids.place_dim
+    here = np.arange(start, start + grids.place_dim)
+    assert np.flatnonzero(moved).tolist() == here.tolist()
+    assert moved[here] == pytest.approx(grids.spread[here])
+
+
+def test_a_dense_code_has_no_places(grids: Explorer, tmp_path: Path) -> None:
+    dense = tiny.model(network="conv", prior="standard")
+    save_checkpoint(tmp_path / "model.safetensors", dense, {})
+    assert open_explorer(tmp_path, tiny.grids(40), tmp_path).places == 0
+    assert grids.places == 4
+
+
+def test_decoding_takes_less_than_a_tenth_of_a_second(images: Explorer) -> None:
+    code = images.along(0, [1.0])
+    images.decode(code)
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        images.decode(code)
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.1
+
+
+def test_a_missing_checkpoint_and_one_for_other_items_are_sentences(
+    grids: Explorer, tmp_path: Path
+) -> None:
+    with pytest.raises(GenlabError, match="dvc repro train"):
+        open_explorer(tmp_path, tiny.grids(4), tmp_path)
+    save_checkpoint(tmp_path / "model.safetensors", tiny.model(), {})
+    with pytest.raises(GenlabError, match="28x28"):
+        open_explorer(tmp_path, tiny.images(4), tmp_path)
+
+
+def test_changes_in_words() -> None:
+    grid = np.zeros((4, 4), dtype=np.uint8)
+    other = grid.copy()
+    other[0, 0] = 1
+    assert changed(grid, other) == "1 cell changed"
+    assert changed(grid[..., None], 4 + grid[..., None]) == "4.0 of 255 levels a pixel"
+
+
+def test_the_nearest_grid_is_the_one_with_fewest_other_cells() -> None:
+    train = tiny.grids(50)
+    asked = train[17].copy()
+    asked[0, :2] = (asked[0, :2] + 1) % 10
+    expected = min(range(50), key=lambda i: int((train[i] != asked).sum()))
+    assert evidence.nearest_grid(asked, train) == (expected, int((train[expected] != asked).sum()))
+    assert evidence.nearest_grid(train[17], train) == (17, 0)
+
+
+def test_samples_stand_beside_their_neighbours(tmp_path: Path) -> None:
+    with pytest.raises(Missing, match="dvc repro evaluate"):
+        evidence.neighbours(tmp_path, "arc_grids", 0, 3)
+    tiny.write_dataset(tmp_path / "data/arc_grids")
+    train = tiny.grids(400)[:320]
+    arrays = {"predicted": train[:3], "nats": np.zeros(3), "samples": train[5:10]}
+    write_npz(tmp_path / "data/evaluated/arc_grids/evidence.npz", arrays, kind="evaluation")
+    found = evidence.neighbours(tmp_path, "arc_grids", 3, 10)
+    assert [near.index for near in found] == [3, 4]
+    assert all("copy" in near.distance for near in found)
+    assert (found[0].nearest == train[8]).all()

@@ -1,0 +1,56 @@
+"""Failures with their evidence, and what people say to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genlab.benchmark.store.ratings import MAX_RATER
+from genlab.benchmark.store.repository import Store
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_json
+from genlab.web import galleries, opinions
+from genlab.web.files import Missing
+
+
+@pytest.mark.parametrize("sort", galleries.SORTS)
+def test_the_committed_gallery_is_shown(root: Path, sort: str) -> None:
+    found = galleries.gallery(root, "arc_grids", sort)
+    assert len(found.failures) >= 10
+    assert sum(found.hypotheses.values()) == len(found.failures)
+    assert len({failure.subject for failure in found.failures}) == len(found.failures)
+    for name, count in found.hypotheses.items():
+        assert len(found.of([name])) == count
+    assert found.of([]) == found.failures
+    table = galleries.tests_table(found, "tests")
+    assert table.count("<tr>") == 1 + len(found.tests)
+    assert galleries.card(found.failures[0]).count("<img") == len(found.failures[0].shown)
+
+
+def test_without_the_stage_it_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(Missing, match="failure_gallery"):
+        galleries.gallery(tmp_path, "arc_grids", "samples")
+    write_json(tmp_path / "results/arc_grids/failures.json", {"items": [{}], "tests": []})
+    with pytest.raises(GenlabError, match="make it again"):
+        galleries.gallery(tmp_path, "arc_grids", "reconstructions")
+
+
+def test_peoples_words_are_counted_by_subject_and_hypothesis(tmp_path: Path) -> None:
+    subject = "ab" * 32
+    with Store(tmp_path / "genlab.sqlite3") as store:
+        for rater, agrees in (("Ada", True), ("Bob", False), ("Eve", True)):
+            store.opine("d", "vae_sample", subject, "h", rater, agrees)
+        said = opinions.read(store, "d")
+        assert opinions.read(store, "other").agrees == {}
+    assert said.tally(subject, "h") == (2, 1)
+    assert said.tally(subject, "other") == (0, 0)
+    assert said.of(subject, "h", "Bob") is False
+    assert said.of(subject, "h", "Joe") is None
+
+
+def test_a_name_is_one_clean_line() -> None:
+    assert opinions.clean("  Ada \n Lovelace\x00\u202e ") == "Ada Lovelace"
+    assert opinions.clean("\x07") == opinions.ANONYMOUS
+    assert len(opinions.clean("x" * 10_000)) == MAX_RATER
+    assert opinions.clean("<script>") == "<script>"  # escaped where it is shown

@@ -1,0 +1,109 @@
+"""One palette on pages and figures, read well in both lights; nothing foreign gets in as HTML."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from genlab.evaluation.figures import style
+from genlab.grids.palette import ARC_PALETTE
+from genlab.web import charts, look
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib
+
+
+@pytest.fixture(scope="module")
+def theme(root: Path) -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads((root / ".streamlit/config.toml").read_text())["theme"]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.1)."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(("light", "inks"), [("light", look.LIGHT), ("dark", look.DARK)])
+def test_text_is_read_on_both_grounds(
+    theme: Mapping[str, Mapping[str, str]], light: str, inks: Mapping[str, str]
+) -> None:
+    grounds = [theme[light]["backgroundColor"], theme[light]["secondaryBackgroundColor"]]
+    texts = [inks[name] for name in ("ink", "muted", "good", "warn", "bad")]
+    texts += [v for k, v in theme[light].items() if k.endswith("TextColor")]
+    texts += [theme[light]["textColor"], theme[light]["linkColor"]]
+    for ground in (*grounds, inks["card"]):
+        assert min(contrast(text, ground) for text in texts) >= 4.5
+
+
+def test_charts_draw_with_the_figures_inks(theme: Mapping[str, Mapping[str, str]]) -> None:
+    assert tuple(theme["light"]["chartCategoricalColors"]) == look.SERIES_LIGHT == style.SERIES
+    assert tuple(theme["dark"]["chartCategoricalColors"]) == look.SERIES_DARK
+    assert theme["light"]["textColor"] == look.LIGHT["ink"] == style.INK
+    for colour in look.SERIES_DARK:
+        assert contrast(colour, theme["dark"]["backgroundColor"]) >= 3
+
+
+def test_nothing_is_fetched_from_a_network(root: Path) -> None:
+    assert "http" not in (root / ".streamlit/config.toml").read_text()
+    assert "http" not in look.STYLE
+
+
+def test_a_table_escapes_what_it_shows() -> None:
+    columns = [look.Column("name", "<b>"), look.Column("value", "Value", number=True)]
+    rows = [{"name": "<script>alert(1)</script>", "value": look.tag("a&b", "good")}]
+    shown = look.table(columns, rows, '"><img>')
+    assert "<script>" not in shown
+    assert "<img>" not in shown
+    assert '<span class="g-tag g-good">' in shown
+    assert "a&amp;b" in shown
+
+
+def test_a_grid_is_drawn_in_its_own_colours_a_pixel_a_cell() -> None:
+    grid = np.arange(10, dtype=np.uint8).reshape(2, 5)
+    address = look.uri(grid)
+    data = base64.b64decode(address.partition(",")[2])
+    drawn = np.asarray(Image.open(io.BytesIO(data)))
+    assert drawn.shape == (2, 5, 3)
+    assert [tuple(p) for p in drawn.reshape(-1, 3).tolist()] == list(ARC_PALETTE)
+
+
+def test_an_image_in_grey_or_colour_is_drawn_as_it_is() -> None:
+    grey = np.full((4, 4, 1), 7, dtype=np.uint8)
+    assert (look.pixels(grey) == 7).all()
+    assert look.pixels(np.zeros((4, 4, 3), dtype=np.uint8)).shape == (4, 4, 3)
+    assert 'alt="&quot;&gt;"' in look.picture(grey, '">')
+
+
+def test_lines_leave_out_what_cannot_be_drawn() -> None:
+    curves = {"a": [(1.0, 2.0), (2.0, float("nan")), (3.0, 0.0)], "b": [(1.0, float("inf"))]}
+    values = charts.lines(curves, "t", log=True)["data"]["values"]
+    assert values == [{"run": "a", "epoch": 1.0, "value": 2.0}]
+    assert len(charts.lines(curves, "t")["data"]["values"]) == 2
+    assert "a from 2 at epoch 1 to 0 at epoch 3" in charts.summary(curves, "t")
+    assert charts.bars({"x": 0.5}, "t")["data"]["values"] == [{"name": "x", "share": 0.5}]
+
+
+def test_a_log_axis_is_ruled_at_a_few_powers_of_ten() -> None:
+    assert charts.decades([]) == []
+    assert charts.decades([0.002, 30]) == pytest.approx([0.001, 0.01, 0.1, 1, 10, 100])
+    assert charts.decades([40, 1000]) == pytest.approx([10, 100, 1000])
+    for low, high in ((1e-9, 5), (3, 4), (1, 1), (1e-30, 1e30)):
+        ticks = charts.decades([low, high])
+        assert len(ticks) <= charts.MOST_DECADES + 1
+        assert ticks[0] <= low
+        assert ticks[-1] >= high
