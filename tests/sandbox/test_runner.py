@@ -339,7 +339,7 @@ def test_where_landlock_keeps_no_signals_in_the_filter_does() -> None:
 BLIND = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from inside.guard import Guard
+from guest.guard import Guard
 
 folder, parent, look = sys.argv[2], os.getpid(), os.listdir
 

@@ -28,7 +28,7 @@ PROC_FACTS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/pr
 PLAIN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 GUEST = Path(__file__).resolve().parent / "guest"
 START = (
-    f"import sys; sys.path.insert(0, {str(GUEST.parent)!r}); from inside import guard; "
+    f"import sys; sys.path.insert(0, {str(GUEST.parent)!r}); from guest import guard; "
     "del sys.path[0]; guard.main()"
 )
 FIRST_GUEST, GUESTS = 40_000, 20_000
