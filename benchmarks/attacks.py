@@ -6,8 +6,6 @@ too. The others must be stopped by a limit, or must not reach the next job. `tes
 runs the same list, in both modes, as root and as an ordinary user.
 """
 
-# ruff: noqa: E501  (a table: one attack a line)
-
 from __future__ import annotations
 
 import os

@@ -42,7 +42,7 @@ create_pytorch_project_scaffold(project_name: str, base_dir: str = '.') -> None
 pytorch_model_assembler(model_config: dict[str, Any], output_script_path: str) -> None
 pytorch_model_summary(model_script_path: str, model_class_name: str, input_size: tuple[int, ...]) -> dict[str, Any]
 pytorch_quick_evaluator(model_script_path: str, model_class_name: str, eval_config: dict[str, Any]) -> dict[str, Any]
-"""  # noqa: E501
+"""
 QUICK = {"dataset": "dummy", "epochs": 2, "subset": 300, "validation": 100, "lr": 5e-3}
 LONGER = {**QUICK, "subset": 600, "epochs": 4, "seeds": (0, 1)}
 SMALL = {"blocks": [{"kind": "plain", "channels": 8, "kernel": 5, "halve": True}]}
