@@ -1,6 +1,6 @@
 """Draw the packages of genlab and the imports between them.
 
-    python scripts/import_diagram.py [docs/pictures/packages.svg]
+python scripts/import_diagram.py [docs/pictures/packages.svg]
 """
 
 from __future__ import annotations

@@ -45,7 +45,14 @@ def parameters() -> str:
         row = f"| `{name}` | {_values(field)} | {field.description or ''} |"
         sections.setdefault(section, []).append(row)
     for section, rows in sections.items():
-        lines += ["", f"## {section}", "", "| key | values | meaning |", "| --- | --- | --- |", *rows]
+        lines += [
+            "",
+            f"## {section}",
+            "",
+            "| key | values | meaning |",
+            "| --- | --- | --- |",
+            *rows,
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -78,7 +85,11 @@ def metrics() -> str:
     """The descriptions of the numbers in metrics/."""
     from genlab.evaluation import summary
 
-    lines = ["# Metrics", "", "Generated from `genlab.evaluation.summary`, which writes `metrics/`."]
+    lines = [
+        "# Metrics",
+        "",
+        "Generated from `genlab.evaluation.summary`, which writes `metrics/`.",
+    ]
     for dataset, model in (("Grids", summary.GridSummary), ("Images", summary.ImageSummary)):
         lines += ["", f"## {dataset}", "", "| metric | range | meaning |", "| --- | --- | --- |"]
         for name, field in model.model_fields.items():
