@@ -60,7 +60,7 @@ from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import read_json, read_npz, sha256, write_json
 from genlab.core.params import Params, load_params
 from genlab.datasets.image_files import LEVELS, MANIFEST_FILE, load_images, load_labels
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.distributions.pixels import HALF, Gaussian
 from genlab.evaluation.image_run import extractor
 from genlab.evaluation.metrics import frechet

@@ -22,7 +22,7 @@ import typer
 
 from genlab.core.errors import GenlabError, run_cli
 from genlab.grids.generator import POSITION_DRAWS, AtomicImageGenerator, GridDistribution
-from genlab.grids.parser import legal
+from genlab.grids.parser import is_valid
 from genlab.grids.shapes import KINDS, OBJECT_DTYPE, SHAPES
 from record import record
 from spread import median, shown
@@ -109,7 +109,7 @@ def bench(
     program = GridDistribution()
     generator, loop = AtomicImageGenerator(program), PlainLoop(program, seed)
     grids, _ = loop.generate(1000)
-    if not legal(grids, program.min_objects, program.max_objects).all():
+    if not is_valid(grids, program.min_objects, program.max_objects).all():
         raise GenlabError("benchmarks/generator.py: the plain loop broke the rules; mend it")
     generator.draw(count, seed)
     ours, plain = np.array(

@@ -33,7 +33,7 @@ from pathlib import Path
 from torchvision.datasets import CelebA
 from torchvision.datasets.utils import calculate_md5
 from genlab.core.params import load_params
-from genlab.datasets.registry import dataset
+from genlab.datasets.registry import find_dataset
 
 raw, params_file = Path(sys.argv[1]), sys.argv[2]
 sums = lambda name: "" if name.endswith(".zip") else calculate_md5(raw / "celeba" / name)
@@ -42,9 +42,9 @@ params = load_params(params_file)
 params = params.model_copy(update={"images": params.images.model_copy(update={"raw": str(raw)})})
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 peaks = {"libraries imported": peak()}
-dataset("celeba").make(params, raw / "generated" / "celeba")
+find_dataset("celeba").generate(params, raw / "generated" / "celeba")
 peaks["generate"] = peak()
-dataset("celeba").share(params, raw / "generated" / "celeba", raw / "split" / "celeba", 0)
+find_dataset("celeba").split(params, raw / "generated" / "celeba", raw / "split" / "celeba", 0)
 peaks["split"] = peak()
 print(json.dumps(peaks))
 """

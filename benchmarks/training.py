@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.params import Params, load_params
-from genlab.datasets.arc_grids import program_of
+from genlab.datasets.arc_grids import make_distribution
 from genlab.grids.generator import AtomicImageGenerator
 from genlab.vae.training.batches import epoch_generator
 from genlab.vae.training.tasks import Items, make_task
@@ -44,7 +44,7 @@ def cpu_seconds(work: Callable[[], object], times: int) -> float:
 
 def grid_items(params: Params) -> Items:
     """Grids of the default program."""
-    grids, _ = AtomicImageGenerator(program_of(params.grids)).generate(20_000, params.seed)
+    grids, _ = AtomicImageGenerator(make_distribution(params.grids)).generate(20_000, params.seed)
     return grids
 
 

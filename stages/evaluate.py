@@ -15,7 +15,7 @@ import typer
 from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.params import load_params, overrides
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.evaluation.grid_run import evaluate_grids
 from genlab.evaluation.image_run import evaluate_images
 from genlab.evaluation.run import EvaluationPaths

@@ -13,7 +13,7 @@ import typer
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json, write_text
 from genlab.core.params import load_params, overrides
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.galleries import show_grids, show_images
 
 

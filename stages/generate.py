@@ -15,7 +15,7 @@ import typer
 
 from genlab.core.errors import run_cli
 from genlab.core.params import load_params
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 
 
 def generate(
@@ -38,7 +38,7 @@ def generate(
     """
     chosen = find_dataset(dataset)
     folder = output or Path("data/generated") / dataset
-    print(chosen.make(load_params(), folder, count=count, seed=seed, workers=workers))
+    print(chosen.generate(load_params(), folder, count=count, seed=seed, workers=workers))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import typer
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.params import load_params
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.evaluation import figures
 
 
@@ -39,7 +39,7 @@ def split(
     chosen = find_dataset(dataset)
     params = load_params()
     source, data = data_path or Path("data/generated") / dataset, output or Path("data") / dataset
-    shared = chosen.share(params, source, data, params.seed if seed is None else seed)
+    shared = chosen.split(params, source, data, params.seed if seed is None else seed)
     write_json((output or Path("results") / dataset) / "data.json", shared.facts)
     sheet = (output or Path("plots") / dataset / "data") / "sheet.png"
     if chosen.kind == "grids":

@@ -16,7 +16,7 @@ from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.params import load_params, overrides
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.vae.training.run import TRAINING_KEYS, train_dataset
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS

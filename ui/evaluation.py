@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.web import bars, browse, evidence, look
 from genlab.web.files import Stamp, require, stamp
 from genlab.web.frame import choose_dataset, sentences, title

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.web import board, look, tables
 from genlab.web.changes import about, changes
 from genlab.web.frame import params, sentences, title

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.web import charts, curves, look
 from genlab.web.frame import chart, choose_dataset, params, sentences, title
 from genlab.web.pipeline import ago

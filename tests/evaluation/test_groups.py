@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tiny
 
-from genlab.datasets.arc_grids import make, program_of
+from genlab.datasets.arc_grids import draw_grids, make_distribution
 from genlab.evaluation.metrics.groups import accuracy_by_count, accuracy_by_kind
 from genlab.grids.shapes import KINDS, OBJECT_DTYPE
 
-DRAW = make(program_of(tiny.params().grids), 300, 0)
+DRAW = draw_grids(make_distribution(tiny.params().grids), 300, 0)
 GRIDS, OBJECTS = DRAW.grids, DRAW.objects
 
 

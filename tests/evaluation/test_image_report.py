@@ -17,7 +17,7 @@ import pytest
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
 from genlab.core.params import load_params
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics import (
     image_criteria as image_verdict,
 )

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genlab.grids.generator import AtomicImageGenerator, GridDistribution
-from genlab.grids.parser import components, legal, object_table, parse
+from genlab.grids.parser import find_components, is_valid, object_table, parse
 from genlab.grids.shapes import KINDS, SHAPES
 
 ORDER = ["grid", "row", "col", "height", "width", "colour", "shape"]
@@ -32,7 +32,7 @@ def test_generated_grids_parse_to_the_objects_they_were_made_of(size, spacing, m
     grids, objects = AtomicImageGenerator(program).generate(150, seed)
     parsed = parse(grids)
     assert all(grid.whole for grid in parsed)
-    assert legal(grids, 1, most).all()
+    assert is_valid(grids, 1, most).all()
     found = np.sort(object_table(parsed), order=ORDER)
     assert (found == np.sort(objects, order=ORDER)).all()
 
@@ -69,7 +69,7 @@ def test_what_is_no_object_does_not_parse(lines):
     assert not parsed.whole
     assert (parsed.stray == (grid[0] > 0)).all()
     assert not len(parsed.objects)
-    assert not legal(grid).any()
+    assert not is_valid(grid).any()
 
 
 def test_a_line_torn_into_legal_lines_is_never_the_whole_one():
@@ -91,17 +91,17 @@ def test_stray_cells_are_told_apart_from_legal_objects():
 @pytest.mark.parametrize(("count", "is_legal"), [(0, False), (1, True), (6, True), (7, False)])
 def test_legal_minds_the_object_count(count, is_legal):
     grid = grid_of(*(line for _ in range(count) for line in ("444", "...")))
-    assert legal(grid).tolist() == [is_legal]
-    assert legal(grid, count, count).all()
+    assert is_valid(grid).tolist() == [is_legal]
+    assert is_valid(grid, count, count).all()
 
 
 def test_few_random_blobs_and_shuffled_grids_are_legal():
     rng = np.random.default_rng(0)
     grids, _ = AtomicImageGenerator(GridDistribution()).generate(5000, seed=0)
     shuffled = rng.permuted(grids.reshape(5000, -1), axis=1).reshape(grids.shape)
-    assert legal(shuffled).mean() < 0.01
+    assert is_valid(shuffled).mean() < 0.01
     blobs = np.stack([blob(rng) for _ in range(2000)])
-    assert legal(blobs).mean() < 0.01
+    assert is_valid(blobs).mean() < 0.01
 
 
 def blob(rng):
@@ -120,7 +120,7 @@ def blob(rng):
 def test_components_come_by_grid_and_label_their_cells():
     rng = np.random.default_rng(1)
     grids = (rng.integers(1, 10, (200, 16, 16)) * (rng.random((200, 16, 16)) < 0.2)).astype("u1")
-    found = components(grids)
+    found = find_components(grids)
     assert (np.diff(found.objects["grid"]) >= 0).all()
     assert ((found.labels > 0) == (grids > 0)).all()
     cells = np.bincount(found.labels.reshape(-1))[1:]
@@ -135,7 +135,7 @@ def test_components_come_by_grid_and_label_their_cells():
 def test_black_grids_and_an_empty_batch_have_nothing():
     black = np.zeros((2, 16, 16), dtype=np.uint8)
     assert [len(grid.objects) for grid in parse(black)] == [0, 0]
-    assert not legal(black).any()
+    assert not is_valid(black).any()
     assert parse(black[:0]) == []
     assert len(object_table([])) == 0
 

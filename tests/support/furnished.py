@@ -20,9 +20,9 @@ from genlab.core.params import Params, load_params
 from genlab.datasets.arc_grids import (
     OBJECTS_FILE,
     OBJECTS_KIND,
+    draw_grids,
     file_name,
-    make,
-    program_of,
+    make_distribution,
     write_splits,
 )
 from genlab.datasets.splits import take_objects
@@ -59,7 +59,7 @@ def furnish(folder: Path) -> Path:
 
 def write_grids(folder: Path, params: Params, count: int) -> None:
     """Split files of `count` grids, as the stage split names them."""
-    draw = make(program_of(params.grids), count, 0)
+    draw = draw_grids(make_distribution(params.grids), count, 0)
     edges = [0, count * 8 // 10, count * 9 // 10, count]
     rows = {
         name: np.arange(low, high)

@@ -13,7 +13,13 @@ from ruamel.yaml import YAML
 
 from genlab.core.io import sha256, write_json, write_npz
 from genlab.core.params import Params, load_params, parse_params
-from genlab.datasets.arc_grids import OBJECTS_FILE, OBJECTS_KIND, Grids, make, program_of
+from genlab.datasets.arc_grids import (
+    OBJECTS_FILE,
+    OBJECTS_KIND,
+    Grids,
+    draw_grids,
+    make_distribution,
+)
 from genlab.datasets.arc_grids import write_splits as write_grids
 from genlab.datasets.image_files import (
     LABELS_FILE,
@@ -121,12 +127,12 @@ def write_params(folder: Path, **training: Any) -> Path:
 
 def grids(count: int, seed: int = 0) -> Grids:
     """Different grids of the tiny program: uint8 (count, 8, 8)."""
-    return make(program_of(params().grids), count, seed).grids
+    return draw_grids(make_distribution(params().grids), count, seed).grids
 
 
 def write_dataset(folder: Path, count: int = 400, seed: int = 0) -> Path:
     """A split file of tiny grids, 80/10/10, with its objects, in `folder`."""
-    draw = make(program_of(params().grids), count, seed)
+    draw = draw_grids(make_distribution(params().grids), count, seed)
     edges = [0, count * 8 // 10, count * 9 // 10, count]
     rows = {
         name: np.arange(a, b)

@@ -14,7 +14,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import Params
 from genlab.core.tracking import Tracker
-from genlab.datasets.registry import dataset
+from genlab.datasets.registry import find_dataset
 from genlab.vae.models.vae import load_checkpoint
 from genlab.vae.training.run import (
     CHECKPOINT,
@@ -45,7 +45,7 @@ def _outside_any_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _train(params: Params, data: Path) -> dict[str, object]:
-    return train_dataset(params, dataset("arc_grids"), data, FILES, PLOTS)
+    return train_dataset(params, find_dataset("arc_grids"), data, FILES, PLOTS)
 
 
 def _lasting(folder: Path) -> dict[str, str]:

@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 
 from genlab.agent.space import Input
 from genlab.core.errors import GenlabError
-from genlab.datasets.arc_grids import data_file, load_objects, load_split
+from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
 from genlab.datasets.image_files import load_images, load_labels
 
 Items = npt.NDArray[np.uint8]
@@ -127,7 +127,7 @@ def _images(name: str) -> Callable[[Path, str], Part]:
 
 def _grids(data: Path, split: str) -> Part:
     """Grids as a channel a colour; the class is the number of objects, from 1 on."""
-    grids = load_split(data_file(data / "arc_grids"), split)
+    grids = load_split(find_data_file(data / "arc_grids"), split)
     objects = load_objects(data / "arc_grids", split)
     counts = np.bincount(objects["grid"], minlength=len(grids)).astype(np.int64)
     one_hot = (grids[:, None] == np.arange(COLOURS)[None, :, None, None]).astype(np.uint8)

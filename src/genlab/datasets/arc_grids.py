@@ -28,7 +28,7 @@ GENERATE = "python stages/generate.py --dataset arc_grids"
 SPLIT = "python stages/split.py --dataset arc_grids"
 
 
-def program_of(params: GridParams) -> GridDistribution:
+def make_distribution(params: GridParams) -> GridDistribution:
     """The generating program that the params ask for. Raises a GenlabError of one line."""
     try:
         return GridDistribution(
@@ -43,7 +43,7 @@ def program_of(params: GridParams) -> GridDistribution:
         raise GenlabError(f"params.yaml: grids: {error}") from error
 
 
-def make(program: GridDistribution, count: int, seed: int, workers: int = 1) -> Draw:
+def draw_grids(program: GridDistribution, count: int, seed: int, workers: int = 1) -> Draw:
     """Draw `count` different grids. Raises a GenlabError where the program cannot make them."""
     try:
         return AtomicImageGenerator(program).draw(count, seed, workers)
@@ -100,7 +100,7 @@ def write_splits(path: str | Path, splits: Mapping[str, Grids]) -> None:
                 target.writestr(entry, data)
 
 
-def data_file(path: str | Path) -> Path:
+def find_data_file(path: str | Path) -> Path:
     """The data set file at `path`: the file itself, or the one that stands in that folder."""
     where = Path(path)
     if not where.is_dir():
@@ -122,7 +122,7 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     """
     if split not in SPLITS:
         raise GenlabError(f"no split is called {split!r}; known: {', '.join(SPLITS)}")
-    file = data_file(path)
+    file = find_data_file(path)
     grids = read_npz(file, kind=None, keys=[split], producer_command=SPLIT)[split]
     return validate(grids, f"{file} ({split})", size)
 

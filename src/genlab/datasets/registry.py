@@ -8,7 +8,7 @@ from typing import Literal
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params
-from genlab.datasets.arc_grids import make, program_of
+from genlab.datasets.arc_grids import draw_grids, make_distribution
 from genlab.datasets.emoji import LABELS as EMOJI_LABELS
 from genlab.datasets.generated import write_generated
 from genlab.datasets.image_files import LEVELS
@@ -31,7 +31,7 @@ class Dataset:
     classes: int
     labels: tuple[str, ...] = ()
 
-    def make(
+    def generate(
         self,
         params: Params,
         folder: Path,
@@ -50,7 +50,7 @@ class Dataset:
                 )
         return make_images(self.name, self.labels, params, folder)
 
-    def share(self, params: Params, folder: Path, data: Path, seed: int) -> Shared:
+    def split(self, params: Params, folder: Path, data: Path, seed: int) -> Shared:
         """Share what `make` left in `folder` out to `data` (stage split)."""
         share = share_grids if self.kind == "grids" else share_images
         return share(self.name, params, folder, data, seed)
@@ -65,10 +65,10 @@ def _make_grids(
     workers: int | None,
 ) -> str:
     """Draw grids into `folder`; what is not given comes from the params."""
-    program = program_of(params.grids)
+    program = make_distribution(params.grids)
     count = params.grids.count if count is None else count
     seed = params.seed if seed is None else seed
-    draw = make(program, count, seed, workers or params.grids.workers)
+    draw = draw_grids(program, count, seed, workers or params.grids.workers)
     write_generated(folder, draw, program, name, seed)
     dropped = f"{draw.duplicates} duplicates dropped"
     return f"{folder}: {count} different grids, {len(draw.objects)} objects ({dropped})"
@@ -125,7 +125,7 @@ _ALL = (
 DATASETS: dict[str, Dataset] = {each.name: each for each in _ALL}
 
 
-def dataset(name: str) -> Dataset:
+def find_dataset(name: str) -> Dataset:
     """The data set called `name`. Raises a GenlabError that lists the known ones."""
     if name not in DATASETS:
         known = ", ".join(sorted(DATASETS))

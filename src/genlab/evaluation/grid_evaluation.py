@@ -17,7 +17,7 @@ import numpy.typing as npt
 from genlab.evaluation import figures
 from genlab.evaluation.diagnostics import grids as collapse
 from genlab.evaluation.metrics import groups, likelihood, reconstruction, validity
-from genlab.grids.parser import legal
+from genlab.grids.parser import is_valid
 
 Grids = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -143,7 +143,7 @@ def draw(
         "Real ARC-AGI grids, which training never saw",
     )
     for name, grids in e.samples.items():
-        flags = legal(grids[shown], *object_range)
+        flags = is_valid(grids[shown], *object_range)
         figures.samples(folder / f"samples_{name}.png", grids[shown], flags, f"Sampler {name}")
     histogram = metrics["colour_histogram"]
     figures.colour_histogram(

@@ -35,13 +35,13 @@ _NEIGHBOURS = np.stack([np.zeros((3, 3)), np.ones((3, 3)), np.zeros((3, 3))]).as
 class Components(NamedTuple):
     """All components of a batch, by grid and then by their first cell in reading order.
 
-    `objects`: OBJECT_DTYPE (m,); `kind`, `colour` and `shape` mean something only where `legal`,
+    `objects`: OBJECT_DTYPE (m,); `kind`, `colour` and `shape` mean something only where `valid`,
     bool (m,), is true. `labels`: int (n, height, width), 0 on black cells, else 1 + the index of
     the cell's component.
     """
 
     objects: Objects
-    legal: Flags
+    valid: Flags
     labels: npt.NDArray[np.int32]
 
 
@@ -64,9 +64,9 @@ def parse(grids: Grids) -> list[ParsedGrid]:
     `objects["grid"]` is the grid's index in the batch. Raises ValueError for another shape or
     type, and for a colour that is none.
     """
-    found = components(grids)
-    stray = (found.labels > 0) & ~np.concatenate([[False], found.legal])[found.labels]
-    objects = found.objects[found.legal]
+    found = find_components(grids)
+    stray = (found.labels > 0) & ~np.concatenate([[False], found.valid])[found.labels]
+    objects = found.objects[found.valid]
     bounds = np.searchsorted(objects["grid"], np.arange(len(grids) + 1))
     return [
         ParsedGrid(objects[low:high], cells)
@@ -74,11 +74,11 @@ def parse(grids: Grids) -> list[ParsedGrid]:
     ]
 
 
-def legal(grids: Grids, min_objects: int = 1, max_objects: int = 6) -> Flags:
+def is_valid(grids: Grids, min_objects: int = 1, max_objects: int = 6) -> Flags:
     """Which grids are legal, bool (n,): no stray cell, and an object count within range."""
-    found = components(grids)
+    found = find_components(grids)
     of_all = np.bincount(found.objects["grid"], minlength=len(grids))
-    of_legal = np.bincount(found.objects["grid"][found.legal], minlength=len(grids))
+    of_legal = np.bincount(found.objects["grid"][found.valid], minlength=len(grids))
     in_range = (min_objects <= of_legal) & (of_legal <= max_objects)
     return np.asarray((of_all == of_legal) & in_range)
 
@@ -88,7 +88,7 @@ def object_table(parsed: Sequence[ParsedGrid]) -> Objects:
     return np.concatenate([np.empty(0, dtype=OBJECT_DTYPE), *(grid.objects for grid in parsed)])
 
 
-def components(grids: Grids) -> Components:
+def find_components(grids: Grids) -> Components:
     """Every component of grids, uint8 (n, height, width), and its legal shape where it has one."""
     _check(grids)
     labels = np.empty(grids.shape, dtype=np.int32)

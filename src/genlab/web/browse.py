@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.datasets.arc_grids import OBJECTS_FILE, data_file, load_split, read_objects
+from genlab.datasets.arc_grids import OBJECTS_FILE, find_data_file, load_split, read_objects
 from genlab.datasets.image_files import MANIFEST_FILE, load_images, load_labels, split_command
 from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES
@@ -66,7 +66,7 @@ def grids_of(folder: Path, split: str) -> Grids:
     Raises Missing where the folder is not there, a GenlabError where a file of it is broken.
     """
     _require(folder)
-    file = data_file(folder)
+    file = find_data_file(folder)
     return Grids(_grids(file, split), _objects(folder / OBJECTS_FILE, split))
 
 

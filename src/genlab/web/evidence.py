@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.io import read_npz
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.web import browse
 from genlab.web.files import fresh, require
 

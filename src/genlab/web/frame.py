@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from genlab.core.errors import GenlabError, describe_os_error
 from genlab.core.params import Params, load_params
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.web import charts, look
 from genlab.web.files import Missing, fresh
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.gallery import tile
 from genlab.evaluation.reports.formats import number, words
 from genlab.web import browse, look, shapes

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from genlab.core.errors import GenlabError
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import number, share, words
 from genlab.web import shapes
 from genlab.web.files import json_at

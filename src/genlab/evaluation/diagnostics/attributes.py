@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.grids.parser import components
+from genlab.grids.parser import find_components
 from genlab.grids.shapes import KINDS
 
 Grids = npt.NDArray[np.uint8]
@@ -33,7 +33,7 @@ def attributes(grids: Grids, objects: npt.NDArray[Any]) -> dict[str, Column]:
     - `at_border`: a coloured cell on the rim; `distinct_colours`; `repeated_colour`: two objects
       of one colour; `kind_<kind>` and `colour_<number>`: occurs.
     """
-    found = components(grids)
+    found = find_components(grids)
     n, border = len(grids), grids.copy()
     border[:, 1:-1, 1:-1] = 0
     tables = {name: found.objects[name].astype(np.int64) for name in ("height", "width", "cells")}

@@ -15,7 +15,7 @@ from genlab.evaluation.diagnostics.attributes import ALONE, FAR, Attributes, att
 from genlab.evaluation.diagnostics.error_analysis import Test, compare, explanation, kind_words
 from genlab.evaluation.metrics.reconstruction import wrong_cells
 from genlab.grids.palette import COLOUR_NAMES, to_rgb
-from genlab.grids.parser import components, object_table, parse
+from genlab.grids.parser import find_components, object_table, parse
 from genlab.grids.shapes import KINDS, LONGEST, SHAPES
 
 Grids = npt.NDArray[np.uint8]
@@ -130,16 +130,16 @@ def sample_items(
 
 def stray_cells(grids: Grids) -> npt.NDArray[np.int64]:
     """Cells of each grid that belong to no legal shape, (n,)."""
-    found = components(grids)
-    objects = found.objects[~found.legal]
+    found = find_components(grids)
+    objects = found.objects[~found.valid]
     sums = np.bincount(objects["grid"], weights=objects["cells"], minlength=len(grids))
     return sums.astype(np.int64)
 
 
 def faults(grid: Grids) -> list[str]:
     """What is wrong with each component of a grid (h, w) that is no legal shape, in words."""
-    found = components(grid[None])
-    return [_fault(grid, found.labels[0] == label) for label in 1 + np.flatnonzero(~found.legal)]
+    found = find_components(grid[None])
+    return [_fault(grid, found.labels[0] == label) for label in 1 + np.flatnonzero(~found.valid)]
 
 
 def _fault(grid: Grids, member: npt.NDArray[np.bool_]) -> str:

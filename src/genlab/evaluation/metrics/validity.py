@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from genlab.core.stats import Floats, percentile_intervals, resampled_sums, share_interval
 from genlab.evaluation.metrics.reconstruction import total_variation
-from genlab.grids.parser import Components, components, legal
+from genlab.grids.parser import Components, find_components, is_valid
 
 Grids = npt.NDArray[np.uint8]
 
@@ -44,7 +44,7 @@ def sample_metrics(
 
     A number that is undefined (no component at all) is left out.
     """
-    found = components(samples)
+    found = find_components(samples)
     counts = np.asarray(reference_counts)
     terms, reference, widths = _terms(samples, found, reference_objects, counts)
     n = len(samples)
@@ -79,7 +79,7 @@ def _flags(
         unique[index], novel[index] = key not in seen, key not in known
         seen.add(key)
     return {
-        "valid_rate": legal(samples, min_objects=min_objects, max_objects=max_objects),
+        "valid_rate": is_valid(samples, min_objects=min_objects, max_objects=max_objects),
         "unique_share": unique,
         "novel_share": novel,
         "unique_and_novel_share": unique & novel,
@@ -107,7 +107,7 @@ def _terms(
         np.eye(top_count)[counts],
         _histogram(grid, sizes, n, top_size),
         colours[:, 1:],
-        np.bincount(grid[found.legal], minlength=n)[:, None],
+        np.bincount(grid[found.valid], minlength=n)[:, None],
         colours[:, :1],
         np.full((n, 1), samples[0].size),
     ]

@@ -17,7 +17,7 @@ import jinja2
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.core.params import load_params
-from genlab.datasets.registry import dataset as find_dataset
+from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.anomalies import detected_issues
 from genlab.evaluation.reports.ablations import of_dataset
 from genlab.evaluation.reports.formats import number, share, spread, value, words

@@ -17,7 +17,7 @@ from genlab.core.geometry import side_of
 from genlab.core.io import read_json, sha256, write_json
 from genlab.core.params import Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
-from genlab.datasets.arc_grids import data_file, load_split
+from genlab.datasets.arc_grids import find_data_file, load_split
 from genlab.datasets.image_files import MANIFEST_FILE, load_images
 from genlab.datasets.registry import Dataset
 from genlab.grids import palette
@@ -128,7 +128,7 @@ def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path,
     """
     side = side_of(params, dataset.name)
     if dataset.kind == "grids":
-        file = data_file(data_path)
+        file = find_data_file(data_path)
         return file, load_split(file, "train", side), load_split(file, "val", side)
     shape = (side, side, dataset.shape[2])
     train, val = (load_images(data_path, split, shape) for split in ("train", "val"))
