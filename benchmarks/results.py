@@ -16,8 +16,7 @@ import typer
 from genlab.core.errors import run_cli
 from genlab.core.io import read_json
 from genlab.evaluation.grid_evaluation import best_sampler
-from genlab.evaluation.reports.image_report import TARGETS
-from genlab.evaluation.reports.report_kind import bars
+from genlab.evaluation.reports.targets import read_targets
 from record import BENCHMARKS, record
 
 METRICS = Path("results/{dataset}/metrics.json")
@@ -113,8 +112,8 @@ def images(output: Path, experiments: Mapping[str, Any]) -> None:
         - metrics["bits_per_dim"],
         "images.ssim": metrics["ssim"],
     }
-    rows_of_table = bars(TARGETS, {key: {"value": value} for key, value in reached.items()})
-    holds = all(row["reached"] for row in rows_of_table if row["key"] in reached)
+    targets = read_targets(Path())
+    holds = all(targets[key].met(value) for key, value in reached.items())
     keep_alone(output, "images.one_model", float(holds), [0], default)
 
 

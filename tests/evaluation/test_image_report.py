@@ -239,6 +239,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
     for name in ("images-collapsed", "images-cured"):
         write_bytes(folder / f"plots/{DATASET}/experiments/{name}/reconstructions.png", PNG)
     shutil.copy(root / "params.yaml", folder)
+    (folder / "benchmarks").mkdir()
+    shutil.copy(root / "benchmarks/targets.yaml", folder / "benchmarks")
     (folder / "README.md").write_text(README)
     return folder
 

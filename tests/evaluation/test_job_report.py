@@ -1,11 +1,13 @@
 """The README's sections of agent, benchmark and app say what their files say."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from genlab.evaluation.reports import job_report, report
+from genlab.evaluation.reports.targets import read_targets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +21,9 @@ def test_the_committed_readme_says_what_the_committed_files_say(job: str) -> Non
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    (tmp_path / "metrics").mkdir()
+    for folder in ("benchmarks", "metrics", "results"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(ROOT / "benchmarks/targets.yaml", tmp_path / "benchmarks")
     (tmp_path / "results" / "benchmarks.json").write_text(
         json.dumps(
             {
@@ -38,7 +42,7 @@ def repository(tmp_path: Path) -> Path:
 def test_a_bar_is_reached_missed_or_not_measured(repository: Path) -> None:
     [text] = job_report.texts(repository, "benchmark").values()
     rows = {row.split("`")[1]: row for row in text.splitlines() if "(`swap." in row}
-    assert set(rows) == set(job_report.JOBS["benchmark"])
+    assert set(rows) == set(read_targets(ROOT, "swap."))
     assert rows["swap.ordered"].endswith("| 0.97 | 0.9, 1 | 60 | 0.95 | 1 | reached |")
     assert rows["swap.kill_lost"].endswith("| **missed** |")
     assert rows["swap.score_s"].endswith("| not measured |")

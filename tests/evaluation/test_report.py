@@ -112,6 +112,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
         path = folder / "plots" / DATASET / name / "reconstructions.png"
         figures.reconstructions(path, grids[:4], predicted[:4], "Test")
     shutil.copy(root / "params.yaml", folder)
+    (folder / "benchmarks").mkdir()
+    shutil.copy(root / "benchmarks/targets.yaml", folder / "benchmarks")
     (folder / "README.md").write_text(README)
     return folder
 

@@ -20,30 +20,30 @@ def targets(root: Path, dataset: str) -> str:
     """The bars that the project set itself, as a table."""
     # Its import takes a second (matplotlib): only where it is asked for.
     from genlab.evaluation.reports.report import kind_of
-    from genlab.evaluation.reports.report_kind import bars
+    from genlab.evaluation.reports.targets import read_targets, target_rows
 
     kind = kind_of(dataset)
     found = json_at(
         root / "results" / "benchmarks.json", shapes.Benchmarks, producer_command="make bench"
     )
     mine = {key: entry for key, entry in found.items() if kind.benchmarks(key, dataset)}
-    aims = kind.targets(dataset)
+    aims = {key: t for key, t in read_targets(root).items() if kind.benchmarks(key, dataset)}
     rows = [
         {
             "what": row["what"],
             "value": value(row["value"]) if row["value"] is not None else "not measured",
             "interval": range_words(_pair(row["entry"].get("interval"))),
-            "bar": "–" if row["bar"] is None else _asked(aims[row["key"]].sign, value(row["bar"])),
-            "stretch": "–" if row["stretch"] is None else value(row["stretch"]),
+            "bar": "–" if row["target"] is None else _asked(row["sign"], value(row["target"])),
+            "stretch": "–" if row["stretch_target"] is None else value(row["stretch_target"]),
             "scale": scale(
                 row["entry"].get("value"),
                 _pair(row["entry"].get("interval")),
-                aims[row["key"]].bar,
-                aims[row["key"]].stretch,
+                aims[row["key"]].target,
+                aims[row["key"]].stretch_target,
             ),
-            "reached": reached(row["reached"], row["stretch_reached"]),
+            "reached": reached(row["met"], row["stretch_met"]),
         }
-        for row in bars(aims, mine)
+        for row in target_rows(aims, mine)
     ]
     columns = [
         Column("what", "What"),

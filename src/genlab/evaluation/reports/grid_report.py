@@ -1,4 +1,4 @@
-"""The report of a grid dataset: its bars, its captions, and the figures across its experiments."""
+"""The report of a grid dataset: its captions, and the figures across its experiments."""
 
 import re
 from collections.abc import Mapping
@@ -8,22 +8,7 @@ from typing import Any
 from genlab.evaluation import figures
 from genlab.evaluation.diagnostics.anomalies import anomalies
 from genlab.evaluation.reports import ablations
-from genlab.evaluation.reports.report_kind import Context, ReportKind, Target
-
-TARGETS: Mapping[str, Target] = {
-    "grids.beta0.pixel": Target("cells right at β = 0", ">=", 0.9999, None),
-    "grids.beta0.foreground": Target("non-black cells right at β = 0", ">=", 0.999, None),
-    # Its stretch asks for all grids by 64 latents or fewer: see the capacity curve.
-    "grids.beta0.exact": Target("grids wholly right at β = 0", ">=", 0.995, None),
-    "grids.neg_elbo_over_entropy_bound": Target("−ELBO over the program's entropy", "<=", 1.5, 1.1),
-    "grids.valid_rate": Target("prior samples wholly legal", ">=", 0.5, 0.85),
-    "grids.arc_agi_exact": Target("real ARC-AGI grids wholly right at β = 0", ">=", 0.45, 0.75),
-    "grids.generator_speedup": Target("generator over a plain loop", ">=", 20.0, 50.0),
-    "grids.step_over_matmul": Target("training step over the matmul rate", ">=", 0.5, 0.7),
-    "grids.train_minutes": Target("training, minutes", "<=", 12.0, 6.0),
-    "grids.seed_sd": Target("SD of pixel accuracy over seeds", "<=", None, None),
-}
-"""What the project set out to reach with grids, by key of results/benchmarks.json."""
+from genlab.evaluation.reports.report_kind import Context, ReportKind
 
 SWEPT = re.compile(r"-(seed)?[\d.]+$")
 """Names of runs of a sweep or of a seed: too many curves for one figure, and too like."""
@@ -88,7 +73,6 @@ GRIDS = ReportKind(
         "readme": "readme.md.j2",
     },
     captions=CAPTIONS,
-    targets=lambda dataset: TARGETS,
     benchmarks=lambda key, dataset: key.startswith("grids."),
     complete=complete,
     draw=draw,

@@ -1,4 +1,4 @@
-"""The report of an image dataset: bars, captions, experiments, baselines, and what they add up to."""
+"""The report of an image dataset: captions, experiments, baselines, and what they add up to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from genlab.evaluation.diagnostics.anomalies import detected_issues, image_surpr
 from genlab.evaluation.reports import ablations, image_ablations
 from genlab.evaluation.reports.image_ablations import CHOICES, MEASURES, Row, headline
 from genlab.evaluation.reports.next_steps import next_steps
-from genlab.evaluation.reports.report_kind import Context, ReportKind, Target
+from genlab.evaluation.reports.report_kind import Context, ReportKind
 
 BASELINES = {
     "pythae-mlp": "pythae's MLP",
@@ -19,33 +19,7 @@ BASELINES = {
     "antixk": "PyTorch-VAE's VanillaVAE",
 }
 MAIN = "fashion_mnist"
-"""The dataset that the bars are set for, and that baselines are trained on."""
-
-TARGETS: Mapping[str, Target] = {
-    "images.frechet_over_baseline": Target(
-        "Fréchet distance, ours over the nearest baseline's, equal CPU time", "<=", 0.10, 0.05
-    ),
-    "images.frechet_over_tuned": Target(
-        "the same over a baseline with cross-entropy", "<=", None, None
-    ),
-    "images.relative_frechet": Target("Fréchet distance of samples over its floor", "<=", 20, 8),
-    "images.bpd_below_baseline": Target(
-        "bits/dim, the nearest baseline's minus ours", ">=", 0.9, 1.2
-    ),
-    "images.bpd_below_tuned": Target("the same of a baseline with cross-entropy", ">=", None, None),
-    "images.ssim": Target("SSIM of reconstructions", ">=", 0.85, 0.92),
-    "images.one_model": Target(
-        "one model holds all bars of Fréchet, bits/dim, SSIM", ">=", 1, None, flag=True
-    ),
-    "images.step_over_matmul": Target("training step over the matmul rate", ">=", 0.5, 0.7),
-    "images.emoji_bpd": Target("emoji in colour, bits/dim", "<=", None, None),
-    "images.emoji_relative_frechet": Target(
-        "emoji in colour, Fréchet distance over its floor", "<=", None, None
-    ),
-    "images.minutes": Target("train and evaluate, minutes", "<=", 15, 8),
-    "images.memory_mib": Target("memory of making 200,000 images of 64×64, MiB", "<=", None, None),
-}
-"""What the project set out to reach with images, by key of results/benchmarks.json."""
+"""The dataset that the targets are set for, and that baselines are trained on."""
 
 CAPTIONS: Mapping[str, str] = {
     "reconstructions": "Test images over their reconstructions",
@@ -188,11 +162,6 @@ def _nearest(rows: Sequence[Row], row: Row) -> Row:
     return min(alike, key=lambda one: float(one["mean"]["frechet_distance"]))
 
 
-def targets(dataset: str) -> Mapping[str, Target]:
-    """The bars that are about `dataset`: all for the main one, for another those that name it."""
-    return {key: target for key, target in TARGETS.items() if about(key, dataset)}
-
-
 def about(key: str, dataset: str) -> bool:
     """Whether a key of results/benchmarks.json is about `dataset`."""
     start = "images." if dataset == MAIN else f"images.{dataset}_"
@@ -206,7 +175,6 @@ IMAGES = ReportKind(
         "readme": "image_readme.md.j2",
     },
     captions=CAPTIONS,
-    targets=targets,
     benchmarks=about,
     complete=complete,
     draw=draw,

@@ -23,7 +23,8 @@ from genlab.evaluation.reports.ablations import of_dataset
 from genlab.evaluation.reports.formats import number, share, spread, value, words
 from genlab.evaluation.reports.grid_report import GRIDS
 from genlab.evaluation.reports.image_report import IMAGES
-from genlab.evaluation.reports.report_kind import Context, ReportKind, bars
+from genlab.evaluation.reports.report_kind import Context, ReportKind
+from genlab.evaluation.reports.targets import read_targets, target_rows
 
 BEGIN, END = "<!-- results:{dataset}:begin -->", "<!-- results:{dataset}:end -->"
 MARKER = re.compile(r"<!-- results:\w+:(begin|end) -->")
@@ -71,7 +72,8 @@ def gather(root: Path, dataset: str) -> Context:
     context["benchmarks"] = {
         key: entry for key, entry in context["benchmarks"].items() if kind.benchmarks(key, dataset)
     }
-    context["targets"] = list(bars(kind.targets(dataset), context["benchmarks"]))
+    targets = {k: v for k, v in read_targets(root).items() if kind.benchmarks(k, dataset)}
+    context["targets"] = list(target_rows(targets, context["benchmarks"]))
     context["detected_issues"] = detected_issues
     try:
         return context | kind.complete(context)
