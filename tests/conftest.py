@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ os.environ["DVC_NO_ANALYTICS"] = "1"
 
 import torch
 from hypothesis import settings
+
+# A shell's background jobs ignore Ctrl-C, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test is timed: on a loaded machine a first call may take any time.
 settings.register_profile("untimed", deadline=None)

@@ -33,7 +33,6 @@ COUNTS = {"train": 7, "test": 3}
 @pytest.fixture(autouse=True)
 def _nothing_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "SYSTEM_FOLDERS", {})
-    monkeypatch.setattr(sources, "TIMEOUT", 0.5)
     monkeypatch.setenv("no_proxy", "*")
 
 
@@ -221,6 +220,7 @@ def test_a_wrong_download_leaves_nothing_behind(idx, server, tmp_path: Path, mon
 def test_without_a_network_one_line_says_what_to_put_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool
 ) -> None:
+    monkeypatch.setattr(sources, "TIMEOUT", 0.5)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         if answers:

@@ -14,7 +14,7 @@ from furnished import RUN, furnish
 import app_room
 from genlab.benchmark.store.repository import Store
 
-WAIT = 60_000  # milliseconds
+WAIT = 180_000  # milliseconds; a loaded machine is slow
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 

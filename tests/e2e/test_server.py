@@ -16,7 +16,7 @@ import app_room
 from genlab.benchmark.store.repository import Store
 
 pytestmark = pytest.mark.e2e
-WAIT = 60_000  # milliseconds
+WAIT = 180_000  # milliseconds; a loaded machine is slow
 LONG = {"sim_paint": {"seconds": 300}}
 
 

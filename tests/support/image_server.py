@@ -209,7 +209,11 @@ def _handler(server: ImageServer) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            length = int(self.headers.get("Content-Length") or 0)
+            data = self.rfile.read(length)
+            if len(data) < length:  # the client was killed while it sent
+                self.close_connection = True
+                return
             if self.path not in PATHS:
                 self.write(status(404, message=f"no such path: {self.path}"))
                 return

@@ -244,7 +244,11 @@ class Server:
 
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
-                body = json.loads(self.rfile.read(length) or b"{}")
+                content = self.rfile.read(length)
+                if len(content) < length:  # the client was killed while it sent
+                    self.close_connection = True
+                    return
+                body = json.loads(content or b"{}")
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 if self.path != "/v1/chat/completions":
                     self._send(status(404, message=f"no such path: {self.path}"))
