@@ -158,17 +158,6 @@ def test_ctrl_c_and_a_full_disk_are_one_line_and_lose_nothing(place: Path) -> No
     assert [each["plan_origin"] for each in json.loads(registry.read_text())] == ["baseline"]
 
 
-def test_the_help_teaches() -> None:
-    assert 'genlab.agent "simple CNN for Fashion-MNIST' in said("--help")
-    for command in ("run", "promote", "rebuild", "report"):
-        assert f"Example: python -m genlab.agent {command.replace('run', '')}".strip() in said(
-            command, "--help"
-        )
-    listed = said("run", "--help")
-    for option in ("--dataset", "--at-least", "--backend", "--max-iterations", "--transcript"):
-        assert option in listed
-
-
 def test_a_run_goes_on_after_its_endpoint_and_key_were_mended(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,19 +139,6 @@ def test_it_says_who_found_what_and_who_wrote_it(workspace: Workspace) -> None:
     assert "8 questions, 100 tokens asked and 50 answered in 3.5 s" in page
 
 
-@pytest.mark.parametrize(
-    ("verdict", "words"),
-    [
-        ("baseline_reached_it", "The baseline reaches accuracy >= 0.9 on dummy already"),
-        ("stopped: no gain", "Goal not reached; stopped: no gain."),
-        ("unfinished", "has not finished"),
-    ],
-)
-def test_the_verdict_is_a_sentence(workspace: Workspace, verdict: str, words: str) -> None:
-    written(workspace, attempt(1, 0.95, 0.95, 0.95), verdict=verdict)
-    assert words in story(workspace).sentence
-
-
 def test_a_run_without_a_single_number_has_a_report(workspace: Workspace) -> None:
     written(workspace, attempt(1, failure="it broke <b>"), verdict="stopped: no gain")
     page = report.write(workspace).read_text(encoding="utf-8")
@@ -199,31 +186,6 @@ def test_a_difference_is_told_only_as_far_as_seeds_carry_it(
     run: list[float], search: list[float], words: str
 ) -> None:
     assert words in Comparison("accuracy", True, run, search, None, None, 3).words
-
-
-def test_less_loss_is_better() -> None:
-    less = Comparison("val_loss", False, [0.1, 0.11, 0.12], [0.5, 0.51, 0.52], None, None, 3)
-    assert "better" in less.words
-
-
-def test_the_embedded_model_is_called_what_it_is(workspace: Workspace) -> None:
-    written(workspace, attempt(1, 0.5), verdict="stopped: no gain")
-    path = run_file(workspace)
-    told = json.loads(path.read_text())
-    assert not any("demo grade" in each for each in story(workspace).limitations)
-    told["settings"]["params"]["backend"] = "embedded"
-    path.write_text(json.dumps(told))
-    assert "demo grade" in story(workspace).limitations[0]
-
-
-def test_a_training_that_the_clock_cut_short_is_told(workspace: Workspace) -> None:
-    limit = load_params(ROOT / "params.yaml").agent.time_limit
-    slow = attempt(2, 0.5)
-    slow.checked[0]["seconds"] = limit + 1
-    written(workspace, attempt(1, 0.5), slow, verdict="stopped: no gain")
-    assert any(
-        "1 attempts" in each and "the machine" in each for each in story(workspace).limitations
-    )
 
 
 def test_the_snapshot_holds_neither_clock_nor_run_id(workspace: Workspace, tmp_path: Path) -> None:
@@ -276,13 +238,3 @@ def test_a_folder_without_a_run_is_told_in_a_line(workspace: Workspace) -> None:
     write_json(run_file(workspace), {"kind": RUN_KIND, "version": 1})
     with pytest.raises(GenlabError, match="is damaged"):
         story(workspace)
-
-
-def test_what_could_not_be_measured_on_the_test_part_is_told(workspace: Workspace) -> None:
-    best = attempt(2, 0.95, 0.95, 0.95, test={"failure": "logits are not finite"})
-    written(workspace, attempt(1, 0.5), best)
-    page = Tags(report.write(workspace).read_text(encoding="utf-8"))
-    words = "not measured on the test part: logits are not finite"
-    assert words in page.text
-    assert words in (workspace.experiments / report.MARKDOWN).read_text(encoding="utf-8")
-    assert "test_accuracy" not in snapshot.numbers(story(workspace))["best"]

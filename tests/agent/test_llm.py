@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from email.utils import formatdate
 from typing import Any
 
 import pytest
@@ -56,7 +55,6 @@ class Open(BaseModel):
 
 GOOD = {"blocks": 2, "lr": 0.5}
 ASKED = Question("planning", [{"role": "user", "content": "Design a net."}], Plan, 64)
-FREE = Question("tools", [{"role": "user", "content": "Write code."}], None, 64)
 
 
 @pytest.fixture(autouse=True)
@@ -93,15 +91,6 @@ def test_a_good_answer_comes_with_its_tokens(backend: Make) -> None:
     assert (body["model"], body["seed"], body["temperature"]) == ("big", 7, 0.0)
     assert body["response_format"]["json_schema"]["strict"] is True
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-
-
-def test_the_purpose_chooses_the_model(backend: Make) -> None:
-    with Server([llm.good("def f(): ...")]) as server:
-        answer = backend(server).ask(FREE)
-    assert server.requests[0].body["model"] == "small"
-    assert answer.parsed is None
-    assert "response_format" not in server.requests[0].body
-    assert "seed" not in server.requests[0].body
 
 
 def test_an_open_schema_is_not_sent_as_strict(backend: Make) -> None:
@@ -179,12 +168,6 @@ def test_json_is_found_in_what_surrounds_it(text: str) -> None:
     assert parse(text, Plan) == Plan(**GOOD)
 
 
-def test_a_comma_in_a_string_is_no_trailing_comma() -> None:
-    assert parse('{"arguments": {"code": "x = [1,]",},}', Open) == Open(
-        arguments={"code": "x = [1,]"}
-    )
-
-
 @settings(max_examples=60, deadline=1000)
 @given(st.text(alphabet=st.sampled_from(list('{}[]",:\\`\n\t 01eE-.nNaflsu\ud800')), max_size=80))
 def test_no_text_breaks_the_parser(text: str) -> None:
@@ -255,25 +238,9 @@ def test_retry_after_is_honoured_and_capped(
         assert waits == [expected]
 
 
-def test_retry_after_may_be_a_date(backend: Make, waits: list[float]) -> None:
-    later = {"Retry-After": formatdate(time.time() + 20, usegmt=True)}
-    with Server([llm.status(503, later), llm.good(GOOD)]) as server:
-        backend(server).ask(ASKED)
-    assert 15 < waits[0] <= 20
-
-
 @pytest.mark.parametrize("reply", [llm.refusal(), llm.filtered()], ids=["refusal", "filter"])
 def test_a_refusal_is_no_retry(backend: Make, reply: llm.Reply) -> None:
     with Server([reply]) as server, pytest.raises(LLMFailure, match=r"refused|filter"):
-        backend(server).ask(ASKED)
-    assert len(server.requests) == 1
-
-
-def test_a_filtered_question_is_no_reason_to_drop_the_schema(backend: Make) -> None:
-    with (
-        Server([llm.status(400, code="content_filter"), llm.good(GOOD)]) as server,
-        pytest.raises(LLMFailure, match="filter"),
-    ):
         backend(server).ask(ASKED)
     assert len(server.requests) == 1
 
@@ -356,15 +323,6 @@ def test_an_endpoint_that_is_not_there_is_one_line(backend: Make, waits: list[fl
     assert len(waits) == 1
 
 
-def test_an_endpoint_that_goes_away_is_a_failure(backend: Make, waits: list[float]) -> None:
-    with Server([llm.good(GOOD)]) as server:
-        asker = backend(server)
-        asker.ask(ASKED)
-    with pytest.raises(LLMFailure, match="connection"):
-        asker.ask(ASKED)
-    assert len(waits) == 5
-
-
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", "http://h:port/", "h h"])
 def test_an_address_that_is_none_is_one_line(url: str) -> None:
     with pytest.raises(GenlabError, match="OPENAI_BASE_URL"):
@@ -408,16 +366,6 @@ def test_budgets_are_checked_before_each_request(backend: Make, budget: Budget, 
     assert meter.cost == pytest.approx(50e-6)
 
 
-def test_a_budget_ends_a_question_between_its_attempts(backend: Make) -> None:
-    with (
-        Server([llm.good("no")]) as server,
-        pytest.raises(BudgetSpent, match="tokens") as spent,
-    ):
-        backend(server, meter=Meter(Budget(tokens=15))).ask(ASKED)
-    assert len(server.requests) == 1
-    assert (spent.value.tokens_in, spent.value.tokens_out) == (11, 7)
-
-
 def test_no_wait_outlasts_the_budget_of_seconds(backend: Make, waits: list[float]) -> None:
     with (
         Server([llm.status(429, {"Retry-After": "50"})]) as server,
@@ -457,17 +405,6 @@ def test_what_has_a_secrets_shape_is_redacted(secret: str) -> None:
     assert "[redacted]" in text
     assert text.startswith("before ")
     assert text.endswith(" after")
-
-
-def test_keys_of_the_environment_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WANDB_API_KEY", "squeamish-ossifrage\n")
-    monkeypatch.setenv("SHORT_API_KEY", "none")
-    assert redact("a squeamish-ossifrage, none") == "a [redacted], none"
-
-
-def test_ordinary_words_are_not_redacted() -> None:
-    text = "task-based disk-usage with scikit sk-learn; a bearer of news"
-    assert redact(text) == text
 
 
 def test_no_secret_leaves_in_a_prompt(backend: Make, monkeypatch: pytest.MonkeyPatch) -> None:

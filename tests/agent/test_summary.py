@@ -196,17 +196,3 @@ def test_no_words_are_no_loss() -> None:
     assert (silent["analysis"], silent["no_analysis"]) == ("", "503 five times")
     with pytest.raises(BudgetSpent):
         analysed(MEASURED, Says(BudgetSpent("tokens")))
-
-
-def test_a_model_that_failed_is_not_talked_about() -> None:
-    backend = Says("fine")
-    assert analysed(Summary(failure="it broke"), backend)["failure"] == "it broke"
-    assert backend.asked == []
-
-
-def test_the_llm_is_shown_what_was_measured() -> None:
-    backend = Says("fine")
-    analysed(MEASURED, backend)
-    shown = str(backend.asked[0].messages)
-    assert "10000 parameters, 2036010 multiply-adds" in shown
-    assert "layers.0.conv Conv2d" in shown
