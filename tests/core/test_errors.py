@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _run(body: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    script = f"from genlab.core.errors import *\ndef main():\n{body}\nguarded(main)\n"
+    script = f"from genlab.core.errors import *\ndef main():\n{body}\nrun_cli(main)\n"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run(
         [sys.executable, "-c", script], cwd=cwd, env=environment, capture_output=True, text=True
@@ -37,7 +38,7 @@ def test_a_fault_of_the_user_is_one_line_and_status_2(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
-def test_a_missing_file_is_named_with_a_cure(tmp_path: Path) -> None:
+def test_a_missing_file_is_named_with_a_fix(tmp_path: Path) -> None:
     done = _run("  open('nowhere.npz')", tmp_path)
     assert done.returncode == 2
     line = _one_line(done.stderr)
@@ -64,7 +65,7 @@ def test_its_own_exit_status_is_kept(tmp_path: Path) -> None:
         (errno.EROFS, "can be written"),
     ],
 )
-def test_each_fault_of_the_disk_names_its_cure(
+def test_each_fault_of_the_disk_names_its_fix(
     number: int, fix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def main() -> None:
@@ -109,5 +110,8 @@ def test_ctrl_c_is_one_line_and_status_130(tmp_path: Path, typer_app: bool) -> N
     assert "interrupted" in _one_line(errors)
 
 
-def test_a_genlab_error_is_an_exception_and_not_an_exit() -> None:
-    assert not issubclass(GenlabError, SystemExit)
+def test_an_error_has_its_place_for_programs() -> None:
+    error = GenlabError("params.yaml: lr must be > 0", key="lr", path="params.yaml", fix="raise lr")
+    assert not isinstance(error, SystemExit)
+    assert (error.key, error.path, error.fix) == ("lr", Path("params.yaml"), "raise lr")
+    assert pickle.loads(pickle.dumps(error)).key == "lr"

@@ -1,16 +1,17 @@
-"""Errors as one line: what went wrong, where, and what to do about it."""
+"""User-facing errors: one line that names the place, the value and the fix."""
 
 from __future__ import annotations
 
 import errno
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
-INTERRUPTED = "interrupted; finished files are kept, the same command goes on from them"
+INTERRUPTED = "interrupted; finished files are kept, the same command resumes from them"
 
-CURES = {
+OS_FIXES = {
     errno.ENOSPC: "free some space on that disk, then run the same command again",
     errno.EDQUOT: "free some of your disk quota, then run the same command again",
     errno.EFBIG: "raise the limit of ulimit -f, then run the same command again",
@@ -25,19 +26,37 @@ CURES = {
 
 
 class GenlabError(Exception):
-    """A fault the user can mend; its message is one line naming the value, place and fix."""
+    """An error that the user can fix.
+
+    message: the one line that is printed. key: the parameter, option or field at fault.
+    path: the file at fault. fix: the command or change that helps. The message already says all
+    three in words; the fields are for programs.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        key: str | None = None,
+        path: str | Path | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.key = key
+        self.path = None if path is None else Path(path)
+        self.fix = fix
 
 
 def describe_os_error(error: OSError) -> str:
-    """One line that names the file and the fix of a fault of the operating system."""
+    """Describe an error of the operating system in one line, with the file and a fix."""
     where = error.filename if error.filename is not None else "input or output"
     what = error.strerror or str(error) or type(error).__name__
-    fix = CURES.get(error.errno or 0, "check the path and the disk")
+    fix = OS_FIXES.get(error.errno or 0, "check the path and the disk")
     return f"{where}: {what}; {fix}"
 
 
 def run_cli(main: Callable[[], object]) -> None:
-    """Run the command line `main` and end the process with one line where it fails.
+    """Run the command line `main`; where it fails, print one line and exit.
 
     Exit status: 2 after a `GenlabError` or `OSError`, 130 after Ctrl-C, and `main`'s own where it
     calls `sys.exit`. Any other exception is a bug and keeps its traceback.
@@ -45,17 +64,17 @@ def run_cli(main: Callable[[], object]) -> None:
     try:
         main()
     except GenlabError as error:
-        _stop(f"error: {error}", EXIT_ERROR)
+        _exit(f"error: {error}", EXIT_ERROR)
     except KeyboardInterrupt:
-        _stop(INTERRUPTED, EXIT_INTERRUPTED)
+        _exit(INTERRUPTED, EXIT_INTERRUPTED)
     except SystemExit as stop:
         if stop.code == EXIT_INTERRUPTED:  # Typer's translation of Ctrl-C
-            _stop(INTERRUPTED, EXIT_INTERRUPTED)
+            _exit(INTERRUPTED, EXIT_INTERRUPTED)
         raise
     except OSError as error:
-        _stop(f"error: {describe_os_error(error)}", EXIT_ERROR)
+        _exit(f"error: {describe_os_error(error)}", EXIT_ERROR)
 
 
-def _stop(message: str, status: int) -> None:
+def _exit(message: str, status: int) -> None:
     print("genlab: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(status)

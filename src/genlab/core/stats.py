@@ -1,8 +1,10 @@
-"""Intervals for the numbers that are reported: the bootstrap over grids, and Wilson's for counts.
+"""95 % intervals: Wilson for rates, percentile bootstrap over items or groups, Student over seeds.
 
-Every statistic here is a function of sums over grids (hits, cells, nats ...). So a resample of the
-grids needs only the resampled sums, and one matrix product gives them for all resamples at once.
+Bootstrapped statistics are functions of sums over items (hits, cells, nats): one matrix product of
+the resampling weights with the items' terms gives the sums of all resamples at once.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping
@@ -15,13 +17,14 @@ Floats = npt.NDArray[np.float64]
 Interval = dict[str, float | int]
 
 CHUNK = 64
-"""Resamples drawn at a time: bounds the memory at CHUNK x n weights."""
+"""Resamples per matrix product: bounds the memory at CHUNK x n weights."""
 
 
 def resampled_sums(terms: npt.ArrayLike, *, bootstrap: int, seed: int) -> Floats:
-    """Sums of `terms` over `bootstrap` resamples of its rows (Efron 1979).
+    """Sum `terms` over `bootstrap` resamples of its rows (Efron 1979).
 
-    terms: (n, m), one row a grid. Returns (bootstrap, m). Raises ValueError without rows.
+    terms: (n, m), one row per item, or per group of items to resample whole groups. Returns
+    (bootstrap, m). Raises ValueError without rows.
     """
     rows = np.asarray(terms, dtype=np.float64)
     if rows.ndim != 2 or not len(rows):
@@ -38,10 +41,10 @@ def resampled_sums(terms: npt.ArrayLike, *, bootstrap: int, seed: int) -> Floats
 
 
 def percentile_interval(resampled: npt.ArrayLike, n: int, *, level: float = 0.95) -> Interval:
-    """The percentile interval of resampled statistics; `n` is what was resampled.
+    """Percentile interval of resampled statistics; `n` is the number of resampled items.
 
-    Resamples in which the statistic is undefined (nan) say nothing and are left out.
-    Raises ValueError when all of them are undefined.
+    Resamples in which the statistic is undefined (nan) are left out. Raises ValueError when all
+    are undefined.
     """
     values = np.asarray(resampled, dtype=np.float64)
     values = values[~np.isnan(values)]
@@ -64,23 +67,23 @@ def percentile_intervals(
 
 
 def share_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
-    """Wilson's score interval (1927) of a share of independent grids.
+    """Wilson's score interval (1927) of a rate over independent items.
 
-    It stays honest at 0 and at 1, where the bootstrap's interval shrinks to a point.
+    Unlike the bootstrap's, it does not shrink to a point at rates of 0 and 1.
     """
     found = binomtest(int(successes), int(n)).proportion_ci(level, method="wilson")
     return {"low": float(found.low), "high": float(found.high), "n": int(n)}
 
 
 def mean_interval(values: npt.ArrayLike, *, bootstrap: int, seed: int) -> Interval:
-    """The bootstrap interval of a mean over grids. values: (n,)."""
+    """Percentile bootstrap interval of a mean over items. values: (n,)."""
     column = np.asarray(values, dtype=np.float64).reshape(-1, 1)
     sums = resampled_sums(column, bootstrap=bootstrap, seed=seed)
     return percentile_interval(sums[:, 0] / len(column), len(column))
 
 
 def student_interval(values: npt.ArrayLike, *, level: float = 0.95) -> Interval:
-    """Student's interval (1908) of the mean of a few equal measurements. values: (n,), n >= 2."""
+    """Student's t interval (1908) of a mean over seeds. values: (n,), n >= 2."""
     column = np.asarray(values, dtype=np.float64)
     half = t.ppf((1 + level) / 2, len(column) - 1) * column.std(ddof=1) / np.sqrt(len(column))
     mean = column.mean()
@@ -88,7 +91,7 @@ def student_interval(values: npt.ArrayLike, *, level: float = 0.95) -> Interval:
 
 
 def scaled_interval(interval: Interval, factor: float) -> Interval:
-    """The interval of a statistic in another unit, `factor` > 0 times as large."""
+    """Convert an interval to a unit in which values are `factor` > 0 times as large."""
     low, high = interval["low"] * factor, interval["high"] * factor
     return {"low": low, "high": high, "n": int(interval["n"])}
 
@@ -96,7 +99,7 @@ def scaled_interval(interval: Interval, factor: float) -> Interval:
 def ratio_interval(
     over: float, over_interval: Interval, under: float, under_interval: Interval
 ) -> Interval:
-    """The interval of over / under from theirs, both positive and taken as independent.
+    """Interval of `over / under`, both positive and assumed independent.
 
     Delta method on the logarithm, where relative errors add as squares.
     """

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from genlab.core.errors import CURES, GenlabError
+from genlab.core.errors import OS_FIXES, GenlabError
 from genlab.core.params import ImageParams
 from genlab.datasets.image_files import CHUNK, Images, Labels, Shape
 
@@ -266,7 +266,7 @@ def _download(name: str, params: ImageParams, build: Callable[[str], object], wa
             with _patience(TIMEOUT):
                 build(str(folder))
         except Exception as error:  # torchvision, urllib and gdown each raise their own
-            if isinstance(error, OSError) and error.errno in CURES:
+            if isinstance(error, OSError) and error.errno in OS_FIXES:
                 raise  # our own disk, not the network
             reason = " ".join(str(error).split())[-160:] or type(error).__name__
             raise GenlabError(
