@@ -11,25 +11,27 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 
 from genlab.core.errors import run_cli
+from genlab.core.experiments import RESULTS_FILE, read_results
 from genlab.core.io import read_json
 from genlab.evaluation.grid_evaluation import best_sampler
 from genlab.evaluation.reports.targets import read_targets
 from record import BENCHMARKS, record
 
 METRICS = Path("results/{dataset}/metrics.json")
-EXPERIMENTS = Path("results/experiments.json")
 PROVENANCE = Path("data/checkpoints/{dataset}/provenance.json")
 EVALUATED = Path("data/evaluated/{dataset}/timing.json")
 FASHION, GRIDS = "fashion_mnist", "arc_grids"
-BASELINES = Path("metrics/baselines.json")
+BASELINES = Path("results/baselines.json")
 SEEDED = ("seeds-seed1", "seeds-seed2")
 BETA0 = {
-    "grids.beta0.pixel": "pixel_accuracy",
-    "grids.beta0.foreground": "nonblack_accuracy",
-    "grids.beta0.exact": "exact_grid_accuracy",
+    "grids.beta0.pixel": "metrics.pixel_accuracy",
+    "grids.beta0.foreground": "metrics.nonblack_accuracy",
+    "grids.beta0.exact": "metrics.exact_grid_accuracy",
+    "grids.arc_agi_exact": "metrics.arc_agi.exact_grid_accuracy",
 }
 
 
@@ -37,7 +39,7 @@ def bench(
     output: Annotated[Path, typer.Option(help="File the results go to.")] = BENCHMARKS,
 ) -> None:
     """Collect the bars of the experiments from the runs' files."""
-    experiments = read_json(EXPERIMENTS, producer_command="make experiments")
+    experiments = read_results()
     grids(output, experiments)
     images(output, experiments)
     for key, entry in read_json(output, producer_command="make bench").items():
@@ -49,7 +51,7 @@ def of(dataset: str, file: Path) -> Any:
     return read_json(Path(str(file).format(dataset=dataset)), producer_command="make repro")
 
 
-def grids(output: Path, experiments: Mapping[str, Any]) -> None:
+def grids(output: Path, experiments: pd.DataFrame) -> None:
     """The bars of the grid experiment."""
     metrics, provenance = of(GRIDS, METRICS), of(GRIDS, PROVENANCE)
     default, best = "dvc repro", best_sampler(metrics)
@@ -61,38 +63,34 @@ def grids(output: Path, experiments: Mapping[str, Any]) -> None:
     else:
         print(f"grids.valid_rate left out: samples of {best} are too unlike the data to count")
     keep_alone(output, "grids.train_minutes", provenance["training_seconds"] / 60, [0], default)
-    if "beta0" in experiments:
-        beta0 = experiments["beta0"]
-        for key, name in BETA0.items():
-            keep(output, key, beta0["metrics"], name, beta0["command"])
-        real = beta0["metrics"]["arc_agi"]
-        keep(output, "grids.arc_agi_exact", real, "exact_grid_accuracy", beta0["command"])
+    if "beta0" in experiments.index:
+        for key, column in BETA0.items():
+            keep_column(output, key, experiments.loc["beta0"], column)
     else:
-        print(f"grids.beta0.* left out: no beta0 in {EXPERIMENTS}; run: make experiments")
-    seeded = {int(k.rpartition("seed")[2]): e for k, e in experiments.items() if k in SEEDED}
-    if seeded:
-        runs = [metrics, *(e["metrics"] for e in seeded.values())]
-        spread = float(np.std([run["pixel_accuracy"] for run in runs], ddof=1))
-        again = "make experiments ARGS='--only seeds'"
-        keep_alone(output, "grids.seed_sd", spread, [0, *seeded], again)
+        print(f"grids.beta0.* left out: no beta0 in {RESULTS_FILE}; run: make experiments")
+    seeded = experiments[experiments.index.isin(SEEDED)]
+    if len(seeded):
+        accuracies = [metrics["pixel_accuracy"], *seeded["metrics.pixel_accuracy"]]
+        spread, seeds = float(np.std(accuracies, ddof=1)), [0, *map(int, seeded["seed"])]
+        keep_alone(output, "grids.seed_sd", spread, seeds, "make experiments ARGS='--only seeds'")
     else:
-        print(f"grids.seed_sd left out: no {' or '.join(SEEDED)} in {EXPERIMENTS}")
+        print(f"grids.seed_sd left out: no {' or '.join(SEEDED)} in {RESULTS_FILE}")
 
 
-def images(output: Path, experiments: Mapping[str, Any]) -> None:
+def images(output: Path, experiments: pd.DataFrame) -> None:
     """The bars of the image experiment."""
     metrics, default = of(FASHION, METRICS), "dvc repro"
     keep(output, "images.relative_frechet", best_of(metrics), "relative_frechet", default)
     keep(output, "images.ssim", metrics, "ssim", default)
     spent = of(FASHION, PROVENANCE)["training_seconds"] + of(FASHION, EVALUATED)["seconds"]
     keep_alone(output, "images.minutes", spent / 60, [0], default)
-    if "emoji" in experiments:
-        emoji = experiments["emoji"]
-        keep(output, "images.emoji_bpd", emoji["metrics"], "bits_per_dim", emoji["command"])
-        key, best = "images.emoji_relative_frechet", best_of(emoji["metrics"])
-        keep(output, key, best, "relative_frechet", emoji["command"])
+    if "emoji" in experiments.index:
+        emoji = experiments.loc["emoji"]
+        best = f"metrics.samplers.{emoji['metrics.best_sampler']}"
+        keep_column(output, "images.emoji_bpd", emoji, "metrics.bits_per_dim")
+        keep_column(output, "images.emoji_relative_frechet", emoji, f"{best}.relative_frechet")
     else:
-        print(f"images.emoji_* left out: no emoji in {EXPERIMENTS}; run: make experiments")
+        print(f"images.emoji_* left out: no emoji in {RESULTS_FILE}; run: make experiments")
     baseline = read_json(output, producer_command="make bench").get("images.bpd_below_baseline")
     if baseline is None:
         print(
@@ -126,6 +124,13 @@ def best_of(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
 def keep_alone(output: Path, key: str, value: float, seeds: list[int], command: str) -> None:
     """Record a number that has no interval, one run a seed."""
     record(key, value, interval=None, n=len(seeds), seeds=seeds, command=command, path=output)
+
+
+def keep_column(output: Path, key: str, run: pd.Series, column: str) -> None:
+    """Record a number of a row of the experiments, with its interval."""
+    group, _, name = column.rpartition(".")
+    bounds = {part: run[f"{group}.intervals.{name}.{part}"] for part in ("low", "high", "n")}
+    keep(output, key, {name: run[column], "intervals": {name: bounds}}, name, run["command"])
 
 
 def keep(output: Path, key: str, found: Mapping[str, Any], name: str, command: str) -> None:

@@ -1,21 +1,25 @@
 """Documented experiments, on a small pipeline of the same shape: declared, run, kept, skipped."""
 
-import json
+import math
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ci.smoke import IDENTITY
 from ruamel.yaml import YAML
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiments import choose, load_experiments
-from genlab.core.params import load_params
-from genlab.evaluation.reports.ablations import fix
+from genlab.core.experiments import (
+    RESULTS_FILE,
+    choose,
+    flatten_results,
+    load_experiments,
+    read_results,
+    write_rows,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +31,8 @@ if params["latent_dim"] == 192:
 folder = pathlib.Path("results/arc_grids")
 folder.mkdir(parents=True, exist_ok=True)
 for name in ("metrics", "verdict", "diagnosis", "training"):
-    row = {"of": name, "beta_max": params["beta_max"], "seed": params["seed"]}
+    row = {"of": name, "beta_max": params["beta_max"], "seed": params["seed"], "list": [1]}
+    row |= {"passed": True, "criteria": [], "diagnoses": [], "series": {}}
     (folder / f"{name}.json").write_text(json.dumps(row))
 plots = pathlib.Path("plots/arc_grids/evaluation")
 plots.mkdir(parents=True, exist_ok=True)
@@ -40,7 +45,7 @@ stages:
     deps: [stages/evaluate.py]
     params: [seed, beta_max, latent_dim]
     outs:
-      - metrics/arc_grids: {cache: false}
+      - results/arc_grids: {cache: false}
       - plots/arc_grids/evaluation: {cache: false}
 """
 TABLE = """
@@ -96,30 +101,26 @@ def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return _command(folder, sys.executable, str(ROOT / "stages" / "experiments.py"), *arguments)
 
 
-def _records(folder: Path) -> dict[str, Any]:
-    records: dict[str, Any] = json.loads((folder / "results" / "experiments.json").read_text())
-    return records
-
-
 def test_experiments_run_are_kept_and_are_not_run_twice(project: Path) -> None:
     first = _run(project, "--jobs", "2")
     assert first.returncode == 2
     assert "broken failed: nothing is learnt with 192 latents" in first.stderr
     assert "3 run, 1 failed" in first.stdout
-    records = _records(project)
-    assert list(records) == ["beta0", "seeds-seed1", "seeds-seed2"]
-    assert records["beta0"]["metrics"] == {"of": "metrics", "beta_max": 0.0, "seed": 0}
-    assert records["beta0"]["verdict"]["of"] == "verdict"
-    assert records["beta0"]["command"] == (
+    table = read_results(project / RESULTS_FILE)
+    assert list(table.index) == ["beta0", "seeds-seed1", "seeds-seed2"]
+    beta0 = table.loc["beta0"]
+    assert (beta0["metrics.of"], beta0["metrics.beta_max"], beta0["seed"]) == ("metrics", 0.0, 0)
+    assert beta0["verdict.passed"]
+    assert beta0["command"] == (
         "dvc exp run --temp --name beta0 -S 'datasets=[\"arc_grids\"]' -S beta_max=0.0"
         " failure_gallery"
     )
-    assert records["seeds-seed2"]["params"] == {"beta_max": 0.5, "seed": 2}
-    assert records["seeds-seed2"]["metrics"]["seed"] == 2
+    assert table.loc["seeds-seed2", "params"] == {"beta_max": 0.5, "seed": 2}
+    assert table.loc["seeds-seed2", "metrics.seed"] == 2
     figure = project / "plots" / "arc_grids" / "experiments" / "beta0" / "reconstructions.png"
     assert figure.read_bytes() == b"png of 0"
     # The workspace itself was not touched.
-    assert not (project / "metrics" / "arc_grids").exists()
+    assert not (project / "results" / "arc_grids").exists()
 
     second = _run(project, "--only", "beta0", "--only", "seeds")
     assert second.returncode == 0, second.stderr
@@ -129,8 +130,51 @@ def test_experiments_run_are_kept_and_are_not_run_twice(project: Path) -> None:
     stage.write_text(STAGE.replace('"of": name', '"of": name.upper()'))
     third = _run(project, "--only", "beta0")
     assert "1 run, 0 failed" in third.stdout, third.stderr
-    assert _records(project)["beta0"]["metrics"]["of"] == "METRICS"
-    assert _records(project)["seeds-seed2"]["metrics"]["of"] == "metrics"
+    table = read_results(project / RESULTS_FILE)
+    assert list(table["metrics.of"]) == ["METRICS", "metrics", "metrics"]
+
+
+def test_results_keep_scalars_and_parse_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    interval = {"low": 0.1, "high": 0.2, "n": 5}
+    metrics = {
+        "psnr": 20.5,
+        "sigma": [0.25, 0.5],
+        "by_kind": {"plus": {"value": 1.0}},
+        "samplers": {"prior": {"fid": 1, "intervals": {"fid": interval}}},
+        "intervals": {"psnr": interval},
+    }
+    rule = {"name": "nan", "found": True, "fix": {"lr": 0.1}, "evidence": {"share": 0.5}}
+    row = flatten_results(
+        metrics,
+        {"best_epoch": 3, "series": {"reconstruction_loss": [2.0, None], "loss": [1.0, 2.0]}},
+        {"passed": False, "criteria": [{"name": "ssim", "passed": False}]},
+        {"diagnoses": [rule, {**rule, "name": "other", "found": False}]},
+    )
+    write_rows(RESULTS_FILE, {"one": {"params": "prior=standard;epochs=5", **row}, "two": {}})
+    table = read_results(RESULTS_FILE)
+    one = table.loc["one"]
+    assert one["params"] == {"prior": "standard", "epochs": 5}
+    assert one["diagnosis.found"] == ["nan"]
+    assert one["diagnosis.fix"] == {"lr": 0.1}
+    assert one["verdict.missed"] == ["ssim"]
+    assert one["metrics.sigma"] == [0.25, 0.5]
+    assert one["training.reconstruction_loss"][0] == 2.0
+    assert one["metrics.intervals.psnr.high"] == 0.2
+    assert one["diagnosis.nan.share"] == 0.5
+    assert not {c for c in table if "by_kind" in c or "prior.intervals" in c}
+    assert math.isnan(table.loc["two", "metrics.psnr"])
+
+
+@pytest.mark.parametrize("content", ["", "name,x\na,1\nb", "name,x\na,1,2\n", "x\n1\n", "{"])
+def test_a_truncated_or_foreign_table_names_its_command(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "experiments.csv"
+    path.write_text(content)
+    with pytest.raises(GenlabError) as error:
+        read_results(path)
+    assert (error.value.path, error.value.fix) == (path, "make experiments")
 
 
 @pytest.mark.usefixtures("table")
@@ -184,22 +228,3 @@ def test_the_committed_table_is_valid_against_the_committed_params(
     assert len(set(names)) == len(names)
     raw = YAML(typ="safe").load((ROOT / "experiments.yaml").read_text())
     assert any(entry["params"].get("beta_max") == 0.0 for entry in raw.values())
-
-
-def test_a_fault_on_images_is_mended_by_the_cure_that_its_diagnosis_names() -> None:
-    """Otherwise the report would show a fix that no program found."""
-    known = json.loads((ROOT / "results/experiments.json").read_text(encoding="utf-8"))
-    table = YAML(typ="safe").load(ROOT / "experiments.yaml")
-    base = load_params(ROOT / "params.yaml").for_dataset("fashion_mnist").model_dump()
-
-    def built(name: str) -> dict[str, Any]:
-        changes = {
-            key.removeprefix("fashion_mnist."): v for key, v in table[name]["params"].items()
-        }
-        return {**base, **changes}
-
-    pairs = [(broken, name) for name in table for broken in table[name].get("fixes", ())]
-    assert len(pairs) >= 3
-    for broken, fixed in pairs:
-        assert fix(known[broken]), f"nothing was found wrong with {broken}"
-        assert built(fixed) == {**built(broken), **fix(known[broken])}

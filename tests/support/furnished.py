@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,6 @@ def furnish(folder: Path) -> Path:
     metrics = folder / "metrics"
     change(metrics / "arc_grids" / "failures.json", _hostile_failures)
     change(metrics / "arc_grids" / "diagnosis.json", _hostile_diagnosis)
-    change(metrics / "experiments.json", _hostile_experiment)
     workspace = lay_out(folder / "workspaces" / "project", HOSTILE + LONG)
     evil = {"model_name": HOSTILE, "remark": HOSTILE, "reason": HOSTILE, "faults": [HOSTILE, LONG]}
     written(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.95, 0.95, **evil), code=HOSTILE)
@@ -96,10 +94,3 @@ def _hostile_failures(found: dict[str, Any]) -> None:
 
 def _hostile_diagnosis(found: dict[str, Any]) -> None:
     found["diagnoses"][0] |= {"name": HOSTILE, "found": True}
-
-
-def _hostile_experiment(found: dict[str, Any]) -> None:
-    of_grids: list[Mapping[str, Any]] = [
-        entry for entry in found.values() if entry.get("dataset", "arc_grids") == "arc_grids"
-    ]
-    found[HOSTILE] = {**of_grids[0], "why": HOSTILE + LONG}

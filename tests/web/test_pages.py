@@ -114,7 +114,6 @@ def test_every_view_of_an_empty_evaluation_says_so(page: Open, tmp_path: Path, v
     [
         ("overview", "results/arc_grids/verdict.json"),
         ("data", "data/arc_grids/objects.npz"),
-        ("training", "results/experiments.json"),
         ("evaluation", "results/arc_grids/metrics.json"),
         ("failures", "results/arc_grids/failures.json"),
     ],
@@ -134,7 +133,6 @@ def test_a_broken_file_is_a_sentence_that_names_it(
     [
         ("overview", "results/arc_grids/verdict.json", b'{"passed": true, "criteria": [1]}'),
         ("overview", "dvc.yaml", b"stages: {train: [cmd]}"),
-        ("training", "results/experiments.json", b'{"beta0": {"training": {"series": [1]}}}'),
         ("training", "plots/arc_grids/training/plots/metrics/loss.tsv", b"step\tloss\n1"),
         ("evaluation", "results/benchmarks.json", b'{"arc.elbo_nats": {"value": "x"}}'),
         ("evaluation", "results/arc_grids/metrics.json", b'{"pixel_accuracy": "high"}'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -37,23 +38,10 @@ def log(root: Path, name: str, epochs: int) -> Path:
 def test_the_committed_runs_have_a_curve_for_every_panel(root: Path, dataset: str) -> None:
     found = curves.runs(root, dataset)
     assert found[0].name == curves.CURRENT
-    assert len({run.name for run in found}) == len(found) > 3
     panels = curves.PANELS["grids" if dataset == "arc_grids" else "images"]
     for panel in panels:
         points = found[0].series[panel.key]
         assert [epoch for epoch, _ in points] == list(range(1, found[0].epochs + 1))
-    for run in found[1:]:
-        assert {"loss", "elbo"} <= set(run.series)
-
-
-def test_the_elbo_is_what_its_halves_add_up_to(tmp_path: Path) -> None:
-    entry = {"why": "w", "dataset": "arc_grids", "training": {"series": SERIES}}
-    write_json(tmp_path / "results/experiments.json", {"one": entry})
-    (run,) = curves.runs(tmp_path, "arc_grids")
-    assert run.series["elbo"][0] == (1.0, -4.0)
-    assert run.series["elbo"][1][1] != run.series["elbo"][1][1]  # not a number
-    with pytest.raises(Missing):
-        curves.runs(tmp_path, "fashion_mnist")
 
 
 def test_experiments_of_dvc_are_found_in_gits_refs(tmp_path: Path) -> None:
@@ -68,7 +56,11 @@ def test_experiments_of_dvc_are_found_in_gits_refs(tmp_path: Path) -> None:
     git(tmp_path, "update-ref", f"refs/exps/ab/{made[2:]}/quick-beta", made)
     (run,) = curves.dvc_experiments(tmp_path, "arc_grids")
     assert (run.name, run.epochs) == ("quick-beta", 2)
+    assert run.series["elbo"][0] == (1.0, -4.0)
+    assert math.isnan(run.series["elbo"][1][1])
     assert curves.dvc_experiments(tmp_path, "fashion_mnist") == []
+    with pytest.raises(Missing):
+        curves.runs(tmp_path, "fashion_mnist")
 
 
 def test_a_run_in_the_making_grows_while_it_goes_on(tmp_path: Path) -> None:

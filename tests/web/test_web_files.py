@@ -60,7 +60,7 @@ def test_a_truncated_file_is_a_fault_every_time_until_it_is_mended(tmp_path: Pat
 )
 @pytest.mark.parametrize(
     "shape",
-    [shapes.Metrics, shapes.Verdict, shapes.Failures, shapes.Benchmarks, shapes.Experiments],
+    [shapes.Metrics, shapes.Verdict, shapes.Failures, shapes.Benchmarks],
 )
 def test_a_file_of_another_shape_is_named_with_its_cure(
     tmp_path: Path, content: bytes, shape: object
@@ -89,7 +89,6 @@ def test_a_foreign_yaml_is_named_with_its_cure(tmp_path: Path, content: bytes) -
 def test_what_the_stages_wrote_has_its_shape(root: Path) -> None:
     for path, shape in (
         ("results/benchmarks.json", shapes.Benchmarks),
-        ("results/experiments.json", shapes.Experiments),
         *(
             (f"results/{name}/failures.json", shapes.Failures)
             for name in ("arc_grids", "fashion_mnist")

@@ -91,6 +91,15 @@ def machine() -> dict[str, Any]:
     }
 
 
+def machine_line() -> str:
+    """`machine()` in words, for tables."""
+    here = machine()
+    return (
+        f"{here['cpu']}, {here['cores']} cores, {here['memory_gib']} GiB,"
+        f" GPU {here['gpu'] or 'none'}, torch {here['torch']}"
+    )
+
+
 def provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
     """Where a result comes from: commit, command, params, data, versions and machine.
 

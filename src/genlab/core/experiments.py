@@ -1,29 +1,35 @@
-"""Documented experiments: each a line of `dvc exp run`, its results kept in one small file."""
+"""Documented experiments: each a line of `dvc exp run`, its results a row of one CSV file."""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from genlab.core.engine import machine_line
 from genlab.core.errors import GenlabError
 from genlab.core.faults import did_you_mean, first_fault
-from genlab.core.io import write_bytes
+from genlab.core.io import atomic_write, write_bytes
 from genlab.core.params import PARAMS_FILE, digest, parse_params
+from genlab.core.progress import progress
 
-RESULTS = ("metrics", "verdict", "diagnosis", "training")
-LEFT_OUT = {"kl_per_latent"}  # long lists that no table shows: results are kept in git
+RESULTS_FILE = Path("results") / "experiments.csv"
+PRODUCER = "make experiments"
+LAST_STAGE = "failure_gallery"  # agent_iterate and benchmark do not depend on a VAE
 LOGS = Path("runs") / "experiments"
 PLOTS = "plots/{dataset}/experiments/{name}"
 
@@ -33,20 +39,17 @@ class Description(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    why: str = Field(min_length=1, description="What it is to show, one sentence.")
+    why: str = Field(min_length=1, description="What it shows, one sentence.")
     params: dict[str, Any] = Field(description="Params that differ, dotted keys.")
     dataset: str = Field(default="arc_grids", description="Dataset whose results are kept.")
-    seeds: list[int] = Field(default=[], description="Run once for each of these seeds.")
+    seeds: list[int] = Field(default=[], description="Run once with each of these seeds.")
     keep: list[str] = Field(default=[], description="Names of figures to keep.")
-    fixes: list[str] = Field(default=[], description="Failures on purpose that this fixes.")
-
-
-LAST_STAGE = "failure_gallery"  # agent and benchmark tell nothing of a VAE
+    fixes: list[str] = Field(default=[], description="Provoked failures that this run fixes.")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One run: a name, the params that differ, and what they make of the pipeline's input."""
+    """One run: a name, the params that differ, and a fingerprint of the pipeline's whole input."""
 
     name: str
     why: str
@@ -54,14 +57,14 @@ class Experiment:
     dataset: str
     keep: tuple[str, ...]
     fixes: tuple[str, ...]
+    seed: int
     fingerprint: str
 
     @property
     def arguments(self) -> list[str]:
-        """What stands after `dvc`: the experiment's own dataset alone, up to its failures."""
-        wanted = _alone(self.dataset, self.params)
-        changes = [f"{key}={_hydra(value)}" for key, value in wanted.items()]
-        flags = [part for change in changes for part in ("-S", change)]
+        """Arguments of `dvc`: run the experiment's dataset alone, up to the failure gallery."""
+        changes = {"datasets": [self.dataset], **self.params}
+        flags = [part for key, value in changes.items() for part in ("-S", _assign(key, value))]
         return ["exp", "run", "--temp", "--name", self.name, *flags, LAST_STAGE]
 
     @property
@@ -69,53 +72,57 @@ class Experiment:
         """The line a person types for the same run."""
         return shlex.join(["dvc", *self.arguments])
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Columns of its row that say what it is."""
+        return {
+            "dataset": self.dataset,
+            "seed": self.seed,
+            "why": self.why,
+            "params": _join(_assign(key, value) for key, value in self.params.items()),
+            "command": self.command,
+            "fingerprint": self.fingerprint,
+            "fixes": _join(self.fixes),
+        }
+
 
 def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) -> list[Experiment]:
-    """Read experiments.yaml, one experiment a seed where it lists seeds, and check its params.
+    """Read experiments.yaml, one experiment per seed where it lists seeds, and check its params.
 
-    Raises a `GenlabError` for a fault in the file, before anything is run.
+    Raises a `GenlabError` for an error in the file, before anything is run.
     """
-    described = _read_yaml(path)
-    base = _read_yaml(params_path)
-    code = _code_digest()
+    base, code = _read_yaml(params_path), _code_digest()
     found = []
-    for name, entry in described.items():
+    for name, entry in _read_yaml(path).items():
+        place = f"{path}: {name}"
         try:
             description = Description.model_validate(entry)
         except ValidationError as error:
-            raise GenlabError(f"{path}: {name}: {first_fault(error, Description)}") from error
-        for suffix, changes in _runs(description):
-            wanted = _alone(description.dataset, changes)
-            values = _with_changes(base, wanted, f"{path}: {name}")
-            params = parse_params(values, f"{path}: {name}")
+            raise GenlabError(f"{place}: {first_fault(error, Description)}") from error
+        runs: list[tuple[str, dict[str, Any]]] = [(name, {})]
+        if description.seeds:
+            runs = [(f"{name}-seed{seed}", {"seed": seed}) for seed in description.seeds]
+        for run, seed in runs:
+            changes = {**description.params, **seed}
+            values = _apply(base, {"datasets": [description.dataset], **changes}, place)
+            params = parse_params(values, place)
             found.append(
                 Experiment(
-                    name=name + suffix,
+                    name=run,
                     why=description.why,
                     params=changes,
                     dataset=description.dataset,
                     keep=tuple(description.keep),
                     fixes=tuple(description.fixes),
+                    seed=params.seed,
                     fingerprint=digest({"code": code, "params": params.model_dump()}),
                 )
             )
     return found
 
 
-def _alone(dataset: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes, with nothing run but `dataset` unless they say otherwise."""
-    return {"datasets": [dataset], **changes}
-
-
-def _runs(description: Description) -> list[tuple[str, dict[str, Any]]]:
-    """Suffix of the name, and params that differ: one run, or one for each seed."""
-    if not description.seeds:
-        return [("", description.params)]
-    return [(f"-seed{seed}", {**description.params, "seed": seed}) for seed in description.seeds]
-
-
 def choose(experiments: list[Experiment], names: list[str]) -> list[Experiment]:
-    """Those called `names`, all where none is given; a name without its `-seed` takes all seeds."""
+    """Select by name, all where none is given; a name without its `-seed` selects all seeds."""
     known = {experiment.name for experiment in experiments}
     stems = {name.rpartition("-seed")[0] for name in known} - {""}
     for name in names:
@@ -129,8 +136,43 @@ def choose(experiments: list[Experiment], names: list[str]) -> list[Experiment]:
     ]
 
 
+def run_pending(
+    described: list[Experiment], chosen: list[Experiment], output: Path, *, jobs: int, force: bool
+) -> tuple[int, list[str]]:
+    """Run those of `chosen` whose row is missing or of another fingerprint; return count, failures.
+
+    The file is written after each run, so that an interrupted call resumes where it stopped. An
+    experiment that fails does not stop the others. Rows of experiments that are no longer
+    described are dropped; descriptions are refreshed without a new run.
+    """
+    rows: dict[str, Mapping[str, Any]] = {**read_rows(output)} if output.exists() else {}
+    pending = [
+        experiment
+        for experiment in chosen
+        if force or rows.get(experiment.name, {}).get("fingerprint") != experiment.fingerprint
+    ]
+    failures: list[str] = []
+    with ThreadPoolExecutor(jobs) as pool, progress(total=len(pending), unit="run") as bar:
+        running = {pool.submit(run_experiment, experiment): experiment for experiment in pending}
+        try:
+            for done in as_completed(running):
+                name = running[done].name
+                try:
+                    rows[name] = {**done.result(), "machine": machine_line()}
+                except GenlabError as error:
+                    failures.append(str(error))
+                else:
+                    kept = [one for one in described if one.name in rows]
+                    texts = {one.name: {"why": one.why, "fixes": _join(one.fixes)} for one in kept}
+                    write_rows(output, {name: {**rows[name], **texts[name]} for name in texts})
+                bar.update()
+        finally:  # after Ctrl-C nothing more is started
+            pool.shutdown(wait=False, cancel_futures=True)
+    return len(pending) - len(failures), failures
+
+
 def run_experiment(experiment: Experiment) -> dict[str, Any]:
-    """Run it in a temporary folder, keep its figures, and return its record.
+    """Run it in a temporary folder, keep its figures, and return its row.
 
     Raises a `GenlabError` that names the log where `dvc exp run` fails.
     """
@@ -142,23 +184,21 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
     with log.open("wb") as output:
         status = _dvc(experiment.arguments, output)
     if status:
-        raise GenlabError(f"{experiment.name} failed: {_last_line(log)} (whole log: {log})")
+        raise GenlabError(
+            f"{experiment.name} failed: {_last_line(log)} (whole log: {log})", path=log
+        )
     reference = _reference(experiment.name)
     keep_figures(experiment, reference)
-    return {
-        "why": experiment.why,
-        "dataset": experiment.dataset,
-        "fixes": list(experiment.fixes),
-        "params": dict(experiment.params),
-        "command": experiment.command,
-        **{name: _result(reference, experiment.dataset, name) for name in RESULTS},
-        "seconds": round(time.monotonic() - start, 1),
-        "fingerprint": experiment.fingerprint,
+    results = {
+        name: json.loads(_git("show", f"{reference}:results/{experiment.dataset}/{name}.json"))
+        for name in ("metrics", "training", "verdict", "diagnosis")
     }
+    seconds = round(time.monotonic() - start, 1)
+    return {**experiment.columns, "seconds": seconds, **flatten_results(**results)}
 
 
 def keep_figures(experiment: Experiment, reference: str) -> None:
-    """Copy the figures that are to be kept out of a finished experiment."""
+    """Copy the figures listed under `keep` out of a finished experiment."""
     folder = f"plots/{experiment.dataset}"
     listed = _git("ls-tree", "-r", "--name-only", reference, folder).decode().splitlines()
     target = Path(PLOTS.format(dataset=experiment.dataset, name=experiment.name))
@@ -166,13 +206,126 @@ def keep_figures(experiment: Experiment, reference: str) -> None:
         made = [path for path in listed if PurePosixPath(path).name == name]
         made = [path for path in made if not path.startswith(f"{folder}/experiments/")]
         if not made:
-            raise GenlabError(f"{experiment.name} made no figure {name}; mend `keep` of its entry")
+            raise GenlabError(f"{experiment.name} made no figure {name}; fix `keep` of its entry")
         write_bytes(target / name, _git("show", f"{reference}:{made[0]}"))
 
 
-def _result(reference: str, dataset: str, name: str) -> dict[str, Any]:
-    found = json.loads(_git("show", f"{reference}:results/{dataset}/{name}.json"))
-    return {key: value for key, value in found.items() if key not in LEFT_OUT}
+LONG = ("colour_histogram", "by_kind", "by_object_count")  # reported of the default run alone
+NESTED_INTERVALS = ("exact_grid_accuracy", "relative_frechet")
+
+
+def flatten_results(
+    metrics: Mapping[str, Any],
+    training: Mapping[str, Any],
+    verdict: Mapping[str, Any],
+    diagnosis: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Flatten the result files of a run into dotted columns.
+
+    Scalars keep their path (`metrics.samplers.prior.frechet_distance`). Of nested intervals only
+    NESTED_INTERVALS stay, of the training curves the reconstruction loss.
+    """
+    found = [rule for rule in diagnosis["diagnoses"] if rule["found"]]
+    fix = {key: value for rule in found for key, value in rule["fix"].items()}
+    curve = training.get("series", {}).get("reconstruction_loss", ())
+    row = {
+        "verdict.passed": verdict["passed"],
+        "verdict.missed": _join(r["name"] for r in verdict["criteria"] if not r["passed"]),
+        "diagnosis.found": _join(rule["name"] for rule in found),
+        "diagnosis.fix": _join(_assign(key, value) for key, value in fix.items()),
+        "metrics.sigma": _join(metrics.get("sigma") or ()),
+        "training.reconstruction_loss": _join("nan" if v is None else f"{v:.7g}" for v in curve),
+        **_scalars("metrics", metrics),
+        **_scalars("training", training),
+    }
+    for rule in diagnosis["diagnoses"]:
+        row.update(_scalars(f"diagnosis.{rule['name']}", rule["evidence"]))
+    return row
+
+
+def read_results(path: str | Path = RESULTS_FILE) -> pd.DataFrame:
+    """Read results/experiments.csv: one row per run, indexed by name, dotted columns.
+
+    `fixes`, `verdict.missed` and `diagnosis.found` hold lists of names, `metrics.sigma` and
+    `training.reconstruction_loss` lists of numbers, `params` and `diagnosis.fix` dicts. Other cells
+    are numbers, booleans or text, NaN where a run has no such value.
+    """
+    read_rows(path)
+    return pd.read_csv(path, index_col="name", converters=CONVERTERS)
+
+
+def read_rows(path: str | Path) -> dict[str, dict[str, str]]:
+    """Read the rows of results/experiments.csv as text, by name."""
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file, strict=True)
+            rows = list(reader)
+        if "name" not in (reader.fieldnames or ()):
+            raise ValueError("no column `name`")
+        if any(not row.get("name") or None in row or None in row.values() for row in rows):
+            raise ValueError("a row has other columns than the first line")
+    except FileNotFoundError as error:
+        raise GenlabError(
+            f"{path} is missing; make it with: {PRODUCER}", path=path, fix=PRODUCER
+        ) from error
+    except (csv.Error, ValueError) as error:
+        raise GenlabError(
+            f"{path} is truncated or not a table of experiments ({error});"
+            f" make it again with: {PRODUCER}",
+            path=path,
+            fix=PRODUCER,
+        ) from error
+    return {row.pop("name"): row for row in rows}
+
+
+def write_rows(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the rows of results/experiments.csv; columns in the order of first appearance."""
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["name", *columns], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({"name": name, **row} for name, row in rows.items())
+
+
+def _scalars(place: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {} if isinstance(value, list) else {place: value}
+    nested = place != "metrics.intervals" and place.endswith(".intervals")
+    row: dict[str, Any] = {}
+    for key, entry in value.items():
+        if key not in LONG and not (nested and key not in NESTED_INTERVALS):
+            row.update(_scalars(f"{place}.{key}", entry))
+    return row
+
+
+def _join(values: Iterable[Any]) -> str:
+    return ";".join(str(value) for value in values)
+
+
+def _split(cell: str) -> list[str]:
+    return [part for part in cell.split(";") if part]
+
+
+def _parse_numbers(cell: str) -> list[float]:
+    return [float(part) for part in _split(cell)]
+
+
+def _parse_changes(cell: str) -> dict[str, Any]:
+    yaml = YAML(typ="safe", pure=True)
+    pairs = (part.partition("=") for part in _split(cell))
+    return {key: yaml.load(value) for key, _, value in pairs}
+
+
+CONVERTERS = {
+    **dict.fromkeys(("fixes", "verdict.missed", "diagnosis.found"), _split),
+    **dict.fromkeys(("metrics.sigma", "training.reconstruction_loss"), _parse_numbers),
+    **dict.fromkeys(("params", "diagnosis.fix"), _parse_changes),
+}
+
+
+def _assign(key: str, value: Any) -> str:
+    """`key=value` as `dvc exp run -S` reads it."""
+    return f"{key}={json.dumps(value) if isinstance(value, bool | list) else value}"
 
 
 def _reference(name: str) -> str:
@@ -222,7 +375,7 @@ def _code_digest() -> str:
     return digest(content)
 
 
-def _with_changes(base: Any, changes: Mapping[str, Any], source: str) -> dict[str, Any]:
+def _apply(base: Any, changes: Mapping[str, Any], source: str) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(json.dumps(base))
     for place, value in changes.items():
         *sections, key = place.split(".")
@@ -235,10 +388,6 @@ def _with_changes(base: Any, changes: Mapping[str, Any], source: str) -> dict[st
             raise GenlabError(f"{source}: {place} is not a known key{did_you_mean(key, target)}")
         target[key] = value
     return values
-
-
-def _hydra(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, bool | list) else str(value)
 
 
 def _read_yaml(path: str | Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Training runs as curves: the committed one, the experiments that were kept, those of dvc."""
+"""Training runs as curves: the committed one, and the experiments that dvc keeps in git."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.core.tracking import HISTORY_KIND
 from genlab.web import git, shapes
-from genlab.web.files import Missing, fits, fresh, json_at, of_shape, stamps
+from genlab.web.files import Missing, fits, fresh, of_shape, stamps
 
 Points = list[tuple[float, float]]
 
@@ -98,10 +98,7 @@ def runs(root: Path, dataset: str) -> list[Run]:
     Raises Missing where there is none, and a GenlabError where a file is broken.
     """
     found = [run for run in (current(root, dataset),) if run]
-    kept = kept_experiments(root, dataset)
-    found += kept
-    known = {run.name for run in kept}
-    found += [run for run in dvc_experiments(root, dataset) if run.name not in known]
+    found += dvc_experiments(root, dataset)
     if not found:
         raise Missing(f"no training run of {dataset} has left its curves yet", "make repro")
     return found
@@ -136,21 +133,8 @@ def read_tsv(file: Path) -> Points:
         ) from error
 
 
-def kept_experiments(root: Path, dataset: str) -> list[Run]:
-    """The documented experiments, of which results/experiments.json holds the curves."""
-    file = root / "results" / "experiments.json"
-    if not file.is_file():
-        return []
-    found = json_at(file, shapes.Experiments, producer_command="make experiments")
-    return [
-        Run(name, entry.get("why", ""), _from_summary(entry.get("training", {})))
-        for name, entry in found.items()
-        if entry.get("dataset", "arc_grids") == dataset
-    ]
-
-
 def dvc_experiments(root: Path, dataset: str) -> list[Run]:
-    """Experiments that dvc keeps in git's refs and nobody has put on record yet."""
+    """Experiments that dvc keeps in git's refs."""
     listed = git.ask(
         root,
         "for-each-ref",
@@ -165,7 +149,7 @@ def dvc_experiments(root: Path, dataset: str) -> list[Run]:
         name = reference.rpartition("/")[2]
         series = _experiment_series(root, commit, dataset)
         if series and name not in found:
-            found[name] = Run(name, "An experiment of dvc, not on record.", series)
+            found[name] = Run(name, "An experiment of dvc.", series)
     return list(found.values())
 
 

@@ -147,17 +147,6 @@ class Training(TypedDict):
     series: NotRequired[dict[str, list[Number]]]
 
 
-class Experiment(TypedDict):
-    """An entry of experiments.json."""
-
-    why: NotRequired[str]
-    dataset: NotRequired[str]
-    training: NotRequired[Training]
-
-
-Experiments = dict[str, Experiment]
-
-
 class Described(TypedDict):
     """An entry of experiments.yaml."""
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from genlab.core.errors import GenlabError
+from genlab.core.experiments import RESULTS_FILE, read_rows
 from genlab.web import shapes
 from genlab.web.changes import Change
-from genlab.web.files import json_at, yaml_at
+from genlab.web.files import yaml_at
 from genlab.web.pipeline import Pipeline
 from genlab.web.results import Results
-
-EXPERIMENTS = Path("results/experiments.json")
 
 
 class Step(NamedTuple):
@@ -64,9 +63,7 @@ def next_step(
 def _not_run(root: Path) -> list[str]:
     """Experiments that are described and were never run, in the order of the file."""
     try:
-        done = set(
-            json_at(root / EXPERIMENTS, shapes.Experiments, producer_command="make experiments")
-        )
+        done = set(read_rows(root / RESULTS_FILE))
     except GenlabError:
         done = set()
     described = _described(root / "experiments.yaml")
