@@ -1,5 +1,7 @@
-"""Figures: whole PNGs of README width, the same bytes each time, and marks where the errors are."""
+"""Figures: PNGs of the README's width, the same bytes each time, images in their places."""
 
+import logging
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,134 +9,214 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
-import test_pictures
 from PIL import Image
 
-from genlab.core.errors import GenlabError
 from genlab.evaluation import figures
-from genlab.evaluation.figures.charts import _percent
+from genlab.evaluation.figures.boards import INVALID
+from genlab.evaluation.figures.curves import percent
 from genlab.grids.shapes import KINDS
 
+pytestmark = pytest.mark.filterwarnings("error")
 
-def _grids(n: int) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    grids = rng.integers(0, 10, (n, 16, 16), dtype=np.uint8)
-    grids[rng.random(grids.shape) < 0.9] = 0
-    return grids
-
-
-GRIDS = _grids(16)
-IMAGES = np.random.default_rng(0).integers(0, 256, (20, 28, 28, 1), dtype=np.uint8)
+RNG = np.random.default_rng(0)
+GRIDS = np.where(RNG.random((16, 16, 16)) < 0.9, 0, RNG.integers(0, 10, (16, 16, 16)))
+GRIDS = GRIDS.astype(np.uint8)
 SHARES = {str(colour): 0.91 if colour == 0 else 0.01 for colour in range(10)}
-POINT = (0.99, 0.98, 0.995)
+SERIES = {
+    "loss": [2500.0, 2000.0, 1900.0],
+    "reconstruction_loss": [2490.0, 1960.0, 1850.0],
+    "kl_divergence": [400.0, 90.0, 0.0],
+    "beta_kl": [0.0, 40.0, 60.0],
+    "psnr": [15.0, 20.0, 22.0],
+}
+NAMES = [f"class {i}" for i in range(10)]
+POINTS = RNG.standard_normal((300, 2))
+SWEEP = [
+    {"beta": 2.0**i, "rate": 300 / 3.0**i, "mse": 0.002 * 3.0**i}
+    | {"neg_iwae_nats": 1900.0 + (i - 2) ** 2, "frechet": None if i == 4 else 5.0 + i}
+    for i in range(5)
+]
+
+
+def flat(count: int, side: int = 28) -> np.ndarray:
+    """(count, side, side, 3): image i is of one colour, (10 + i, 0, 255)."""
+    images = np.zeros((count, side, side, 3), dtype=np.uint8)
+    images[..., 0] = 10 + np.arange(count)[:, None, None]
+    images[..., 2] = 255
+    return images
+
+
+def pixels(path: Path) -> np.ndarray:
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def middles(path: Path, count: int) -> np.ndarray:
+    """(row, col) of the middle of each flat image, which must form one square."""
+    page = pixels(path)
+    rows, cols = np.nonzero((page[..., 1] == 0) & (page[..., 2] == 255))
+    found = page[rows, cols, 0] - 10
+    places = []
+    for index in range(count):
+        y, x = rows[found == index], cols[found == index]
+        assert len(y) == (np.ptp(y) + 1) * (np.ptp(x) + 1)
+        assert abs(np.ptp(y) - np.ptp(x)) <= 1
+        assert np.ptp(y) > 20
+        places.append((y.mean(), x.mean()))
+    return np.array(places)
+
+
 FIGURES: dict[str, Callable[[Path], Any]] = {
     "data_sheet": lambda path: figures.data_sheet(
         path,
         GRIDS,
         {"grids": 1000, "object_count": {"1": 0.5, "2": 0.5}, "kinds": dict.fromkeys(KINDS, 0.1)},
     ),
-    "image_sheet": lambda path: figures.image_sheet(
-        path, IMAGES, {"train": 54_000, "mean grey": 0.286}, "Images"
-    ),
     "reconstructions": lambda path: figures.reconstructions(path, GRIDS, GRIDS, "Test"),
     "samples": lambda path: figures.samples(path, GRIDS, np.arange(16) % 2 == 0, "Prior"),
     "colour_histogram": lambda path: figures.colour_histogram(path, SHARES, SHARES),
-    "training_curves": lambda path: figures.training_curves(
-        path, {"loss": [9.0, 5.0], "kl_divergence": [1.0, 2000.0], "beta_kl": [0.0, 0.0]}
-    ),
-    "loss_over_baselines": lambda path: figures.loss_over_baselines(
-        path, {"run": [9.0, 1.0], "base": [9.0, 8.0]}
-    ),
     "colour_confusion": lambda path: figures.colour_confusion(path, np.eye(10) * 7),
-    "accuracy_by_group": lambda path: figures.accuracy_by_group(
-        path, dict.fromkeys(KINDS, POINT), dict.fromkeys(range(1, 7), POINT)
+    "training_curves": lambda path: figures.training_curves(path, SERIES, "nats"),
+    "loss_over_baselines": lambda path: figures.loss_over_baselines(
+        path, {"run": [9.0, 1.0], "base": [9.0, 8.0]}, ("frequencies", 140.0)
     ),
     "capacity_curve": lambda path: figures.capacity_curve(
         path, [(8, 0.0, 0.0, 0.01), (64, 0.9, 0.88, 0.92), (256, 1.0, 0.999, 1.0)], 37.0
     ),
-    "beta_skill": lambda path: figures.beta_skill(
-        path, [(0, 1.0, 0.99, 1.0), (1, 0.85, 0.8, 0.9), (4, -0.2, -0.3, -0.1)]
+    "rate_distortion": lambda path: figures.rate_distortion(path, SWEEP),
+    "kl_by_latent": lambda path: figures.kl_by_latent(path, [3.0, 0.5, 1e-3, 1e-9, 0.0]),
+    "projection": lambda path: figures.projection(
+        path, POINTS, np.arange(300) % 10, NAMES, "Codes"
+    ),
+    "image_sheet": lambda path: figures.image_sheet(
+        path, flat(20), {"train": 54_000, "mean grey": 0.286}, "Images"
+    ),
+    "image_reconstructions": lambda path: figures.image_reconstructions(
+        path, flat(9), flat(9), "Pairs", ["1 dB"] * 9
+    ),
+    "neighbours": lambda path: figures.neighbours(path, flat(8), flat(8), [0.1] * 8, "Pairs"),
+    "image_samplers": lambda path: figures.image_samplers(
+        path, {"prior": flat(24), "gmm": flat(24)}, {"prior": "recall 0.7", "gmm": "recall 0.2"}
+    ),
+    "traversals": lambda path: figures.traversals(
+        path, flat(18).reshape(2, 9, 28, 28, 3), ["a", "b"], np.linspace(-3, 3, 9)
+    ),
+    "interpolations": lambda path: figures.interpolations(
+        path, flat(18).reshape(2, 9, 28, 28, 3), "Between two images"
     ),
 }
 
 
 def test_every_figure_is_tested() -> None:
-    assert set(FIGURES) | set(test_pictures.FIGURES) == set(figures.__all__)
+    assert set(FIGURES) == set(figures.__all__)
 
 
 @pytest.mark.parametrize("name", sorted(FIGURES))
 def test_a_figure_is_a_png_of_the_common_width_with_the_same_bytes_each_time(
-    name: str, tmp_path: Path
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     first, second = tmp_path / "first.png", tmp_path / "second.png"
     FIGURES[name](first)
-    with mpl.rc_context({"font.size": 30, "figure.facecolor": "red"}):  # a reader's matplotlibrc
+    with mpl.rc_context({"font.size": 30, "figure.facecolor": "red"}):  # a user's matplotlibrc
         FIGURES[name](second)
     assert first.read_bytes() == second.read_bytes()
     with Image.open(first) as image:
         assert image.width == 1200
-        assert image.height >= 300
+        assert 300 <= image.height <= 2500
         assert set(image.info) <= {"dpi"}  # no version, no date
-        assert len(image.convert("RGB").getcolors(1 << 20)) > 20
+    page = pixels(first)
+    for edge in (page[0], page[-1], page[:, 0], page[:, -1]):
+        assert (edge == 255).all()  # a clipped word would leave ink there
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.png", "second.png"]
+    assert not caplog.records
 
 
-def test_reconstructions_show_a_wrong_cell(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, 8, 9])
+def test_each_output_stands_below_its_input(count: int, tmp_path: Path) -> None:
+    images = flat(2 * count)
+    path = tmp_path / "x.png"
+    figures.image_reconstructions(path, images[:count], images[count:], "Pairs", ["1 dB"] * count)
+    places = middles(path, 2 * count)
+    down = places[count:] - places[:count]
+    assert (np.abs(down[:, 1]) <= 1).all()
+    assert ((down[:, 0] > 0) & (down[:, 0] < 200)).all()
+
+
+def test_the_rows_and_columns_of_a_traversal_are_rows_and_columns(tmp_path: Path) -> None:
+    path, rows = tmp_path / "x.png", flat(16).reshape(2, 8, 28, 28, 3)
+    figures.traversals(path, rows, ["a", "b"], range(8))
+    places = middles(path, 16).reshape(2, 8, 2)
+    assert (np.ptp(places[..., 0], axis=1) <= 1).all()
+    assert (np.ptp(places[..., 1], axis=0) <= 1).all()
+
+
+def test_reconstructions_frame_a_wrong_cell_and_count_it(tmp_path: Path) -> None:
     predicted = GRIDS.copy()
     predicted[0, 8, 8] = (predicted[0, 8, 8] + 1) % 10
-    figures.reconstructions(tmp_path / "exact.png", GRIDS, GRIDS, "Test")
-    figures.reconstructions(tmp_path / "wrong.png", GRIDS, predicted, "Test")
-    exact, wrong = (
-        np.asarray(Image.open(tmp_path / f"{name}.png")).astype(int) for name in ("exact", "wrong")
-    )
-    rows, cols = np.nonzero(np.abs(exact - wrong).max(axis=-1))
-    assert len(rows) > 50  # the cell, its outline and the words below it
-    assert cols.max() < 1200 / 8 + 60  # and no other pair
-    outline = (wrong[rows, cols, :3] == 255).all(axis=-1) & (rows < rows.min() + 20)
-    assert outline.sum() > 20  # the words stand further down
+    pages = []
+    for answer in (GRIDS, predicted):
+        figures.reconstructions(tmp_path / "x.png", GRIDS, answer, "Test")
+        pages.append(pixels(tmp_path / "x.png").astype(int))
+    rows, cols = np.nonzero(np.abs(pages[0] - pages[1]).max(axis=-1))
+    assert len(rows) > 50
+    assert cols.max() < 1200 / 8 + 60  # no other pair differs
 
 
-def test_a_sheet_shows_grey_images_grey_and_colours_in_their_place(tmp_path: Path) -> None:
-    coloured = np.zeros((2, 32, 32, 3), dtype=np.uint8)
-    coloured[0, ..., 0] = coloured[1, ..., 2] = 250
-    figures.image_sheet(tmp_path / "colour.png", coloured, {}, "Two", columns=2)
-    figures.image_sheet(tmp_path / "grey.png", coloured[..., :1], {}, "Two", columns=2)
-    colour, grey = (
-        np.asarray(Image.open(tmp_path / f"{name}.png").convert("RGB"))
-        for name in ("colour", "grey")
-    )
-    middle = colour.shape[0] // 2
-    assert tuple(colour[middle, 300]) == (250, 0, 0)
-    assert tuple(colour[middle, 900]) == (0, 0, 250)
-    assert tuple(grey[middle, 300]) == (250, 250, 250)
-    assert tuple(grey[middle, 900]) == (0, 0, 0)
-
-
-def test_legal_and_illegal_samples_look_different(tmp_path: Path) -> None:
-    for name, legal in (("legal", True), ("illegal", False)):
-        figures.samples(tmp_path / f"{name}.png", GRIDS, np.full(16, legal), "Prior")
-    red = [
-        (np.asarray(Image.open(tmp_path / f"{name}.png"))[..., :3] == (194, 47, 61)).all(-1).sum()
-        for name in ("legal", "illegal")
-    ]
+def test_invalid_samples_have_a_red_frame(tmp_path: Path) -> None:
+    red = []
+    for valid in (True, False):
+        figures.samples(tmp_path / "x.png", GRIDS, np.full(16, valid), "Prior")
+        red.append((np.abs(pixels(tmp_path / "x.png").astype(int) - INVALID) < 8).all(-1).sum())
     assert red[0] == 0
     assert red[1] > 16 * 500
 
 
-def test_a_percentage_never_rounds_an_error_away() -> None:
-    assert _percent(99.9996) == ">99.9"
-    assert _percent(0.004) == "<0.1"
-    assert _percent(100.0) == "100"
-    assert _percent(42.25) == "42.2"
+@pytest.mark.parametrize(
+    ("series", "panels"),
+    [
+        (SERIES, 3),
+        ({"psnr": [20.0]}, 1),
+        ({"loss": [9.0, math.nan, math.inf], "kl_divergence": [], "psnr": [math.nan, 1.0]}, 2),
+    ],
+)
+def test_a_panel_without_its_series_is_left_out(
+    series: dict[str, list[float]], panels: int, tmp_path: Path
+) -> None:
+    figures.training_curves(tmp_path / "x.png", series, "nats")
+    assert len(pixels(tmp_path / "x.png")) == pytest.approx(2.35 * 150 * panels, abs=2)
 
 
-def test_curves_without_a_known_name_are_refused_and_leave_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no curve"):
-        figures.training_curves(tmp_path / "x.png", {"speed": [1.0]})
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(99.9996, ">99.9"), (0.004, "<0.1"), (100.0, "100"), (42.25, "42.2"), (0.0, "0")],
+)
+def test_a_percentage_never_rounds_an_error_away(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+ONE = flat(1)
+REFUSED: dict[str, Callable[[Path], Any]] = {
+    "no image": lambda path: figures.image_sheet(path, ONE[:0], {}, ""),
+    "floats": lambda path: figures.image_sheet(path, ONE / 255, {}, ""),
+    "four channels": lambda path: figures.image_samplers(
+        path, {"a": ONE[..., [0, 0, 0, 0]]}, {"a": ""}
+    ),
+    "no sampler": lambda path: figures.image_samplers(path, {}, {}),
+    "an output too few": lambda path: figures.image_reconstructions(
+        path, flat(2), ONE, "", ["", ""]
+    ),
+    "no curve": lambda path: figures.training_curves(path, {"speed": [1.0], "loss": []}, "nats"),
+    "no rate": lambda path: figures.rate_distortion(path, [{"rate": None, "mse": 1.0}]),
+    "no latent": lambda path: figures.kl_by_latent(path, []),
+    "a KL of NaN": lambda path: figures.kl_by_latent(path, [1.0, math.nan]),
+    "points in space": lambda path: figures.projection(path, np.zeros((3, 3)), [0] * 3, NAMES, ""),
+    "a point nowhere": lambda path: figures.projection(path, [[0, math.nan]], [0], NAMES, ""),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_drawn_is_refused_and_leaves_no_file(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        REFUSED[name](tmp_path / "x.png")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unwritable_place_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises((OSError, GenlabError), match="file"):
-        figures.colour_histogram(tmp_path / "file" / "x.png", SHARES, SHARES)

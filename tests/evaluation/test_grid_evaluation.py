@@ -188,7 +188,6 @@ def test_every_figure_is_drawn_and_opens(
         "samples_copies.png",
         "colour_histogram.png",
         "colour_confusion.png",
-        "accuracy_by_group.png",
         "training_curves.png",
     } == names
     for path in tmp_path.iterdir():

@@ -203,7 +203,7 @@ def test_a_collapse_stands_beside_its_cure_with_both_pictures(repository: Path) 
 def test_links_lead_to_files_that_exist(repository: Path) -> None:
     context = report.gather(repository, DATASET)
     assert {path.stem for path in report.draw(repository, DATASET, context)} == {
-        "capacity_curve", "beta_skill", "loss_over_baselines",
+        "capacity_curve", "loss_over_baselines",
     }  # fmt: skip
     for path, text in report.texts(repository, DATASET, context).items():
         links = [part.split(")")[0] for part in text.split("](")[1:]]

@@ -143,6 +143,8 @@ def draw(
         "Real ARC-AGI grids, which training never saw",
     )
     for name, grids in e.samples.items():
+        if name == "ancestral":  # looks like `prior`: it only draws the cells, too
+            continue
         flags = is_valid(grids[shown], *object_range)
         figures.samples(folder / f"samples_{name}.png", grids[shown], flags, f"Sampler {name}")
     histogram = metrics["colour_histogram"]
@@ -152,13 +154,8 @@ def draw(
     figures.colour_confusion(
         folder / "colour_confusion.png", reconstruction.colour_confusion(e.truth, e.predicted)
     )
-    figures.accuracy_by_group(
-        folder / "accuracy_by_group.png",
-        _points(metrics["by_kind"]),
-        _points(metrics["by_object_count"]),
-    )
     curves = {name: [row[name] for row in history] for name in history[0]}
-    figures.training_curves(folder / "training_curves.png", curves)
+    figures.training_curves(folder / "training_curves.png", curves, "nats per grid")
 
 
 def judge(

@@ -242,7 +242,7 @@ def draw(
     )  # fmt: skip
     figures.kl_by_latent(folder / "kl_by_latent.png", metrics["kl_per_latent"])
     curves = {name: [row[name] for row in history] for name in history[0]}
-    figures.image_curves(folder / "training_curves.png", curves)
+    figures.training_curves(folder / "training_curves.png", curves, "nats per image")
 
 
 def _caption(found: Mapping[str, Any], best: bool) -> str:

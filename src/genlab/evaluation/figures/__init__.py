@@ -1,39 +1,30 @@
-"""Figures: one style, the ARC palette for grids, the same bytes for the same numbers."""
+"""Figures as PNG files, in one style; the same numbers give the same bytes."""
 
-from genlab.evaluation.figures.boards import data_sheet, image_sheet, reconstructions, samples
-from genlab.evaluation.figures.charts import (
-    accuracy_by_group,
-    beta_skill,
+from genlab.evaluation.figures.boards import data_sheet, reconstructions, samples
+from genlab.evaluation.figures.curves import (
     capacity_curve,
     colour_confusion,
     colour_histogram,
-    loss_over_baselines,
-    training_curves,
-)
-from genlab.evaluation.figures.image_charts import (
-    image_curves,
     kl_by_latent,
+    loss_over_baselines,
     projection,
     rate_distortion,
+    training_curves,
 )
-from genlab.evaluation.figures.pictures import (
-    before_after,
+from genlab.evaluation.figures.image_grids import (
     image_reconstructions,
     image_samplers,
+    image_sheet,
     interpolations,
     neighbours,
     traversals,
 )
 
 __all__ = [
-    "accuracy_by_group",
-    "before_after",
-    "beta_skill",
     "capacity_curve",
     "colour_confusion",
     "colour_histogram",
     "data_sheet",
-    "image_curves",
     "image_reconstructions",
     "image_samplers",
     "image_sheet",

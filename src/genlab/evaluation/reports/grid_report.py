@@ -1,5 +1,6 @@
 """The report of a grid dataset: its captions, and the figures across its experiments."""
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,6 @@ CAPTIONS: Mapping[str, str] = {
     "arc_agi": "Reconstructions of real ARC-AGI grids",
     "sheet": "64 grids and the distributions that they are drawn from",
     "capacity_curve": "Exact grids against the number of latents, at β = 0",
-    "beta_skill": "Skill over the all-black answer against β",
     "loss_over_baselines": "Reconstruction loss over that of the baseline runs",
 }
 
@@ -46,18 +46,15 @@ def draw(folder: Path, context: Context) -> list[Path]:
         points = [(int(d), *_point(r.metrics, "exact_grid_accuracy")) for d, r in capacity.items()]
         drawn.append(folder / "capacity_curve.png")
         figures.capacity_curve(drawn[-1], points, metrics["data_entropy_bound_nats"])
-    by_beta = ablations.series(every, "beta_max")
-    if len(by_beta) > 1:
-        skills = [(beta, *_point(r.metrics, "skill_score")) for beta, r in by_beta.items()]
-        drawn.append(folder / "beta_skill.png")
-        figures.beta_skill(drawn[-1], skills)
     baselines = {k: e["training"] for k, e in experiments.items() if not SWEPT.search(k)}
     trained = {"default": context["training"], **baselines}
     curves = {k: run.get("series", {}).get("reconstruction_loss") for k, run in trained.items()}
     curves = {name: curve for name, curve in curves.items() if curve}
     if len(curves) > 1:
         drawn.append(folder / "loss_over_baselines.png")
-        figures.loss_over_baselines(drawn[-1], curves)
+        shares = [v for v in metrics["colour_histogram"]["true"].values() if v > 0]
+        frequencies = -256 * sum(v * math.log(v) for v in shares)
+        figures.loss_over_baselines(drawn[-1], curves, ("colour frequencies", frequencies))
     return drawn
 
 

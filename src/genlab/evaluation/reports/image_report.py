@@ -93,7 +93,7 @@ def draw(folder: Path, context: Context) -> list[Path]:
     known = [
         point
         for point in points
-        if any(point[key] is not None for key in ("distortion", "neg_iwae_nats", "frechet"))
+        if any(point[key] is not None for key in ("mse", "neg_iwae_nats", "frechet"))
         and point["rate"] is not None
     ]
     if not known:

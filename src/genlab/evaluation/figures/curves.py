@@ -1,0 +1,248 @@
+"""Figures of numbers: training curves, histograms, sweeps over experiments, latent codes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from genlab.evaluation.figures.style import BLUE, INK, MUTED, ORANGE, RULE, SERIES, figure_file
+from genlab.grids.palette import ARC_PALETTE, COLOUR_NAMES
+
+CURVES: Mapping[str, Mapping[str, str]] = {
+    "Loss and its reconstruction term": {"loss": "loss", "reconstruction_loss": "reconstruction"},
+    "KL, and β·KL as it enters the loss": {"kl_divergence": "KL", "beta_kl": "β·KL"},
+    "Accuracy on validation grids": {"pixel_accuracy": "pixels", "exact_grid_accuracy": "grids"},
+    "PSNR of validation reconstructions": {"psnr": "PSNR"},
+}
+"""Panels of the training curves: the logged names and their labels."""
+COLOURED_CLASSES = 12
+"""The most classes that a reader distinguishes by colour."""
+
+
+def training_curves(path: str | Path, series: Mapping[str, Sequence[float]], unit: str) -> None:
+    """Loss, KL and quality of reconstructions over the epochs.
+
+    series: {name: one value per epoch}, names as the trainer logs them; a panel without values is
+    left out. unit: of loss and KL. Raises ValueError when nothing can be drawn.
+    """
+    shown = {
+        title: {name: label for name, label in names.items() if len(series.get(name, ()))}
+        for title, names in CURVES.items()
+    }
+    shown = {title: names for title, names in shown.items() if names}
+    if not shown:
+        raise ValueError(f"no curve to draw among {sorted(series)}")
+    with figure_file(path, 2.35 * len(shown)) as figure:
+        column = figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0]
+        for axes, (title, names) in zip(column, shown.items(), strict=True):
+            for style, (name, label) in zip(("-", "--"), names.items(), strict=False):
+                axes.plot(range(1, len(series[name]) + 1), series[name], style, label=label)
+            _set_log_scale(axes, [value for name in names for value in series[name]])
+            axes.set_title(title)
+            axes.set_ylabel("dB" if "psnr" in names else "" if "pixel_accuracy" in names else unit)
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        column[-1].set_xlabel("epoch")
+        figure.align_ylabels()
+
+
+def loss_over_baselines(
+    path: str | Path, curves: Mapping[str, Sequence[float]], reference: tuple[str, float]
+) -> None:
+    """Reconstruction loss of several runs over the epochs; the first one is the run itself.
+
+    reference: the name and the loss of an answer without a model, in nats per grid.
+    """
+    with figure_file(path, 3.6) as figure:
+        axes = figure.subplots()
+        name, loss = reference
+        axes.axhline(loss, color=MUTED, lw=1.2, ls="--")
+        axes.annotate(name, (1, loss), (0, 4), textcoords="offset points", color=MUTED, fontsize=9)
+        for index, (name, values) in enumerate(curves.items()):
+            look: dict[str, Any] = {"color": SERIES[index], "lw": 1.2 if index else 2.4}
+            axes.plot(range(1, len(values) + 1), values, **look)
+            axes.plot(len(values), values[-1], "o", ms=4, color=SERIES[index])
+            axes.annotate(
+                name, (len(values), values[-1]), (6, -3), textcoords="offset points", fontsize=9,
+                color=SERIES[index], weight="normal" if index else "bold",
+            )  # fmt: skip
+        axes.set_yscale("log")
+        axes.set_xlim(0, 1.3 * max(map(len, curves.values())))
+        axes.set(xlabel="epoch", ylabel="nats per grid")
+        axes.set_title("Reconstruction loss on validation grids")
+
+
+def colour_histogram(
+    path: str | Path, true_hist: Mapping[str, float], predicted_hist: Mapping[str, float]
+) -> None:
+    """Shares of the ten colours, true beside predicted; black has its own panel.
+
+    Both {"0".."9": share of all cells}.
+    """
+    with figure_file(path, 3.0) as figure:
+        left, right = figure.subplots(1, 2, width_ratios=[1, 6])
+        for axes, colours in ((left, [0]), (right, list(range(1, 10)))):
+            at = np.arange(len(colours))
+            fill = [np.divide(ARC_PALETTE[c], 255) for c in colours]
+            for histogram, shift, hatch in ((true_hist, -0.2, ""), (predicted_hist, 0.2, "////")):
+                values = [100 * histogram[str(colour)] for colour in colours]
+                # Hatches take the edge's colour; white shows on every fill.
+                axes.bar(at + shift, values, 0.38, color=fill, hatch=hatch, edgecolor="white")
+            axes.set_xticks(at, [COLOUR_NAMES[colour] for colour in colours])
+            axes.grid(axis="x", visible=False)
+        left.set_ylabel("share of all cells, %")
+        right.set_title("Colours: true (plain) beside predicted (hatched)")
+
+
+def colour_confusion(path: str | Path, matrix: npt.ArrayLike) -> None:
+    """Per cent of each true colour's cells (row) that got each colour (column); (10, 10) counts."""
+    counts = np.asarray(matrix, dtype=np.float64)
+    totals = counts.sum(axis=1, keepdims=True)
+    shares = 100 * np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
+    with figure_file(path, 4.9) as figure:
+        axes = figure.subplots()
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")
+        for (row, col), share in np.ndenumerate(shares):
+            if counts[row, col]:
+                ink = "white" if share > 55 else INK
+                text = percent(share)
+                axes.text(col, row, text, ha="center", va="center", fontsize=8, color=ink)
+        axes.set_xticks(range(10), COLOUR_NAMES)
+        axes.set_yticks(range(10), COLOUR_NAMES)
+        axes.set(xlabel="predicted colour", ylabel="true colour")
+        axes.set(xlim=(-0.95, 9.5), ylim=(9.95, -0.5))
+        for colour, rgb in enumerate(ARC_PALETTE):
+            fill = np.divide(rgb, 255)
+            axes.add_patch(Rectangle((-0.9, colour - 0.4), 0.3, 0.8, color=fill))
+            axes.add_patch(Rectangle((colour - 0.4, 9.6), 0.8, 0.3, color=fill))
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+        axes.set_title("Per cent of each true colour's cells; empty: no cell")
+
+
+def capacity_curve(
+    path: str | Path, points: Sequence[tuple[int, float, float, float]], entropy_nats: float
+) -> None:
+    """Exact-match accuracy against the number of latents, with its interval.
+
+    points: (latent_dim, accuracy, low, high). The upper axis is the entropy bound per latent.
+    """
+    bits = entropy_nats / math.log(2)
+    dims, values, low, high = (np.array(column) for column in zip(*sorted(points), strict=True))
+    with figure_file(path, 3.4) as figure:
+        axes = figure.subplots()
+        errors = 100 * np.maximum([values - low, high - values], 0)
+        axes.errorbar(dims, 100 * values, yerr=errors, fmt="o-", ms=5, ecolor=MUTED, capsize=3)
+        for x, y in zip(dims, 100 * values, strict=True):
+            axes.annotate(
+                percent(y), (x, y), (0, 7), textcoords="offset points", ha="center", fontsize=9
+            )
+        axes.margins(y=0.14)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(dims, [str(dim) for dim in dims])
+        axes.set(xlabel="latents", ylabel="exact match, %")
+        upper = axes.secondary_xaxis("top")
+        upper.set_xticks(dims, [f"{bits / dim:.2g}" for dim in dims])
+        upper.set_xlabel(f"bits per latent of the {bits:.0f} bits that a grid holds")
+        axes.minorticks_off()
+
+
+def rate_distortion(path: str | Path, points: Sequence[Mapping[str, float | None]]) -> None:
+    """Distortion, IWAE bound and Fréchet distance against the rate, along a sweep over β.
+
+    points: {beta, rate (KL, nats), mse, neg_iwae_nats, frechet}; a value of None is left out.
+    Raises ValueError when no point has a rate and a distortion.
+    """
+    panels = {"mse": "MSE", "neg_iwae_nats": "−IWAE, nats", "frechet": "Fréchet distance"}
+    if not any(p["rate"] is not None and p["mse"] is not None for p in points):
+        raise ValueError(f"no point of rate and distortion among {len(points)}")
+    with figure_file(path, 2.8) as figure:
+        for axes, (key, label) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+            known = [p for p in points if p["rate"] is not None and p[key] is not None]
+            rates, values = [p["rate"] for p in known], [p[key] for p in known]
+            axes.plot(rates, values, "o-", ms=5)
+            for point, rate, value in zip(known, rates, values, strict=True):
+                text = f"β {point['beta']:g}"
+                axes.annotate(text, (rate, value), (4, 5), textcoords="offset points", fontsize=9)
+            axes.margins(0.2, 0.15)
+            axes.set(xlabel="rate: KL, nats")
+            axes.set_title(label)
+
+
+def kl_by_latent(
+    path: str | Path, kl_per_latent: Sequence[float], active_threshold: float = 0.01
+) -> None:
+    """KL of each latent from N(0, 1) in nats, in descending order, and how many are active."""
+    values = np.sort(np.asarray(kl_per_latent, dtype=np.float64))[::-1]
+    if not len(values) or not np.isfinite(values).all():
+        raise ValueError(f"kl_by_latent needs finite KLs of at least one latent, got {len(values)}")
+    active = int((values > active_threshold).sum())
+    with figure_file(path, 3.0) as figure:
+        axes = figure.subplots()
+        axes.stairs(values, np.arange(len(values) + 1) + 0.5, fill=True, color=BLUE, alpha=0.5)
+        axes.axhline(active_threshold, color=ORANGE, lw=1.2, ls="--")
+        axes.set_yscale("symlog", linthresh=active_threshold)
+        axes.set_ylim(0, 2 * max(float(values[0]), active_threshold))
+        axes.set_xlim(0.5, len(values) + 0.5)
+        axes.set(xlabel="latents, the largest KL first", ylabel="KL, nats per image")
+        axes.set_title(
+            f"KL from N(0, 1) by latent: {active} of {len(values)} above {active_threshold:g} nats"
+        )
+
+
+def projection(
+    path: str | Path,
+    points: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    names: Sequence[str],
+    title: str,
+) -> None:
+    """Codes in two dimensions, coloured by class where there are few classes.
+
+    points: (n, 2); labels: (n,), indices into names. Raises ValueError for other shapes.
+    """
+    at, classes = np.asarray(points, dtype=np.float64), np.asarray(labels)
+    if at.shape != (len(classes), 2) or not np.isfinite(at).all():
+        raise ValueError(f"points must be finite numbers ({len(classes)}, 2), got {at.shape}")
+    with figure_file(path, 4.6) as figure:
+        axes = figure.subplots()
+        if len(names) > COLOURED_CLASSES:
+            axes.scatter(at[:, 0], at[:, 1], s=6, color=BLUE, lw=0, alpha=0.4)
+        else:
+            colours = (*SERIES, INK, "#3f9fd8", "#c9a400", "#8f3f71")
+            # One scatter in the order of the data: no class is painted over all the others.
+            fill = [colours[label] for label in classes]
+            axes.scatter(at[:, 0], at[:, 1], s=6, c=fill, lw=0, alpha=0.7)
+            for colour, name in zip(colours, names, strict=False):
+                axes.scatter([], [], s=30, color=colour, label=name)
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        axes.set(xticks=[], yticks=[])
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(True)
+        axes.spines[:].set_color(RULE)
+        axes.set_title(title)
+
+
+def percent(share: float) -> str:
+    """A percentage that neither rounds an error away nor rounds up to 100."""
+    if 0 < share < 0.1:
+        return "<0.1"
+    if 99.9 < share < 100:
+        return ">99.9"
+    return f"{share:.1f}" if 0 < share < 100 else f"{share:.0f}"
+
+
+def _set_log_scale(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic axis, linear around 0, where the values span more than a decade."""
+    positive = [value for value in values if math.isfinite(value) and value > 0]
+    if not positive or min(values) < 0 or max(positive) / min(positive) <= 10:
+        return
+    if min(values) > 0:
+        axes.set_yscale("log")
+    else:
+        axes.set_yscale("symlog", linthresh=max(min(positive), max(positive) * 1e-4))
