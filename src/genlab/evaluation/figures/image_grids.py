@@ -33,7 +33,7 @@ class Mosaic(NamedTuple):
     @property
     def padding(self) -> int:
         """Pixels between two images."""
-        return max(2, self.images.shape[2] // 14)
+        return max(2, int(self.images.shape[2]) // 14)
 
     @property
     def shape(self) -> tuple[int, int]:
