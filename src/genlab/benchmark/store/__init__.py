@@ -1,1 +1,1 @@
-"""The SQLite store of runs, run items and human scores."""
+"""What benchmark runs did and what people said about them, in one SQLite file under `runs/`."""

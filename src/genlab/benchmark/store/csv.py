@@ -1,9 +1,8 @@
-"""Stars and preferences as one CSV file, to keep under version control or to send.
+"""Ratings and preferences as one CSV file, to keep under version control or to send.
 
 A line is an answer of one person. Stars: `stars` is 1 to 5, and the `over_` columns are empty. A
-preference: `stars` is empty, and the line's picture was preferred to that of `over_tool_id` in
-`over_run_id`, of the same case. Files written before preferences travelled lack the `over_`
-columns and are taken as they are. The functions work inside a transaction of `genlab.benchmark.store.repository`.
+preference: `stars` is empty, and the line's image was preferred to that of `over_tool_id` in
+`over_run_id`, of the same case. The `over_` columns and those of the item may be missing.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ import io
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
+from sqlmodel import Session
 
-from genlab.benchmark.store.database import utc
-from genlab.benchmark.store.ratings import check_rater, check_rating, prefer, put
+from genlab.benchmark.store.migrations import utc
+from genlab.benchmark.store.ratings import check_rater, put_preference, put_rating
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
 
@@ -26,19 +26,17 @@ NEEDED = ("subject_kind", "subject_hash", "rater", "stars", "blind", "session", 
 ITEM = ("run_id", "case_id", "tool_id")
 OVER = ("over_hash", "over_run_id", "over_tool_id")
 COLUMNS = (*NEEDED, *ITEM, *OVER)
-MAX_CSV = 64 << 20  # bytes: some 300,000 answers
-PICTURE = "run_item"
-"""The kind of what is preferred: pictures of runs alone."""
+PICTURE = "run_item"  # the kind of subject that preferences are about
 
 _FIND = "SELECT item_id FROM run_items WHERE run_id = :run AND case_id = :case AND tool_id = :tool"
-_SAME = f"{_FIND} AND image_sha256 = :hash"
+_FIND_SAME = f"{_FIND} AND image_sha256 = :hash"
 _STARS = """
     SELECT subject_kind, subject_hash, rater, stars, blind, session, rated,
         coalesce(run_id, ''), coalesce(case_id, ''), coalesce(tool_id, ''), '', '', ''
     FROM human_scores LEFT JOIN run_items ON item_id = run_item_id
     ORDER BY subject_kind, subject_hash, rater
 """
-# Which of two was the better one is asked with the tools hidden, always.
+# Which of two is the better one is always asked with the tools hidden.
 _PREFERENCES = f"""
     SELECT '{PICTURE}', better.image_sha256, rater, '', 1, session, rated,
         better.run_id, better.case_id, better.tool_id,
@@ -51,31 +49,28 @@ _PREFERENCES = f"""
 
 
 class Imported(NamedTuple):
-    """How many answers of a CSV changed anything, and preferences whose pictures are not here."""
+    """How many answers of a CSV changed anything, and preferences whose images are not here."""
 
     changed: int
     homeless: int
 
 
-def export_csv(connection: Connection, path: str | Path) -> int:
+def export_csv(session: Session, path: str | Path) -> int:
     """Write the answers that count as CSV, always in the same order; returns how many."""
+    rows = [
+        row for query in (_STARS, _PREFERENCES) for row in session.connection().execute(text(query))
+    ]
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    count = 0
-    for query in (_STARS, _PREFERENCES):
-        for row in connection.execute(text(query)):
-            writer.writerow(row)
-            count += 1
+    csv.writer(buffer, lineterminator="\n").writerows([COLUMNS, *rows])
     write_text(path, buffer.getvalue())
-    return count
+    return len(rows)
 
 
-def import_csv(connection: Connection, path: str | Path) -> Imported:
-    """Put all answers of a CSV in.
+def import_csv(session: Session, path: str | Path) -> Imported:
+    """Keep all answers of a CSV.
 
-    Stars hang on a picture's content, so they are taken even where this store lacks its run. A
-    preference needs both of its pictures here, the same ones; where they are not it is counted as
+    Stars belong to an image's content, so they are kept even where this store lacks its run. A
+    preference needs both of its images here, the same ones; where they are not it is counted as
     homeless. Raises a `GenlabError` that names the line of the first fault; the caller's
     transaction then keeps nothing.
     """
@@ -83,85 +78,71 @@ def import_csv(connection: Connection, path: str | Path) -> Imported:
     for line, row in _read(Path(path)):
         try:
             if row["stars"] or not row["over_tool_id"]:
-                rating = _rating(row)
-                rating["item"] = _item(connection, _FIND, row)
-                changed += put(connection, rating, older=True)
+                changed += _import_rating(session, row)
                 continue
-            preference = _preference(row)
+            outcome = _import_preference(session, row)
         except GenlabError as error:
-            raise GenlabError(f"{path}, line {line}: {error}") from error
-        winner = _item(connection, _SAME, row)
-        loser = _item(connection, _SAME, row, over="over_")
-        if winner is None or loser is None:
-            homeless += 1
-        else:
-            pair = {"winner": winner, "loser": loser}
-            changed += prefer(connection, {**preference, **pair})
+            raise GenlabError(f"{path}, line {line}: {error}", key=error.key, path=path) from error
+        changed += bool(outcome)
+        homeless += outcome is None
     return Imported(changed, homeless)
 
 
-def _item(connection: Connection, query: str, row: Mapping[str, str], over: str = "") -> int | None:
-    values = {"run": row[f"{over}run_id"], "case": row["case_id"], "tool": row[f"{over}tool_id"]}
-    values["hash"] = row["over_hash" if over else "subject_hash"]
-    found: int | None = connection.execute(text(query), values).scalar()
+def _import_rating(session: Session, row: Mapping[str, str]) -> bool:
+    if row["blind"] not in ("0", "1"):
+        raise GenlabError(f"blind must be 0 or 1, got {row['blind']!r}", key="blind")
+    rating = {name: row[name] for name in ("subject_kind", "subject_hash", "rater", "session")}
+    stars = int(row["stars"]) if row["stars"].isdecimal() else row["stars"]
+    typed = {"stars": stars, "blind": row["blind"] == "1", "rated": _time(row)}
+    item = {"run_item_id": _find(session, _FIND, row)}
+    return put_rating(session, {**rating, **typed, **item}, imported=True)
+
+
+def _import_preference(session: Session, row: Mapping[str, str]) -> bool | None:
+    """Whether it changed anything; None where an image is not here."""
+    check_rater(row["rater"])
+    rated = _time(row)
+    winner = _find(session, _FIND_SAME, row)
+    over = {name.removeprefix("over_"): row[name] for name in OVER}
+    loser = _find(session, _FIND_SAME, {**row, **over, "subject_hash": row["over_hash"]})
+    if winner is None or loser is None:
+        return None
+    return put_preference(session, row["rater"], winner, loser, visit=row["session"], rated=rated)
+
+
+def _find(session: Session, query: str, row: Mapping[str, str]) -> int | None:
+    """The number of the item that a line names."""
+    values = {"run": row["run_id"], "case": row["case_id"], "tool": row["tool_id"]}
+    found: int | None = session.connection().scalar(
+        text(query), {**values, "hash": row["subject_hash"]}
+    )
     return found
 
 
 def _read(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    if path.stat().st_size > MAX_CSV:
-        raise GenlabError(f"{path} is over {MAX_CSV >> 20} MiB; split it")
+    """Number and columns of each line of a CSV file."""
     try:
         reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")), strict=True)
-        absent = [name for name in NEEDED if name not in (reader.fieldnames or ())]
-        if absent:
+        missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+        if missing:
             raise GenlabError(
-                f"{path} has no column {absent[0]!r}; its first line names the columns:"
-                f" {','.join(COLUMNS)}"
+                f"{path} has no column {missing[0]!r}; its first line names the columns:"
+                f" {','.join(COLUMNS)}",
+                key=missing[0],
+                path=path,
             )
         for row in reader:
             if None in row or None in row.values():
-                raise GenlabError(
-                    f"{path}, line {reader.line_num}: it has more or fewer fields than the first"
-                    " line names; mend it"
-                )
+                raise csv.Error(f"line {reader.line_num} has more or fewer fields than the first")
             yield reader.line_num, {name: row.get(name, "") for name in COLUMNS}
-    except UnicodeDecodeError as error:
-        raise GenlabError(f"{path} is not UTF-8 text; save it as UTF-8") from error
-    except csv.Error as error:
-        raise GenlabError(f"{path} is no CSV: {error}; mend it") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise GenlabError(f"{path} is not a CSV file in UTF-8: {error}", path=path) from error
 
 
-def _rating(row: Mapping[str, str]) -> dict[str, Any]:
-    if row["stars"] not in ("1", "2", "3", "4", "5"):
-        raise GenlabError(f"stars must be 1, 2, 3, 4 or 5, got {row['stars']!r}")
-    if row["blind"] not in ("0", "1"):
-        raise GenlabError(f"blind must be 0 or 1, got {row['blind']!r}")
-    stars = int(row["stars"])
-    check_rating(row["subject_kind"], row["subject_hash"], row["rater"], stars)
-    return {
-        "kind": row["subject_kind"],
-        "hash": row["subject_hash"],
-        "rater": row["rater"],
-        "stars": stars,
-        "blind": row["blind"] == "1",
-        "session": row["session"],
-        "rated": _moment(row),
-    }
-
-
-def _preference(row: Mapping[str, str]) -> dict[str, Any]:
-    check_rater(row["rater"])
-    if row["subject_kind"] != PICTURE:
-        raise GenlabError(
-            f"a preference is between two of {PICTURE}, got {row['subject_kind'][:60]!r}"
-        )
-    if (row["run_id"], row["tool_id"]) == (row["over_run_id"], row["over_tool_id"]):
-        raise GenlabError(f"a preference is between two pictures, got {row['tool_id']!r} twice")
-    return {"rater": row["rater"], "session": row["session"], "rated": _moment(row)}
-
-
-def _moment(row: Mapping[str, str]) -> str:
+def _time(row: Mapping[str, str]) -> str:
     try:
         return utc(datetime.fromisoformat(row["rated"].replace("Z", "+00:00")))
     except ValueError as error:
-        raise GenlabError(f"rated must be a time in ISO 8601, got {row['rated']!r}") from error
+        raise GenlabError(
+            f"rated must be a time in ISO 8601, got {row['rated']!r}", key="rated"
+        ) from error

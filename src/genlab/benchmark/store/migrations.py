@@ -1,120 +1,128 @@
-"""The store's schema as named steps: append a step, never change one that was released.
+"""Open a store's SQLite file: check it, and take the named migrations that it lacks.
 
-A database remembers the names of the steps it has taken (table `migrations`). An older one takes
-the missing steps when it is opened; one that knows a step not listed here is of a newer genlab.
-The idea is that of simonw/llm's migrations.
+Migrations are append-only: add one, never change one that was released (as simonw/llm does). A new
+file takes all of them too, and its tables come from `schema` as it is now: a migration must do
+nothing where its change is there already. A file that names an unknown one is of a newer genlab.
 """
 
 from __future__ import annotations
 
-MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (
-        "0001_runs_and_items",
-        (
-            """
-            CREATE TABLE runs (
-                run_id TEXT PRIMARY KEY,
-                created TEXT NOT NULL,
-                cases TEXT NOT NULL,
-                tools TEXT NOT NULL,
-                options TEXT NOT NULL,
-                ended TEXT,
-                ending TEXT NOT NULL DEFAULT ''
-            )
-            """,
-            """
-            CREATE TABLE run_items (
-                item_id INTEGER PRIMARY KEY AUTOINCREMENT,
-                run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
-                case_id TEXT NOT NULL,
-                tool_id TEXT NOT NULL,
-                status TEXT NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'generating',
-                    'generated', 'evaluating', 'scored', 'failed', 'skipped')),
-                image TEXT NOT NULL DEFAULT '',
-                image_sha256 TEXT NOT NULL DEFAULT '',
-                score REAL CHECK (score IS NULL OR (score >= 0 AND score <= 1)),
-                components TEXT NOT NULL DEFAULT '{}',
-                details TEXT NOT NULL DEFAULT '{}',
-                failure_kind TEXT NOT NULL DEFAULT '',
-                failure TEXT NOT NULL DEFAULT '',
-                cost REAL NOT NULL DEFAULT 0,
-                seconds REAL NOT NULL DEFAULT 0,
-                attempts INTEGER NOT NULL DEFAULT 0,
-                updated TEXT NOT NULL DEFAULT '',
-                UNIQUE (run_id, case_id, tool_id)
-            )
-            """,
-            "CREATE INDEX run_items_by_tool ON run_items (tool_id, status)",
-            "CREATE INDEX run_items_by_image ON run_items (image_sha256)",
-        ),
-    ),
-    (
-        "0002_human_scores",
-        (
-            """
-            CREATE TABLE human_scores (
-                rating_id INTEGER PRIMARY KEY AUTOINCREMENT,
-                subject_kind TEXT NOT NULL,
-                subject_hash TEXT NOT NULL,
-                rater TEXT NOT NULL,
-                stars INTEGER NOT NULL CHECK (stars BETWEEN 1 AND 5),
-                blind INTEGER NOT NULL,
-                session TEXT NOT NULL DEFAULT '',
-                run_item_id INTEGER REFERENCES run_items (item_id) ON DELETE SET NULL,
-                rated TEXT NOT NULL,
-                UNIQUE (subject_kind, subject_hash, rater)
-            )
-            """,
-            "CREATE INDEX human_scores_by_item ON human_scores (run_item_id)",
-            """
-            CREATE TABLE human_score_history (
-                history_id INTEGER PRIMARY KEY AUTOINCREMENT,
-                subject_kind TEXT NOT NULL,
-                subject_hash TEXT NOT NULL,
-                rater TEXT NOT NULL,
-                stars INTEGER CHECK (stars BETWEEN 1 AND 5),
-                blind INTEGER NOT NULL,
-                session TEXT NOT NULL DEFAULT '',
-                rated TEXT NOT NULL
-            )
-            """,
-        ),
-    ),
-    (
-        "0003_preferences",
-        (
-            """
-            CREATE TABLE preferences (
-                preference_id INTEGER PRIMARY KEY AUTOINCREMENT,
-                rater TEXT NOT NULL,
-                first_item INTEGER NOT NULL REFERENCES run_items (item_id) ON DELETE CASCADE,
-                second_item INTEGER NOT NULL REFERENCES run_items (item_id) ON DELETE CASCADE,
-                winner INTEGER NOT NULL,
-                session TEXT NOT NULL DEFAULT '',
-                rated TEXT NOT NULL,
-                CHECK (first_item < second_item AND winner IN (first_item, second_item)),
-                UNIQUE (rater, first_item, second_item)
-            )
-            """,
-        ),
-    ),
-    (
-        "0004_opinions",
-        (
-            """
-            CREATE TABLE opinions (
-                opinion_id INTEGER PRIMARY KEY AUTOINCREMENT,
-                dataset TEXT NOT NULL,
-                subject_kind TEXT NOT NULL,
-                subject_hash TEXT NOT NULL,
-                hypothesis TEXT NOT NULL,
-                rater TEXT NOT NULL,
-                agrees INTEGER NOT NULL CHECK (agrees IN (0, 1)),
-                said TEXT NOT NULL,
-                UNIQUE (subject_hash, hypothesis, rater)
-            )
-            """,
-            "CREATE INDEX opinions_by_dataset ON opinions (dataset)",
-        ),
-    ),
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlmodel import SQLModel
+
+from genlab.benchmark.store import schema  # noqa: F401 (declares the tables)
+from genlab.core.errors import GenlabError
+
+BUSY_SECONDS = 30.0  # how long a writer waits for another
+
+Migration = Callable[[Connection], None]
+
+
+def _create(*names: str) -> Migration:
+    """A migration that creates tables, where they are missing."""
+    tables = [SQLModel.metadata.tables[name] for name in names]
+    return partial(SQLModel.metadata.create_all, tables=tables)
+
+
+MIGRATIONS: tuple[tuple[str, Migration], ...] = (
+    ("0001_runs_and_items", _create("runs", "run_items")),
+    ("0002_human_scores", _create("human_scores", "human_score_history")),
+    ("0003_preferences", _create("preferences")),
+    ("0004_opinions", _create("opinions")),
 )
+
+_TAKEN = "migrations (name TEXT PRIMARY KEY, taken TEXT NOT NULL)"
+
+
+def migrate(connection: Connection) -> None:
+    """Take the migrations that the file lacks."""
+    connection.execute(text(f"CREATE TABLE IF NOT EXISTS {_TAKEN}"))
+    taken = set(connection.scalars(text("SELECT name FROM migrations")))
+    for name, migration in MIGRATIONS:
+        if name not in taken:
+            migration(connection)
+            values = {"name": name, "taken": now()}
+            connection.execute(text("INSERT INTO migrations VALUES (:name, :taken)"), values)
+
+
+def connect(path: Path) -> Engine:
+    """An engine for the SQLite file at `path` (WAL; what is committed is on the disk).
+
+    Any number of threads and processes may read while one writes; with the execution option
+    `immediate` a transaction waits for other writers before it reads anything. Not protected: a
+    file on a network share, which SQLite cannot lock.
+    """
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _: object) -> None:
+        connection.isolation_level = None  # sqlite3's own transactions begin too late
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("immediate")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def check_file(path: Path) -> None:
+    """Raise a `GenlabError` where `path` is damaged, foreign or of a newer genlab."""
+    if path.is_dir():
+        raise GenlabError(f"{path} is a folder; name a file in it", path=path)
+    if not path.exists():
+        return
+    if path.stat().st_size == 0:
+        raise describe_fault(path, "empty, not a database")
+    try:
+        with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
+            ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+            if verdict != "ok":
+                raise sqlite3.DatabaseError(f"malformed: {verdict}")
+            taken = {name for (name,) in connection.execute("SELECT name FROM migrations")}
+    except sqlite3.DatabaseError as error:
+        raise describe_fault(path, error) from error
+    if unknown := taken - {name for name, _ in MIGRATIONS}:
+        fix = "install that version, or name another file"
+        raise GenlabError(
+            f"{path} was written by a newer genlab ({min(unknown)}); {fix}", path=path, fix=fix
+        )
+
+
+def describe_fault(path: Path, fault: object) -> GenlabError:
+    """An error of SQLite as one line with a fix."""
+    reason = " ".join(str(fault).split())
+    fixes = {
+        "not a database": "restore it from a copy, or move it away and start again",
+        "malformed": "restore it from a copy, or move it away and start again",
+        "no such table": "it belongs to another program: name another file",
+        "locked": "end the process that holds it, then try again",
+        "readonly": "make it and its folder writable",
+        "unable to open": "make it and its folder writable",
+        "full": "free some space on that disk, then run it again",
+        "UNIQUE": "name each run once, and each case and tool of a run",
+        "FOREIGN KEY": "name an item that exists",
+    }
+    fix = next(
+        (fix for sign, fix in fixes.items() if sign in reason), "check the file and its disk"
+    )
+    return GenlabError(f"{path}: {reason}; {fix}", path=path, fix=fix)
+
+
+def now() -> str:
+    """This moment as the store writes it."""
+    return utc(datetime.now(timezone.utc))
+
+
+def utc(moment: datetime) -> str:
+    """The time in UTC, ISO 8601 with microseconds, so that it sorts as text."""
+    return moment.astimezone(timezone.utc).isoformat(timespec="microseconds")

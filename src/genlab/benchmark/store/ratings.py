@@ -1,136 +1,119 @@
-"""What people say: stars, preferences between two pictures, opinions on explanations.
+"""What people say: stars, preferences between two images, opinions on explanations.
 
-The functions work inside a transaction that `genlab.benchmark.store.repository` opens. `genlab.benchmark.store.csv`
-carries stars and preferences from one store to another.
+Each function works inside a transaction of the caller and returns whether anything changed: the
+last answer of a rater counts, and the same answer again (a double click) changes nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, text
+from sqlmodel import Session, SQLModel, col, select
 
+from genlab.benchmark.store.schema import Opinion, Preference, Rating, RatingChange
 from genlab.core.errors import GenlabError
 
 MAX_RATER = 80
 
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _HASH = re.compile(r"[0-9a-f]{8,128}")
-# A spreadsheet would run what begins so.
-_FORMULA = ("=", "+", "-", "@")
+_FORMULA = ("=", "+", "-", "@")  # a spreadsheet runs a cell that starts so
 
-_HELD = """
-    SELECT stars, rated FROM human_scores
-    WHERE subject_kind = :kind AND subject_hash = :hash AND rater = :rater
-"""
-_LATEST = """
-    SELECT max(rated) FROM human_score_history
-    WHERE subject_kind = :kind AND subject_hash = :hash AND rater = :rater
-"""
-_RATE = """
-    INSERT INTO human_scores
-        (subject_kind, subject_hash, rater, stars, blind, session, run_item_id, rated)
-    VALUES (:kind, :hash, :rater, :stars, :blind, :session, :item, :rated)
-    ON CONFLICT (subject_kind, subject_hash, rater) DO UPDATE SET
-        stars = :stars, blind = :blind, session = :session, rated = :rated,
-        run_item_id = coalesce(:item, run_item_id)
-"""
-_FORGET = """
-    DELETE FROM human_scores
-    WHERE subject_kind = :kind AND subject_hash = :hash AND rater = :rater
-"""
-_REMEMBER = """
-    INSERT INTO human_score_history
-        (subject_kind, subject_hash, rater, stars, blind, session, rated)
-    VALUES (:kind, :hash, :rater, :stars, :blind, :session, :rated)
-"""
-_PREFER = """
-    INSERT INTO preferences (rater, first_item, second_item, winner, session, rated)
-    VALUES (:rater, :first, :second, :winner, :session, :rated)
-    ON CONFLICT (rater, first_item, second_item) DO UPDATE SET
-        winner = :winner, session = :session, rated = :rated
-    WHERE winner <> :winner AND rated < :rated
-"""
-_OPINE = """
-    INSERT INTO opinions (dataset, subject_kind, subject_hash, hypothesis, rater, agrees, said)
-    VALUES (:dataset, :kind, :hash, :hypothesis, :rater, :agrees, :said)
-    ON CONFLICT (subject_hash, hypothesis, rater) DO UPDATE SET agrees = :agrees, said = :said
-    WHERE agrees <> :agrees
-"""
-_UNSAY = """
-    DELETE FROM opinions
-    WHERE subject_hash = :hash AND hypothesis = :hypothesis AND rater = :rater
-"""
+Row = TypeVar("Row", bound=SQLModel)
 
 
 def check_rater(rater: str) -> None:
-    """Raise a `GenlabError` where `rater` can't be a rater's name."""
-    if not rater.strip() or len(rater) > MAX_RATER or not rater.isprintable():
+    """Raise a `GenlabError` where `rater` cannot be a rater's name."""
+    printable = rater.strip() and rater.isprintable()
+    if not printable or len(rater) > MAX_RATER or rater.startswith(_FORMULA):
         raise GenlabError(
-            f"a rater's name is 1 to {MAX_RATER} printable characters, got {rater[:MAX_RATER]!r};"
-            " choose another"
+            f"a rater's name is 1 to {MAX_RATER} printable characters and does not begin with"
+            f" {' '.join(_FORMULA)}, got {rater[:MAX_RATER]!r}; choose another",
+            key="rater",
         )
-    if rater.startswith(_FORMULA):
-        raise GenlabError(
-            f"a rater's name can't begin with {rater[0]!r}, which spreadsheets run as a formula,"
-            f" got {rater!r}; choose another"
-        )
-
-
-def check_rating(kind: str, subject_hash: str, rater: str, stars: int | None) -> None:
-    """Raise a `GenlabError` of one line where a part of a rating is out of its range."""
-    check_rater(rater)
-    if stars is not None and (type(stars) is not int or not 1 <= stars <= 5):
-        raise GenlabError(f"stars must be 1, 2, 3, 4 or 5, got {stars!r}")
-    check_subject(kind, subject_hash)
 
 
 def check_subject(kind: str, subject_hash: str) -> None:
-    """Raise a `GenlabError` of one line where these can't name what was shown to a person."""
+    """Raise a `GenlabError` where these cannot name what was shown to a person."""
     if not _KIND.fullmatch(kind):
-        raise GenlabError(f"a subject's kind is a word such as run_item, got {kind[:60]!r}")
+        raise GenlabError(
+            f"a subject's kind is a word such as run_item, got {kind[:60]!r}", key="subject_kind"
+        )
     if not _HASH.fullmatch(subject_hash):
         raise GenlabError(
-            f"a subject's hash is 8 to 128 hexadecimal digits, got {subject_hash[:60]!r}"
+            f"a subject's hash is 8 to 128 hexadecimal digits, got {subject_hash[:60]!r}",
+            key="subject_hash",
         )
 
 
-def put(connection: Connection, rating: Mapping[str, Any], *, older: bool = False) -> bool:
-    """Put a rating in (`stars` None takes it back); returns whether anything changed.
+def put_rating(session: Session, rating: Mapping[str, Any], *, imported: bool = False) -> bool:
+    """Keep a rating; `stars` None takes it back.
 
-    rating: kind, hash, rater, stars, blind, session, item (or None), rated. The same stars again
-    change nothing. older: the rating may be from the past (an import) and gives way to anything
-    that the same rater said of the subject at that time or later.
+    rating: the columns of `Rating`. imported: it may be old, and gives way to what the same rater
+    said about the subject at that time or later. Raises a `GenlabError` for a part out of range.
     """
-    held = connection.execute(text(_HELD), rating).first()
-    if (held is None and rating["stars"] is None) or (held and held.stars == rating["stars"]):
+    stars = rating["stars"]
+    check_rater(rating["rater"])
+    if stars is not None and (type(stars) is not int or not 1 <= stars <= 5):
+        raise GenlabError(f"stars must be 1, 2, 3, 4 or 5, got {stars!r}", key="stars")
+    check_subject(rating["subject_kind"], rating["subject_hash"])
+    key = {name: rating[name] for name in ("subject_kind", "subject_hash", "rater")}
+    kept = _find(session, Rating, key)
+    if (kept.stars if kept else None) == stars:
         return False
-    if older:
-        latest = connection.execute(text(_LATEST), rating).scalar()
-        if latest is not None and latest >= rating["rated"]:
+    if imported:
+        history = select(RatingChange).filter_by(**key).order_by(col(RatingChange.rated).desc())
+        latest = session.exec(history).first()
+        if latest is not None and latest.rated >= rating["rated"]:
             return False
-    connection.execute(text(_FORGET if rating["stars"] is None else _RATE), rating)
-    connection.execute(text(_REMEMBER), rating)
+    session.add(RatingChange(**{name: rating[name] for name in rating if name != "run_item_id"}))
+    if stars is None:
+        session.delete(kept)
+        return True
+    # A rating without an item keeps the one that was known before.
+    return _put(session, Rating, kept, {k: v for k, v in rating.items() if v is not None})
+
+
+def put_preference(
+    session: Session, rater: str, winner: int, loser: int, *, visit: str, rated: str
+) -> bool:
+    """Keep which of two items a rater preferred; an answer older than the one kept gives way."""
+    check_rater(rater)
+    first, second = sorted((winner, loser))
+    pair = {"rater": rater, "first_item": first, "second_item": second}
+    kept = _find(session, Preference, pair)
+    if kept is not None and (kept.winner == winner or kept.rated >= rated):
+        return False
+    answer = {"winner": winner, "session": visit, "rated": rated}
+    return _put(session, Preference, kept, {**pair, **answer})
+
+
+def put_opinion(session: Session, opinion: Mapping[str, Any]) -> bool:
+    """Keep whether a rater agrees with an explanation; `agrees` None takes the answer back.
+
+    opinion: the columns of `Opinion`.
+    """
+    check_rater(opinion["rater"])
+    check_subject(opinion["subject_kind"], opinion["subject_hash"])
+    key = {name: opinion[name] for name in ("subject_hash", "hypothesis", "rater")}
+    kept = _find(session, Opinion, key)
+    if (kept.agrees if kept else None) == opinion["agrees"]:
+        return False
+    if opinion["agrees"] is None:
+        session.delete(kept)
+        return True
+    answer = {"agrees": opinion["agrees"], "said": opinion["said"]}
+    return _put(session, Opinion, kept, answer if kept else opinion)
+
+
+def _find(session: Session, model: type[Row], key: Mapping[str, Any]) -> Row | None:
+    return session.exec(select(model).filter_by(**key)).first()
+
+
+def _put(session: Session, model: type[Row], kept: Row | None, values: Mapping[str, Any]) -> bool:
+    """Change the row `kept`, or add one where there is none."""
+    row = kept.sqlmodel_update(dict(values)) if kept else model(**values)
+    session.add(row)
     return True
-
-
-def prefer(connection: Connection, preference: Mapping[str, Any]) -> bool:
-    """Put a preference in; returns whether anything changed.
-
-    preference: rater, winner and loser (numbers of items), session, rated. The last answer to a
-    pair counts: an older one gives way, the same one again changes nothing.
-    """
-    first, second = sorted((preference["winner"], preference["loser"]))
-    values = {**preference, "first": first, "second": second}
-    return bool(connection.execute(text(_PREFER), values).rowcount)
-
-
-def opine(connection: Connection, opinion: Mapping[str, Any]) -> bool:
-    """Put an opinion in (`agrees` None takes it back); returns whether anything changed.
-
-    opinion: dataset, kind, hash, hypothesis, rater, agrees, said.
-    """
-    statement = _UNSAY if opinion["agrees"] is None else _OPINE
-    return bool(connection.execute(text(statement), opinion).rowcount)

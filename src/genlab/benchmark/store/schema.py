@@ -1,49 +1,59 @@
-"""The rows of the store as objects: runs, their items, ratings, preferences, opinions.
+"""The store's tables: runs, their items, ratings, preferences and opinions.
 
-The schema itself is what `store_migrations` says; a test holds these classes against it.
+The schema is stated here alone; `genlab.benchmark.store.migrations` creates what a file lacks.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from sqlalchemy import JSON, Column
+from sqlalchemy import JSON, CheckConstraint, Index, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 Status = Literal["queued", "generating", "generated", "evaluating", "scored", "failed", "skipped"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 FINISHED = ("scored", "failed", "skipped")
 
+_NUMBERED = {"sqlite_autoincrement": True}  # the id of a deleted row is never used again
+
 
 class Run(SQLModel, table=True):
-    """A run: which cases went through which tools, with which options."""
+    """Which cases went through which tools, with which options."""
 
     __tablename__ = "runs"
 
     run_id: str = Field(primary_key=True)
     created: str
-    cases: list[Any] = Field(sa_column=Column(JSON, nullable=False))
-    tools: list[Any] = Field(sa_column=Column(JSON, nullable=False))
-    options: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    cases: list[Any] = Field(sa_type=JSON)
+    tools: list[Any] = Field(sa_type=JSON)
+    options: dict[str, Any] = Field(sa_type=JSON)
     ended: str | None = None
     ending: str = ""  # finished | cancelled | "" while it runs or after it was killed
 
 
 class Item(SQLModel, table=True):
-    """One case through one tool: where it stands, its image, its score or why it has none."""
+    """One case through one tool: its status, its image, its score or why it has none."""
 
     __tablename__ = "run_items"
+    __table_args__ = (
+        UniqueConstraint("run_id", "case_id", "tool_id"),
+        CheckConstraint(f"status IN {STATUSES}"),
+        CheckConstraint("score IS NULL OR (score >= 0 AND score <= 1)"),
+        Index("run_items_by_tool", "tool_id", "status"),
+        Index("run_items_by_image", "image_sha256"),
+        _NUMBERED,
+    )
 
     item_id: int = Field(default=None, primary_key=True)
-    run_id: str = Field(foreign_key="runs.run_id")
+    run_id: str = Field(foreign_key="runs.run_id", ondelete="CASCADE")
     case_id: str
     tool_id: str
     status: str = "queued"
     image: str = ""  # path relative to the store's folder, with forward slashes
     image_sha256: str = ""
     score: float | None = None
-    components: dict[str, Any] = Field(default={}, sa_column=Column(JSON, nullable=False))
-    details: dict[str, Any] = Field(default={}, sa_column=Column(JSON, nullable=False))
+    components: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    details: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     failure_kind: str = ""
     failure: str = ""
     cost: float = 0.0  # dollars, of all attempts together
@@ -57,31 +67,55 @@ class Item(SQLModel, table=True):
         return self.status in FINISHED
 
 
-class Rating(SQLModel, table=True):
-    """The stars that count: the last a rater gave to a subject."""
-
-    __tablename__ = "human_scores"
-
-    rating_id: int = Field(default=None, primary_key=True)
+class _Stars(SQLModel):
     subject_kind: str  # run_item, vae_sample, reconstruction, ...
     subject_hash: str  # SHA-256 of what was shown
     rater: str
-    stars: int
     blind: bool
     session: str = ""
-    run_item_id: int | None = None
     rated: str
+
+
+class Rating(_Stars, table=True):
+    """The stars that count: the last that a rater gave to a subject."""
+
+    __tablename__ = "human_scores"
+    __table_args__ = (
+        UniqueConstraint("subject_kind", "subject_hash", "rater"),
+        CheckConstraint("stars BETWEEN 1 AND 5"),
+        Index("human_scores_by_item", "run_item_id"),
+        _NUMBERED,
+    )
+
+    rating_id: int = Field(default=None, primary_key=True)
+    stars: int
+    run_item_id: int | None = Field(None, foreign_key="run_items.item_id", ondelete="SET NULL")
+
+
+class RatingChange(_Stars, table=True):
+    """Every rating that was ever given, and every one that was taken back (`stars` is None)."""
+
+    __tablename__ = "human_score_history"
+    __table_args__ = (CheckConstraint("stars BETWEEN 1 AND 5"), _NUMBERED)
+
+    history_id: int = Field(default=None, primary_key=True)
+    stars: int | None = None
 
 
 class Preference(SQLModel, table=True):
     """Which of two items of a case a rater preferred; the last answer to a pair counts."""
 
     __tablename__ = "preferences"
+    __table_args__ = (
+        UniqueConstraint("rater", "first_item", "second_item"),
+        CheckConstraint("first_item < second_item AND winner IN (first_item, second_item)"),
+        _NUMBERED,
+    )
 
     preference_id: int = Field(default=None, primary_key=True)
     rater: str
-    first_item: int
-    second_item: int
+    first_item: int = Field(foreign_key="run_items.item_id", ondelete="CASCADE")
+    second_item: int = Field(foreign_key="run_items.item_id", ondelete="CASCADE")
     winner: int
     session: str = ""
     rated: str
@@ -93,9 +127,14 @@ class Preference(SQLModel, table=True):
 
 
 class Opinion(SQLModel, table=True):
-    """Whether a person agrees with an explanation of a failure; the last word counts."""
+    """Whether a rater agrees with an explanation of a failure; the last answer counts."""
 
     __tablename__ = "opinions"
+    __table_args__ = (
+        UniqueConstraint("subject_hash", "hypothesis", "rater"),
+        Index("opinions_by_dataset", "dataset"),
+        _NUMBERED,
+    )
 
     opinion_id: int = Field(default=None, primary_key=True)
     dataset: str

@@ -1,0 +1,25 @@
+-- A store as the first edition wrote it (sqlite3 .dump).
+BEGIN TRANSACTION;
+CREATE TABLE human_score_history (history_id INTEGER PRIMARY KEY AUTOINCREMENT, subject_kind TEXT NOT NULL, subject_hash TEXT NOT NULL, rater TEXT NOT NULL, stars INTEGER CHECK (stars BETWEEN 1 AND 5), blind INTEGER NOT NULL, session TEXT NOT NULL DEFAULT '', rated TEXT NOT NULL);
+INSERT INTO "human_score_history" VALUES(1,'run_item','abababababababababababababababababababababababababababababababab','ann',4,1,'','2026-11-23T10:57:38.758363+00:00');
+CREATE TABLE human_scores (rating_id INTEGER PRIMARY KEY AUTOINCREMENT, subject_kind TEXT NOT NULL, subject_hash TEXT NOT NULL, rater TEXT NOT NULL, stars INTEGER NOT NULL CHECK (stars BETWEEN 1 AND 5), blind INTEGER NOT NULL, session TEXT NOT NULL DEFAULT '', run_item_id INTEGER REFERENCES run_items (item_id) ON DELETE SET NULL, rated TEXT NOT NULL, UNIQUE (subject_kind, subject_hash, rater));
+INSERT INTO "human_scores" VALUES(1,'run_item','abababababababababababababababababababababababababababababababab','ann',4,1,'',1,'2026-11-23T10:57:38.758363+00:00');
+CREATE TABLE migrations (name TEXT PRIMARY KEY, taken TEXT NOT NULL);
+INSERT INTO "migrations" VALUES('0001_runs_and_items','2026-11-23T10:57:38.685922+00:00');
+INSERT INTO "migrations" VALUES('0002_human_scores','2026-11-23T10:57:38.686848+00:00');
+INSERT INTO "migrations" VALUES('0003_preferences','2026-11-23T10:57:38.687204+00:00');
+INSERT INTO "migrations" VALUES('0004_opinions','2026-11-23T10:57:38.695862+00:00');
+CREATE TABLE opinions (opinion_id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, subject_kind TEXT NOT NULL, subject_hash TEXT NOT NULL, hypothesis TEXT NOT NULL, rater TEXT NOT NULL, agrees INTEGER NOT NULL CHECK (agrees IN (0, 1)), said TEXT NOT NULL, UNIQUE (subject_hash, hypothesis, rater));
+INSERT INTO "opinions" VALUES(1,'arc_grids','vae_sample','abababababababababababababababababababababababababababababababab','small','ann',1,'2026-11-23T10:57:38.794718+00:00');
+CREATE TABLE preferences (preference_id INTEGER PRIMARY KEY AUTOINCREMENT, rater TEXT NOT NULL, first_item INTEGER NOT NULL REFERENCES run_items (item_id) ON DELETE CASCADE, second_item INTEGER NOT NULL REFERENCES run_items (item_id) ON DELETE CASCADE, winner INTEGER NOT NULL, session TEXT NOT NULL DEFAULT '', rated TEXT NOT NULL, CHECK (first_item < second_item AND winner IN (first_item, second_item)), UNIQUE (rater, first_item, second_item));
+INSERT INTO "preferences" VALUES(1,'ann',1,2,1,'','2026-11-23T10:57:38.777975+00:00');
+CREATE TABLE run_items (item_id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, case_id TEXT NOT NULL, tool_id TEXT NOT NULL, status TEXT NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'generating', 'generated', 'evaluating', 'scored', 'failed', 'skipped')), image TEXT NOT NULL DEFAULT '', image_sha256 TEXT NOT NULL DEFAULT '', score REAL CHECK (score IS NULL OR (score >= 0 AND score <= 1)), components TEXT NOT NULL DEFAULT '{}', details TEXT NOT NULL DEFAULT '{}', failure_kind TEXT NOT NULL DEFAULT '', failure TEXT NOT NULL DEFAULT '', cost REAL NOT NULL DEFAULT 0, seconds REAL NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0, updated TEXT NOT NULL DEFAULT '', UNIQUE (run_id, case_id, tool_id));
+INSERT INTO "run_items" VALUES(1,'2026-01-01','one','a','scored','a.png','abababababababababababababababababababababababababababababababab',0.5,'{"identity": null}','{}','','',0.0,0.0,0,'2026-11-23T10:57:38.745093+00:00');
+INSERT INTO "run_items" VALUES(2,'2026-01-01','one','b','queued','','',NULL,'{}','{}','','',0.0,0.0,0,'2026-01-01T00:00:00.000000+00:00');
+CREATE TABLE runs (run_id TEXT PRIMARY KEY, created TEXT NOT NULL, cases TEXT NOT NULL, tools TEXT NOT NULL, options TEXT NOT NULL, ended TEXT, ending TEXT NOT NULL DEFAULT '');
+INSERT INTO "runs" VALUES('2026-01-01','2026-01-01T00:00:00.000000+00:00','[{"case_id": "one"}]','[{"tool_id": "a"}, {"tool_id": "b"}]','{"a": {"model": "x"}}',NULL,'');
+CREATE INDEX run_items_by_tool ON run_items (tool_id, status);
+CREATE INDEX run_items_by_image ON run_items (image_sha256);
+CREATE INDEX human_scores_by_item ON human_scores (run_item_id);
+CREATE INDEX opinions_by_dataset ON opinions (dataset);
+COMMIT;
