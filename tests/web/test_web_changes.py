@@ -23,7 +23,7 @@ def project(tmp_path: Path) -> Path:
     """A repository with one committed metrics file."""
     write(tmp_path, {"ssim": 0.5, "n": 10, "intervals": {"ssim": {"low": 0.4}}})
     git(tmp_path, "init", "-q")
-    git(tmp_path, "add", "metrics")
+    git(tmp_path, "add", "results")
     git(tmp_path, "commit", "-q", "-m", "Measure")
     return tmp_path
 
