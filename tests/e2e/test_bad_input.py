@@ -20,6 +20,8 @@ from genlab.core.io import sha256
 from genlab.vae.models.vae import save_checkpoint
 from genlab.vae.training.run import write_history
 
+pytestmark = pytest.mark.e2e
+
 CHECKPOINT = Path("data/checkpoints/arc_grids/model.safetensors")
 DATA = Path("data/arc_grids")
 DATA_FILE = DATA / "simplified_dataset_400.npz"
