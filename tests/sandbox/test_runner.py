@@ -40,7 +40,7 @@ SHORT = Limits(wall_seconds=20.0, cpu_seconds=20.0)
 
 
 def _skip_unless(mode: str) -> None:
-    if fault := room.find_fault(mode, shutil.which('bwrap')):
+    if fault := room.find_fault(mode, shutil.which("bwrap")):
         pytest.skip(f"{mode} does not work here: {fault}")
 
 
@@ -50,7 +50,7 @@ def ordinary() -> Iterator[dict[str, subprocess.Popen[str]]]:
     runs: dict[str, subprocess.Popen[str]] = {}
     if os.getuid() == 0:
         for mode in MODES:
-            if not room.find_fault(mode, shutil.which('bwrap')):
+            if not room.find_fault(mode, shutil.which("bwrap")):
                 script = str(ROOT / "benchmarks/attacks.py")
                 argv = [sys.executable, script, "--mode", mode, "--no-keep", "--no-torch"]
                 runs[mode] = subprocess.Popen(
