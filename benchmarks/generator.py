@@ -21,7 +21,8 @@ import numpy.typing as npt
 import typer
 
 from genlab.core.errors import GenlabError, run_cli
-from genlab.grids.generator import POSITION_DRAWS, AtomicImageGenerator, GridDistribution
+from genlab.grids.distribution import GridDistribution
+from genlab.grids.generator import POSITION_DRAWS, AtomicImageGenerator
 from genlab.grids.parser import is_valid
 from genlab.grids.shapes import KINDS, OBJECT_DTYPE, SHAPES
 from record import record

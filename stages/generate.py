@@ -27,10 +27,6 @@ def generate(
         int | None, typer.Option(min=1, help="Grids to draw. (default: grids.count)")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed. (default: seed)")] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Processes; any number gives the same. (default: grids.workers)"),
-    ] = None,
 ) -> None:
     """Make the items of a data set; what isn't given here comes from params.yaml.
 
@@ -38,7 +34,7 @@ def generate(
     """
     chosen = find_dataset(dataset)
     folder = output or Path("data/generated") / dataset
-    print(chosen.generate(load_params(), folder, count=count, seed=seed, workers=workers))
+    print(chosen.generate(load_params(), folder, count=count, seed=seed))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@ import pytest
 
 from genlab.core.errors import GenlabError
 from genlab.datasets.datasheet import describe
-from genlab.datasets.splits import shared_grids, split_indices, take_objects
-from genlab.grids.generator import AtomicImageGenerator, GridDistribution
+from genlab.datasets.splits import shared_grids, split_indices
+from genlab.grids.distribution import GridDistribution
+from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.parser import object_table, parse
-
-ORDER = ["grid", "row", "col", "height", "width", "colour", "shape"]
 
 
 @pytest.mark.parametrize(
@@ -31,15 +30,6 @@ def test_the_seed_decides_who_goes_where():
 def test_an_empty_split_is_refused(shares):
     with pytest.raises(GenlabError, match=r"split \w+ would hold 0 of 100"):
         split_indices(100, *shares, seed=0)
-
-
-def test_objects_follow_their_grids():
-    grids, objects = AtomicImageGenerator(GridDistribution()).generate(300, seed=0)
-    chosen = np.random.default_rng(0).permutation(300)[:120]
-    taken = take_objects(objects, chosen, 300)
-    found = object_table(parse(grids[chosen]))
-    assert np.array_equal(np.sort(taken, order=ORDER), np.sort(found, order=ORDER))
-    assert (np.diff(taken["grid"]) >= 0).all()
 
 
 def test_a_grid_in_two_splits_is_counted():

@@ -14,8 +14,8 @@ import tiny
 from PIL import Image
 
 from genlab.datasets.arc_grids import arc_agi_grids, draw_grids, make_distribution
-from genlab.datasets.splits import take_objects
 from genlab.evaluation import grid_evaluation as evaluation
+from genlab.grids.generator import take_objects
 
 N = 120
 ENTROPY = 20.0

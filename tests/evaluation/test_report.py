@@ -80,7 +80,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
         f"results/{DATASET}/failures.json": failures,
         f"results/{DATASET}/data.json": {
             "count": 600,
-            **entropy_facts(grids, grids[:20], objects[objects["grid"] < 20], GridDistribution()),
+            **entropy_facts(objects[objects["grid"] < 20], GridDistribution(), 20, 0),
             "splits": {name: describe(grids, objects) for name in ("train", "val", "test")},
         },
         "results/experiments.json": {

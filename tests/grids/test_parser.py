@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genlab.grids.generator import AtomicImageGenerator, GridDistribution
+from genlab.grids.distribution import GridDistribution
+from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.parser import find_components, is_valid, object_table, parse
 from genlab.grids.shapes import KINDS, SHAPES
 
@@ -28,8 +29,8 @@ def grid_of(*lines):
 )
 def test_generated_grids_parse_to_the_objects_they_were_made_of(size, spacing, most, kinds, seed):
     most = min(most, 1 + (size - 8) // 3)  # as many as surely fit
-    program = GridDistribution(size, 1, most, dict.fromkeys(kinds, 1.0), spacing)
-    grids, objects = AtomicImageGenerator(program).generate(150, seed)
+    distribution = GridDistribution(size, 1, most, dict.fromkeys(kinds, 1.0), spacing)
+    grids, objects = AtomicImageGenerator(distribution).generate(150, seed)
     parsed = parse(grids)
     assert all(grid.whole for grid in parsed)
     assert is_valid(grids, 1, most).all()
@@ -52,7 +53,7 @@ def test_every_legal_shape_parses_to_itself_wherever_it_stands():
     "lines",
     [
         pytest.param(["11..", "111.", ".11."], id="blob"),
-        pytest.param(["11.11"], id="torn line"),
+        pytest.param(["11.11"], id="broken line"),
         pytest.param(["11"], id="line too short"),
         pytest.param(["111111111"], id="line too long"),
         pytest.param(["11", "12"], id="square of two colours"),
@@ -72,12 +73,12 @@ def test_what_is_no_object_does_not_parse(lines):
     assert not is_valid(grid).any()
 
 
-def test_a_line_torn_into_legal_lines_is_never_the_whole_one():
+def test_a_broken_line_parses_as_two_lines():
     [parsed] = parse(grid_of("111.111"))
     assert parsed.objects["width"].tolist() == [3, 3]
 
 
-def test_stray_cells_are_told_apart_from_legal_objects():
+def test_stray_cells_are_separated_from_objects():
     grid = grid_of("11...2", "11....", "......", "333...")
     [parsed] = parse(grid)
     assert np.argwhere(parsed.stray).tolist() == [[0, 5]]

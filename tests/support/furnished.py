@@ -24,7 +24,7 @@ from genlab.datasets.arc_grids import (
     make_distribution,
     write_splits,
 )
-from genlab.datasets.splits import take_objects
+from genlab.grids.generator import take_objects
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "2026-01-01"

@@ -31,7 +31,7 @@ from genlab.datasets.image_files import (
     VERSION,
     write_images,
 )
-from genlab.datasets.splits import take_objects
+from genlab.grids.generator import take_objects
 from genlab.vae.models.vae import VAE, Architecture
 from genlab.vae.training.tasks import Task, make_task
 

@@ -55,10 +55,8 @@ class GridParams(_Section):
     max_objects: int = Field(ge=1, le=8, description="Most objects a grid.")
     kinds: dict[Kind, Weight] = Field(description="Weight of each kind of object.")
     spacing: int = Field(ge=0, le=4, description="Free cells between two objects.")
-    overlap: bool = Field(description="Whether objects may cover each other.")
     val_share: Share = Field(description="Share of the validation split.")
     test_share: Share = Field(description="Share of the test split.")
-    workers: int = Field(ge=1, le=256, description="Processes that generate.")
 
     @model_validator(mode="after")
     def _possible(self) -> GridParams:

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write, read_npz, write_npz
 from genlab.core.params import GridParams
-from genlab.grids.generator import AtomicImageGenerator, Draw, GridDistribution
+from genlab.grids.distribution import GridDistribution
+from genlab.grids.generator import AtomicImageGenerator, Draw
 from genlab.grids.palette import COLOURS
 from genlab.grids.shapes import OBJECT_DTYPE
 
@@ -37,16 +38,15 @@ def make_distribution(params: GridParams) -> GridDistribution:
             max_objects=params.max_objects,
             kinds={str(kind): weight for kind, weight in params.kinds.items()},
             spacing=params.spacing,
-            overlap=params.overlap,
         )
     except ValueError as error:
         raise GenlabError(f"params.yaml: grids: {error}") from error
 
 
-def draw_grids(program: GridDistribution, count: int, seed: int, workers: int = 1) -> Draw:
+def draw_grids(distribution: GridDistribution, count: int, seed: int) -> Draw:
     """Draw `count` different grids. Raises a GenlabError where the program cannot make them."""
     try:
-        return AtomicImageGenerator(program).draw(count, seed, workers)
+        return AtomicImageGenerator(distribution).draw(count, seed)
     except ValueError as error:
         raise GenlabError(f"params.yaml: grids: {error}") from error
 

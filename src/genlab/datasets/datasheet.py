@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.grids.entropy import compressor_nats, program_entropy
-from genlab.grids.generator import GridDistribution
+from genlab.core.stats import mean_interval
+from genlab.grids.distribution import GridDistribution
+from genlab.grids.entropy import grid_nats
 from genlab.grids.palette import BLACK, COLOURS
 from genlab.grids.shapes import KINDS
+
+BOOTSTRAP = 2000
 
 Grids = npt.NDArray[np.uint8]
 Objects = npt.NDArray[np.void]
@@ -42,16 +45,13 @@ def describe(grids: Grids, objects: Objects) -> dict[str, Any]:
 
 
 def entropy_facts(
-    grids: Grids, sample: Grids, objects: Objects, program: GridDistribution
+    objects: Objects, distribution: GridDistribution, count: int, seed: int
 ) -> dict[str, Any]:
-    """How much information a grid holds, nats: the program's bound on `sample`, whose objects are
-    `objects`, and what a general compressor needs for all `grids`.
-    """
-    bound = program_entropy(sample, objects, program)
+    """Upper bound on the entropy of a grid, nats, from a sample of `count` grids with `objects`."""
+    nats = grid_nats(objects, distribution, count)
     return {
-        "data_entropy_bound_nats": bound.mean,
-        "program_entropy_interval": {"low": bound.low, "high": bound.high, "n": len(sample)},
-        "compressor_nats": compressor_nats(grids),
+        "data_entropy_bound_nats": float(nats.mean()),
+        "data_entropy_bound_interval": mean_interval(nats, bootstrap=BOOTSTRAP, seed=seed),
     }
 
 

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, read_npz, sha256, write_json, write_npz
 from genlab.datasets.arc_grids import GENERATE, GRIDS_KIND, OBJECTS_KIND, read_objects, validate
-from genlab.grids.generator import Draw, GridDistribution
+from genlab.grids.distribution import GridDistribution
+from genlab.grids.generator import Draw
 
 MANIFEST_KIND = "generated_grids"
 FILES = ("grids.npz", "objects.npz")
@@ -42,7 +43,6 @@ def write_generated(
         "count": len(draw.grids),
         "objects": len(draw.objects),
         "duplicates_dropped": draw.duplicates,
-        "restarts": draw.restarts,
         "seed": seed,
         "program": asdict(program),
         "sha256": {name: sha256(folder / name) for name in FILES},

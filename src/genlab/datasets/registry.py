@@ -38,16 +38,15 @@ class Dataset:
         *,
         count: int | None = None,
         seed: int | None = None,
-        workers: int | None = None,
     ) -> str:
         """Make the data set's items in `folder` (stage generate); returns a line about them."""
         if self.kind == "grids":
-            return _make_grids(self.name, params, folder, count, seed, workers)
-        for option, value in (("--count", count), ("--workers", workers)):
-            if value is not None:
-                raise GenlabError(
-                    f"{option} is for generated grids; {self.name} is read whole: leave it out"
-                )
+            return _make_grids(self.name, params, folder, count, seed)
+        if count is not None:
+            raise GenlabError(
+                f"--count is for generated grids; {self.name} is read whole: leave it out",
+                key="--count",
+            )
         return make_images(self.name, self.labels, params, folder)
 
     def split(self, params: Params, folder: Path, data: Path, seed: int) -> Shared:
@@ -62,13 +61,12 @@ def _make_grids(
     folder: Path,
     count: int | None,
     seed: int | None,
-    workers: int | None,
 ) -> str:
     """Draw grids into `folder`; what is not given comes from the params."""
     program = make_distribution(params.grids)
     count = params.grids.count if count is None else count
     seed = params.seed if seed is None else seed
-    draw = draw_grids(program, count, seed, workers or params.grids.workers)
+    draw = draw_grids(program, count, seed)
     write_generated(folder, draw, program, name, seed)
     dropped = f"{draw.duplicates} duplicates dropped"
     return f"{folder}: {count} different grids, {len(draw.objects)} objects ({dropped})"

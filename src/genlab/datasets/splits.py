@@ -16,6 +16,7 @@ from genlab.core.params import Params
 from genlab.datasets.arc_grids import OBJECTS_FILE, OBJECTS_KIND, file_name, write_splits
 from genlab.datasets.datasheet import describe, entropy_facts, picture_facts
 from genlab.datasets.generated import read_generated
+from genlab.grids.generator import take_objects
 
 Grids = npt.NDArray[np.uint8]
 Objects = npt.NDArray[np.void]
@@ -55,7 +56,7 @@ def share_grids(name: str, params: Params, folder: Path, data: Path, seed: int) 
         "count": count,
         "duplicates_dropped": made.manifest["duplicates_dropped"],
         "duplicates_across_splits": shared,
-        **entropy_facts(made.grids, splits["test"], tables["test"], made.program),
+        **entropy_facts(tables["test"], made.program, len(splits["test"]), seed),
         "splits": {split: describe(splits[split], tables[split]) for split in splits},
     }
     file = data / file_name(count)
@@ -119,21 +120,6 @@ def split_groups(groups: Indices, shares: Mapping[str, float], seed: int) -> dic
                 " images.test_share in params.yaml"
             )
     return found
-
-
-def take_objects(objects: Objects, chosen: Indices, count: int) -> Objects:
-    """The objects of the chosen grids of `count`, renumbered to their place in `chosen`.
-
-    `objects` is OBJECT_DTYPE sorted by grid; so is the result, with each grid's own order kept.
-    """
-    number = np.bincount(objects["grid"], minlength=count)
-    start = (np.cumsum(number) - number)[chosen]
-    size = number[chosen]
-    ends = np.cumsum(size)
-    rows = np.arange(size.sum()) + np.repeat(start - (ends - size), size)
-    table: Objects = objects[rows]
-    table["grid"] = np.repeat(np.arange(len(chosen)), size)
-    return table
 
 
 def shared_grids(splits: Mapping[str, Grids]) -> int:

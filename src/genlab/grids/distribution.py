@@ -1,4 +1,4 @@
-"""The parameters of the generating program, and which shapes it draws how often."""
+"""The distribution that grids are drawn from: its parameters, and the shapes of each generator."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-from genlab.grids.placements import Ints, Placements
+from genlab.grids.placements import Placements
 from genlab.grids.shapes import KINDS, LINES, PATTERNS, RECTANGLES, SHAPES
 
 
 @dataclass(frozen=True)
 class GridDistribution:
-    """The parameters of the program. `kinds` maps names of `KINDS` to weights (absent: 0).
+    """Parameters of the distribution. `kinds` maps names of `KINDS` to weights (absent: 0).
 
-    Raises ValueError for a value out of range, and for a kind with no shape that fits the canvas.
+    Raises ValueError for a value out of range.
     """
 
     size: int = 16
@@ -25,7 +24,6 @@ class GridDistribution:
     max_objects: int = 6
     kinds: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 1.0))
     spacing: int = 1
-    overlap: bool = False
 
     def __post_init__(self) -> None:
         if not 2 <= self.size <= 64:
@@ -46,33 +44,34 @@ class GridDistribution:
             raise ValueError("kinds: at least one weight must be above 0")
 
     def placements(self) -> Placements:
-        """All places of all shapes on this canvas with this spacing."""
+        """All placements of all shapes on this canvas with this spacing."""
         return _placements(self.size, self.spacing)
 
 
-@lru_cache(maxsize=8)
-def _placements(size: int, spacing: int) -> Placements:
-    return Placements.on_canvas(size, spacing)
+_placements = lru_cache(maxsize=8)(Placements.on_canvas)
 
 
 class ShapeGenerator:
-    """Draws shapes of some kinds: a kind by its weight, then one of its shapes uniformly."""
+    """Draws shapes of some kinds: a kind by its weight, then one of its shapes uniformly.
+
+    `weights[s]` is the weight of shape s. Raises ValueError for a kind with no shape that fits.
+    """
 
     kinds: Sequence[str] = KINDS
 
-    def __init__(self, program: GridDistribution) -> None:
+    def __init__(self, distribution: GridDistribution) -> None:
         self.weights = np.zeros(len(SHAPES))
-        fits = program.placements().count > 0
+        fits = distribution.placements().count > 0
         kind_of = np.array([shape.kind for shape in SHAPES])
         for kind in self.kinds:
-            weight = program.kinds.get(kind, 0.0)
+            weight = distribution.kinds.get(kind, 0.0)
             members = fits & (kind_of == KINDS.index(kind))
             if weight and not members.any():
                 raise ValueError(
-                    f"kinds: no {kind} fits a canvas of size {program.size}: set its weight to 0"
+                    f"kinds: no {kind} fits a canvas of size {distribution.size}: "
+                    "set its weight to 0"
                 )
-            if weight:
-                self.weights[members] = weight / members.sum()
+            self.weights[members] = weight / max(1, members.sum())
 
 
 class RectangleGenerator(ShapeGenerator):
@@ -91,22 +90,3 @@ class PatternGenerator(ShapeGenerator):
     """Checkerboards, L, T, plus and zigzag, in every rotation and reflection."""
 
     kinds = PATTERNS
-
-
-def alias_table(probabilities: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], Ints]:
-    """Walker's alias method (Vose 1991): slot i, drawn uniformly, yields i with chance keep[i] and
-    alias[i] otherwise, so that a draw costs two look-ups whatever the number of outcomes.
-    """
-    keep = probabilities * len(probabilities)
-    alias = np.arange(len(keep), dtype=np.int32)
-    poor = [int(i) for i in np.flatnonzero(keep < 1)]
-    rich = [int(i) for i in np.flatnonzero(keep >= 1)]
-    while poor and rich:
-        low, high = poor.pop(), rich[-1]
-        alias[low] = high
-        keep[high] -= 1 - keep[low]
-        if keep[high] < 1:
-            poor.append(rich.pop())
-    # What rounding leaves over is full; an impossible outcome always finds a rich one before.
-    keep[poor + rich] = 1
-    return keep, alias

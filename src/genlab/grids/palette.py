@@ -1,6 +1,6 @@
 """The ten colours of the ARC tasks (Chollet 2019, "On the Measure of Intelligence").
 
-The RGB values are those of the ARC-AGI task viewer, so that pictures look as readers know them.
+The RGB values are those of the ARC-AGI task viewer.
 """
 
 from __future__ import annotations
@@ -8,40 +8,28 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-COLOUR_NAMES: tuple[str, ...] = (
-    "black",
-    "blue",
-    "red",
-    "green",
-    "yellow",
-    "grey",
-    "magenta",
-    "orange",
-    "azure",
-    "maroon",
-)
-
-ARC_PALETTE: tuple[tuple[int, int, int], ...] = (
-    (0, 0, 0),
-    (0, 116, 217),
-    (255, 65, 54),
-    (46, 204, 64),
-    (255, 220, 0),
-    (170, 170, 170),
-    (240, 18, 190),
-    (255, 133, 27),
-    (127, 219, 255),
-    (135, 12, 37),
-)
-
+_RGB = {
+    "black": (0, 0, 0),
+    "blue": (0, 116, 217),
+    "red": (255, 65, 54),
+    "green": (46, 204, 64),
+    "yellow": (255, 220, 0),
+    "grey": (170, 170, 170),
+    "magenta": (240, 18, 190),
+    "orange": (255, 133, 27),
+    "azure": (127, 219, 255),
+    "maroon": (135, 12, 37),
+}
+COLOUR_NAMES: tuple[str, ...] = tuple(_RGB)
+ARC_PALETTE: tuple[tuple[int, int, int], ...] = tuple(_RGB.values())
 COLOURS = len(ARC_PALETTE)
 BLACK = 0
 
 
 def to_rgb(grids: npt.NDArray[np.integer]) -> npt.NDArray[np.uint8]:
-    """Paint grids of colour numbers: (..., height, width) -> uint8 (..., height, width, 3).
+    """Convert colour numbers (..., height, width) to RGB, uint8 (..., height, width, 3).
 
-    Raises ValueError where a cell is no colour number 0 to 9.
+    Raises ValueError for a cell that is not a colour number 0 to 9.
     """
     if grids.size and (int(grids.min()) < 0 or int(grids.max()) >= COLOURS):
         raise ValueError(f"colours are 0 to {COLOURS - 1}, got {grids.min()} to {grids.max()}")

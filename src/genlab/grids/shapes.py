@@ -1,7 +1,7 @@
-"""Every legal shape of the grid language, written down once: `RULES` is the table to read.
+"""The legal shapes of the grid language: `RULES` defines every kind, `SHAPES` lists all masks.
 
-A shape is a mask cropped to its bounding box. Every mask is one piece (cells that touch, diagonally
-too, hang together), and no mask belongs to two kinds: both are tested, and `parse` relies on them.
+A shape is a mask cropped to its bounding box. Every mask is one 8-connected component, and no mask
+belongs to two kinds; the parser relies on both.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
 Mask = npt.NDArray[np.bool_]
+Grids = npt.NDArray[np.uint8]
+Objects = npt.NDArray[np.void]
 
 OBJECT_DTYPE = np.dtype(
     [
@@ -28,21 +31,21 @@ OBJECT_DTYPE = np.dtype(
         ("shape", "u2"),  # index into SHAPES: kind, size and orientation
     ]
 )
-"""One row an object, sorted by `grid`; within a grid in the order in which they were drawn."""
+"""One row per object, sorted by `grid`; within a grid in the order in which they were drawn."""
 
 LONGEST = 8
-"""No side is longer, so that a mask packs into the 64 bits of `Shape.key`."""
+"""Maximum side of a shape, so that a mask packs into the 64 bits of `Shape.key`."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind: what it looks like, and its least and greatest side in cells."""
+    """One kind: its definition, its minimum and maximum longer side in cells, and its masks."""
 
     kind: str
     meaning: str
     least: int
     greatest: int
-    masks: Callable[[int, int], Iterator[Mask]]
+    masks: Callable[[range], Iterator[Mask]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,93 +70,83 @@ class Shape:
     @cached_property
     def key(self) -> int:
         """The mask as 64 bits: cell (row, column) is bit `LONGEST * row + column`."""
-        rows, cols = np.nonzero(self.mask)
-        return sum(
-            1 << (LONGEST * int(row) + int(col)) for row, col in zip(rows, cols, strict=True)
-        )
+        return sum(1 << (LONGEST * int(row) + int(col)) for row, col in np.argwhere(self.mask))
 
 
-def _boxes(least: int, greatest: int) -> Iterator[tuple[int, int]]:
-    sides = range(least, greatest + 1)
-    return ((height, width) for height in sides for width in sides)
-
-
-def _turned(mask: Mask) -> Iterator[Mask]:
-    """All eight rotations and reflections; repeats are dropped when the table is made."""
-    for turns in range(4):
-        turned = np.rot90(mask, turns)
-        yield turned
-        yield np.fliplr(turned)
-
-
-def _filled(least: int, greatest: int) -> Iterator[Mask]:
-    for box in _boxes(least, greatest):
+def _filled(sides: range) -> Iterator[Mask]:
+    for box in product(sides, repeat=2):
         yield np.ones(box, dtype=np.bool_)
 
 
-def _hollow(least: int, greatest: int) -> Iterator[Mask]:
-    for box in _boxes(least, greatest):
-        mask = np.ones(box, dtype=np.bool_)
-        mask[1:-1, 1:-1] = False
-        yield mask
+def _hollow(sides: range) -> Iterator[Mask]:
+    for height, width in product(sides, repeat=2):
+        hole = np.zeros((height - 2, width - 2), dtype=np.bool_)
+        yield np.pad(hole, 1, constant_values=True)
 
 
-def _horizontal(least: int, greatest: int) -> Iterator[Mask]:
-    for length in range(least, greatest + 1):
+def _horizontal(sides: range) -> Iterator[Mask]:
+    for length in sides:
         yield np.ones((1, length), dtype=np.bool_)
 
 
-def _vertical(least: int, greatest: int) -> Iterator[Mask]:
-    for length in range(least, greatest + 1):
+def _vertical(sides: range) -> Iterator[Mask]:
+    for length in sides:
         yield np.ones((length, 1), dtype=np.bool_)
 
 
-def _diagonal(least: int, greatest: int) -> Iterator[Mask]:
-    for length in range(least, greatest + 1):
+def _diagonal(sides: range) -> Iterator[Mask]:
+    for length in sides:
         yield np.eye(length, dtype=np.bool_)
 
 
-def _antidiagonal(least: int, greatest: int) -> Iterator[Mask]:
-    for mask in _diagonal(least, greatest):
+def _antidiagonal(sides: range) -> Iterator[Mask]:
+    for mask in _diagonal(sides):
         yield np.fliplr(mask)
 
 
-def _checkerboard(least: int, greatest: int) -> Iterator[Mask]:
-    for height, width in _boxes(least, greatest):
-        rows, cols = np.indices((height, width))
-        for parity in (0, 1):
-            yield (rows + cols) % 2 == parity
+def _checkerboard(sides: range) -> Iterator[Mask]:
+    for box in product(sides, repeat=2):
+        odd = np.indices(box).sum(axis=0) % 2 == 1
+        yield ~odd
+        yield odd
 
 
-def _ell(least: int, greatest: int) -> Iterator[Mask]:
-    for box in _boxes(least, greatest):
+def _ell(sides: range) -> Iterator[Mask]:
+    for box in product(sides, repeat=2):
         mask = np.zeros(box, dtype=np.bool_)
         mask[:, 0] = mask[-1, :] = True
-        yield from _turned(mask)
+        yield from _symmetries(mask)
 
 
-def _tee(least: int, greatest: int) -> Iterator[Mask]:
-    for bar in range(least, greatest + 1, 2):
-        for depth in range(2, greatest + 1):
-            mask = np.zeros((depth, bar), dtype=np.bool_)
-            mask[0, :] = mask[:, bar // 2] = True
-            yield from _turned(mask)
+def _tee(sides: range) -> Iterator[Mask]:
+    for bar, depth in product(sides[::2], range(2, sides.stop)):
+        mask = np.zeros((depth, bar), dtype=np.bool_)
+        mask[0, :] = mask[:, bar // 2] = True
+        yield from _symmetries(mask)
 
 
-def _plus(least: int, greatest: int) -> Iterator[Mask]:
-    for side in range(least, greatest + 1, 2):
+def _plus(sides: range) -> Iterator[Mask]:
+    for side in sides[::2]:
         mask = np.zeros((side, side), dtype=np.bool_)
         mask[side // 2, :] = mask[:, side // 2] = True
         yield mask
 
 
-def _zigzag(least: int, greatest: int) -> Iterator[Mask]:
-    """Stairs: right, down, right, down; `least` and `greatest` bound the longer side."""
-    for cells in range(2 * least - 2, 2 * greatest):
+def _zigzag(sides: range) -> Iterator[Mask]:
+    """Stairs: right, down, right, down, with a longer side within `sides`."""
+    for cells in range(2 * sides.start - 2, 2 * sides.stop - 2):
         steps = np.arange(cells)
         mask = np.zeros(((cells + 1) // 2, cells // 2 + 1), dtype=np.bool_)
         mask[steps // 2, (steps + 1) // 2] = True
-        yield from _turned(mask)
+        yield from _symmetries(mask)
+
+
+def _symmetries(mask: Mask) -> Iterator[Mask]:
+    """All eight rotations and reflections, repeats included."""
+    for turns in range(4):
+        rotated = np.rot90(mask, turns)
+        yield rotated
+        yield np.fliplr(rotated)
 
 
 RULES: tuple[Rule, ...] = (
@@ -176,16 +169,13 @@ LINES = KINDS[2:6]
 PATTERNS = KINDS[6:]
 
 
-def _legal_shapes() -> tuple[Shape, ...]:
-    shapes: list[Shape] = []
+def _list_shapes() -> Iterator[Shape]:
     for kind, rule in enumerate(RULES):
-        masks = rule.masks(rule.least, rule.greatest)
+        masks = map(np.array, rule.masks(range(rule.least, rule.greatest + 1)))
         for mask in {(mask.shape, mask.tobytes()): mask for mask in masks}.values():
-            frozen = np.array(mask)
-            frozen.flags.writeable = False
-            shapes.append(Shape(kind, frozen))
-    return tuple(shapes)
+            mask.flags.writeable = False
+            yield Shape(kind, mask)
 
 
-SHAPES: tuple[Shape, ...] = _legal_shapes()
+SHAPES: tuple[Shape, ...] = tuple(_list_shapes())
 """All legal shapes, grouped by kind in the order of `RULES`."""
