@@ -171,17 +171,6 @@ def test_a_refusal_is_taken_over_and_a_missing_key_is_not(world: World) -> None:
     assert after["paid/case-001"].status == "scored"
 
 
-def test_other_scorer_code_scores_what_is_taken_over_anew(world: World) -> None:
-    first, items = world.follow()
-    sidecar = world.runs / first / snapshot.SIDECAR
-    sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), "scoring": "older"}))
-    world.store.set_items([(item.item_id, {"score": 0.123}) for item in items.values()])
-    world.edit("free_helper", "STRENGTH = 2")
-    _, after = world.follow()
-    assert world.paid.asked == []
-    assert after["paid/case-000"].score == items["paid/case-000"].score != 0.123
-
-
 def test_code_is_followed_through_its_own_package(world: World) -> None:
     world.edit("other", "import world.nothing")
     whole = code(["world.free_tool"])
@@ -196,13 +185,6 @@ def test_code_is_followed_through_its_own_package(world: World) -> None:
     assert code(["world.free_tool"]) != whole
     found = [*imported(b"from a.b import c\nimport d\nfrom ..e import f", "g.h")]
     assert found == ["a.b", "a.b.c", "d", "g.e", "g.e.f"]
-
-
-def test_a_tools_code_is_not_that_of_its_neighbours() -> None:
-    local = set(reached(["genlab.benchmark.tools.local"]))
-    assert "genlab.benchmark.blending" in local
-    assert not any("endpoint" in name or "controls" in name or "work" in name for name in local)
-    assert "genlab.benchmark.constants" in reached([snapshot.SCORER])
 
 
 def test_another_model_at_an_endpoint_is_another_image(tmp_path: Path) -> None:

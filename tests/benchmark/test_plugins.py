@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import json
 import re
 import subprocess
 import sys
@@ -13,21 +11,17 @@ from typing import Any
 
 import pytest
 from PIL import ImageOps
-from rich.console import Console
-from small_benchmark import Absent, Raising, Turned, make_case
+from small_benchmark import Turned, make_case
 
 from genlab.benchmark.plugins import (
     BUILT_IN,
-    KINDS,
     ImageTool,
     ToolFailure,
-    absence,
     checked_options,
     chosen,
     load_tools,
     one_line,
 )
-from genlab.benchmark.terminal import tools_table
 from genlab.core.errors import GenlabError
 
 IDS = [
@@ -65,15 +59,6 @@ def test_the_tools_that_come_along(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tool.title
 
 
-def test_the_project_names_the_same_tools(root: Path) -> None:
-    text = (root / "pyproject.toml").read_text()
-    _, _, rest = text.partition('[project.entry-points."genlab.image_tools"]')
-    section = rest.partition("\n[")[0]
-    named = dict(line.split(" = ") for line in section.strip().splitlines())
-    assert [name.strip() for name in named] == IDS
-    assert tuple(value.strip('"') for value in named.values()) == BUILT_IN
-
-
 def test_a_package_adds_a_tool_by_being_installed(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,17 +92,6 @@ def test_an_option_that_a_tool_does_not_take_is_refused(
 ) -> None:
     with pytest.raises(GenlabError, match=re.escape(said)):
         checked_options(load_tools()[tool_id], options)
-
-
-def test_options_that_a_tool_takes_go_through() -> None:
-    tools = load_tools()
-    for tool, options in (
-        (tools["control_blurred"], {"strength": "1"}),  # of the command line
-        (tools["control_blurred"], {"strength": 1}),  # of the API
-        (tools["baseline_gpt"], {"model": "gpt-image-2", "quality": "low"}),
-        (Turned(), {"whatever": "it says nothing of its options"}),
-    ):
-        assert checked_options(tool, options) == options
 
 
 @pytest.mark.parametrize(
@@ -165,22 +139,6 @@ def test_an_unknown_tool_is_told_with_the_nearest() -> None:
         chosen(load_tools(), ["baseline_locl"])
 
 
-def test_why_a_tool_is_not_there_is_an_outcome() -> None:
-    assert absence(Turned()) is None
-    found = absence(Absent())
-    assert found is not None
-    assert (found.kind, found.kind in KINDS) == ("retired", True)
-
-
-def test_a_tool_that_raises_is_listed_with_the_reason() -> None:
-    said = io.StringIO()
-    tools: dict[str, ImageTool] = {"raising": Raising(), "turned": Turned()}
-    Console(file=said, width=200).print(tools_table(tools))
-    raising, turned = said.getvalue().splitlines()[1:]
-    assert raising.rstrip().endswith("it can't say: KeyError: 'a key of its own'")
-    assert turned.rstrip().endswith("ready")
-
-
 def test_a_failure_of_no_kind_is_a_fault_of_the_tool() -> None:
     for numbers in ({}, {"cost": -1.0}, {"retry_after": float("nan")}):
         with pytest.raises(ValueError, match="must be of refused"):
@@ -193,8 +151,3 @@ def test_reasons_are_one_short_line_without_keys(monkeypatch: pytest.MonkeyPatch
     assert line.startswith("a [31mb [SOME_API_KEY] [key] xxx")
     assert len(line) <= 300
     assert ToolFailure("error", "two\nlines").reason == "two lines"
-
-
-def test_a_failure_survives_as_json() -> None:
-    failure = ToolFailure("rate_limited", "later", retry_after=2.0, passing=True)
-    assert json.loads(json.dumps(vars(failure)))["retry_after"] == 2.0

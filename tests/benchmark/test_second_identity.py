@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from genlab.benchmark import faces, second_identity
+from genlab.benchmark import second_identity
 from genlab.benchmark.__main__ import app
 from genlab.benchmark.cases import Case, load_case
-from genlab.benchmark.runner import Runner
 from genlab.benchmark.scorer import Score, score
-from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 
@@ -88,29 +85,12 @@ def test_what_it_says_stands_beside_the_score_and_changes_nothing_of_it(
     assert plain.versions["second_identity"] == "none"
 
 
-def test_a_face_is_at_no_distance_from_itself_wherever_it_stands(case: Case, model: Path) -> None:
-    picture = np.asarray(case.open_template())
-    wide = np.pad(picture, ((40, 10), (90, 20), (0, 0)), mode="edge")
-    [one], [other] = faces.found(picture)[:1], faces.found(wide)[:1]
-    avatar = np.asarray(case.open_avatar("officer"))
-    [officer] = faces.found(avatar)[:1]
-    near = second_identity.distance((picture, one), (wide, other))
-    far = second_identity.distance((picture, one), (avatar, officer))
-    assert near is not None
-    assert far is not None
-    assert near < 0.01 < far
-
-
 def test_absence_is_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(second_identity.VARIABLE, raising=False)
     assert second_identity.version() == "none"
     assert second_identity.state().startswith("none;")
     told = CliRunner().invoke(app, ["tools"]).output
     assert "second identity model: none;" in told
-
-
-def test_a_strange_file_is_named_as_such(model: Path) -> None:
-    assert second_identity.state().startswith(f"averaging.onnx {sha256(model)[:12]} (not OpenCV's")
 
 
 @pytest.mark.parametrize("fault", ["missing", "words", "cut short", "a folder"])
@@ -129,20 +109,3 @@ def test_a_wrong_file_is_one_line_before_anything_is_made(
     assert "unset it" in str(told.value)
     assert "\n" not in str(told.value)
     assert second_identity.state() == str(told.value)
-
-
-def test_a_run_does_not_begin_with_a_wrong_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Case
-) -> None:
-    import asyncio
-
-    from small_benchmark import Turned
-
-    monkeypatch.setenv(second_identity.VARIABLE, str(tmp_path / "nowhere.onnx"))
-    with Store(tmp_path / "runs" / "genlab.sqlite3") as store:
-        tool = Turned()
-        runner = Runner(store, tmp_path / "runs")
-        run_id = runner.start([case], [tool])
-        with pytest.raises(GenlabError, match="no such file"):
-            asyncio.run(runner.run(run_id))
-    assert tool.asked == []

@@ -65,10 +65,11 @@ def test_its_numbers_depend_on_params_alone_and_its_work_outlives_its_outs(tmp_p
     assert {path.name for path in (one / "data/agent").iterdir()} >= {
         "model_code.py", "model_config.yaml", "report.html", "weights.safetensors",
     }  # fmt: skip
-    told = json.loads((one / "metrics/agent.json").read_text())
-    assert told["attempts"] == 2
-    assert told["best"]["seeds"] == 2
-    assert told["best"]["test_accuracy"]["low"] < told["best"]["test_accuracy"]["high"]
+    metrics = json.loads((one / "metrics/agent.json").read_text())
+    assert metrics["attempts"] == 2
+    assert metrics["best"]["seeds"] == 2
+    accuracy = metrics["best"]["test_accuracy"]
+    assert accuracy["low"] < accuracy["high"]
     registry = next(one.glob("workspaces/*/experiments/registry.json"))
     before = registry.read_bytes()
     for name in OUTS:  # as dvc does before a stage starts
@@ -79,9 +80,6 @@ def test_its_numbers_depend_on_params_alone_and_its_work_outlives_its_outs(tmp_p
     assert _numbers(one) == first
     _stage(other)
     assert _numbers(other) == first
-    _stage(other, max_iterations=1)
-    assert len(list(other.glob("workspaces/*/project.json"))) == 2
-    assert json.loads((other / "metrics/agent.json").read_text())["attempts"] == 1
 
 
 def _dvc(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -133,26 +131,16 @@ def test_a_paid_run_reproduces_under_dvc_without_a_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    "changes",
     [
-        (
-            {"dataset": "cifar10"},
-            ["goal is about fashion_mnist", "dataset is 'cifar10'"],
-        ),
-        ({"goal": "a CNN, > 60 %", "dataset": "cifar10"}, ["isn't among datasets", "arc_grids"]),
-        ({"goal": "a CNN, > 60 %", "dataset": "imagenet"}, ["must be one of", "imagenet"]),
-        ({"goal": "a CNN, > 60 %", "dataset": "fashion_mnist"}, []),
+        {"dataset": "cifar10"},  # the goal names another
+        {"goal": "a CNN, > 60 %", "dataset": "cifar10"},  # it is not among datasets
+        {"goal": "a CNN, > 60 %", "dataset": "imagenet"},
     ],
 )
-def test_goal_and_data_of_the_stage_agree(changes: dict[str, str], words: list[str]) -> None:
+def test_a_goal_about_other_data_is_refused(changes: dict[str, str]) -> None:
     values: dict[str, Any] = load_params(ROOT / "params.yaml").model_dump()
     values["agent"].update(changes)
-    params = parse_params(values, "params.yaml")
-    if not words:
-        assert Settings.of_stage(params, Path("data")).goal.dataset == changes["dataset"]
-        return
-    with pytest.raises(GenlabError) as refused:
-        Settings.of_stage(params, Path("data"))
-    line = str(refused.value)
-    assert "\n" not in line
-    assert all(word in line for word in words), line
+    with pytest.raises(GenlabError, match=changes["dataset"]) as refused:
+        Settings.of_stage(parse_params(values, "params.yaml"), Path("data"))
+    assert "\n" not in str(refused.value)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from ordinary import NO_PLACE, as_ordinary_user
 
-import genlab.sandbox as package
 from genlab.core.errors import GenlabError
 from genlab.sandbox import (
     Limits,
@@ -41,7 +40,7 @@ SHORT = Limits(wall_seconds=20.0, cpu_seconds=20.0)
 
 
 def _skip_unless(mode: str) -> None:
-    if fault := room.broken(mode, room._bwrap()):
+    if fault := room.find_fault(mode, shutil.which("bwrap")):
         pytest.skip(f"{mode} does not work here: {fault}")
 
 
@@ -51,7 +50,7 @@ def ordinary() -> Iterator[dict[str, subprocess.Popen[str]]]:
     runs: dict[str, subprocess.Popen[str]] = {}
     if os.getuid() == 0:
         for mode in MODES:
-            if not room.broken(mode, room._bwrap()):
+            if not room.find_fault(mode, shutil.which("bwrap")):
                 script = str(ROOT / "benchmarks/attacks.py")
                 argv = [sys.executable, script, "--mode", mode, "--no-keep", "--no-torch"]
                 runs[mode] = subprocess.Popen(
@@ -86,31 +85,20 @@ def test_attack_is_stopped(attack: attacks.Attack, place: attacks.Target) -> Non
     assert attacks.judge(attack, place) == ""
 
 
-def test_there_are_forty_attacks_and_each_stands_in_the_tables() -> None:
+def test_every_attack_has_its_name() -> None:
     names = [attack.name for attack in attacks.ATTACKS]
     assert len(names) == len(set(names)) >= 40
-    security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    docstring = " ".join((package.__doc__ or "").split())
-    for attack in attacks.ATTACKS:
-        assert f"| {attack.name} | {attack.layer} |" in security, attack.name
-        assert attack.name in docstring, attack.name
 
 
-def test_a_job_reads_its_input_and_gives_its_status(sandbox: Sandbox) -> None:
-    done = sandbox.run(["sh", "-c", "cat; echo $NAME >&2; exit 7"], stdin="in\n", env={"NAME": "n"})
-    assert (done.output, done.exit_code, done.stopped_by) == ("in\nn\n", 7, None)
-    assert not done.cut
-
-
-def test_input_that_nobody_reads_holds_up_nothing(sandbox: Sandbox) -> None:
-    assert sandbox.run(["true"], stdin="x" * 1_000_000).exit_code == 0
+def test_a_job_has_its_environment_and_gives_its_status(sandbox: Sandbox) -> None:
+    done = sandbox.run(["sh", "-c", "cat; echo $NAME >&2; exit 7"], env={"NAME": "n"})
+    assert (done.output, done.exit_code, done.stopped_by) == ("n\n", 7, None)
 
 
 def test_output_is_cut_with_a_mark(sandbox: Sandbox) -> None:
     done = sandbox.run(
         ["python", "-c", "print('y' * 3000)"], limits=replace(SHORT, output_bytes=1000)
     )
-    assert done.cut
     assert done.output == "y" * 1000 + "\n[... output cut at 1000 bytes ...]\n"
     assert done.stopped_by is None
 
@@ -160,7 +148,7 @@ def test_an_interrupted_caller_leaves_no_guest(
     def interrupt(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(supervisor._Course, "_overfull", interrupt)
+    monkeypatch.setattr(supervisor._Job, "_overfull", interrupt)
     (place.workspace / "job.py").write_text("while True: pass")
     with Worker(place.sandbox, ("json",)) as worker, pytest.raises(KeyboardInterrupt):
         worker.run("job.py")
@@ -215,25 +203,21 @@ def test_a_worker_that_was_harmed_starts_again(place: attacks.Target) -> None:
     (place.workspace / "job.py").write_text("print('here')")
     with Worker(place.sandbox, ("json",)) as worker:
         assert worker.run("job.py").output == "here\n"
-        assert worker._keeper is not None
-        worker._keeper.kill()
+        assert worker._supervisor is not None
+        worker._supervisor.kill()
         assert worker.run("job.py").output == "here\n"
-        os.killpg(worker._keeper.process.pid, signal.SIGKILL)
-        worker._keeper.process.wait()
+        os.killpg(worker._supervisor.process.pid, signal.SIGKILL)
+        worker._supervisor.process.wait()
         assert worker.run("job.py").output == "here\n"
         assert worker.started == 3
 
 
-def test_the_best_mode_without_bubblewrap_warns_once(
+def test_the_best_mode_without_bubblewrap_warns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _skip_unless("landlock")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(room, "_warned", set())
     with pytest.warns(SandboxWarning, match="no bwrap on PATH; install bubblewrap"):
-        assert Sandbox(tmp_path).mode == "landlock"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
         assert Sandbox(tmp_path).mode == "landlock"
     with pytest.raises(GenlabError, match="bubblewrap does not work here"):
         Sandbox(tmp_path, mode="bubblewrap")
@@ -244,7 +228,7 @@ def test_nothing_runs_where_there_is_no_sandbox(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(lockdown, "landlock_abi", lambda: 0)
-    room.broken.cache_clear()
+    room.find_fault.cache_clear()
     try:
         with pytest.raises(GenlabError, match="apt-get install bubblewrap") as refused:
             Sandbox(tmp_path)
@@ -252,7 +236,7 @@ def test_nothing_runs_where_there_is_no_sandbox(
         with pytest.raises(GenlabError, match="no Landlock"):
             Sandbox(tmp_path, mode="landlock")
     finally:
-        room.broken.cache_clear()
+        room.find_fault.cache_clear()
 
 
 def test_a_bwrap_that_fails_is_no_bwrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +245,6 @@ def test_a_bwrap_that_fails_is_no_bwrap(tmp_path: Path, monkeypatch: pytest.Monk
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions' >&2; exit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(room, "_warned", set())
     with pytest.warns(SandboxWarning, match="No permissions"):
         assert Sandbox(tmp_path).mode == "landlock"
 

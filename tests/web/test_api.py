@@ -22,7 +22,6 @@ from starlette.websockets import WebSocketDisconnect
 
 import app_room
 from genlab.core.errors import GenlabError
-from genlab.core.io import sha256
 from genlab.web.api import make_api
 from genlab.web.feed import Feed
 from genlab.web.guards import MAX_BODY, Door, Guards
@@ -110,14 +109,6 @@ def test_the_cases_come_with_pictures_and_licences(api: TestClient) -> None:
     assert cases[0]["licences"]["template"] == "CC0-1.0"
 
 
-def test_a_picture_comes_small_where_a_width_is_named(api: TestClient) -> None:
-    url = "/api/test-cases/case-001/template"
-    small, whole = api.get(f"{url}?width=160"), api.get(url)
-    assert small.headers["content-type"] == "image/jpeg"
-    assert len(small.content) < len(whole.content)
-    assert is_problem(api.get(f"{url}?width=161"), 422)
-
-
 def test_a_browser_that_has_a_picture_is_not_sent_it_again(api: TestClient) -> None:
     first = api.get("/runs/2026-01-01/sim_paint/case-001.png?width=320")
     again = api.get(
@@ -200,18 +191,6 @@ def test_the_handbook_needs_nothing_from_elsewhere(api: TestClient) -> None:
 # following
 
 
-def test_a_late_follower_gets_the_state_first_and_then_the_end(api: TestClient) -> None:
-    run_id = api.post(
-        "/api/run", json={"case_ids": ["case-001", "case-002"], "tool_ids": ["sim_fail"]}
-    ).json()["run_id"]
-    until_ended(api, run_id)
-    with api.websocket_connect(f"/api/run/{run_id}") as socket:
-        state = socket.receive_json()
-    assert state["type"] == "state"
-    assert [item["status"] for item in state["items"]] == ["failed", "failed"]
-    assert state["end"]["status"] == "finished"
-
-
 def test_a_follower_that_comes_back_loses_nothing(api: TestClient) -> None:
     asked = {"case_ids": ["case-001", "case-002", "case-003"], "tool_ids": ["sim_fail"]}
     run_id = api.post("/api/run", json=asked).json()["run_id"]
@@ -267,13 +246,6 @@ def test_no_follower_of_many_loses_or_reorders_an_event() -> None:
 
     for told in asyncio.run(all_of_them()):
         assert told == list(range(told[0], told[0] + events + 2))
-
-
-def test_an_update_that_says_nothing_new_is_not_told_twice() -> None:
-    feed = Feed("r")
-    for status in ("queued", "queued", "scored"):
-        feed.add({"type": "update", "run_item_id": 1, "status": status, "sequence": 99})
-    assert feed.last - feed._first == 1
 
 
 # restarts
@@ -413,15 +385,6 @@ def test_what_is_not_there_is_a_404(api: TestClient) -> None:
         pass
 
 
-def test_files_in_disorder_are_a_line_that_says_which(tmp_path: Path) -> None:
-    (tmp_path / "params.yaml").write_text("nonsense: 1\n", encoding="utf-8")
-    other = Live(tmp_path)
-    answer = client(other).get("/api/test-cases")
-    assert is_problem(answer, 409)
-    assert "params.yaml" in answer.json()["detail"]
-    other.close()
-
-
 def test_a_case_that_has_changed_is_read_anew(tmp_path: Path) -> None:
     folder = app_room.make_project(tmp_path, cases=1) / "cases" / "case-001"
     other = Live(tmp_path)
@@ -524,12 +487,6 @@ def test_every_answer_forbids_guessing_and_framing(api: TestClient) -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "SAMEORIGIN"
         assert headers["content-security-policy"].startswith("default-src 'none'")
-
-
-def test_the_pictures_of_a_made_run_are_what_the_store_says(live: Live) -> None:
-    for item in live.store.items("2026-01-01"):
-        if item.image:
-            assert sha256(live.runs_folder / item.image) == item.image_sha256
 
 
 def test_an_option_that_a_tool_does_not_take_is_refused_before_anything_runs(

@@ -102,13 +102,6 @@ def test_an_empty_project_says_which_command_fills_the_page(
     assert "make repro" in said or "dvc repro" in said
 
 
-@pytest.mark.parametrize("view", ["Samplers", "Latents", "Neighbours"])
-def test_every_view_of_an_empty_evaluation_says_so(page: Open, tmp_path: Path, view: str) -> None:
-    tiny.write_params(tmp_path)
-    at = page(tmp_path, "evaluation", show=view)
-    assert at.info[0].value.startswith("Nothing to show yet")
-
-
 @pytest.mark.parametrize(
     ("name", "file"),
     [
@@ -184,15 +177,6 @@ def test_a_slider_of_the_explorer_changes_the_picture(page: Open, project: Path)
     assert "0.0 of 255 levels" in before
     next(slider for slider in at.slider if slider.label == "Direction 1").set_value(3.0).run()
     assert "0.0 of 255 levels" not in words(at)
-
-
-def test_a_pasted_grid_is_parsed_and_a_bad_one_is_told_where(page: Open, project: Path) -> None:
-    at = page(project, "data", view="Draw or paste")
-    at.segmented_control(key="way").set_value("paste").run()
-    at.text_area(key="grid").set_value("00000\n01110\n00000").run()
-    assert "1 legal object" in at.success[0].value
-    at.text_area(key="grid").set_value("0a0").run()
-    assert "row 1 holds 'a'" in at.error[0].value
 
 
 def test_an_opinion_is_stored_under_the_raters_name(

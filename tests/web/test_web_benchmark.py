@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from genlab.core.io import write_npz
 from genlab.web import sheet
 from genlab.web.live import Live, live
 from genlab.web.rating import Pairs, Session, of_dataset, of_run
-from genlab.web.swaps import CaseShown, Cell, read_board
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,58 +78,6 @@ def test_a_foreign_text_is_harmless_and_bounded(foreign: str) -> None:
     html.encode("utf-8")
     assert len(sheet.line(foreign)) <= sheet.LONGEST
     assert "](" not in sheet.label(foreign + "[a](http://b)")
-
-
-class Seen(HTMLParser):
-    """The elements and the attributes' names of what it is fed."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: set[str] = set()
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes.update(name for name, _ in attrs)
-
-
-@pytest.mark.parametrize("foreign", [MARKUP, '"><b onload=x>', "' onerror='x", "</style><i>"])
-def test_a_cell_escapes_whatever_a_tool_says(foreign: str) -> None:
-    plain = Cell(1, "c", "t", "failed", picture="p", failure_kind="k", failure="f")
-    evil = Cell(1, foreign, foreign, "failed", picture=foreign, failure_kind=foreign)
-    for make in (
-        lambda one, said: sheet.cell(one, said),
-        lambda one, said: sheet.case_cell(CaseShown(said, said, said, {said: said})),
-    ):
-        expected, got = Seen(make(plain, "x")), Seen(make(evil, foreign))
-        assert got.tags == expected.tags
-        assert got.attributes == expected.attributes
-
-
-def test_a_score_has_its_components_behind_it_and_a_failure_its_reason() -> None:
-    scored = Cell(1, "c", "t", "scored", score=0.83, components={"identity": 0.9, "seam": None})
-    assert "<summary" in sheet.badge(scored)
-    assert "0.83" in sheet.badge(scored)
-    assert "0.90" in sheet.badge(scored)
-    assert "–" in sheet.badge(scored)
-    failed = Cell(1, "c", "t", "failed", failure_kind="no_key", failure="no key")
-    assert "no key" in sheet.cell(failed, "")
-    assert "0.00" not in sheet.cell(failed, "")
-
-
-@pytest.mark.parametrize(
-    ("score", "status", "grade"),
-    [
-        (0.9, "scored", "good"),
-        (0.5, "scored", "warn"),
-        (0.0, "scored", "bad"),
-        (None, "failed", "bad"),
-        (None, "queued", "quiet"),
-    ],
-)
-def test_a_badge_has_its_colour(score: float | None, status: str, grade: str) -> None:
-    assert Cell(1, "c", "t", status, score=score).grade == grade
 
 
 # the page Benchmark
@@ -202,20 +148,7 @@ def test_a_run_that_is_not_there_is_a_sentence(lived: Live) -> None:
     assert "no run is called" in shown.error[0].value.replace("\\", "")
 
 
-def test_the_board_of_a_run_counts_what_ended(lived: Live) -> None:
-    board = read_board(lived, RUN)
-    assert board.counts == {"scored": 4, "failed": 4}
-    assert board.done == 1.0
-    assert [cell.tool_id for cell in board.of_case("case-001")] == ["sim_paint", "sim_fail"]
-
-
 # the page Rate
-
-
-def test_rating_asks_for_a_name_first(lived: Live) -> None:
-    shown = page("rate")
-    assert not shown.exception
-    assert "a name" in shown.info[0].value
 
 
 def test_a_rating_session_from_the_page(lived: Live) -> None:
@@ -231,13 +164,6 @@ def test_a_rating_session_from_the_page(lived: Live) -> None:
     assert [r.stars for r in lived.store.ratings("run_item", rater="ada")] == [4]
     shown.button(key="skip").click().run()
     assert not shown.exception
-
-
-def test_without_a_run_rating_says_the_command(project: Path) -> None:
-    shown = page("rate")
-    assert not shown.exception
-    assert "genlab-benchmark run" in shown.info[0].value
-    live(project).close()
 
 
 def test_the_order_is_random_the_rater_s_own_and_stays(lived: Live) -> None:
@@ -264,12 +190,6 @@ def test_a_press_after_the_end_changes_nothing(lived: Live) -> None:
     for _ in range(4):
         way.undo()
     assert lived.store.ratings("run_item", rater="ada") == []
-
-
-def test_nothing_on_the_way_tells_the_tool(lived: Live) -> None:
-    for subject in of_run(lived, RUN):
-        assert "sim_" not in subject.url
-        assert all("sim_" not in beside.url for beside in subject.beside)
 
 
 def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Live) -> None:

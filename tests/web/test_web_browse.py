@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from genlab.core.errors import GenlabError
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS
-from genlab.web import browse, sketch, tables
+from genlab.web import browse, sketch
 from genlab.web.files import Missing
 
 
@@ -44,24 +44,6 @@ def test_a_filter_by_kind_and_colour_asks_for_one_object_with_both(grids: browse
     assert 0 < len(chosen) < len(grids)
 
 
-def test_without_a_filter_everything_is_let_through(
-    grids: browse.Grids, images: browse.Images
-) -> None:
-    assert len(browse.choose_grids(grids)) == len(grids) == 320
-    assert len(browse.choose_images(images)) == len(images) == 24
-
-
-def test_the_number_of_objects_is_a_filter(grids: browse.Grids) -> None:
-    chosen = browse.choose_grids(grids, objects=(2, 2))
-    assert len(chosen)
-    assert all(len(grids.of(int(index))) == 2 for index in chosen)
-
-
-def test_a_filter_by_class(images: browse.Images) -> None:
-    chosen = browse.choose_images(images, ["lying"])
-    assert chosen.tolist() == [i for i in range(24) if images.names[images.labels[i]] == "lying"]
-
-
 def test_pages_cover_everything_once_and_none_lies_beyond() -> None:
     chosen = np.arange(10)
     pages = [browse.page_of(chosen, page, 4).tolist() for page in (1, 2, 3)]
@@ -80,14 +62,6 @@ def test_distributions_are_shares_of_what_was_chosen(
     classes = browse.image_shares(images, browse.choose_images(images, ["lying"]))
     assert classes["class"] == {"upright": 0.0, "lying": 1.0}
     assert sum(classes["mean brightness, 0 to 255"].values()) == pytest.approx(1)
-
-
-def test_a_grid_is_told_in_words(grids: browse.Grids) -> None:
-    first = grids.of(0)[0]
-    words = browse.describe_grid(grids, 0)
-    assert COLOUR_NAMES[first["colour"]] in words
-    assert browse.object_rows(grids.of(0))[0]["cells"] == first["cells"]
-    assert words in tables.tile(grids, 0)
 
 
 def test_missing_and_broken_data_are_sentences(tmp_path: Path) -> None:
@@ -148,7 +122,3 @@ def test_the_parser_says_what_is_legal_and_marks_what_is_not() -> None:
     assert (stray.legal, stray.faults) == (False, ["grey speck of 1 cell"])
     assert "1 stray cell." in stray.sentence
     assert stray.marked != legal.marked
-
-
-def test_the_example_is_a_grid() -> None:
-    assert sketch.read(sketch.from_text(sketch.EXAMPLE)).parsed.objects.size

@@ -10,7 +10,6 @@ import pytest
 
 from genlab.web import tables
 from genlab.web.changes import about, changes, leaves
-from genlab.web.files import Missing
 
 
 def git(root: Path, *arguments: str) -> None:
@@ -23,7 +22,7 @@ def project(tmp_path: Path) -> Path:
     """A repository with one committed metrics file."""
     write(tmp_path, {"ssim": 0.5, "n": 10, "intervals": {"ssim": {"low": 0.4}}})
     git(tmp_path, "init", "-q")
-    git(tmp_path, "add", "metrics")
+    git(tmp_path, "add", "results")
     git(tmp_path, "commit", "-q", "-m", "Measure")
     return tmp_path
 
@@ -54,16 +53,6 @@ def test_a_commit_settles_it(project: Path) -> None:
     assert changes(project, ["d"])
     git(project, "commit", "-q", "-a", "-m", "Measure again")
     assert changes(project, ["d"]) == []
-
-
-def test_a_broken_file_counts_as_gone(project: Path) -> None:
-    (project / "results/d/metrics.json").write_text("{")
-    assert all(change.after is None for change in changes(project, ["d"]))
-
-
-def test_outside_a_repository_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match="git commit"):
-        changes(tmp_path, ["d"])
 
 
 def test_criteria_are_known_by_their_names() -> None:

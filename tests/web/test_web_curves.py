@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import subprocess
@@ -79,13 +78,6 @@ def test_a_run_in_the_making_grows_while_it_goes_on(tmp_path: Path) -> None:
     assert again.run.epochs == 3
 
 
-def test_a_run_that_logs_no_more_counts_as_stopped(tmp_path: Path) -> None:
-    os.utime(log(tmp_path, "arc_grids-old", 1), (0, 0))
-    found = curves.newest(tmp_path, "arc_grids")
-    assert found is not None
-    assert not found.alive
-
-
 def test_a_torn_series_names_its_file(tmp_path: Path) -> None:
     folder = tmp_path / "plots/arc_grids/training/plots/metrics"
     folder.mkdir(parents=True)
@@ -94,20 +86,3 @@ def test_a_torn_series_names_its_file(tmp_path: Path) -> None:
         curves.runs(tmp_path, "arc_grids")
     (folder / "loss.tsv").write_text("step\tloss\n1\t2.5\n2\tnan\n")
     assert curves.runs(tmp_path, "arc_grids")[0].series["loss"][0] == (1.0, 2.5)
-
-
-def test_pictures_stand_by_epoch_with_the_best_last(root: Path, tmp_path: Path) -> None:
-    for name in ("0020", "best", "0010"):
-        (tmp_path / f"reconstructions_{name}.png").touch()
-    assert list(curves.pictures(tmp_path)) == ["epoch 10", "epoch 20", "best"]
-    assert curves.pictures(tmp_path / "none") == {}
-
-
-def test_chosen_curves_keep_the_readers_order_and_skip_what_is_not_known() -> None:
-    found = [
-        curves.Run("a", "", {"loss": [(1.0, 1.0)]}),
-        curves.Run("b", "", {"loss": [(1.0, 2.0)], "elbo": []}),
-    ]
-    assert list(curves.chosen_curves(found, ["b", "gone", "a"], "loss")) == ["b", "a"]
-    assert curves.chosen_curves(found, ["a", "b"], "elbo") == {}
-    assert json.dumps(curves.chosen_curves(found, ["a"], "loss"))

@@ -9,21 +9,7 @@ import pytest
 
 from genlab.core.errors import GenlabError
 from genlab.web import shapes
-from genlab.web.files import Missing, fresh, json_at, stamp, yaml_at
-
-
-def test_a_file_is_read_once_while_it_is_the_same(tmp_path: Path) -> None:
-    calls = []
-
-    @fresh()
-    def read(path: Path, extra: str) -> str:
-        calls.append(extra)
-        return path.read_text() + extra
-
-    file = tmp_path / "a"
-    file.write_text("one")
-    assert [read(file, "x"), read(file, "x"), read(file, "y")] == ["onex", "onex", "oney"]
-    assert calls == ["x", "y"]
+from genlab.web.files import json_at, yaml_at
 
 
 def test_another_file_of_the_same_size_and_time_is_read_again(tmp_path: Path) -> None:
@@ -36,13 +22,6 @@ def test_another_file_of_the_same_size_and_time_is_read_again(tmp_path: Path) ->
     os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
     other.replace(file)
     assert json_at(file, producer_command="x") == [2]
-
-
-def test_a_missing_file_names_the_command(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match="make repro") as caught:
-        json_at(tmp_path / "none.json", producer_command="make repro")
-    assert caught.value.command == "make repro"
-    assert stamp(tmp_path / "none.json") is None
 
 
 def test_a_truncated_file_is_a_fault_every_time_until_it_is_mended(tmp_path: Path) -> None:
@@ -84,15 +63,3 @@ def test_a_foreign_yaml_is_named_with_its_cure(tmp_path: Path, content: bytes) -
     file.write_bytes(content)
     with pytest.raises(GenlabError, match=r"dvc\.yaml.*git checkout -- dvc\.yaml"):
         yaml_at(file, shapes.Pipeline)
-
-
-def test_what_the_stages_wrote_has_its_shape(root: Path) -> None:
-    for path, shape in (
-        ("results/benchmarks.json", shapes.Benchmarks),
-        *(
-            (f"results/{name}/failures.json", shapes.Failures)
-            for name in ("arc_grids", "fashion_mnist")
-        ),
-    ):
-        assert json_at(root / path, shape, producer_command="make x")
-    assert yaml_at(root / "experiments.yaml", shapes.Descriptions)

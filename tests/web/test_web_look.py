@@ -58,11 +58,6 @@ def test_charts_draw_with_the_figures_inks(theme: Mapping[str, Mapping[str, str]
         assert contrast(colour, theme["dark"]["backgroundColor"]) >= 3
 
 
-def test_nothing_is_fetched_from_a_network(root: Path) -> None:
-    assert "http" not in (root / ".streamlit/config.toml").read_text()
-    assert "http" not in look.STYLE
-
-
 def test_a_table_escapes_what_it_shows() -> None:
     columns = [look.Column("name", "<b>"), look.Column("value", "Value", number=True)]
     rows = [{"name": "<script>alert(1)</script>", "value": look.tag("a&b", "good")}]
@@ -80,13 +75,6 @@ def test_a_grid_is_drawn_in_its_own_colours_a_pixel_a_cell() -> None:
     drawn = np.asarray(Image.open(io.BytesIO(data)))
     assert drawn.shape == (2, 5, 3)
     assert [tuple(p) for p in drawn.reshape(-1, 3).tolist()] == list(ARC_PALETTE)
-
-
-def test_an_image_in_grey_or_colour_is_drawn_as_it_is() -> None:
-    grey = np.full((4, 4, 1), 7, dtype=np.uint8)
-    assert (look.pixels(grey) == 7).all()
-    assert look.pixels(np.zeros((4, 4, 3), dtype=np.uint8)).shape == (4, 4, 3)
-    assert 'alt="&quot;&gt;"' in look.picture(grey, '">')
 
 
 def test_lines_leave_out_what_cannot_be_drawn() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import write_json
 from genlab.web import board
 from genlab.web.files import Missing
-from genlab.web.pipeline import ago, lasted, read_pipeline, reasons
+from genlab.web.pipeline import read_pipeline, reasons
 
 DATASETS = ["arc_grids", "fashion_mnist"]
 
@@ -38,13 +38,6 @@ def test_a_stale_stage_says_which_dependency_changed(root: Path) -> None:
     drawn = board.draw(found)
     assert "src/genlab/grids changed" in drawn
     assert drawn.count('class="g-card ') == len(found.cells)
-
-
-def test_before_dvc_has_answered_nothing_is_called_up_to_date(root: Path) -> None:
-    for asking, state in ((True, "checking"), (False, "unknown")):
-        found = read_pipeline(root, DATASETS, None, asking=asking)
-        assert {cell.state for cell in found.cells.values()} <= {state, "never run"}
-        assert not found.known
 
 
 def test_a_stage_without_a_matrix_is_run_once(tmp_path: Path) -> None:
@@ -89,21 +82,3 @@ def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
     assert "<script>" not in drawn
     assert '"<b>"' not in drawn
     assert "&lt;script&gt;" in drawn
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(None, "–"), (4.25, "4.2 s"), (59.2, "59 s"), (627.5, "10 min 28 s"), (7500, "2 h 05 min")],
-)
-def test_durations_in_words(seconds: float | None, words: str) -> None:
-    assert lasted(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(5, "just now"), (60, "1 minute ago"), (7300, "2 hours ago"), (90_000, "1 day ago")],
-)
-def test_times_in_words(seconds: int, words: str) -> None:
-    now = datetime(2026, 1, 2, tzinfo=timezone.utc)
-    assert ago(now - timedelta(seconds=seconds), now) == words
-    assert ago(None) == "never"

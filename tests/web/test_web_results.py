@@ -63,20 +63,6 @@ def test_every_criterion_and_every_bar_has_a_row(root: Path, dataset: str) -> No
     )
 
 
-def test_the_scale_puts_value_and_bar_where_they_are() -> None:
-    drawn = bars.scale(5.0, (4.0, 6.0), 10.0, 0.0)
-    for part in ('"bar" style="left:100.0%"', '"dot" style="left:50.0%"', "width:20.0%"):
-        assert part in drawn
-    assert bars.scale(None, None, 1.0, None) == ""
-    assert bars.scale(1.0, None, 1.0, None) == ""
-
-
-def test_a_missed_bar_is_called_missed() -> None:
-    assert "missed" in bars.reached(False, None)
-    assert "stretch" in bars.reached(True, True)
-    assert "no bar" in bars.reached(None, None)
-
-
 def results(root: Path, **changes: object) -> Results:
     found = read_results(root, "arc_grids")
     parts = {"metrics": found.metrics, "verdict": found.verdict, "diagnosis": found.diagnosis}

@@ -31,16 +31,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Finished:
-    """How a job ended, whatever it did.
+    """How a job ended.
 
-    `output` of both streams, cut at the limit with a mark (`cut`); `exit_code` as subprocess has
-    it (minus the signal's number); wall `seconds`; `stopped_by`: None where it ended by itself,
-    "time", "memory", "output", "files", or "signal". Nothing in here is a result: whatever a job
-    prints, it can print falsely.
+    `output` of both streams, cut at the limit with a mark; `exit_code` as subprocess has it (minus
+    the signal's number); wall `seconds`; `stopped_by`: None where it ended by itself, "time",
+    "memory", "output", "files" or "signal". None of it is a result: a job can print anything.
     """
 
     output: str
     exit_code: int
     seconds: float
     stopped_by: str | None = None
-    cut: bool = False

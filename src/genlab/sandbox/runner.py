@@ -1,4 +1,4 @@
-"""The sandbox from outside: which walls there are, and a job from its start to its end."""
+"""The sandbox from outside: choose the best mode that works, and build what a guard starts in."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from genlab.core.errors import GenlabError
 from genlab.sandbox.guest import lockdown
 from genlab.sandbox.limits import MIB, Finished, Limits
-from genlab.sandbox.supervisor import Keeper
+from genlab.sandbox.supervisor import Supervisor
 
 MODES = ("auto", "bubblewrap", "landlock")
 INSTALL = "install bubblewrap (sudo apt-get install bubblewrap), or use Linux 5.13 with Landlock"
@@ -35,24 +34,17 @@ FIRST_GUEST, GUESTS = 40_000, 20_000
 
 
 class SandboxWarning(UserWarning):
-    """Generated code runs behind fewer walls than there could be."""
+    """Generated code runs behind fewer layers than there could be."""
 
 
-@dataclass(frozen=True)
 class Sandbox:
-    """A room for code that nobody has read; what it keeps out stands in this package's docstring.
+    """Run code that nobody has read; this package's docstring says what is kept out.
 
     `workspace` is the one folder it may write; the guest sees it under its real path. `readable`
-    paths are added for reading, `devices` (such as /dev/nvidia0) for use: a GPU is handed in by
+    paths are added for reading, `devices` (such as /dev/nvidia0) for use: a GPU is passed in by
     them alone. `mode` is "bubblewrap", "landlock", or "auto", the best that works here. Raises a
-    GenlabError where it cannot be made safe; it then runs nothing.
+    GenlabError where no mode works; it then runs nothing.
     """
-
-    workspace: Path
-    limits: Limits = field(default_factory=Limits)
-    mode: str = "auto"
-    readable: tuple[Path, ...] = ()
-    devices: tuple[Path, ...] = ()
 
     def __init__(
         self,
@@ -65,49 +57,40 @@ class Sandbox:
     ) -> None:
         if mode not in MODES:
             raise GenlabError(f"sandbox: mode must be one of {', '.join(MODES)}, got {mode!r}")
-        place = Path(workspace).resolve()
-        if not place.is_dir():
-            raise GenlabError(f"sandbox: {place} is not a folder; make the workspace first")
+        self.workspace = Path(workspace).resolve()
+        if not self.workspace.is_dir():
+            raise GenlabError(
+                f"sandbox: {self.workspace} is not a folder; make the workspace first"
+            )
         for path in (*readable, *devices):
             if not Path(path).exists():
                 raise GenlabError(f"sandbox: {path} is not there; correct readable or devices")
         if mode == "auto":
             mode = best_mode()
-        elif place.name != _PROBE and (fault := broken(mode, _bwrap())):
+        elif self.workspace.name != _PROBE and (fault := find_fault(mode, shutil.which("bwrap"))):
             raise GenlabError(f"sandbox: {mode} does not work here ({fault}); {INSTALL}")
-        for name, value in (
-            ("workspace", place),
-            ("limits", limits or Limits()),
-            ("mode", mode),
-            ("readable", tuple(Path(path).resolve() for path in readable)),
-            ("devices", tuple(Path(path) for path in devices)),
-        ):
-            object.__setattr__(self, name, value)
-
-    @property
-    def python(self) -> str:
-        """The interpreter that a guest starts, the one of this process."""
-        return sys.executable
+        self.mode = mode
+        self.limits = limits or Limits()
+        self.readable = [str(Path(path).resolve()) for path in readable]
+        self.devices = [str(path) for path in devices]
 
     def run(
         self,
         argv: Sequence[str],
         *,
-        stdin: str = "",
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
     ) -> Finished:
         """Run a command line in the workspace and wait for it; never raises for what it does.
 
-        The guest's environment holds `env` and a few fixed names, nothing of this process. When
-        the first process ends, all that it started is killed. Raises a GenlabError where the
-        sandbox itself fails.
+        Its input is empty, and its environment holds `env` and a few fixed names, nothing of this
+        process. When the first process ends, all that it started is killed. Raises a GenlabError
+        where the sandbox itself fails.
         """
         with self.supervisor() as supervisor:
-            job = {"argv": [str(word) for word in argv]}
-            return supervisor.run(job, limits or self.limits, stdin=stdin, env=env)
+            return supervisor.run({"argv": list(map(str, argv))}, limits or self.limits, env=env)
 
-    def supervisor(self, preload: Sequence[str] = ()) -> Keeper:
+    def supervisor(self, preload: Sequence[str] = ()) -> Supervisor:
         """Start a guard in this sandbox that has imported `preload`; close it when done."""
         uid = _guest_uid(self.workspace) if os.getuid() == 0 else None
         private = Path(tempfile.mkdtemp(prefix="genlab-guest-"))
@@ -115,8 +98,7 @@ class Sandbox:
             os.chown(private, uid, uid)
         bubblewrap = self.mode == "bubblewrap"
         tmp = "/tmp" if bubblewrap else str(private)
-        readable = [*_interpreter(), *map(str, self.readable)]
-        devices = [str(path) for path in self.devices]
+        readable = [*_interpreter(), *self.readable]
         config = {
             "uid": uid,
             "preload": list(preload),
@@ -126,11 +108,12 @@ class Sandbox:
             "landlock": not bubblewrap,
             "search": uid is not None and self._needs_search(readable),
             "readable": [*readable, *SYSTEM, *ROOT_LINKS, *FACTS, *PROC_FACTS],
-            "writable": [str(self.workspace), tmp, *PLAIN_DEVICES, *devices],
+            "writable": [str(self.workspace), tmp, *PLAIN_DEVICES, *self.devices],
         }
-        python = [sys.executable, "-I", "-u", *([] if preload else ["-S"]), "-c", START]
-        argv = [*self._walls(readable, devices), *python] if bubblewrap else python
-        return Keeper(argv, config, _environment(tmp), self.workspace, private)
+        argv = [sys.executable, "-I", "-u", *([] if preload else ["-S"]), "-c", START]
+        if bubblewrap:
+            argv = [*self._bubblewrap(readable), *argv]
+        return Supervisor(argv, config, _environment(tmp), self.workspace, private)
 
     def _needs_search(self, readable: Sequence[str]) -> bool:
         """Whether a guest of another uid needs a capability to read what it may read.
@@ -141,76 +124,71 @@ class Sandbox:
             return True
         return self.mode == "landlock" and not _reachable(*readable, self.workspace)
 
-    def _walls(self, readable: Sequence[str], devices: Sequence[str]) -> list[str]:
+    def _bubblewrap(self, readable: Sequence[str]) -> list[str]:
         """Bubblewrap's command line."""
-        found = _bwrap()
+        found = shutil.which("bwrap")
         if found is None:
             raise GenlabError(f"sandbox: bwrap is not there any more; {INSTALL}")
-        walls = [found, "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid"]
-        walls += ["--unshare-net", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"]
+        argv = [found, "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid"]
+        argv += ["--unshare-net", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"]
         if os.getuid() == 0:
             # Root needs no user namespace, and a guest's uid shields the guard better than one.
-            walls += ["--cap-drop", "ALL"]
+            argv += ["--cap-drop", "ALL"]
             search = ["CAP_DAC_READ_SEARCH"] if self._needs_search(readable) else []
             for name in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", *search):
-                walls += ["--cap-add", name]
+                argv += ["--cap-add", name]
         else:
-            walls += ["--unshare-user"]
-        walls += ["--proc", "/proc", "--dev", "/dev"]
+            argv += ["--unshare-user"]
+        argv += ["--proc", "/proc", "--dev", "/dev"]
         for place in ("/dev/shm", "/tmp"):
-            walls += ["--perms", "1777", "--size", str(512 * MIB), "--tmpfs", place]
-        bound = (*SYSTEM, *FACTS, *readable, *devices, str(GUEST), str(self.workspace))
+            argv += ["--perms", "1777", "--size", str(512 * MIB), "--tmpfs", place]
+        bound = (*SYSTEM, *FACTS, *readable, *self.devices, str(GUEST), str(self.workspace))
         parents = {str(above) for path in bound for above in Path(path).parents}
         for above in sorted(parents - {"/", "/dev", "/tmp", "/dev/shm"}):
-            walls += ["--perms", "0555", "--dir", above]  # not as shut as they are outside
+            argv += ["--perms", "0555", "--dir", above]  # not as shut as they are outside
         for path in (*SYSTEM, *FACTS, *readable):
-            walls += ["--ro-bind-try", path, path]
+            argv += ["--ro-bind-try", path, path]
         for path in ROOT_LINKS:
             if os.path.islink(path):
-                walls += ["--symlink", os.readlink(path), path]
+                argv += ["--symlink", os.readlink(path), path]
             elif os.path.isdir(path):
-                walls += ["--ro-bind", path, path]
-        for path in devices:
-            walls += ["--dev-bind", path, path]
-        walls += ["--ro-bind", str(GUEST), str(GUEST)]
-        walls += ["--bind", str(self.workspace), str(self.workspace)]
-        walls += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
-        return walls
+                argv += ["--ro-bind", path, path]
+        for path in self.devices:
+            argv += ["--dev-bind", path, path]
+        argv += ["--ro-bind", str(GUEST), str(GUEST)]
+        argv += ["--bind", str(self.workspace), str(self.workspace)]
+        argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
+        return argv
 
 
 _PROBE = "genlab-probe"
-_warned: set[str] = set()
-
-
-def _bwrap() -> str | None:
-    return shutil.which("bwrap")
 
 
 def best_mode() -> str:
-    """The strongest mode that works here; a warning, once, where it is not the best there is.
+    """The strongest mode that works here; warns where it is not the best there is.
 
     Raises a GenlabError where none works.
     """
-    faults: list[str] = []
-    for mode in ("bubblewrap", "landlock"):
-        fault = broken(mode, _bwrap())
-        if not fault:
-            if faults and mode not in _warned:
-                _warned.add(mode)
-                warnings.warn(
-                    f"generated code runs behind Landlock, seccomp and limits alone, "
-                    f"without namespaces: {'; '.join(faults)}; {INSTALL.split(',')[0]}",
-                    SandboxWarning,
-                    stacklevel=3,
-                )
-            return mode
-        faults.append(f"{mode}: {fault}")
-    why = "; ".join(faults)
-    raise GenlabError(f"generated code is not run without a sandbox ({why}); {INSTALL}")
+    fault = find_fault("bubblewrap", shutil.which("bwrap"))
+    if not fault:
+        return "bubblewrap"
+    second = find_fault("landlock", None)
+    if second:
+        raise GenlabError(
+            f"generated code is not run without a sandbox (bubblewrap: {fault};"
+            f" landlock: {second}); {INSTALL}"
+        )
+    warnings.warn(
+        "generated code runs behind Landlock, seccomp and limits alone, without namespaces:"
+        f" {fault}; {INSTALL.split(',')[0]}",
+        SandboxWarning,
+        stacklevel=3,
+    )
+    return "landlock"
 
 
 @functools.cache
-def broken(mode: str, bwrap: str | None) -> str:
+def find_fault(mode: str, bwrap: str | None) -> str:
     """Why `mode` does not work here, found by trying it once; "" where it works."""
     if mode == "bubblewrap" and bwrap is None:
         return "no bwrap on PATH"
@@ -221,15 +199,15 @@ def broken(mode: str, bwrap: str | None) -> str:
         place.mkdir()
         os.chmod(folder, 0o755)
         try:
-            room = Sandbox(place, Limits(wall_seconds=30.0), mode=mode)
-            done = room.run([sys.executable, "-I", "-S", "-c", "print('works')"])
+            probe = Sandbox(place, Limits(wall_seconds=30.0), mode=mode)
+            done = probe.run([sys.executable, "-I", "-S", "-c", "print('works')"])
         except GenlabError as error:
             return " ".join(str(error).split())[:200]
     return "" if done.output == "works\n" else " ".join(done.output.split())[:200] or "no output"
 
 
 def _guest_uid(workspace: Path) -> int:
-    """A uid of its own for each workspace, so that guests cannot reach each other's processes."""
+    """A different uid for each workspace, so that guests cannot reach each other's processes."""
     state = workspace.stat()
     digest = hashlib.sha256(f"{state.st_dev}:{state.st_ino}".encode()).digest()
     return FIRST_GUEST + int.from_bytes(digest[:8], "big") % GUESTS

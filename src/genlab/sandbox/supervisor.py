@@ -1,8 +1,7 @@
-"""The caller's end of a guard: it hands over jobs, holds the clock and cuts what is printed."""
+"""The caller's end of a guard: it hands over jobs, keeps the clock and limits what is printed."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import selectors
@@ -30,8 +29,8 @@ PATIENCE = 16  # a job that prints this many times what is kept is stopped
 MARK = "\n[... output cut at {} bytes ...]\n"
 
 
-class Keeper(AbstractContextManager["Keeper"]):
-    """One guard and its socket. Not for two threads at once; the thread that made it must live."""
+class Supervisor(AbstractContextManager["Supervisor"]):
+    """One guard process and its socket, for one thread, which must outlive it."""
 
     def __init__(
         self,
@@ -98,73 +97,53 @@ class Keeper(AbstractContextManager["Keeper"]):
         self.close()
 
     def run(
-        self,
-        job: Mapping[str, Any],
-        limits: Limits,
-        *,
-        stdin: str = "",
-        env: Mapping[str, str] | None = None,
+        self, job: Mapping[str, Any], limits: Limits, *, env: Mapping[str, str] | None = None
     ) -> Finished:
         """Run one job to its end. Raises a GenlabError where the sandbox itself fails."""
-        message = {
-            **job,
-            "env": {**self.environment, **(env or {})},
-            "cwd": str(self.workspace),
-            "limits": asdict(limits),
-        }
         if self.uid is not None:
-            hand_over(self.workspace, self.uid)
-        packet = json.dumps(message).encode()
+            give_workspace(self.workspace, self.uid)
+        environment = {**self.environment, **(env or {})}
+        message = {"env": environment, "cwd": str(self.workspace), "limits": asdict(limits)}
+        packet = json.dumps({**job, **message}).encode()
         if len(packet) >= PACKET // 2:
             raise GenlabError("sandbox: the command line is too long; pass it as a file")
-        read_end, their_output = os.pipe()
-        their_input, write_end = os.pipe()
+        output, theirs = os.pipe()
         try:
-            socket.send_fds(self.control, [packet], [their_input, their_output])
+            socket.send_fds(self.control, [packet], [theirs])
         except OSError as error:
-            os.close(read_end)
-            os.close(write_end)
+            os.close(output)
             raise GenlabError("sandbox: the guard is gone; start it again") from error
         finally:
-            os.close(their_output)
-            os.close(their_input)
-        course = _Course(self, limits, read_end, write_end, stdin.encode())
+            os.close(theirs)
         try:
-            return course.follow()
+            return _Job(self, limits, output).follow()
         except BaseException:
             self.kill()  # Ctrl-C must not leave a guest behind
             raise
         finally:
-            course.close()
+            os.close(output)
 
 
 @dataclass
-class _Course:
-    """One job under way."""
+class _Job:
+    """One job under way; `output` is the end of the pipe that it prints to."""
 
-    supervisor: Keeper
+    supervisor: Supervisor
     limits: Limits
     output: int
-    input: int
-    unsent: bytes
     kept: bytearray = field(default_factory=bytearray)
     printed: int = 0
     stopped: str | None = None
-    asked: float | None = None  # when the guard was told to stop
+    asked: float | None = None  # when the guard was asked to stop
     report: dict[str, Any] | None = None
 
     def follow(self) -> Finished:
         began = time.monotonic()
         end, look = began + self.limits.wall_seconds, began + LOOK_EVERY
         os.set_blocking(self.output, False)
-        os.set_blocking(self.input, False)
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.output, selectors.EVENT_READ)
             waiting.register(self.supervisor.control, selectors.EVENT_READ)
-            if self.unsent:
-                waiting.register(self.input, selectors.EVENT_WRITE)
-            else:
-                self._end_input()
             while self.report is None:
                 now = time.monotonic()
                 if now >= end:
@@ -180,22 +159,18 @@ class _Course:
                     if key.fd == self.output:
                         if not self._read():
                             waiting.unregister(self.output)
-                    elif key.fd == self.input:
-                        if not self._write():
-                            waiting.unregister(self.input)
-                            self._end_input()
                     else:
-                        self._hear()
+                        self._receive_report()
             while self._read(may_stop=False):
                 pass
         return self._finished(time.monotonic() - began)
 
-    def _hear(self) -> None:
+    def _receive_report(self) -> None:
         try:
             packet = self.supervisor.control.recv(PACKET)
         except OSError:
             packet = b""
-        # A guard that is gone took the whole room with it.
+        # A guard that is gone took all of the sandbox with it.
         self.report = json.loads(packet) if packet else {"exit": -signal.SIGKILL, "stopped": None}
         if not packet:
             self.supervisor.kill()
@@ -211,22 +186,6 @@ class _Course:
         if may_stop and self.printed > PATIENCE * self.limits.output_bytes:
             self._stop("output")
         return bool(chunk)
-
-    def _write(self) -> bool:
-        try:
-            self.unsent = self.unsent[os.write(self.input, self.unsent[: 1 << 16]) :]
-        except BlockingIOError:
-            return True
-        except OSError as error:
-            if error.errno != errno.EPIPE:
-                raise
-            return False
-        return bool(self.unsent)
-
-    def _end_input(self) -> None:
-        if self.input >= 0:
-            os.close(self.input)
-            self.input = -1
 
     def _stop(self, why: str) -> None:
         if self.asked is None:
@@ -252,35 +211,24 @@ class _Course:
             raise GenlabError(f"sandbox: a job could not be locked in: {report['error']}")
         self.supervisor.clean = bool(report.get("clean", False))
         text = self.kept.decode(errors="replace")
-        cut = self.printed > len(self.kept)
         code = int(report["exit"])
         why = self.stopped or report["stopped"]
-        if why is None and code != 0 and _out_of_memory(text):
-            why = "memory"
+        said_memory = any(sign in text[-2000:] for sign in ("MemoryError", "can't allocate memory"))
+        if why is None and code != 0 and said_memory:
+            why = "memory"  # a help to who reads it, not a limit
         if why is None and code < 0:
             why = "signal"
         if why is None and self._overfull():
             why = "files"
-        if cut:
+        if self.printed > len(self.kept):
             text += MARK.format(self.limits.output_bytes)
-        return Finished(text, code, seconds, why, cut)
-
-    def close(self) -> None:
-        self._end_input()
-        os.close(self.output)
+        return Finished(text, code, seconds, why)
 
 
-def _out_of_memory(text: str) -> bool:
-    """Whether it says so itself: a help to who reads it, not a wall."""
-    tail = text[-2000:]
-    return "MemoryError" in tail or "can't allocate memory" in tail
+def give_workspace(workspace: Path, uid: int) -> None:
+    """Give the workspace's files to the guest's user `uid`: before each job, and by root alone.
 
-
-def hand_over(workspace: Path, uid: int) -> None:
-    """Give the workspace's files to the guest: its owner then, and nobody else's, is the guest.
-
-    Before each job, and by root alone. A guest's files stay its own afterwards, root reads them; an
-    ordinary user is the guest's user, so nothing changes hands. Links are not followed, and a file
+    A guest's files stay its own afterwards; root reads them. Links are not followed, and a file
     with a second name elsewhere is left alone.
     """
     for _, folders, files, handle in os.fwalk(workspace, follow_symlinks=False):

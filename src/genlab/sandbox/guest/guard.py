@@ -1,13 +1,13 @@
-"""The guard: a process between us and the guest, inside every wall but the last.
+"""The guard: a process between us and the guest, inside every layer but the last.
 
 It forks a child for each job, lets it give up all that `lockdown` names, and watches it: it is the
-reaper of everything the job leaves behind, and kills it all when the job ends, when it is told to,
+reaper of everything the job leaves behind, and kills it all when the job ends, when it is asked to,
 or when the caller is gone. Code of a guest never runs in the guard itself; a guest cannot signal,
 trace or limit it (another uid or a Landlock domain, and seccomp), nor does it inherit its socket.
 
 Protocol, one JSON packet each over a socket pair: the caller sends the config, and gets {"ready"};
-then for each job {"argv" or "script", "args", "env", "cwd", "limits"} with the ends of its stdin
-and output as file descriptors, and gets {"exit", "cpu", "stopped"} or {"error"}; {"stop"} ends it.
+then for each job {"argv" or "script", "args", "env", "cwd", "limits"} with the file descriptor
+of its output, and gets {"exit", "stopped", "clean"} or {"error"}; {"stop"} ends the job.
 """
 
 from __future__ import annotations
@@ -64,36 +64,31 @@ class Guard:
 
     def __init__(self, control: socket.socket, config: Message) -> None:
         self.control, self.config = control, config
-        self.woken, self.waker = os.pipe()
-        for end in (self.woken, self.waker):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(self.waker)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
         self.ours: set[str] = set()  # the way to the workspace may lead through /tmp
         # A folder that can't be looked into (the guest's own, with few rights left) is not ours.
         self.ours = set(self.left()) - set(config["private"])
 
     def serve(self) -> None:
-        self.say({"ready": True})
+        self.send({"ready": True})
         while True:
-            packet, handles, _, _ = socket.recv_fds(self.control, PACKET, 2)
+            packet, handles, _, _ = socket.recv_fds(self.control, PACKET, 1)
             if not packet:
                 return
             message = json.loads(packet)
             if "stop" not in message:
-                self.say(self.job(message, handles))
+                self.send(self.job(message, handles))
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         self.control.send(json.dumps(message).encode())
 
     def job(self, message: Message, handles: list[int]) -> Message:
-        fault, told = os.pipe()
+        fault_read, fault_write = os.pipe()
         child = os.fork()
         if child == 0:
-            self.become_guest(message, handles, told)
-        for handle in (*handles, told):
+            self.become_guest(message, handles, fault_write)
+        for handle in (*handles, fault_write):
             os.close(handle)
-        with os.fdopen(fault, "rb") as pipe:
+        with os.fdopen(fault_read, "rb") as pipe:
             error = pipe.read().decode(errors="replace")
         stopped = "" if error else self.watch(child, message["limits"])
         gone = self.sweep(child)
@@ -109,7 +104,7 @@ class Guard:
         ended = code == -signal.SIGXCPU and cpu >= limit / 2
         if not stopped and (ended or (code == -signal.SIGKILL and cpu >= limit - 0.1)):
             stopped = "time"
-        return {"exit": code, "cpu": cpu, "stopped": stopped or None, "clean": self.clean()}
+        return {"exit": code, "stopped": stopped or None, "clean": self.clean()}
 
     def left(self) -> list[str]:
         """Paths in the guest's private folders that were not there from the start."""
@@ -131,7 +126,6 @@ class Guard:
         cleaner = os.fork()
         if cleaner == 0:
             try:
-                signal.set_wakeup_fd(-1)
                 signal.alarm(round(SWEEP_FOR))
                 if self.config["uid"] is not None:
                     lockdown.become(self.config["uid"], search=self.config["search"])
@@ -148,24 +142,25 @@ class Guard:
     def watch(self, child: int, limits: Message) -> str:
         """Wait for the job's first process to end; why it must be stopped, or ""."""
         look = time.monotonic() + LOOK_EVERY
-        watched: list[Any] = [self.control, self.woken]
-        while True:
-            ready, _, _ = select.select(watched, [], [], LOOK_EVERY)
-            if self.woken in ready:
-                with suppress(BlockingIOError):
-                    os.read(self.woken, 4096)
-            if self.control in ready:
-                packet = self.control.recv(PACKET)
-                if not packet:
-                    self.sweep(child)
-                    os._exit(1)
-                return str(json.loads(packet).get("stop", "time"))
-            if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                return ""
-            if time.monotonic() >= look:
-                look = time.monotonic() + LOOK_EVERY
-                if sum(memory_of(pid) for pid in descendants()) > limits["memory_bytes"]:
-                    return "memory"
+        ended = os.pidfd_open(child)
+        watched: list[Any] = [self.control, ended]
+        try:
+            while True:
+                ready, _, _ = select.select(watched, [], [], LOOK_EVERY)
+                if self.control in ready:
+                    packet = self.control.recv(PACKET)
+                    if not packet:
+                        self.sweep(child)
+                        os._exit(1)
+                    return str(json.loads(packet).get("stop", "time"))
+                if ended in ready:
+                    return ""
+                if time.monotonic() >= look:
+                    look = time.monotonic() + LOOK_EVERY
+                    if sum(memory_of(pid) for pid in descendants()) > limits["memory_bytes"]:
+                        return "memory"
+        finally:
+            os.close(ended)
 
     def sweep(self, child: int) -> tuple[int, Any] | None:
         """Kill and reap all that the job started: how `child` ended, None where one lives on."""
@@ -192,21 +187,20 @@ class Guard:
                 return None
             time.sleep(0.001)
 
-    def become_guest(self, message: Message, handles: list[int], told: int) -> NoReturn:
+    def become_guest(self, message: Message, handles: list[int], fault_write: int) -> NoReturn:
         """In the child: take the job's streams, give everything up, run it, end."""
         guard, group = os.getppid(), os.getpgid(0)
         protected = (guard, -guard, 1, *([-group] if group > 1 else []))
         try:
-            signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             os.setsid()
-            os.dup2(handles[0], 0)
-            os.dup2(handles[1], 1)
-            os.dup2(handles[1], 2)
-            os.dup2(told, 3, inheritable=False)
-            told = 3
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(handles[0], 1)
+            os.dup2(handles[0], 2)
+            os.dup2(fault_write, 3, inheritable=False)
+            fault_write = 3
             os.closerange(4, 65536)
             config = self.config
             already = threads_of(os.getuid()) if config["count_processes"] else 0
@@ -219,7 +213,7 @@ class Guard:
             alone = config["uid"] is None and not config["pid_namespace"]
             lockdown.lock(ruleset, protected, alone=alone)
         except BaseException as error:
-            os.write(told, f"{type(error).__name__}: {error}".encode() or b"?")
+            os.write(fault_write, f"{type(error).__name__}: {error}".encode() or b"?")
             os._exit(1)
         os.environ.clear()
         os.environ.update(message["env"])
@@ -229,7 +223,7 @@ class Guard:
             except (OSError, ValueError) as error:
                 os.write(2, f"{message['argv'][0]}: {error}\n".encode())
             os._exit(EXIT_NOT_FOUND)
-        os.close(told)
+        os.close(fault_write)
         os._exit(run_script(message["script"], message["args"]))
 
 
