@@ -1,6 +1,5 @@
-"""Render the reports and the README's result section from the run's own files."""
+"""Render the reports and the README's results from the result files."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,42 +8,41 @@ import typer
 from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import write_text
 from genlab.core.params import load_params
-from genlab.evaluation.reports import job_report, report
+from genlab.evaluation.reports import render
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-def main(
+def report(
     dataset: Annotated[
-        list[str] | None, typer.Option(help="Dataset to report on; default: all in params.yaml.")
+        list[str] | None, typer.Option(help="Dataset to report on. (default: all in params.yaml)")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 2 if a file is out of date.")
+        bool,
+        typer.Option(
+            "--check",
+            help="Write nothing; exit 2 if HEAD's reports differ from HEAD's results.",
+        ),
     ] = False,
 ) -> None:
-    """Make reports/DATASET.md, its data sheet, its figures and the README's result section.
+    """Write reports/DATASET.md, its figures and the README's results.
 
-    Reads metrics/, plots/ and params.yaml; every number in the output comes from them. Notes of
-    your own go to reports/notes_DATASET.md, with placeholders such as {{ metrics.pixel_accuracy }}.
+    Every number comes from results/; the conclusions stand in
+    src/genlab/evaluation/reports/templates/DATASET.md.j2.
     """
     root = Path()
-    for name in dataset or load_params(root / "params.yaml").datasets:
-        context = report.gather(root, name)
-        if not check:
-            for path in report.draw(root, name, context):
-                typer.echo(f"drew {path}")
-        _write(report.texts(root, name, context), check)
-    for job in () if dataset else job_report.JOBS:
-        _write(job_report.texts(root, job), check)
-
-
-def _write(rendered: Mapping[Path, str], check: bool) -> None:
-    old = report.stale(rendered)
-    if check and old:
-        raise GenlabError(f"{', '.join(map(str, old))} out of date; run: make report")
-    for path in old:
-        write_text(path, rendered[path])
+    if check:
+        if stale := render.check_committed(root):
+            raise GenlabError(f"{', '.join(stale)} out of date; run: make report, and commit")
+        return
+    datasets = dataset or list(load_params(root / "params.yaml").datasets)
+    for name in datasets:
+        for path in render.draw_comparisons(root, name):
+            typer.echo(f"drew {path}")
+    texts = render.render_reports(root, datasets)
+    for path in render.outdated(texts):
+        write_text(path, texts[path])
         typer.echo(f"wrote {path}")
 
 

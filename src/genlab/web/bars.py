@@ -7,7 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from genlab.evaluation.reports.formats import number, value, words
+from genlab.evaluation.reports.formats import caption, number, value, words
+from genlab.evaluation.reports.targets import benchmark_prefix, read_targets, target_rows
 from genlab.web import look, shapes
 from genlab.web.files import json_at
 from genlab.web.look import Column, Markup, table
@@ -18,16 +19,10 @@ SIGNS = {">=": "≥", "<=": "≤"}
 
 def targets(root: Path, dataset: str) -> str:
     """The bars that the project set itself, as a table."""
-    # Its import takes a second (matplotlib): only where it is asked for.
-    from genlab.evaluation.reports.report import kind_of
-    from genlab.evaluation.reports.targets import read_targets, target_rows
-
-    kind = kind_of(dataset)
     found = json_at(
         root / "results" / "benchmarks.json", shapes.Benchmarks, producer_command="make bench"
     )
-    mine = {key: entry for key, entry in found.items() if kind.benchmarks(key, dataset)}
-    aims = {key: t for key, t in read_targets(root).items() if kind.benchmarks(key, dataset)}
+    aims = read_targets(root, benchmark_prefix(dataset))
     rows = [
         {
             "what": row["what"],
@@ -43,7 +38,7 @@ def targets(root: Path, dataset: str) -> str:
             ),
             "reached": reached(row["met"], row["stretch_met"]),
         }
-        for row in target_rows(aims, mine)
+        for row in target_rows(aims, found)
     ]
     columns = [
         Column("what", "What"),
@@ -152,12 +147,9 @@ def scale(
 
 def figures(root: Path, dataset: str, names: Sequence[str]) -> list[tuple[Path, str]]:
     """The figures of evaluate whose names match, with their captions."""
-    from genlab.evaluation.reports.report import kind_of
-
-    captions = kind_of(dataset).captions
     folder = root / "plots" / dataset / "evaluation"
     found = [path for name in names for path in sorted(folder.glob(f"{name}.png"))]
-    return [(path, captions.get(path.stem, words(path.stem).capitalize())) for path in found]
+    return [(path, caption(path.stem)) for path in found]
 
 
 def _with_interval(entry: Mapping[str, Any], key: str) -> Markup:

@@ -68,6 +68,12 @@ def read_targets(root: Path, *prefixes: str) -> dict[str, Target]:
     return {key: targets[key] for key in targets if not prefixes or key.startswith(prefixes)}
 
 
+def benchmark_prefix(dataset: str) -> str:
+    """What the keys of the benchmarks about `dataset` start with."""
+    jobs = {"arc_grids": "grids.", "fashion_mnist": "images."}
+    return jobs.get(dataset, f"images.{dataset}_")
+
+
 def target_rows(
     targets: Mapping[str, Target], benchmarks: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:

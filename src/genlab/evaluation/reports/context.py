@@ -1,0 +1,100 @@
+"""What report templates read: the result files of a dataset and the runs of its experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from genlab.core.experiments import RESULTS_FILE, flatten_results, read_results
+from genlab.core.io import read_json
+from genlab.core.params import load_params
+from genlab.datasets.registry import find_dataset
+from genlab.evaluation.diagnostics.anomalies import detected_issues
+from genlab.evaluation.reports.targets import benchmark_prefix, read_targets, target_rows
+
+Context = dict[str, Any]
+"""The variables of a template, by name."""
+
+RESULTS = ("data", "training", "metrics", "verdict", "diagnosis", "failures")
+"""Files of results/DATASET, written by the stages."""
+DEFAULT = "default"
+"""The name of the pipeline's own run among the experiments."""
+
+
+def load_context(root: Path, dataset: str) -> Context:
+    """Read everything that a report of `dataset` is rendered from.
+
+    Raises a GenlabError that names a missing file and the command that makes it.
+    """
+    context: Context = {
+        name: read_json(root / "results" / dataset / f"{name}.json", producer_command="make repro")
+        for name in RESULTS
+    }
+    params = load_params(root / "params.yaml").for_dataset(dataset).model_dump()
+    benchmarks = load_benchmarks(root)
+    targets = read_targets(root, benchmark_prefix(dataset))
+    return context | {
+        "dataset": dataset,
+        "title": find_dataset(dataset).title,
+        "params": params,
+        "runs": load_runs(root, dataset, context),
+        "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,
+        "targets": list(target_rows(targets, benchmarks)),
+        "detected_issues": detected_issues,
+    }
+
+
+def load_benchmarks(root: Path) -> Mapping[str, Any]:
+    """Read results/benchmarks.json."""
+    found: Mapping[str, Any] = read_json(
+        root / "results" / "benchmarks.json", producer_command="make bench"
+    )
+    return found
+
+
+def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
+    """The default run and the experiments of `dataset`: one row per run, dotted columns.
+
+    Columns are those of results/experiments.csv; for images `frechet` and `recall` are added, the
+    numbers of the sampler that the validation split selected.
+    """
+    experiments = read_results(root / RESULTS_FILE)
+    own: dict[str, Any] = {
+        **flatten_results(*(results[k] for k in ("metrics", "training", "verdict", "diagnosis"))),
+        "training.reconstruction_loss": results["training"]["series"]["reconstruction_loss"],
+        "diagnosis.found": detected_issues(results["diagnosis"]),
+    }
+    default = pd.DataFrame([own], index=[DEFAULT])
+    runs = pd.concat([default, experiments[experiments["dataset"] == dataset]]).copy()
+    if "metrics.best_sampler" in runs:
+        for column, key in (("frechet", "frechet_distance"), ("recall", "recall")):
+            runs[column] = [
+                row.get(f"metrics.samplers.{row['metrics.best_sampler']}.{key}")
+                for _, row in runs.iterrows()
+            ]
+    return runs
+
+
+def load_baselines(root: Path) -> pd.DataFrame:
+    """The comparison at equal CPU time: of each contender and loss the best learning rate.
+
+    One row each, with the means over seeds, `seeds` and the standard deviations as `sd.KEY`.
+    """
+    found = read_json(
+        root / "results" / "baselines.json", producer_command="python benchmarks/baselines.py"
+    )
+    rows = pd.DataFrame(
+        {
+            "contender": row["contender"],
+            "loss": row["loss"],
+            "seeds": len(row["seeds"]),
+            **row["mean"],
+            **{f"sd.{key}": value for key, value in row["sd"].items()},
+        }
+        for row in found["rows"]
+    )
+    nearest = rows.sort_values("frechet_distance").groupby(["contender", "loss"], sort=False)
+    return nearest.head(1)

@@ -1,0 +1,190 @@
+"""Render the reports and the README's results; check that the committed ones are up to date."""
+
+from __future__ import annotations
+
+import io
+import math
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from genlab.core.errors import GenlabError
+from genlab.core.params import load_params
+from genlab.datasets.registry import find_dataset
+from genlab.evaluation import figures
+from genlab.evaluation.reports import formats, tables
+from genlab.evaluation.reports.context import DEFAULT, Context, load_benchmarks, load_context
+from genlab.evaluation.reports.targets import read_targets, target_rows
+
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+README_ROWS = (
+    "grids.beta0.exact",
+    "grids.neg_elbo_over_entropy_bound",
+    "grids.valid_rate",
+    "grids.arc_agi_exact",
+    "images.ssim",
+    "images.relative_frechet",
+    "images.frechet_over_baseline",
+    "images.bpd_below_baseline",
+    "agent.goal_rate",
+    "swap.ordered",
+)
+"""The results that the README shows, by key of results/benchmarks.json."""
+COMMITTED = (
+    "README.md", "params.yaml", "reports", "results", "plots", "benchmarks/targets.yaml",
+)  # fmt: skip
+BASELINE_RUNS = {
+    DEFAULT: "default: patches, β = 1",
+    "beta0": "β = 0, focal loss",
+    "long": "β = 0, N(0, I) prior",
+    "conv-fixed": "default, 12 epochs",
+    "conv-collapsed": "convolutional, β = 1",
+}
+"""The runs whose reconstruction loss is compared."""
+
+
+def render_reports(root: Path, datasets: list[str] | None = None) -> dict[Path, str]:
+    """Render the README's results and the report of each dataset (default: all of params.yaml).
+
+    Returns texts by path. Raises a GenlabError for missing or outdated result files.
+    """
+    texts = {}
+    for dataset in datasets or load_params(root / "params.yaml").datasets:
+        texts[root / "reports" / f"{dataset}.md"] = _render(root, load_context(root, dataset))
+    readme = root / "README.md"
+    rows = target_rows(read_targets(root), load_benchmarks(root))
+    shown = [row for row in rows if row["key"] in README_ROWS]
+    return texts | {readme: splice(readme, tables.targets_table(shown, "command"))}
+
+
+def outdated(texts: Mapping[Path, str]) -> list[Path]:
+    """The files that are missing or differ from their text."""
+    return [
+        path
+        for path, text in texts.items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
+
+
+def check_committed(root: Path) -> list[str]:
+    """Render the committed result files and return the committed texts that differ."""
+    archive = subprocess.run(
+        ["git", "archive", "HEAD", *COMMITTED], cwd=root, capture_output=True, check=False
+    )
+    if archive.returncode:
+        reason = " ".join(archive.stderr.decode(errors="replace").split())
+        raise GenlabError(f"git archive HEAD: {reason}; run it in a clone with a commit")
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+            files.extractall(folder)
+        copy = Path(folder)
+        return [str(path.relative_to(copy)) for path in outdated(render_reports(copy))]
+
+
+def draw_comparisons(root: Path, dataset: str) -> list[Path]:
+    """Draw the figures that compare the experiments of a dataset into reports/figures."""
+    context, folder = load_context(root, dataset), root / "reports" / "figures" / dataset
+    runs, metrics = context["runs"], context["metrics"]
+    paths = []
+    if find_dataset(dataset).kind == "grids":
+        capacity = runs[runs.index.str.startswith("latents-")]
+        exact = (
+            "metrics.exact_grid_accuracy",
+            *(f"metrics.intervals.exact_grid_accuracy.{end}" for end in ("low", "high")),
+        )
+        points = capacity[["metrics.latent_dim", *exact]].itertuples(index=False, name=None)
+        if len(capacity):
+            paths.append(folder / "capacity_curve.png")
+            figures.capacity_curve(
+                paths[-1],
+                [(int(dim), *interval) for dim, *interval in points],
+                metrics["data_entropy_bound_nats"],
+            )
+        curves = {
+            label: runs.at[name, "training.reconstruction_loss"]
+            for name, label in BASELINE_RUNS.items()
+            if name in runs.index
+        }
+        paths.append(folder / "loss_over_baselines.png")
+        reference = ("colour frequencies alone", frequency_nats(metrics))
+        figures.loss_over_baselines(paths[-1], curves, reference)
+    sweep = runs[runs.index.str.startswith("images-beta-")]
+    if len(sweep):
+        columns = {
+            "metrics.beta_max": "beta",
+            "metrics.kl_nats": "rate",
+            "metrics.mse": "mse",
+            "metrics.neg_iwae_nats": "neg_iwae_nats",
+            "frechet": "frechet",
+        }
+        points = sweep[list(columns)].rename(columns=columns).sort_values("rate")
+        paths.append(folder / "rate_distortion.png")
+        figures.rate_distortion(paths[-1], points.to_dict("records"))
+    return paths
+
+
+def frequency_nats(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
+    """Nats per 16 x 16 grid of cells drawn independently by the colours' true frequencies."""
+    shares = metrics["colour_histogram"]["true"].values()
+    return -256 * sum(share * math.log(share) for share in shares if share > 0)
+
+
+def splice(readme: Path, section: str) -> str:
+    """The README with `section` between the two markers. Raises a GenlabError without them."""
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise GenlabError(f"{readme} lacks the lines {BEGIN} and {END}; put both back")
+    return f"{head}{BEGIN}\n{section.strip()}\n{END}{tail}"
+
+
+def _render(root: Path, context: Context) -> str:
+    """The report of a dataset: its own template where there is one, else that of all images."""
+    dataset = context["dataset"]
+
+    def figure(path: str) -> str:
+        if not (root / path).is_file():
+            raise GenlabError(f"{path} is missing; make it with: make repro, make experiments")
+        return f"![{formats.caption(Path(path).stem)}](../{path})"
+
+    def run(name: str, column: str) -> object:
+        if name not in context["runs"].index or column not in context["runs"]:
+            raise GenlabError(
+                f"results/experiments.csv: {name} has no {column}; run: make experiments"
+            )
+        return context["runs"].at[name, column]
+
+    try:
+        template = _environment().select_template([f"{dataset}.md.j2", "images.md.j2"])
+        text = template.render(context, figure=figure, run=run)
+    except (jinja2.UndefinedError, KeyError) as error:
+        raise GenlabError(
+            f"results/{dataset}: {error}; made by an older version: make repro, make experiments"
+        ) from error
+    return text.rstrip() + "\n"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("genlab.evaluation.reports"),
+        autoescape=False,  # markdown, not HTML: the input is our own files
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "share": formats.share,
+        "number": formats.number,
+        "spread": formats.spread,
+        "words": formats.words,
+        "value": formats.value,
+    }
+    environment.globals |= {"tables": tables, "frequency_nats": frequency_nats}
+    return environment

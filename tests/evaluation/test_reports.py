@@ -1,0 +1,332 @@
+"""Reports: every number from the result files, one line where a file is missing or outdated."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from ruamel.yaml import YAML
+
+from genlab.core.errors import GenlabError
+from genlab.core.experiments import flatten_results, write_rows
+from genlab.core.io import write_bytes, write_json
+from genlab.evaluation.reports import formats, render, tables
+from genlab.evaluation.reports.context import RESULTS, load_baselines
+from genlab.evaluation.reports.render import BEGIN, END
+from genlab.evaluation.reports.targets import read_targets
+
+GRIDS, IMAGES = "arc_grids", "fashion_mnist"
+PNG = b"\x89PNG\r\n\x1a\n"
+README = f"# genlab\n\nabove\n\n{BEGIN}\nold\n{END}\n\nbelow\n"
+SERIES = {"reconstruction_loss": [9.0, 1.0]}
+TEST = {
+    "name": "edges", "sentence": "edges are hard", "n_with": 20, "low": 1.1, "high": 1.9,
+    "ratio_same_count": 1.5, "ratio_same_class": 1.5, "verdict": "supported",
+}  # fmt: skip
+
+
+def with_intervals(flat: dict[str, float]) -> dict[str, Any]:
+    interval = {key: {"low": 0.9 * v, "high": v, "n": 1000} for key, v in flat.items()}
+    return {**flat, "intervals": interval}
+
+
+def grid_metrics(beta: float) -> dict[str, Any]:
+    shares = {str(colour): 0.91 if colour == 0 else 0.01 for colour in range(10)}
+    accuracies = {"pixel_accuracy": 0.998, "nonblack_accuracy": 0.9, "exact_grid_accuracy": 0.75}
+    sampler = with_intervals({"valid_rate": 0.55, "legal_components": 0.8, "count_tv": 0.1})
+    sampler |= {"colour_tv": 0.02, "unique_and_novel_share": 0.98}
+    return {
+        **with_intervals({**accuracies, "neg_elbo_nats": 43.0, "kl_nats": 42.0}),
+        "all_black_baseline": 0.897, "skill_score": 0.9, "colour_histogram_tv": 0.0,
+        "colour_histogram": {"true": shares, "predicted": shares},
+        "per_class_accuracy": {"0": 1.0, "1": 0.875}, "reconstruction_nats": 1.0,
+        "neg_iwae_nats": 41.0, "iwae_samples": 64, "data_entropy_bound_nats": 40.0,
+        "neg_elbo_over_entropy_bound": 1.075, "latent_dim": 256, "beta_max": beta,
+        "arc_agi": {"exact_grid_accuracy": 0.33},
+        "samplers": dict.fromkeys(("prior", "ancestral", "gaussian"), sampler),
+    }  # fmt: skip
+
+
+def image_metrics(beta: float) -> dict[str, Any]:
+    flat = {"bits_per_dim": 3.125, "neg_elbo_nats": 1700.0, "kl_nats": 52.0 / (1 + beta)}
+    flat |= {"iwae_bits_per_dim": 3.0, "reconstruction_nats": 1648.0, "neg_iwae_nats": 1690.0}
+    flat |= {"mse": 0.008, "psnr": 21.3, "ssim": 0.86, "active_units": 144}
+    sampler = with_intervals({"frechet_distance": 12.0, "precision": 0.71, "recall": 0.55})
+    sampler |= {"relative_frechet": 17.0}
+    copies = {"near_duplicate_rate": 0.01, "exact_duplicate_rate": 0.0, "n": 2000}
+    return {
+        **with_intervals(flat), "comparable": True, "iwae_samples": 64, "latent_dim": 392,
+        "tokens": 49, "beta_max": beta, "best_sampler": "prior", "memorisation": copies,
+        "features": {"accuracy": 0.91}, "floor": {"frechet_distance": 0.7},
+        "reconstruction": {"frechet_distance": 5.0, "recall": 0.9},
+        "samplers": dict.fromkeys(("prior", "ancestral", "gmm"), sampler),
+    }  # fmt: skip
+
+
+def results(dataset: str, beta: float = 1.0) -> dict[str, Any]:
+    """The files of results/DATASET but `data`."""
+    metrics = (grid_metrics if dataset == GRIDS else image_metrics)(beta)
+    rule = {"name": "all_black", "value": 1.0, "threshold": 0.95, "sign": "<", "passed": False}
+    evidence = {"frechet_over_fitted": 0.3, "samples_over_test": 0.9, "kl_nats": 42.0}
+    names = ("posterior_collapse", "prior_hole", "over_smoothing")
+    tests = [TEST, *({**TEST, "name": f"class_{name}"} for name in ("Sandal", "Coat"))]
+    return {
+        "metrics": metrics,
+        "verdict": {"passed": True, "criteria": [], "old_rules": [rule]},
+        "diagnosis": {
+            "diagnoses": [
+                {"name": name, "found": name == "prior_hole", "rule": "a | b < 1",
+                 "evidence": evidence, "fix": {"prior": "learned"}}
+                for name in names
+            ]
+        },
+        "training": {
+            "epochs": 8, "best_epoch": 7, "items_seen": 9000, "skipped_updates": 3,
+            "parameters": {"all": 1234}, "series": SERIES,
+        },
+        "failures": {
+            "n": 1000, "error": "mse", "items": [{}], "tests": tests, "sample_n": 500,
+            "nats_tests": tests, "nats_rank_correlation": 0.5, "sample_items": [{}],
+            "sample_tests": tests,
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
+    """A repository after `make repro`, `make experiments` and `make bench`."""
+    folder = tmp_path_factory.mktemp("a repository")
+    split = {"count": 800, "black_share": 0.9, "mean_objects": 3.5, "mean_object_cells": 7.5}
+    data = {
+        GRIDS: {"count": 1000, "duplicates_dropped": 1, "duplicates_across_splits": 0}
+        | {"compressor_nats": 74.0, "splits": {"train": {**split, "kinds": {"plus": 1.0}}}},
+        IMAGES: {"counts": {"train": 800, "val": 100, "test": 100}, "shape": [28, 28, 1]}
+        | {"class_counts": {"train": {"Bag": 800}}, "duplicates": {"test_in_train": 0}}
+        | {"channel_mean": [0.29], "channel_std": [0.35]},
+    }
+    data["emoji"] = data[IMAGES]
+    for dataset, facts in data.items():
+        for name, found in ({"data": facts} | results(dataset)).items():
+            write_json(folder / "results" / dataset / f"{name}.json", found)
+    rows = {}
+    for name, entry in YAML(typ="safe").load(root / "experiments.yaml").items():
+        dataset = entry.get("dataset", GRIDS)
+        run = results(dataset, entry["params"].get("beta_max", 1.0))
+        run["metrics"]["latent_dim"] = entry["params"].get("latent_dim", 256)
+        row = flatten_results(*(run[k] for k in ("metrics", "training", "verdict", "diagnosis")))
+        params = ";".join(f"{key}={value}" for key, value in entry["params"].items())
+        for suffix in [f"-seed{seed}" for seed in entry.get("seeds", ())] or [""]:
+            rows[name + suffix] = {"dataset": dataset, "params": params, "fixes": "", **row}
+    write_rows(folder / "results" / "experiments.csv", rows)
+    mean = {"frechet_distance": 12.0, "bits_per_dim": 4.2, "ssim": 0.7, "relative_frechet": 90.0}
+    mean["images_seen"] = 5000.0
+    contenders = [("ours", 2.0), ("antixk", 12.0), ("antixk", 11.0), ("pythae-mlp", 30.0)]
+    baselines = [
+        {"contender": name, "loss": "", "seeds": [0], "mean": {**mean, "frechet_distance": distance},
+         "sd": dict.fromkeys(mean)}
+        for name, distance in contenders
+    ]  # fmt: skip
+    write_json(folder / "results" / "baselines.json", {"rows": baselines})
+    entry = {"value": 0.41, "interval": [0.4, 0.42], "n": 2000, "command": "dvc repro"}
+    write_json(folder / "results" / "benchmarks.json", {"grids.valid_rate": entry})
+    for png in (root / "plots").glob("*/*/**/*.png"):
+        write_bytes(folder / png.relative_to(root), PNG)
+    shutil.copy(root / "params.yaml", folder)
+    (folder / "benchmarks").mkdir()
+    shutil.copy(root / "benchmarks" / "targets.yaml", folder / "benchmarks")
+    (folder / "README.md").write_text(README)
+    for dataset in (GRIDS, IMAGES):
+        render.draw_comparisons(folder, dataset)
+    return folder
+
+
+@pytest.fixture
+def repository(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "a repository"))
+
+
+def texts(repository: Path) -> dict[str, str]:
+    return {path.name: text for path, text in render.render_reports(repository).items()}
+
+
+def change(path: Path, **changes: Any) -> None:
+    write_json(path, {**json.loads(path.read_text()), **changes})
+
+
+def test_every_linked_figure_exists_and_the_comparisons_are_drawn(repository: Path) -> None:
+    for path, text in render.render_reports(repository).items():
+        links = [part.split(")")[0] for part in text.split("](")[1:]]
+        pictures = [link for link in links if link.endswith(".png")]
+        assert all((path.parent / link).is_file() for link in pictures)
+    names = {path.stem for path in (repository / "reports" / "figures").rglob("*.png")}
+    assert names == {"capacity_curve", "loss_over_baselines", "rate_distortion"}
+
+
+def test_reports_keep_to_their_length_and_name_what_they_promise(repository: Path) -> None:
+    found = texts(repository)
+    assert set(found) == {f"{GRIDS}.md", f"{IMAGES}.md", "README.md"}
+    for dataset in (GRIDS, IMAGES):
+        report = found[f"{dataset}.md"]
+        for words in ("Unexpected observations", "provoked", "Baselines", "stability", "diagnosis"):
+            assert words.lower() in report.lower()
+        prose = [line for line in report.splitlines() if not line.startswith(("|", "!"))]
+        assert 500 < len(" ".join(prose).split()) < 1200
+
+
+@pytest.mark.parametrize(("dataset", "key"), [(GRIDS, "exact_grid_accuracy"), (IMAGES, "ssim")])
+def test_numbers_follow_the_files(dataset: str, key: str, repository: Path) -> None:
+    path = repository / "results" / dataset / "metrics.json"
+    before = texts(repository)[f"{dataset}.md"]
+    change(path, **{key: 0.12345})
+    after = texts(repository)[f"{dataset}.md"]
+    number = "12.3 %" if dataset == GRIDS else "0.1235"
+    assert number not in before
+    assert number in after
+
+
+def test_tables_have_as_many_cells_in_every_row(repository: Path) -> None:
+    for text in texts(repository).values():
+        for block in text.split("\n\n"):
+            rows = [line for line in block.splitlines() if line.startswith("|")]
+            assert len({row.replace("\\|", "").count("|") for row in rows}) <= 1
+            assert len(rows) != 1
+
+
+def test_the_readme_has_at_most_ten_results_with_interval_target_and_command(
+    repository: Path,
+) -> None:
+    text = texts(repository)["README.md"]
+    assert text.startswith("# genlab\n\nabove\n\n" + BEGIN)
+    assert text.endswith(END + "\n\nbelow\n")
+    rows = [line for line in text.splitlines() if line.startswith("|")][2:]
+    assert 0 < len(rows) <= 10
+    [measured] = [row for row in rows if "0.41" in row]
+    cells = [cell.strip() for cell in measured.strip("|").split("|")]
+    assert cells[1:] == ["0.41", "0.4 to 0.42", ">= 0.5", "**missed**", "`dvc repro`"]
+    assert sum("not measured" in row for row in rows) == len(rows) - 1
+    assert set(render.README_ROWS) <= set(read_targets(repository))
+
+
+@pytest.mark.parametrize("text", ["# mine\n", f"{BEGIN}\n", f"{END}\n{BEGIN}\n"])
+def test_a_readme_without_both_markers_is_refused_and_stays(text: str, repository: Path) -> None:
+    (repository / "README.md").write_text(text)
+    with pytest.raises(GenlabError):
+        render.render_reports(repository)
+    assert (repository / "README.md").read_text() == text
+
+
+INPUTS = [f"{GRIDS}/{name}.json" for name in RESULTS]
+INPUTS += ["experiments.csv", "benchmarks.json", "baselines.json"]
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_missing_file_is_named_with_the_command_that_makes_it(
+    name: str, repository: Path
+) -> None:
+    (repository / "results" / name).unlink()
+    with pytest.raises(GenlabError, match=f"{name}.*(make|python)"):
+        render.render_reports(repository)
+
+
+def drop_metric(repository: Path) -> None:
+    path = repository / "results" / GRIDS / "metrics.json"
+    metrics = json.loads(path.read_text())
+    del metrics["neg_elbo_over_entropy_bound"]
+    write_json(path, metrics)
+
+
+def drop_run(repository: Path) -> None:
+    path = repository / "results" / "experiments.csv"
+    rows = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(row for row in rows if not row.startswith("beta0,")))
+
+
+def drop_figure(repository: Path) -> None:
+    (repository / "plots" / GRIDS / "data" / "sheet.png").unlink()
+
+
+@pytest.mark.parametrize("outdate", [drop_metric, drop_run, drop_figure])
+def test_outdated_files_are_one_line(outdate: Callable[[Path], None], repository: Path) -> None:
+    outdate(repository)
+    with pytest.raises(GenlabError, match="make") as error:
+        render.render_reports(repository)
+    assert "\n" not in str(error.value)
+
+
+def test_the_check_compares_what_is_committed(repository: Path) -> None:
+    def commit() -> None:
+        git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+            subprocess.run([*git, *command], cwd=repository, check=True)
+
+    for path, text in render.render_reports(repository).items():
+        path.write_text(text)
+    commit()
+    change(repository / "results" / GRIDS / "metrics.json", exact_grid_accuracy=0.5)
+    assert render.check_committed(repository) == []  # only the working tree differs
+    commit()
+    assert render.check_committed(repository) == [f"reports/{GRIDS}.md"]
+
+
+def test_a_dataset_without_its_own_template_is_reported_with_that_of_images(
+    repository: Path,
+) -> None:
+    for stem in ("reconstructions", "samplers"):
+        write_bytes(repository / "plots" / "emoji" / "evaluation" / f"{stem}.png", PNG)
+    text = render.render_reports(repository, ["emoji"])[repository / "reports" / "emoji.md"]
+    assert "3.125 (2.812 to 3.125)" in text
+    assert "prior hole" in text
+
+
+def test_a_baseline_has_its_best_learning_rate(repository: Path) -> None:
+    found = load_baselines(repository)
+    assert list(found["contender"]) == ["ours", "antixk", "pythae-mlp"]
+    assert list(found["frechet_distance"]) == [2.0, 11.0, 30.0]
+
+
+def test_a_fix_shows_what_differs_from_the_failure() -> None:
+    runs = pd.DataFrame(
+        {
+            "params": [{"beta_max": 200.0, "epochs": 5}, {"beta_max": 1.0, "epochs": 5}],
+            "diagnosis.found": [["posterior_collapse"], []],
+            "diagnosis.fix": [{"beta_max": 1.0}, {}],
+        },
+        index=["broken", "fixed"],
+    )
+    row = tables.fixes_table(runs, [("broken", "fixed")]).splitlines()[-1]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells == ["`beta_max=200.0`", "posterior collapse", "`beta_max=1.0`", "nothing"]
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (1.0, "100 %"), (0.0, "0 %"), (0.5, "50.0 %"), (0.9999, "99.99 %"), (0.99996, "99.996 %"),
+        (0.00004, "0.004 %"), (0.995, "99.5 %"), (1 - 1e-9, "99.9999999 %"), (None, "–"),
+        (float("nan"), "–"),
+    ],
+)  # fmt: skip
+def test_shares_do_not_round_a_miss_away(share: float | None, text: str) -> None:
+    assert formats.share(share) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0025883, "0.002588"), (1234.56, "1,235"), (9999.7, "10,000"), (171541.33, "171,541"),
+        (200_000, "200,000"), (1e12 + 0.5, "1e+12"), (float("inf"), "inf"), (None, "–"),
+    ],
+)  # fmt: skip
+def test_a_number_has_four_significant_digits(value: float | None, text: str) -> None:
+    assert formats.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0025883, "0.0026"), (1.0853, "1.1"), (6909.7, "6,910"), (0.0, "0")]
+)
+def test_a_deviation_has_two_digits(value: float, text: str) -> None:
+    assert formats.spread(value) == text
