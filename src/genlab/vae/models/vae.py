@@ -1,28 +1,22 @@
-"""The VAE: encoder, prior, decoder, likelihood, and its file."""
+"""The VAE: encoder, prior, decoder and likelihood."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
-from genlab.core import io as artifacts
-from genlab.core.errors import GenlabError
-from genlab.distributions import pixels
-from genlab.distributions.likelihoods import Categorical, Likelihood
-from genlab.vae.models import image_networks, networks
-from genlab.vae.models.priors import Prior, make_prior
-from genlab.vae.training import objective
+from genlab.distributions import likelihoods
+from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
+from genlab.distributions.gaussian import reparameterize
+from genlab.distributions.likelihoods import Likelihood
+from genlab.vae.models import convolutional, mixer
+from genlab.vae.models.priors import make_prior
 
-FORMAT = "genlab.vae"
-VERSION = 2
-HEADER = "genlab"
+Items = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -51,15 +45,41 @@ class Architecture:
     def tokens(self) -> int:
         return (self.size // self.patch) ** 2
 
+    @property
+    def item_shape(self) -> tuple[int, ...]:
+        """Shape of an item as an array, channels last."""
+        return (self.size, self.size, self.channels)[: 3 if self.channels else 2]
+
+
+@dataclass(frozen=True)
+class ElboTerms:
+    """ELBO terms per item in nats, each of shape (batch,)."""
+
+    log_likelihood: Tensor
+    kl: Tensor
+
+    @property
+    def neg_elbo(self) -> Tensor:
+        return self.kl - self.log_likelihood
+
 
 class VAE(nn.Module):
-    """q(z|x), p(z) and p(x|z) of grids (batch, size, size) or images (batch, c, size, size)."""
+    """q(z|x), p(z) and p(x|z) of grids (batch, size, size) or images (batch, c, size, size).
+
+    The ELBO (Kingma & Welling 2014, eq. 2) of one item, in nats:
+
+        log p(x) >= E_q(z|x)[ log p(x|z) ] - KL( q(z|x) || p(z) )
+
+    Cells, pixels and latents are summed over; nothing is averaged. q(z|x) = N(mean, diag(var)).
+    The KL is closed form for p = N(0, I); for a learned prior it is the unbiased one-sample
+    estimate log q(z|x) - log p(z). The negative ELBO stays above the entropy of the data.
+    """
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         a = self.architecture = architecture
-        self.likelihood = _likelihood(a)
-        self.encoder, self.decoder = _networks(a, self.likelihood.outputs)
+        self.likelihood = make_likelihood(a)
+        self.encoder, self.decoder = _make_networks(a, self.likelihood.outputs)
         self.prior = make_prior(
             a.prior, a.latent_dim, a.tokens, a.prior_width, a.prior_depth, a.prior_components
         )
@@ -70,23 +90,20 @@ class VAE(nn.Module):
         return mean, log_var
 
     def decode(self, z: Tensor) -> Tensor:
-        """What p(x|z) is told by: (batch, outputs, size, size); logits for grids."""
+        """The parameters of p(x|z): (batch, outputs, size, size); logits for grids."""
         out: Tensor = self.decoder(z)
         return out
 
     def reconstruct(self, x: Tensor) -> Tensor:
-        """The item that stands for p(x|z) at the posterior mean, uint8, of the shape of x."""
-        return self.likelihood.shown(self.decode(self.encode(x)[0]))
+        """The point estimate of p(x|z) at the posterior mean: uint8, of the shape of x."""
+        return self.likelihood.point_estimate(self.decode(self.encode(x)[0]))
 
-    def bound(self, x: Tensor, noise: Tensor, prior: Prior | None = None) -> objective.Bound:
-        """ELBO terms per item; noise: (batch, latent_dim) standard normal.
-
-        prior: another p(z) than the model's own, for a run whose prior hasn't come in yet.
-        """
+    def elbo_terms(self, x: Tensor, noise: Tensor) -> ElboTerms:
+        """ELBO terms at one z ~ q(z|x); noise: (batch, latent_dim) standard normal."""
         mean, log_var = self.encode(x)
-        z = objective.reparameterise(mean, log_var, noise)
+        z = reparameterize(mean, log_var, noise)
         log_likelihood = self.likelihood.log_prob(self.decode(z), x)
-        return objective.bound(prior or self.prior, log_likelihood, mean, log_var, z)
+        return ElboTerms(log_likelihood, self.prior.token_kl(mean, log_var, z).sum(1))
 
     def parameter_counts(self) -> dict[str, int]:
         """Trainable numbers of each part."""
@@ -94,80 +111,54 @@ class VAE(nn.Module):
         return {k: sum(p.numel() for p in part.parameters()) for k, part in parts.items()}
 
 
-def _likelihood(a: Architecture) -> Likelihood:
-    if a.likelihood == "categorical":
-        return Categorical(a.classes)
-    return pixels.make(a.likelihood, a.channels, a.likelihood_components)
+def make_likelihood(a: Architecture) -> Likelihood:
+    """Make the likelihood that an architecture names. Raises ValueError for another name."""
+    match a.likelihood:
+        case "categorical":
+            return likelihoods.Categorical(a.classes)
+        case "bernoulli":
+            return likelihoods.Bernoulli(a.channels)
+        case "continuous_bernoulli":
+            return likelihoods.ContinuousBernoulli(a.channels)
+        case "gaussian" | "gaussian_analytic":
+            return likelihoods.Gaussian(a.channels, analytic=a.likelihood == "gaussian_analytic")
+        case "discretized_logistic_mixture":
+            return DiscretizedLogisticMixture(a.channels, a.likelihood_components)
+    raise ValueError(f"no likelihood is called {a.likelihood!r}")
 
 
-def _networks(a: Architecture, outputs: int) -> tuple[nn.Module, nn.Module]:
-    """Encoder and decoder, made in this order: weights are drawn as they are made."""
-    if a.network not in ("mixer", "conv"):
-        raise ValueError(f"network must be mixer or conv: {a.network!r}")
-    images, mixer = bool(a.channels), a.network == "mixer"
-    if images and not mixer:
-        token_dim = a.latent_dim // a.tokens
-        shape = (a.patch, a.width, a.depth, token_dim)
-        return (
-            image_networks.ConvEncoder(a.channels, *shape),
-            image_networks.ConvDecoder(a.size, *shape, outputs),
-        )
-    if images:
-        rest = (a.width, a.depth, a.latent_dim)
-        return (
-            image_networks.MixerImageEncoder(a.size, a.patch, a.channels, *rest),
-            image_networks.MixerImageDecoder(a.size, a.patch, outputs, *rest),
-        )
-    if mixer:
-        patches = (a.size, a.patch, a.classes, a.width, a.depth, a.latent_dim)
-        return networks.MixerEncoder(*patches), networks.MixerDecoder(*patches)
-    dense = (a.size, a.classes, a.width, a.depth, a.latent_dim)
-    return networks.ConvEncoder(*dense), networks.ConvDecoder(*dense)
+def _make_networks(a: Architecture, outputs: int) -> tuple[nn.Module, nn.Module]:
+    """Make the encoder and the decoder, in this order: weights are drawn as they are made."""
+    match a.network, bool(a.channels):
+        case "conv", True:
+            shape = (a.patch, a.width, a.depth, a.latent_dim // a.tokens)
+            return (
+                convolutional.ConvEncoder(a.channels, *shape),
+                convolutional.ConvDecoder(a.size, *shape, outputs),
+            )
+        case "conv", False:
+            dense = (a.size, a.classes, a.width, a.depth, a.latent_dim)
+            return convolutional.ConvGridEncoder(*dense), convolutional.ConvGridDecoder(*dense)
+        case "mixer", True:
+            rest = (a.width, a.depth, a.latent_dim)
+            return (
+                mixer.MixerImageEncoder(a.size, a.patch, a.channels, *rest),
+                mixer.MixerImageDecoder(a.size, a.patch, outputs, *rest),
+            )
+        case "mixer", False:
+            patches = (a.size, a.patch, a.classes, a.width, a.depth, a.latent_dim)
+            return mixer.MixerEncoder(*patches), mixer.MixerDecoder(*patches)
+    raise ValueError(f"network must be mixer or conv: {a.network!r}")
 
 
-def save_checkpoint(path: Path, model: VAE, facts: Mapping[str, Any]) -> None:
-    """Write the weights (safetensors) whole or not at all; `facts` is JSON beside the shapes.
-
-    The same weights and facts give the same bytes.
-    """
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "architecture": asdict(model.architecture),
-        "facts": dict(facts),
-    }
-    weights = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
-    # One metadata entry alone: safetensors writes several in an order that changes by process.
-    metadata = {HEADER: json.dumps(header, sort_keys=True)}
-    artifacts.write_bytes(path, save(weights, metadata=metadata))
+def to_tensor(items: Items) -> Tensor:
+    """Grids (n, h, w), or images (n, h, w, c) as (n, c, h, w); always a copy."""
+    if items.ndim == 4:
+        items = items.transpose(0, 3, 1, 2)
+    return torch.from_numpy(np.array(items, order="C"))
 
 
-def load_checkpoint(path: Path, *, producer_command: str) -> tuple[VAE, dict[str, Any]]:
-    """The model in evaluation mode and its facts.
-
-    Raises GenlabError, naming the file and `producer_command`, the command that makes it again, when the
-    file is absent, truncated, foreign, or of another version or architecture.
-    """
-    remake = f"make it again with: {producer_command}"
-    if not path.is_file():
-        raise GenlabError(f"{path}: no checkpoint there; {remake}")
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {}).get(HEADER, "{}"))
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise GenlabError(f"{path}: truncated or not a checkpoint ({error}); {remake}") from error
-    header = header if isinstance(header, dict) else {}
-    if header.get("format") != FORMAT or header.get("version") != VERSION:
-        found = f"{header.get('format', 'no format')} {header.get('version', '')}".strip()
-        raise GenlabError(f"{path}: must be {FORMAT} version {VERSION}, found {found}; {remake}")
-    try:
-        model = VAE(Architecture(**header["architecture"]))
-        model.load_state_dict(weights)
-        facts: dict[str, Any] = header["facts"]
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise GenlabError(
-            f"{path}: weights of another architecture ({reason}); {remake}"
-        ) from error
-    return model.eval(), facts
+def to_array(items: Tensor) -> Items:
+    """The inverse of `to_tensor`: uint8 arrays with channels last."""
+    array = items.cpu().numpy()
+    return array if array.ndim == 3 else np.ascontiguousarray(array.transpose(0, 2, 3, 1))

@@ -1,4 +1,4 @@
-"""Walks through the space of latents, decoded: what a direction, or the way between two, holds."""
+"""Latent traversals and interpolations, decoded."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from genlab.vae.models.vae import VAE
-from genlab.vae.sampling import posterior as inference
+from genlab.vae.models.vae import VAE, Items, to_array
 
-Items = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 
 
-def directions(means: Floats, count: int) -> tuple[Floats, Floats]:
+def principal_directions(means: Floats, count: int) -> tuple[Floats, Floats]:
     """Where codes (n, d) vary most: `count` unit rows (count, d) and their std (count,)."""
     values, vectors = np.linalg.eigh(np.cov(means.T))
     order = np.argsort(-values)[:count]
@@ -44,5 +42,5 @@ def _decoded(model: VAE, codes: Floats) -> Items:
     """(r, s, d) codes as (r, s, ...) items."""
     device = next(model.parameters()).device
     z: Tensor = torch.from_numpy(codes.reshape(-1, codes.shape[-1])).float().to(device)
-    items = inference.array(model.likelihood.shown(model.decode(z)))
+    items = to_array(model.likelihood.point_estimate(model.decode(z)))
     return items.reshape(*codes.shape[:2], *items.shape[1:])

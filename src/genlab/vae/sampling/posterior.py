@@ -1,7 +1,7 @@
-"""What a trained VAE says about items, as arrays: reconstructions, codes, bounds.
+"""Encode, reconstruct and score items with a trained VAE, as arrays.
 
 Items go in as uint8, grids (n, size, size) or images (n, size, size, channels), which may be mapped
-from disk; every number that comes out is in nats an item.
+from disk; nats are per item.
 """
 
 from __future__ import annotations
@@ -13,24 +13,22 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from genlab.vae.models.priors import normal_log_prob
-from genlab.vae.models.vae import VAE
-from genlab.vae.training import objective
+from genlab.distributions.gaussian import normal_log_prob, reparameterize
+from genlab.vae.models.vae import VAE, Items, to_array, to_tensor
 
 BATCH = 250
 
-Items = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 
 
 @torch.no_grad()
 def reconstruct(model: VAE, items: Items) -> Items:
-    """What stands for p(x|z) at the posterior mean of each item: the same shape."""
-    return np.concatenate([array(model.reconstruct(x)) for x in _batches(model, items)])
+    """Reconstruct items from their posterior means: the same shape."""
+    return np.concatenate([to_array(model.reconstruct(x)) for x in _batches(model, items)])
 
 
 @torch.no_grad()
-def posteriors(model: VAE, items: Items) -> tuple[Floats, Floats]:
+def encode(model: VAE, items: Items) -> tuple[Floats, Floats]:
     """Means and log variances of q(z|x): (n, latent_dim) each."""
     found = [model.encode(x) for x in _batches(model, items)]
     mean, log_var = (torch.cat([pair[i] for pair in found]).cpu().numpy() for i in (0, 1))
@@ -38,15 +36,15 @@ def posteriors(model: VAE, items: Items) -> tuple[Floats, Floats]:
 
 
 @torch.no_grad()
-def bounds(model: VAE, items: Items, seed: int) -> tuple[Floats, Floats]:
+def elbo_terms(model: VAE, items: Items, seed: int) -> tuple[Floats, Floats]:
     """(-log p(x|z), KL) of each item at one z ~ q(z|x), each (n,); their sum is the -ELBO."""
     generator = torch.Generator().manual_seed(seed)
     reconstruction, kl = [], []
     for x in _batches(model, items):
         noise = torch.randn(len(x), model.architecture.latent_dim, generator=generator)
-        elbo_terms = model.bound(x, noise.to(x.device))
-        reconstruction.append(-elbo_terms.log_likelihood.cpu().numpy())
-        kl.append(elbo_terms.kl.cpu().numpy())
+        terms = model.elbo_terms(x, noise.to(x.device))
+        reconstruction.append(-terms.log_likelihood.cpu().numpy())
+        kl.append(terms.kl.cpu().numpy())
     return (
         np.concatenate(reconstruction).astype(np.float64),
         np.concatenate(kl).astype(np.float64),
@@ -54,7 +52,7 @@ def bounds(model: VAE, items: Items, seed: int) -> tuple[Floats, Floats]:
 
 
 @torch.no_grad()
-def log_weights(model: VAE, items: Items, samples: int, seed: int) -> Floats:
+def log_importance_weights(model: VAE, items: Items, samples: int, seed: int) -> Floats:
     """log p(x, z_k) - log q(z_k | x) for k = 1..samples of each item: (n, samples)."""
     generator = torch.Generator().manual_seed(seed)
     rows = []
@@ -62,7 +60,7 @@ def log_weights(model: VAE, items: Items, samples: int, seed: int) -> Floats:
         repeated = x.repeat_interleave(samples, dim=0)
         mean, log_var = (part.repeat_interleave(samples, dim=0) for part in model.encode(x))
         noise = torch.randn(mean.shape, generator=generator).to(x.device)
-        z = objective.reparameterise(mean, log_var, noise)
+        z = reparameterize(mean, log_var, noise)
         log_likelihood = model.likelihood.log_prob(model.decode(z), repeated)
         log_joint = log_likelihood + model.prior.token_log_prob(z).sum(1)
         log_ratio = log_joint - normal_log_prob(z, mean, log_var).sum(1)
@@ -70,20 +68,7 @@ def log_weights(model: VAE, items: Items, samples: int, seed: int) -> Floats:
     return np.concatenate(rows).astype(np.float64)
 
 
-def array(shown: Tensor) -> Items:
-    """Items of the model, grids (n, h, w) or images (n, c, h, w), as arrays with channels last."""
-    items = shown.cpu().numpy()
-    return items if items.ndim == 3 else np.ascontiguousarray(items.transpose(0, 2, 3, 1))
-
-
-def tensor(items: Items) -> Tensor:
-    """The same way back."""
-    if items.ndim == 4:
-        items = items.transpose(0, 3, 1, 2)
-    return torch.from_numpy(np.array(items, order="C"))  # a copy: what is mapped can't be written
-
-
 def _batches(model: VAE, items: Items, size: int = BATCH) -> Iterator[Tensor]:
     device = next(model.parameters()).device
     for start in range(0, len(items), size):
-        yield tensor(items[start : start + size]).to(device)
+        yield to_tensor(items[start : start + size]).to(device)

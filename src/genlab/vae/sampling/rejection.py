@@ -23,10 +23,9 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from genlab.core.errors import GenlabError
-from genlab.vae.sampling.posterior import tensor
+from genlab.vae.models.vae import Items, to_tensor
 from genlab.vae.training.schedules import lr_at
 
-Items = npt.NDArray[np.uint8]
 Draw = Callable[[int, torch.Generator], Tensor]
 Show = Callable[[Tensor], Tensor]
 
@@ -98,7 +97,7 @@ def accepted(
     """
     generator = torch.Generator().manual_seed(seed + 1)
     parts = np.array_split(np.arange(len(real)), max(1, len(real) // CHUNK))
-    true = Pairs(torch.cat([_halved(tensor(real[rows])) for rows in parts]), codes)
+    true = Pairs(torch.cat([_halved(to_tensor(real[rows])) for rows in parts]), codes)
     bar = tqdm(parts, desc="accepted: draws", unit="part", leave=False)
     drawn = _joined([_pairs(draw(len(rows), generator), show) for rows in bar])
     held = max(1, int(HELD_OUT * len(true)))

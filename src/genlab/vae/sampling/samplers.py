@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 from genlab.core.errors import GenlabError
-from genlab.distributions import densities
-from genlab.vae.models.vae import VAE
+from genlab.vae.models.vae import VAE, Items, to_array
+from genlab.vae.sampling import densities
 from genlab.vae.sampling import posterior as inference
 from genlab.vae.sampling import rejection as acceptance
 
@@ -39,7 +39,6 @@ MIXED = 10_000  # of them behind a mixture, whose fit takes longer than all else
 PER_DRAW = 4
 BATCH = 500
 
-Items = npt.NDArray[np.uint8]
 Draw = Callable[[int, torch.Generator], Tensor]
 
 
@@ -75,7 +74,7 @@ def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) 
     if name == "normal":
         return Sampler(name, lambda count, generator: torch.randn(count, dim, generator=generator))
     items = {"accepted": PER_DRAW * count, "gmm": MIXED}.get(name, FITTED_ON)
-    mean, log_var = inference.posteriors(model, train[:items])
+    mean, log_var = inference.encode(model, train[:items])
     if name == "gaussian":
         return Sampler(name, densities.gaussian(mean))
     # Draws from the posteriors, not their means: what the decoder was trained on.
@@ -105,19 +104,19 @@ def sample(model: VAE, sampler: Sampler, count: int, seed: int) -> Items:
     for start in range(0, count, BATCH):
         z = sampler.draw(min(BATCH, count - start), generator)
         drawn = _drawn(model, z, generator) if sampler.name == "ancestral" else _shown(model, z)
-        items.append(inference.array(drawn))
+        items.append(to_array(drawn))
     return np.concatenate(items)
 
 
 @torch.no_grad()
 def _shown(model: VAE, z: Tensor) -> Tensor:
     """The items that stand for p(x|z)."""
-    return model.likelihood.cpu().shown(_decoded(model, z))
+    return model.likelihood.cpu().point_estimate(_decoded(model, z))
 
 
 def _drawn(model: VAE, z: Tensor, generator: torch.Generator) -> Tensor:
     """Items drawn from p(x|z)."""
-    return model.likelihood.cpu().drawn(_decoded(model, z), generator)
+    return model.likelihood.cpu().sample(_decoded(model, z), generator)
 
 
 def _decoded(model: VAE, z: Tensor) -> Tensor:

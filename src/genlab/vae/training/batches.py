@@ -1,14 +1,11 @@
-"""Which grids training sees, in which order and how corrupted; all of it decided by the seed."""
+"""The order in which training sees its items, and how they are corrupted, decided by the seed."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
-
-Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def epoch_generator(seed: int, epoch: int) -> torch.Generator:
@@ -17,16 +14,15 @@ def epoch_generator(seed: int, epoch: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(entropy >> np.uint64(1)))
 
 
-def walk(seed: int, count: int, start: int, length: int) -> Rows:
-    """Rows start .. start + length of an endless walk through shuffled passes over `count` rows."""
-    steps = np.arange(start, start + length)
-    passes = {int(p): pass_order(seed, int(p), count) for p in np.unique(steps // count)}
-    return np.array([passes[int(i) // count][int(i) % count] for i in steps])
-
-
-def pass_order(seed: int, number: int, count: int) -> Rows:
-    """The order in which pass `number` walks through `count` grids."""
-    return np.random.default_rng([seed, number, count]).permutation(count)
+def shuffled_rows(seed: int, count: int, start: int, length: int) -> npt.NDArray[np.int64]:
+    """Rows start .. start + length of endless shuffled passes over `count` rows."""
+    first, last = start // count, (start + length - 1) // count
+    passes = [
+        np.random.default_rng([seed, number, count]).permutation(count)
+        for number in range(first, last + 1)
+    ]
+    begin = start - first * count
+    return np.concatenate(passes)[begin : begin + length]
 
 
 def corrupt(x: Tensor, share: float, classes: int, generator: torch.Generator) -> Tensor:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from itertools import pairwise
+from operator import add
 
 import torch
 from torch import Tensor
@@ -30,24 +32,17 @@ class ShardedGradient:
         edges = [rows * i // self.shards for i in range(self.shards + 1)]
         slices = [slice(a, b) for a, b in pairwise(edges) if b > a]
         run = map if self._pool is None else self._pool.map
-        results = list(run(lambda rows_: self._one(part, rows_), slices))
+        results = list(run(lambda rows_: self._differentiate(part, rows_), slices))
         for index, parameter in enumerate(self.parameters):
-            total = sum_in_order([gradients[index] for gradients, _ in results])
+            total = reduce(add, [gradients[index] for gradients, _ in results])
             # A convolution's gradient may lie in memory in another order than its weights; fused
             # optimisers go through both as they lie, and would mix up the elements.
             same = total.stride() == parameter.stride()
             parameter.grad = total if same else torch.empty_like(parameter).copy_(total)
-        return {name: sum_in_order([named[name] for _, named in results]) for name in results[0][1]}
+        return {name: reduce(add, [sums[name] for _, sums in results]) for name in results[0][1]}
 
-    def _one(self, part: Part, rows: slice) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
-        loss, numbers = part(rows)
-        gradients = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
-        return gradients, numbers
-
-
-def sum_in_order(parts: Sequence[Tensor]) -> Tensor:
-    """Their sum, added from the first to the last."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    def _differentiate(
+        self, part: Part, rows: slice
+    ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+        loss, sums = part(rows)
+        return torch.autograd.grad(loss, self.parameters, materialize_grads=True), sums

@@ -21,9 +21,9 @@ from genlab.datasets.arc_grids import find_data_file, load_split
 from genlab.datasets.image_files import MANIFEST_FILE, load_images
 from genlab.datasets.registry import Dataset
 from genlab.grids import palette
-from genlab.vae.models.vae import VAE, save_checkpoint
-from genlab.vae.sampling.posterior import array
-from genlab.vae.training.tasks import Items, make_task
+from genlab.vae.models.vae import VAE, Items, to_array
+from genlab.vae.training.checkpoint import CHECKPOINT, encode_history, save_checkpoint
+from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
 TRAINING_KEYS = (
@@ -134,32 +134,6 @@ def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path,
     train, val = (load_images(data_path, split, shape) for split in ("train", "val"))
     # The manifest holds the checksums of all files beside it.
     return data_path / MANIFEST_FILE, train, val
-
-
-def write_history(folder: Path, history: list[dict[str, float]]) -> None:
-    """Every epoch's numbers; a number that is not finite stands as null, which JSON has."""
-    rows = [{name: _finite(value) for name, value in row.items()} for row in history]
-    write_json(folder / HISTORY, {"kind": HISTORY_KIND, "epochs": rows})
-
-
-def read_history(folder: Path, *, producer_command: str) -> list[dict[str, float]]:
-    """What `write_history` wrote, null as NaN. Raises GenlabError as `read_json` does."""
-    rows = read_json(folder / HISTORY, producer_command=producer_command, kind=HISTORY_KIND)[
-        "epochs"
-    ]
-    return [{k: math.nan if v is None else v for k, v in row.items()} for row in rows]
-
-
-def require_shape(model: VAE, items: Items, source: Path) -> None:
-    """Raise a GenlabError where the checkpoint is for items of another shape."""
-    a = model.architecture
-    wanted = (a.size, a.size, a.channels) if a.channels else (a.size, a.size)
-    if items.shape[1:] != wanted:
-        found, expected = ("x".join(map(str, shape)) for shape in (items.shape[1:], wanted))
-        raise GenlabError(
-            f"{source}: items are {found}, the checkpoint is for {expected};"
-            " train again with: dvc repro train"
-        )
 
 
 def run_key(params: Params, data: Path) -> str:

@@ -18,8 +18,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from genlab.core.errors import GenlabError
-from genlab.vae.models.mixture_density import MixtureDensityPrior
-from genlab.vae.training.batches import walk
+from genlab.vae.models.priors import MixtureDensityPrior
+from genlab.vae.training.batches import shuffled_rows
 from genlab.vae.training.schedules import lr_at
 
 Floats = npt.NDArray[np.float64]
@@ -137,10 +137,9 @@ def autoregressive(codes: Floats, tokens: int, seed: int) -> tuple[Draw, Facts]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = MixtureDensityPrior(codes.shape[1], tokens, **FLOW)
-        if len(train) >= model.PLANS:
-            model.init_from_codes(train, seed)
+        model.init_from_codes(train, train, seed)
         optimiser = torch.optim.AdamW(model.parameters(), lr=FLOW_LR, weight_decay=0.01)
-        rows = walk(seed, len(train), 0, FLOW_STEPS * FLOW_BATCH)
+        rows = shuffled_rows(seed, len(train), 0, FLOW_STEPS * FLOW_BATCH)
         with torch.enable_grad():
             for step in tqdm(range(FLOW_STEPS), desc="flow", unit="batch", leave=False):
                 for group in optimiser.param_groups:

@@ -1,0 +1,133 @@
+"""Convolutional encoders and decoders, of images and of grids.
+
+Of images, log2(patch) halvings with residual blocks of 3x3 convolutions at every size; the latents
+are read off each place of the coarsest map. Pixels are folded into channels (Shi et al. 2016)
+rather than strided over: no pixel is skipped, and every product is dense.
+
+Of grids, the usual stack of strided convolutions with one dense code. On sparse grids it stays at
+the all-black baseline: it is kept as the case that collapses.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from genlab.vae.models.mixer import IMAGE_LOG_VAR_START, LOG_VAR_START, bound_log_var, centre
+
+HEAD_SCALE = 0.3  # of the usual scale of the decoder's last weights: the likelihood begins broad
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions beside the identity, which it starts as."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(1, width)
+        self.first = nn.Conv2d(width, width, 3, padding=1)
+        self.second = nn.Conv2d(width, width, 3, padding=1)
+        for parameter in self.second.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden: Tensor = self.first(F.silu(self.norm(x)))
+        out: Tensor = self.second(F.silu(hidden))
+        return x + out
+
+
+def stage_widths(width: int, patch: int) -> list[int]:
+    """Channels after each halving: `width`, then twice as many at each further one."""
+    return [width * 2**level for level in range(patch.bit_length() - 1)]
+
+
+class ConvEncoder(nn.Module):
+    """Images (batch, channels, size, size) -> mean and log variance, `token_dim` per place."""
+
+    def __init__(self, channels: int, patch: int, width: int, depth: int, token_dim: int) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        inputs = channels
+        for level, outputs in enumerate(stage_widths(width, patch)):
+            # Only the first convolution looks around: later ones have blocks that do.
+            layers += [nn.PixelUnshuffle(2), _same(4 * inputs, outputs, 1 if level else 3)]
+            layers += [ResidualBlock(outputs) for _ in range(depth)]
+            inputs = outputs
+        self.stack = nn.Sequential(*layers, nn.GroupNorm(1, inputs), nn.SiLU())
+        self.head = nn.Conv2d(inputs, 2 * token_dim, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, raw = self.head(self.stack(centre(x))).flatten(2).transpose(1, 2).chunk(2, dim=2)
+        return mean.flatten(1), bound_log_var(raw.flatten(1), IMAGE_LOG_VAR_START)
+
+
+class ConvDecoder(nn.Module):
+    """The encoder's mirror image: latents -> (batch, outputs, size, size)."""
+
+    def __init__(
+        self, size: int, patch: int, width: int, depth: int, token_dim: int, outputs: int
+    ) -> None:
+        super().__init__()
+        self.side, self.token_dim = size // patch, token_dim
+        sizes = stage_widths(width, patch)[::-1]
+        layers: list[nn.Module] = [_same(token_dim, sizes[0], 3)]
+        for index, channels in enumerate(sizes):
+            layers += [ResidualBlock(channels) for _ in range(depth)]
+            if index + 1 < len(sizes):
+                layers += [_same(channels, 4 * sizes[index + 1], 1), nn.PixelShuffle(2)]
+        self.stack = nn.Sequential(*layers, nn.GroupNorm(1, sizes[-1]), nn.SiLU())
+        self.head = _same(sizes[-1], 4 * outputs, 3)
+        with torch.no_grad():
+            self.head.weight.mul_(HEAD_SCALE)
+            self.head.bias.zero_()
+
+    def forward(self, z: Tensor) -> Tensor:
+        places = z.view(len(z), self.side**2, self.token_dim).transpose(1, 2)
+        h = self.stack(places.reshape(len(z), self.token_dim, self.side, self.side))
+        return F.pixel_shuffle(self.head(h), 2)
+
+
+class ConvGridEncoder(nn.Module):
+    """Grids (batch, size, size) -> strided 4x4 convolutions, `depth` halvings -> a dense code."""
+
+    def __init__(self, size: int, classes: int, width: int, depth: int, latent_dim: int) -> None:
+        super().__init__()
+        self.classes = classes
+        layers: list[nn.Module] = []
+        inputs = classes
+        for level in range(depth):
+            outputs = width * 2**level
+            layers += [nn.Conv2d(inputs, outputs, 4, stride=2, padding=1), nn.ReLU()]
+            inputs = outputs
+        self.stack = nn.Sequential(*layers, nn.Flatten())
+        self.head = nn.Linear(inputs * (size // 2**depth) ** 2, 2 * latent_dim)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        cells = F.one_hot(x.long(), self.classes).permute(0, 3, 1, 2).to(torch.float32)
+        mean, raw = self.head(self.stack(cells)).chunk(2, dim=1)
+        return mean, bound_log_var(raw, LOG_VAR_START)
+
+
+class ConvGridDecoder(nn.Module):
+    """One dense layer, then transposed 4x4 convolutions that double the side `depth` times."""
+
+    def __init__(self, size: int, classes: int, width: int, depth: int, latent_dim: int) -> None:
+        super().__init__()
+        self.side, self.channels = size // 2**depth, width * 2 ** (depth - 1)
+        self.embed = nn.Linear(latent_dim, self.channels * self.side**2)
+        layers: list[nn.Module] = []
+        inputs = self.channels
+        for level in reversed(range(depth)):
+            outputs = width * 2 ** max(level - 1, 0)
+            layers += [nn.ReLU(), nn.ConvTranspose2d(inputs, outputs, 4, stride=2, padding=1)]
+            inputs = outputs
+        self.stack = nn.Sequential(*layers, nn.ReLU(), nn.Conv2d(inputs, classes, 3, padding=1))
+
+    def forward(self, z: Tensor) -> Tensor:
+        logits: Tensor = self.stack(self.embed(z).view(-1, self.channels, self.side, self.side))
+        return logits
+
+
+def _same(inputs: int, outputs: int, kernel: int) -> nn.Conv2d:
+    """A convolution that keeps the side."""
+    return nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2)

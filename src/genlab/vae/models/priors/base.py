@@ -1,0 +1,197 @@
+"""What every prior p(z) offers, and what the two learned ones have in common."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from genlab.distributions.gaussian import (
+    kl_standard_normal,
+    normal_log_prob,
+    standard_normal_log_prob,
+)
+from genlab.vae.models.mixer import MLP
+from genlab.vae.models.priors.windows import CausalWindow
+
+
+class Prior(nn.Module, ABC):
+    """p(z) over `latent_dim` latents, factored into `tokens`.
+
+    A learned prior is fitted in part without gradients: it starts from the codes of `INIT_ITEMS`
+    items (`init_from_codes`) once `INIT_AFTER` of the run is over, and follows the codes of each
+    update (`statistics`, `observe`). While it is trained, encoder and decoder learn at
+    `AUTOENCODER_LR` of the learning rate.
+    """
+
+    INIT_ITEMS: ClassVar[int] = 0
+    INIT_BATCH: ClassVar[int] = 500
+    INIT_AFTER: ClassVar[float] = 0.0
+    AUTOENCODER_LR: ClassVar[float] = 1.0
+
+    tokens: int
+
+    @abstractmethod
+    def token_log_prob(self, z: Tensor) -> Tensor:
+        """log p of each token in nats: (batch, latent_dim) -> (batch, tokens)."""
+
+    @abstractmethod
+    def sample(self, count: int, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
+        """Draw z ~ p(z): (count, latent_dim); a temperature below 1 concentrates the draws."""
+
+    def token_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
+        """KL(q(z|x) || p(z)) of each token in nats, estimated at z ~ q(z|x): (batch, tokens)."""
+        log_q = normal_log_prob(z, mean, log_var).view(len(z), self.tokens, -1).sum(2)
+        return log_q - self.token_log_prob(z)
+
+    def init_from_codes(self, mean: Tensor, log_var: Tensor, seed: int) -> None:
+        """Start from the codes N(mean, exp(log_var)) of items, each (n, latent_dim)."""
+
+    def statistics(self, mean: Tensor, log_var: Tensor) -> Tensor | None:
+        """Sum over a batch of codes of what `observe` follows, or None."""
+        return None
+
+    def observe(self, statistics: Tensor) -> None:
+        """Follow the `statistics` of one update's batch."""
+
+
+class StandardPrior(Prior):
+    """N(0, I); each latent counts as a token, and the KL is closed form."""
+
+    def __init__(self, latent_dim: int) -> None:
+        super().__init__()
+        self.tokens = latent_dim
+
+    def token_log_prob(self, z: Tensor) -> Tensor:
+        return standard_normal_log_prob(z)
+
+    def token_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
+        return kl_standard_normal(mean, log_var)
+
+    def sample(self, count: int, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
+        return torch.randn(count, self.tokens, generator=generator) * temperature
+
+
+class AutoregressivePrior(Prior):
+    """A distribution per token of a square, given a global class and the tokens before it.
+
+    Two causal windows, one read after the other in reading order, show each token its neighbours;
+    running sums of `COUNTERS` features show it everything that was read. The first tokens of
+    very different items may look alike, so one of `CLASSES` global classes c is drawn first. z
+    determines its class c(z), and scoring takes that one term of p(z) = sum_c p(c) p(z | c):
+    log p(c(z)) + log p(z | c(z)) <= log p(z), and the ELBO stays a lower bound.
+
+    A subclass makes its own parameters, then the shared ones by `_make_network`.
+    latent_dim must be a multiple of tokens, and tokens a square; raises ValueError otherwise.
+    """
+
+    CLASSES: ClassVar[int]
+    COUNTERS: ClassVar[int]
+    REACH = 3  # of the window
+    SUMMARY = 16
+
+    position: nn.Parameter
+    class_logits: nn.Parameter
+    class_embedding: nn.Parameter
+    divisor: Tensor  # of the running sums at each token: (tokens, 1)
+
+    def __init__(self, latent_dim: int, tokens: int) -> None:
+        super().__init__()
+        self.side = math.isqrt(tokens)
+        if self.side**2 != tokens or latent_dim % tokens:
+            raise ValueError(f"latent_dim must be a multiple of {tokens} tokens, got {latent_dim}")
+        self.tokens, self.token_dim = tokens, latent_dim // tokens
+        self.window = CausalWindow(self.side, self.REACH)
+
+    def _make_network(self, inputs: int, width: int, depth: int, outputs: int) -> None:
+        """Make the layers that turn `inputs` features per token into `outputs` numbers per token."""
+        offsets = len(self.window.offsets)
+        self.inputs = inputs
+        self.read = nn.Linear(offsets * inputs, width)
+        self.first = nn.Sequential(*(MLP(width, 2 * width) for _ in range(depth // 2)))
+        self.summary = nn.Linear(width, self.SUMMARY)
+        self.reread = nn.Linear(offsets * self.SUMMARY, width, bias=False)
+        nn.init.zeros_(self.reread.weight)
+        self.counters = nn.Linear(width, self.COUNTERS)
+        self.recount = nn.Linear(self.COUNTERS, width, bias=False)
+        self.second = nn.Sequential(*(MLP(width, 2 * width) for _ in range(depth - depth // 2)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, outputs)
+
+    def _network(self, inputs: Tensor, early: Tensor | None, late: Tensor | None) -> Tensor:
+        """Outputs at every token, each from the tokens before it: (batch, tokens, outputs).
+
+        inputs: (batch, tokens, inputs). early, late: added before the first and the second
+        blocks, broadcastable to (batch, tokens, width).
+        """
+        h = self.read(self.window.gather(inputs)) + self.position
+        h = self.first(h if early is None else h + early)
+        counted = torch.cumsum(self.counters(h).relu(), dim=1) * self.divisor.reciprocal()
+        h = h + self.reread(self.window.gather(self.summary(h))) + self.recount(counted)
+        out: Tensor = self.head(self.norm(self.second(h if late is None else h + late)))
+        return out
+
+    @torch.no_grad()
+    def sample(self, count: int, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
+        device = self.position.device  # the generator's numbers come from the CPU on any device
+        classes = self._sample_classes(count, generator, temperature)
+        # One row more, of zeros, for everything outside of the square
+        rows = self.tokens + 1
+        z = torch.zeros(count, rows, self.token_dim, device=device)
+        inputs = torch.zeros(count, rows, self.inputs, device=device)
+        summaries = torch.zeros(count, rows, self.SUMMARY, device=device)
+        counted = torch.zeros(count, self.COUNTERS, device=device)
+        occupied = torch.zeros(count, self.tokens, dtype=torch.bool, device=device)
+        for t in range(self.tokens):
+            window = self.window.places(t)
+            early, late = self._conditions(classes, occupied, slice(t, t + 1))
+            h = self.read(inputs[:, window].flatten(1)) + self.position[t]
+            h = self.first(h if early is None else h + early[:, 0])
+            counted = counted + self.counters(h).relu()
+            summaries[:, t] = self.summary(h)
+            h = h + self.reread(summaries[:, window].flatten(1))
+            h = h + self.recount(counted / self.divisor[t])
+            out = self.head(self.norm(self.second(h if late is None else h + late[:, 0])))
+            z[:, t] = self._sample_token(out, generator, temperature)
+            inputs[:, t], occupied[:, t] = self._embed(z[:, t])
+        return z[:, :-1].flatten(1)
+
+    def _sample_classes(
+        self, count: int, generator: torch.Generator, temperature: float
+    ) -> Tensor | None:
+        """Draw global classes: (count,) integers, or None where there are none yet."""
+        shares = (self.class_logits / temperature).softmax(0).cpu()
+        drawn = torch.multinomial(shares, count, replacement=True, generator=generator)
+        return drawn.to(self.position.device)
+
+    def _class_log_prob(self, classes: Tensor) -> Tensor:
+        """log p(c), on the first token: (batch,) -> (batch, tokens)."""
+        chosen = F.log_softmax(self.class_logits, dim=0)[classes]
+        return F.pad(chosen[:, None], (0, self.tokens - 1))
+
+    @abstractmethod
+    def _conditions(
+        self, classes: Tensor | None, occupied: Tensor, tokens: slice
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """What is added before the first and the second blocks: (batch, tokens, width) or None.
+
+        occupied: (batch, tokens) as `_embed` gives it; tokens: those that are asked for.
+        """
+
+    @abstractmethod
+    def _sample_token(self, out: Tensor, generator: torch.Generator, temperature: float) -> Tensor:
+        """Draw a token from the network's output (batch, outputs): (batch, token_dim)."""
+
+    @abstractmethod
+    def _embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """What later tokens see of a token (..., token_dim): (..., inputs) and a flag (...)."""
+
+
+def choose_component(logits: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one component per row of logits (batch, k): (batch, 1) integers."""
+    shares = logits.softmax(-1).cpu()
+    return torch.multinomial(shares, 1, generator=generator).to(logits.device)

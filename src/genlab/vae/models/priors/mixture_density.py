@@ -1,0 +1,123 @@
+"""A learned prior with a mixture per token, for codes that spread and depend on their neighbours.
+
+The network reads the tokens of a square in order and gives for each the weights, means and
+variances of a mixture of normals (a mixture density network, Bishop 1994, over an autoregressive
+order, as in PixelCNN). Trained together with the encoder it is the ELBO with a learned p(z) (Chen
+et al. 2017, Variational Lossy Autoencoder); fitted to the codes of a finished model it is a sampler
+(`sampling.densities`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from sklearn.cluster import KMeans
+from torch import Tensor, nn
+
+from genlab.vae.models.priors.base import AutoregressivePrior, choose_component
+
+LOG_STD_RANGE = (-6.0, 4.0)
+HEAD_SCALE = 0.3  # of the usual scale of the head's weights: mixtures begin broad and alike
+MIN_CLASS_SHARE = 1e-4  # that a class starts with
+HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class MixtureDensityPrior(AutoregressivePrior):
+    """p(z) = sum_c p(c) prod_t sum_k w_k(z_<t, c) N(z_t; m_k(z_<t, c), diag(s_k(z_<t, c)^2)).
+
+    The global class is the nearest cluster of whole codes; until `init_from_codes` has found the
+    clusters there is one class.
+    """
+
+    INIT_ITEMS = 10_000
+    INIT_AFTER = 0.2  # once codes differ by what the items show
+    CLASSES = 64
+    COUNTERS = 48
+
+    centres: Tensor
+    initialized: Tensor
+
+    def __init__(
+        self, latent_dim: int, tokens: int, width: int, depth: int, components: int
+    ) -> None:
+        super().__init__(latent_dim, tokens)
+        self.components = components
+        divisor = torch.arange(1.0, tokens + 1)[:, None]
+        self.register_buffer("divisor", divisor, persistent=False)
+        self.register_buffer("centres", torch.zeros(self.CLASSES, latent_dim))
+        self.register_buffer("initialized", torch.zeros((), dtype=torch.bool))
+        self.position = nn.Parameter(torch.randn(tokens, width) * 0.02)
+        self.class_embedding = nn.Parameter(torch.zeros(self.CLASSES, width))
+        self.class_logits = nn.Parameter(torch.zeros(self.CLASSES))
+        self._make_network(self.token_dim, width, depth, components * (1 + 2 * self.token_dim))
+        nn.init.zeros_(self.recount.weight)
+        with torch.no_grad():
+            self.head.weight.mul_(HEAD_SCALE)
+            # Components begin apart, else all of them would learn the same.
+            means = self.head.bias[components : components * (1 + self.token_dim)]
+            means.copy_(torch.randn(means.shape))
+
+    @torch.no_grad()
+    def init_from_codes(self, mean: Tensor, log_var: Tensor, seed: int) -> None:
+        """Find the clusters of whole codes; does nothing with fewer codes than classes."""
+        if len(mean) < self.CLASSES:
+            return
+        model = KMeans(self.CLASSES, n_init=1, max_iter=30, random_state=seed)
+        model.fit(mean.cpu().numpy())
+        shares = torch.bincount(torch.from_numpy(model.labels_), minlength=self.CLASSES)
+        self.centres.copy_(torch.from_numpy(model.cluster_centers_))
+        self.class_logits.copy_((shares / shares.sum()).clamp_min(MIN_CLASS_SHARE).log())
+        self.initialized.fill_(True)
+
+    @torch.no_grad()
+    def global_class(self, z: Tensor) -> Tensor:
+        """The class c(z), the cluster nearest to z: (batch, latent_dim) -> (batch,) integers."""
+        return torch.cdist(z, self.centres).argmin(1)
+
+    def token_log_prob(self, z: Tensor) -> Tensor:
+        """log p(z_t | z_<t, c(z)), the first token with log p(c(z)): (batch, tokens), nats."""
+        classes = self.global_class(z) if self.initialized else None
+        tokens, occupied = self._embed(z.view(len(z), self.tokens, self.token_dim))
+        conditions = self._conditions(classes, occupied, slice(None))
+        logits, means, log_std = self._mixture(self._network(tokens, *conditions))
+        deviation = (tokens[:, :, None] - means) * (-log_std).exp()
+        density = -0.5 * deviation.square().sum(-1) - log_std.sum(-1)
+        mixed = torch.logsumexp(F.log_softmax(logits, dim=-1) + density, dim=-1)
+        log_prob = mixed - self.token_dim * HALF_LOG_TWO_PI
+        return log_prob if classes is None else log_prob + self._class_log_prob(classes)
+
+    def _sample_classes(
+        self, count: int, generator: torch.Generator, temperature: float
+    ) -> Tensor | None:
+        if not self.initialized:
+            return None
+        return super()._sample_classes(count, generator, temperature)
+
+    def _sample_token(self, out: Tensor, generator: torch.Generator, temperature: float) -> Tensor:
+        logits, means, log_std = self._mixture(out)
+        chosen = choose_component(logits / temperature, generator)
+        chosen = chosen[:, :, None].expand(-1, -1, self.token_dim)
+        noise = torch.randn(len(out), self.token_dim, generator=generator).to(out.device)
+        std = log_std.gather(1, chosen)[:, 0].exp() * temperature
+        return means.gather(1, chosen)[:, 0] + std * noise
+
+    def _embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        return z, torch.zeros(z.shape[:-1], dtype=torch.bool, device=z.device)
+
+    def _conditions(
+        self, classes: Tensor | None, occupied: Tensor, tokens: slice
+    ) -> tuple[Tensor | None, None]:
+        early = None if classes is None else F.embedding(classes, self.class_embedding)[:, None]
+        return early, None
+
+    def _mixture(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (..., k), means and log standard deviations (..., k, token_dim)."""
+        k, d = self.components, self.token_dim
+        logits, means, log_std = torch.split(out, [k, k * d, k * d], dim=-1)
+        return (
+            logits,
+            means.unflatten(-1, (k, d)),
+            log_std.unflatten(-1, (k, d)).clamp(*LOG_STD_RANGE),
+        )

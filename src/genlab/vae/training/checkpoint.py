@@ -1,0 +1,162 @@
+"""Files of a model: checkpoints, released checkpoints, and the state that a killed run resumes."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from genlab.core.errors import GenlabError
+from genlab.core.io import atomic_write, write_bytes
+from genlab.vae.models.vae import VAE, Architecture, Items
+
+FORMAT = "genlab.vae"
+VERSION = 3
+HEADER = "genlab"
+CHECKPOINTS = Path("data/checkpoints")
+CHECKPOINT = "model.safetensors"
+RELEASED = Path("checkpoints")
+
+Row = dict[str, float]
+
+
+def save_checkpoint(path: Path, model: VAE, facts: Mapping[str, Any]) -> None:
+    """Write the weights (safetensors) whole or not at all; `facts` is JSON beside the shapes.
+
+    The same weights and facts give the same bytes.
+    """
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "architecture": asdict(model.architecture),
+        "facts": dict(facts),
+    }
+    weights = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
+    # One metadata entry alone: safetensors writes several in an order that changes by process.
+    metadata = {HEADER: json.dumps(header, sort_keys=True)}
+    write_bytes(path, save(weights, metadata=metadata))
+
+
+def load_checkpoint(path: Path, *, producer_command: str) -> tuple[VAE, dict[str, Any]]:
+    """Load the model in evaluation mode, and its facts.
+
+    Raises GenlabError, naming the file and the command that makes it again, where it is absent,
+    truncated, foreign, or of another version or architecture.
+    """
+    remake = f"make it again with: {producer_command}"
+    if not path.is_file():
+        raise GenlabError(f"{path}: no checkpoint there; {remake}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = json.loads((file.metadata() or {}).get(HEADER, "{}"))
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise GenlabError(f"{path}: truncated or not a checkpoint ({error}); {remake}") from error
+    header = header if isinstance(header, dict) else {}
+    if header.get("format") != FORMAT or header.get("version") != VERSION:
+        found = f"{header.get('format', 'no format')} {header.get('version', '')}".strip()
+        raise GenlabError(f"{path}: must be {FORMAT} version {VERSION}, found {found}; {remake}")
+    try:
+        model = VAE(Architecture(**header["architecture"]))
+        model.load_state_dict(weights)
+        facts: dict[str, Any] = header["facts"]
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise GenlabError(
+            f"{path}: weights of another architecture ({reason}); {remake}"
+        ) from error
+    return model.eval(), facts
+
+
+def find_checkpoint(dataset: str, folder: Path | None = None) -> Path:
+    """Find the checkpoint of a dataset: of the own training, else the one released in git.
+
+    folder: where the own one lies. (default: data/checkpoints/DATASET)
+    """
+    trained = (folder or CHECKPOINTS / dataset) / CHECKPOINT
+    released = RELEASED / f"{dataset}.safetensors"
+    return released if released.is_file() and not trained.is_file() else trained
+
+
+def release(dataset: str) -> Path:
+    """Copy the checkpoint of a dataset to where git keeps it; returns the copy.
+
+    Raises GenlabError where there is none, or it cannot be loaded.
+    """
+    trained, released = CHECKPOINTS / dataset / CHECKPOINT, RELEASED / f"{dataset}.safetensors"
+    load_checkpoint(trained, producer_command=f"dvc repro train@{dataset}")
+    with atomic_write(released) as temporary:
+        shutil.copyfile(trained, temporary)
+    return released
+
+
+def require_shape(model: VAE, items: Items, source: Path) -> None:
+    """Raise a GenlabError where the checkpoint is for items of another shape."""
+    wanted = model.architecture.item_shape
+    if items.shape[1:] != wanted:
+        found, expected = ("x".join(map(str, shape)) for shape in (items.shape[1:], wanted))
+        raise GenlabError(
+            f"{source}: items are {found}, the checkpoint is for {expected};"
+            " train again with: dvc repro train"
+        )
+
+
+def encode_history(history: list[Row]) -> list[dict[str, float | None]]:
+    """Rows as JSON has them: a number that is not finite is null."""
+    return [{k: v if math.isfinite(v) else None for k, v in row.items()} for row in history]
+
+
+def decode_history(facts: Mapping[str, Any]) -> list[Row]:
+    """Every epoch's numbers from a checkpoint's facts, null as NaN."""
+    return [{k: math.nan if v is None else v for k, v in r.items()} for r in facts["history"]]
+
+
+@dataclass
+class Progress:
+    """What a run remembers from epoch to epoch."""
+
+    epoch: int = 0  # whole epochs done
+    updates: int = 0
+    skipped_updates: int = 0
+    norm_mean: float = 0.0  # running mean of the gradient norm; 0 before the first
+    best_epoch: int = 0
+    best_score: float = math.inf
+    seconds: float = 0.0
+    best: dict[str, Tensor] = field(default_factory=dict)
+    history: list[Row] = field(default_factory=list)  # one row of numbers per epoch
+
+
+def save_state(path: Path, progress: Progress, modules: Mapping[str, Any]) -> None:
+    """Write the state of a run; modules: whatever has a `state_dict`, by name."""
+    states = {name: module.state_dict() for name, module in modules.items()}
+    # Through memory, since torch.save itself turns a full disk into an unrelated error.
+    buffer = io.BytesIO()
+    torch.save({"version": VERSION, "progress": vars(progress), **states}, buffer)
+    write_bytes(path, buffer.getvalue())
+
+
+def load_state(path: Path, modules: Mapping[str, Any], device: torch.device) -> Progress:
+    """Put a saved state back into `modules`. Raises GenlabError where it does not fit them."""
+    try:
+        state = torch.load(path, weights_only=True, map_location=device)
+        if state["version"] != VERSION:
+            raise ValueError(f"version {state['version']}")
+        for name, module in modules.items():
+            module.load_state_dict(state[name])
+        return Progress(**state["progress"])
+    except Exception as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise GenlabError(
+            f"{path}: not a state this run can resume ({reason});"
+            f" start from scratch with: rm -r {path.parent}"
+        ) from error
