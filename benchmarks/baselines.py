@@ -61,7 +61,7 @@ from genlab.core.io import read_json, read_npz, sha256, write_json
 from genlab.core.params import Params, load_params
 from genlab.datasets.image_files import LEVELS, MANIFEST_FILE, load_images, load_labels
 from genlab.datasets.registry import find_dataset
-from genlab.distributions.pixels import HALF, Gaussian
+from genlab.distributions.likelihoods import HALF_LEVEL, Gaussian
 from genlab.evaluation.image_run import extractor
 from genlab.evaluation.metrics import frechet
 from genlab.evaluation.metrics.fidelity import fidelity
@@ -226,7 +226,7 @@ def run_ours(settings: Settings, folder: Path, *, data: Path) -> Outcome:
     trained = time.process_time() - start
     test = load_images(data, "test")[: settings.samples]
     seed, fitted = settings.seed, 0.0
-    nats = [sum(inference.bounds(model, x, seed)) for x in (val[:VALIDATED], test)]
+    nats = [sum(inference.elbo_terms(model, x, seed)) for x in (val[:VALIDATED], test)]
     samples = {}
     for name in samplers.names(model):
         if name in ("accepted", "prior"):
@@ -266,7 +266,7 @@ def fitted_sigma(images: Images, means: Images) -> float:
     def nats(log_sigma: float) -> float:
         return float(gaussian_nats(images, means, math.exp(log_sigma)).mean())
 
-    edges = (math.log(HALF), 0.0)
+    edges = (math.log(HALF_LEVEL), 0.0)
     return math.exp(minimize_scalar(nats, bounds=edges, method="bounded").x)
 
 

@@ -26,8 +26,9 @@ from genlab.core.errors import run_cli
 from genlab.core.params import Params, load_params
 from genlab.datasets.arc_grids import make_distribution
 from genlab.grids.generator import AtomicImageGenerator
+from genlab.vae.models.vae import Items
 from genlab.vae.training.batches import epoch_generator
-from genlab.vae.training.tasks import Items, make_task
+from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 from record import BENCHMARKS, record
 

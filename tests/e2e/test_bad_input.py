@@ -17,8 +17,7 @@ import tiny
 from stage_runs import Done, end, run_stage, start_stage, wait_for_epochs
 
 from genlab.core.io import sha256
-from genlab.vae.models.vae import save_checkpoint
-from genlab.vae.training.run import write_history
+from genlab.vae.training.checkpoint import save_checkpoint
 
 pytestmark = pytest.mark.e2e
 
@@ -87,7 +86,8 @@ def save_model(place: Path, **shapes: object) -> Path:
     file = place / CHECKPOINT
     file.parent.mkdir(parents=True)
     training = {"beta_max": 1.0, "samples_per_epoch": 64, "batch_size": 16}
-    save_checkpoint(file, tiny.model(**shapes), {"dataset": "arc_grids", "training": training})
+    facts = {"dataset": "arc_grids", "training": training, "history": [{"loss": 1.0}]}
+    save_checkpoint(file, tiny.model(**shapes), facts)
     return file
 
 
@@ -106,7 +106,6 @@ def save_foreign_model(place: Path) -> None:
 
 def save_model_of_larger_grids(place: Path) -> None:
     save_model(place, size=16, latent_dim=64)
-    write_history((place / CHECKPOINT).parent, [{"loss": 1.0}])
     (place / "results/arc_grids").mkdir(parents=True)
     (place / "results/arc_grids/data.json").write_text('{"data_entropy_bound_nats": 20.0}')
 

@@ -31,9 +31,8 @@ from genlab.datasets.image_files import load_images
 from genlab.evaluation import draws, image_evaluation
 from genlab.evaluation.metrics import features
 from genlab.evaluation.run import EvaluationPaths, read_trained
-from genlab.vae.models.vae import load_checkpoint, save_checkpoint
 from genlab.vae.sampling import rejection as acceptance
-from genlab.vae.training.run import write_history
+from genlab.vae.training.checkpoint import load_checkpoint, save_checkpoint
 
 NAME = "fashion_mnist"
 DATA, TRAINED = Path("data") / NAME, Path("data/checkpoints") / NAME
@@ -287,8 +286,9 @@ def _another_depth(place: Path) -> None:
 
 
 def _of_grids(place: Path) -> None:
-    save_checkpoint(MODEL, tiny.model(), {"dataset": "arc_grids", "training": {"beta_max": 1.0}})
-    write_history(TRAINED, [{"loss": 1.0}])
+    save_checkpoint(
+        MODEL, tiny.model(), {"training": {"beta_max": 1.0}, "history": [{"loss": 1.0}]}
+    )
 
 
 def _diverged(place: Path) -> None:
@@ -328,7 +328,6 @@ SPOILS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
         _truncate(MODEL), "evaluate", [str(MODEL), "truncated", "dvc repro train"],
     ),
     "no checkpoint": (_remove(MODEL), "evaluate", [str(MODEL), "dvc repro train"]),
-    "no history": (_remove(TRAINED / "history.json"), "evaluate", ["history.json is missing"]),
     "no test split": (
         _remove(DATA / "test.npy"), "evaluate", ["test.npy is missing", "stages/split.py"],
     ),

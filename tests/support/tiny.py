@@ -92,6 +92,13 @@ IMAGE_TRAINING: dict[str, Any] = {
     "epochs": 2,
     "batch_size": 8,
 }
+IMAGE_LIKELIHOODS = (
+    "bernoulli",
+    "continuous_bernoulli",
+    "gaussian",
+    "gaussian_analytic",
+    "discretized_logistic_mixture",
+)
 IMAGES_ALONE: dict[str, Any] = {"datasets": ["fashion_mnist"], "fashion_mnist": {}}
 GRIDS: dict[str, Any] = {"count": 400, "size": SIZE, "min_objects": 1, "max_objects": 2}
 EVALUATE: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from genlab.core.errors import GenlabError
-from genlab.distributions import densities
+from genlab.vae.sampling import densities
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,16 +10,9 @@ import tiny
 import torch
 from torch import Tensor
 
-from genlab.vae.models import image_networks
-from genlab.vae.models.image_networks import (
-    ConvDecoder,
-    ConvEncoder,
-    MixerImageDecoder,
-    MixerImageEncoder,
-    ResidualBlock,
-    centred,
-    widths,
-)
+from genlab.vae.models import mixer
+from genlab.vae.models.convolutional import ConvDecoder, ConvEncoder, ResidualBlock, stage_widths
+from genlab.vae.models.mixer import MixerImageDecoder, MixerImageEncoder, centre
 from genlab.vae.models.vae import VAE
 
 NETWORKS = ["conv", "mixer"]
@@ -59,7 +52,7 @@ def test_images_go_in_and_images_come_out(
 def test_gradients_reach_every_parameter(network: str, depth: int) -> None:
     model = tiny.image_model(**_shapes(network, 28, 4, 1, depth=depth)).train()
     noise = torch.randn(3, model.architecture.latent_dim, generator=torch.Generator())
-    model.bound(_x(28, 1), noise).neg_elbo.sum().backward()
+    model.elbo_terms(_x(28, 1), noise).neg_elbo.sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert bool((parameter.grad != 0).any()), name
@@ -130,21 +123,21 @@ def test_the_mixers_patches_come_back_to_their_places() -> None:
     decoder = MixerImageDecoder(32, 4, 3, 8, 1, 64)
     tokens = encoder.cut(x)
     assert tokens.shape == (2, 64, 48)
-    torch.testing.assert_close(decoder.join(tokens), centred(x))
+    torch.testing.assert_close(decoder.join(tokens), centre(x))
     assert torch.equal(tokens[:, 9], encoder.cut(x)[:, 9])
-    patch = centred(x)[:, :, 4:8, 4:8].reshape(2, -1)  # row 1, column 1 of 8 x 8 patches
+    patch = centre(x)[:, :, 4:8, 4:8].reshape(2, -1)  # row 1, column 1 of 8 x 8 patches
     torch.testing.assert_close(tokens[:, 9].sort().values, patch.sort().values)
 
 
-def test_levels_are_centred() -> None:
+def test_levels_are_centre() -> None:
     x = torch.tensor([0, 255], dtype=torch.uint8)
-    assert centred(x).tolist() == [-1.0, 1.0]
+    assert centre(x).tolist() == [-1.0, 1.0]
 
 
 def test_channels_double_at_each_halving() -> None:
-    assert widths(8, 2) == [8]
-    assert widths(8, 4) == [8, 16]
-    assert widths(8, 16) == [8, 16, 32, 64]
+    assert stage_widths(8, 2) == [8]
+    assert stage_widths(8, 4) == [8, 16]
+    assert stage_widths(8, 16) == [8, 16, 32, 64]
 
 
 @torch.no_grad()
@@ -183,4 +176,4 @@ def test_the_decoder_is_the_encoders_mirror_image() -> None:
     ]
     assert blocks[0] == [4, 4, 8, 8, 16, 16]
     assert blocks[1] == blocks[0][::-1]
-    assert image_networks.LOG_VAR_START == -2.0
+    assert mixer.IMAGE_LOG_VAR_START == -2.0

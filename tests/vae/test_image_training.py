@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from genlab.core.errors import GenlabError
-from genlab.distributions import pixels
+from genlab.distributions import likelihoods
 from genlab.evaluation.metrics.likelihood import iwae
 from genlab.vae.models.priors import StandardPrior
-from genlab.vae.models.vae import VAE, load_checkpoint, save_checkpoint
+from genlab.vae.models.vae import VAE, to_array, to_tensor
 from genlab.vae.sampling import posterior as inference
+from genlab.vae.training.checkpoint import load_checkpoint, save_checkpoint
 from genlab.vae.training.tasks import ImageTask
 from genlab.vae.training.trainer import Trainer, half_precision
 
@@ -100,7 +101,7 @@ def test_every_epoch_logs_the_promised_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("prior", ["standard", "autoregressive_mixture"])
 @pytest.mark.parametrize("network", ["conv", "mixer"])
-@pytest.mark.parametrize("likelihood", pixels.NAMES)
+@pytest.mark.parametrize("likelihood", tiny.IMAGE_LIKELIHOODS)
 def test_every_likelihood_trains_every_network_under_every_prior(
     tmp_path: Path, likelihood: str, network: str, prior: str
 ) -> None:
@@ -278,9 +279,11 @@ def test_sigma_is_observed_from_the_whole_batch_whatever_the_threads(tmp_path: P
         mean, log_var = trainer.model.encode(x)
         noise = torch.randn(8, 49, generator=torch.Generator().manual_seed(0))
         out = trainer.model.decode(mean + (0.5 * log_var).exp() * noise)
-        error = (pixels.unit(x) - out).square().mean((0, 2, 3)).detach()
+        error = (likelihoods.to_unit(x) - out).square().mean((0, 2, 3)).detach()
         _step(trainer)
-        expected = math.exp(-4.0) * pixels.SIGMA_MEMORY + error * (1 - pixels.SIGMA_MEMORY)
+        expected = math.exp(-4.0) * likelihoods.SIGMA_MEMORY + error * (
+            1 - likelihoods.SIGMA_MEMORY
+        )
         torch.testing.assert_close(trainer.model.likelihood.mean_square, expected)
         found.append(trainer.model.likelihood.mean_square.numpy().copy())
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
@@ -413,7 +416,7 @@ def test_a_compiled_network_trains_to_the_same_numbers(tmp_path: Path) -> None:
 # -- checkpoints and inference
 
 
-@pytest.mark.parametrize("likelihood", pixels.NAMES)
+@pytest.mark.parametrize("likelihood", tiny.IMAGE_LIKELIHOODS)
 @pytest.mark.parametrize("shapes", [{}, {"network": "mixer", "prior": "standard"}])
 def test_a_checkpoint_of_images_comes_back_bit_for_bit(
     tmp_path: Path, likelihood: str, shapes: dict[str, str]
@@ -449,13 +452,13 @@ def test_a_checkpoint_that_says_another_architecture_is_one_line(
 @pytest.mark.parametrize("channels", [1, 3])
 def test_arrays_and_tensors_are_each_others_way_back(channels: int) -> None:
     images = tiny.images(5, 0, 32, channels)
-    x = inference.tensor(images)
+    x = to_tensor(images)
     assert x.shape == (5, channels, 32, 32)
     assert np.array_equal(x[2, channels - 1].numpy(), images[2, :, :, channels - 1])
-    assert np.array_equal(inference.array(x), images)
-    assert inference.array(x).flags.c_contiguous
+    assert np.array_equal(to_array(x), images)
+    assert to_array(x).flags.c_contiguous
     grids = tiny.grids(3)
-    assert np.array_equal(inference.array(inference.tensor(grids)), grids)
+    assert np.array_equal(to_array(to_tensor(grids)), grids)
 
 
 @pytest.fixture(params=["standard", "autoregressive_mixture"])
@@ -466,9 +469,9 @@ def model(request: pytest.FixtureRequest) -> VAE:
 def test_what_is_said_of_images_has_their_shape_and_is_decided_by_the_seed(model: VAE) -> None:
     assert inference.reconstruct(model, VAL).shape == VAL.shape
     assert inference.reconstruct(model, VAL).dtype == np.uint8
-    mean, log_var = inference.posteriors(model, VAL)
+    mean, log_var = inference.encode(model, VAL)
     assert mean.shape == log_var.shape == (16, 49)
-    first, again, other = (np.stack(inference.bounds(model, VAL, seed)) for seed in (1, 1, 2))
+    first, again, other = (np.stack(inference.elbo_terms(model, VAL, seed)) for seed in (1, 1, 2))
     assert first.shape == (2, 16)
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -477,34 +480,34 @@ def test_what_is_said_of_images_has_their_shape_and_is_decided_by_the_seed(model
 def test_the_halves_of_the_bound_are_reconstruction_and_kl(model: VAE) -> None:
     noise = torch.randn(16, 49, generator=torch.Generator().manual_seed(4))
     with torch.no_grad():
-        elbo_terms = model.bound(inference.tensor(VAL), noise)
-    reconstruction, kl = inference.bounds(model, VAL, seed=4)
+        elbo_terms = model.elbo_terms(to_tensor(VAL), noise)
+    reconstruction, kl = inference.elbo_terms(model, VAL, seed=4)
     np.testing.assert_allclose(reconstruction, -elbo_terms.log_likelihood.numpy(), rtol=1e-5)
     np.testing.assert_allclose(kl, elbo_terms.kl.numpy(), rtol=1e-4)
     np.testing.assert_allclose(reconstruction + kl, elbo_terms.neg_elbo.numpy(), rtol=1e-5)
     if model.architecture.prior == "standard":  # closed form, from the posteriors alone
-        mean, log_var = inference.posteriors(model, VAL)
+        mean, log_var = inference.encode(model, VAL)
         closed = 0.5 * (mean**2 + np.exp(log_var) - 1 - log_var).sum(1)
         np.testing.assert_allclose(kl, closed, rtol=1e-4)
 
 
 def test_the_importance_weighted_bound_is_above_the_elbo_and_grows(model: VAE) -> None:
-    weights = inference.log_weights(model, VAL, 64, seed=0)
+    weights = inference.log_importance_weights(model, VAL, 64, seed=0)
     assert weights.shape == (16, 64)
     means = [iwae(weights[:, :k]).mean() for k in (1, 8, 64)]
     assert means[0] < means[1] < means[2]
-    elbo = -np.mean([np.sum(inference.bounds(model, VAL, seed), axis=0) for seed in range(5)])
+    elbo = -np.mean([np.sum(inference.elbo_terms(model, VAL, seed), axis=0) for seed in range(5)])
     assert means[2] > elbo
 
 
 def test_sigma_of_the_batch_is_for_training_alone() -> None:
     # A bound that looked at the image's own error for its sigma would be no bound at all.
     model = tiny.image_model(likelihood="gaussian_analytic", prior="standard")
-    x = inference.tensor(np.stack([VAL[0], 255 - VAL[0]]))
+    x = to_tensor(np.stack([VAL[0], 255 - VAL[0]]))
     noise = torch.randn(2, 49, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        both, one = model.bound(x, noise), model.bound(x[:1], noise[:1])
+        both, one = model.elbo_terms(x, noise), model.elbo_terms(x[:1], noise[:1])
         torch.testing.assert_close(one.log_likelihood, both.log_likelihood[:1])
         model.train()
-        alone = model.bound(x[:1], noise[:1])
+        alone = model.elbo_terms(x[:1], noise[:1])
     assert not torch.allclose(alone.log_likelihood, one.log_likelihood, rtol=1e-3)

@@ -7,9 +7,8 @@ import pytest
 import tiny
 import torch
 
-from genlab.vae.models.vae import VAE
+from genlab.vae.models.vae import VAE, to_array
 from genlab.vae.sampling import latents
-from genlab.vae.sampling import posterior as inference
 
 RNG = np.random.default_rng(0)
 
@@ -21,8 +20,8 @@ def model(request: pytest.FixtureRequest) -> VAE:
 
 def _decoded(model: VAE, codes: np.ndarray) -> np.ndarray:
     with torch.no_grad():
-        return inference.array(
-            model.likelihood.shown(model.decode(torch.from_numpy(codes).float()))
+        return to_array(
+            model.likelihood.point_estimate(model.decode(torch.from_numpy(codes).float()))
         )
 
 
@@ -30,7 +29,7 @@ def test_directions_are_those_of_most_variance() -> None:
     turn, _ = np.linalg.qr(RNG.normal(size=(5, 5)))
     std = np.array([3.0, 0.1, 2.0, 0.5, 1.0])
     codes = RNG.normal(size=(20_000, 5)) * std @ turn.T + 7.0
-    rows, lengths = latents.directions(codes, 3)
+    rows, lengths = latents.principal_directions(codes, 3)
     assert rows.shape == (3, 5)
     np.testing.assert_allclose(lengths, [3.0, 2.0, 1.0], rtol=0.03)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
@@ -39,7 +38,7 @@ def test_directions_are_those_of_most_variance() -> None:
 
 
 def test_codes_that_do_not_vary_have_lengths_of_zero() -> None:
-    rows, lengths = latents.directions(np.ones((10, 4)), 2)
+    rows, lengths = latents.principal_directions(np.ones((10, 4)), 2)
     assert rows.shape == (2, 4)
     assert lengths.tolist() == [0.0, 0.0]
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Independent, MixtureSameFamily, Normal
 
-from genlab.vae.models.mixture_density import HALF_LOG_TWO_PI, MixtureDensityPrior
 from genlab.vae.models.priors import make_prior
+from genlab.vae.models.priors.mixture_density import HALF_LOG_TWO_PI, MixtureDensityPrior
 
 
 def _prior(
@@ -101,7 +101,7 @@ def test_a_component_is_no_narrower_and_no_wider_than_the_range() -> None:
 
 def test_gradients_reach_every_parameter() -> None:
     prior = _prior(9, 9)
-    prior.init_from_codes(_z(prior, 2 * prior.PLANS), 0)
+    prior.init_from_codes(_z(prior, 2 * prior.CLASSES), 0)
     prior.token_log_prob(_z(prior, 4)).sum().backward()
     for name, parameter in prior.named_parameters():
         assert parameter.grad is not None, name
@@ -254,7 +254,7 @@ def _planned(seed: int = 0) -> tuple[MixtureDensityPrior, Tensor]:
     """A prior with its plans, and the codes they were found in: clusters far apart."""
     prior = _prior(8, 4, seed=seed)
     generator = torch.Generator().manual_seed(seed)
-    centres = 6 * torch.randn(prior.PLANS, 8, generator=generator, dtype=torch.float64)
+    centres = 6 * torch.randn(prior.CLASSES, 8, generator=generator, dtype=torch.float64)
     codes = centres.repeat(5, 1) + 0.1 * torch.randn(320, 8, generator=generator).double()
     prior.init_from_codes(codes, seed)
     return prior, codes
@@ -264,11 +264,11 @@ def _planned(seed: int = 0) -> tuple[MixtureDensityPrior, Tensor]:
 def test_a_planned_density_adds_what_the_plan_costs_to_the_first_token() -> None:
     prior, codes = _planned()
     plan = prior.global_class(codes)
-    assert len(plan.unique()) > prior.PLANS // 2
-    within = prior._planned_log_prob(codes, prior.plan[plan])
+    assert len(plan.unique()) > prior.CLASSES // 2
+    within = prior.class_log_prob(codes, plan)
     whole = prior.token_log_prob(codes)
     torch.testing.assert_close(whole[:, 1:], within[:, 1:])
-    torch.testing.assert_close(whole[:, 0], within[:, 0] + prior.plan_logits.log_softmax(0)[plan])
+    torch.testing.assert_close(whole[:, 0], within[:, 0] + prior.class_logits.log_softmax(0)[plan])
 
 
 @torch.no_grad()
@@ -276,9 +276,9 @@ def test_codes_near_each_other_share_a_plan_and_shares_are_those_of_the_codes() 
     prior, codes = _planned()
     near = prior.global_class(codes + 0.01)
     assert torch.equal(near, prior.global_class(codes))
-    shares = torch.bincount(near, minlength=prior.PLANS) / len(codes)
+    shares = torch.bincount(near, minlength=prior.CLASSES) / len(codes)
     torch.testing.assert_close(
-        prior.plan_logits.softmax(0), shares.double().clamp_min(1e-4), rtol=0.02, atol=1e-3
+        prior.class_logits.softmax(0), shares.double().clamp_min(1e-4), rtol=0.02, atol=1e-3
     )
 
 
@@ -288,9 +288,9 @@ def test_the_sum_over_plans_is_never_below_the_term_that_is_taken() -> None:
     taken = prior.token_log_prob(codes).sum(1)
     every = torch.stack(
         [
-            prior._planned_log_prob(codes, prior.plan[c].expand(len(codes), -1)).sum(1)
-            + prior.plan_logits.log_softmax(0)[c]
-            for c in range(prior.PLANS)
+            prior.class_log_prob(codes, torch.full((len(codes),), c)).sum(1)
+            + prior.class_logits.log_softmax(0)[c]
+            for c in range(prior.CLASSES)
         ]
     )
     assert (torch.logsumexp(every, 0) >= taken - 1e-9).all()

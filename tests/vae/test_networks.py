@@ -6,14 +6,14 @@ import pytest
 import tiny
 import torch
 
-from genlab.vae.models.networks import (
+from genlab.vae.models.mixer import (
     LOG_VAR_RANGE,
     LOG_VAR_START,
     MLP,
     MixerBlock,
-    bounded_log_var,
-    patch_tokens,
-    unpatch_logits,
+    MixerDecoder,
+    MixerEncoder,
+    bound_log_var,
 )
 
 # 16 patches: fewer, as many and more latents than patches; one latent alone; conv with any number.
@@ -44,7 +44,7 @@ def test_codes_and_logits_have_the_promised_shapes(case: dict[str, object]) -> N
 def test_a_gradient_reaches_every_weight(case: dict[str, object]) -> None:
     model = tiny.model(**case)
     noise = torch.randn(6, model.architecture.latent_dim)
-    model.bound(_x(), noise).neg_elbo.sum().backward()
+    model.elbo_terms(_x(), noise).neg_elbo.sum().backward()
     unreached = [
         name
         for name, weight in model.named_parameters()
@@ -64,7 +64,7 @@ def test_grids_of_a_batch_do_not_see_each_other(case: dict[str, object]) -> None
 def test_the_log_variance_is_bounded_whatever_the_network_says() -> None:
     low, high = LOG_VAR_RANGE
     raw = torch.tensor([-1e30, -1e4, -3.0, 0.0, 3.0, 1e4, 1e30])
-    log_var = bounded_log_var(raw)
+    log_var = bound_log_var(raw, LOG_VAR_START)
     assert (log_var >= low).all()
     assert (log_var <= high).all()
     assert (log_var.diff() >= 0).all()
@@ -72,21 +72,25 @@ def test_the_log_variance_is_bounded_whatever_the_network_says() -> None:
 
 
 def test_the_log_variance_starts_where_it_is_said_to() -> None:
-    assert float(bounded_log_var(torch.zeros(()))) == pytest.approx(LOG_VAR_START, abs=1e-5)
+    assert float(bound_log_var(torch.zeros(()), LOG_VAR_START)) == pytest.approx(
+        LOG_VAR_START, abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("patch", [1, 2, 4, 8])
 def test_unpatching_undoes_patching(patch: int) -> None:
     x = _x()
-    tokens = patch_tokens(x, patch, tiny.CLASSES)
+    tokens = MixerEncoder(tiny.SIZE, patch, tiny.CLASSES, 8, 1, 64).cut(x)
     assert tokens.shape == (6, (tiny.SIZE // patch) ** 2, patch * patch * tiny.CLASSES)
-    assert torch.equal(unpatch_logits(tokens, patch, tiny.CLASSES).argmax(1), x.long())
+    assert torch.equal(
+        MixerDecoder(tiny.SIZE, patch, tiny.CLASSES, 8, 1, 64).join(tokens).argmax(1), x.long()
+    )
 
 
 def test_a_patch_is_a_square_of_neighbours() -> None:
     x = torch.zeros(1, 4, 4, dtype=torch.uint8)
     x[0, :2, 2:] = 7  # the square at the top right, the second in reading order
-    full = patch_tokens(x, 2, 10).view(4, 4, 10).argmax(2)
+    full = MixerEncoder(4, 2, 10, 8, 1, 4).cut(x).view(4, 4, 10).argmax(2)
     assert full.tolist() == [[0] * 4, [7] * 4, [0] * 4, [0] * 4]
 
 

@@ -11,13 +11,9 @@ import torch
 from scipy.stats import chisquare
 from torch.distributions import MultivariateNormal, Normal
 
-from genlab.vae.models.priors import (
-    INACTIVE,
-    CodebookPrior,
-    StandardPrior,
-    log_sum_exp,
-    normal_log_prob,
-)
+from genlab.distributions.gaussian import normal_log_prob
+from genlab.vae.models.priors import CodebookPrior, StandardPrior
+from genlab.vae.models.priors.codebook import INACTIVE, log_sum_exp
 
 
 def _prior(latent_dim: int, tokens: int, components: int = 3, seed: int = 0) -> CodebookPrior:
@@ -61,16 +57,16 @@ def test_each_conditional_density_integrates_to_one_whatever_came_before(token: 
         z[:, token] = line
         plan = torch.full((len(line),), token)
         with torch.no_grad():
-            density = prior.planned_log_prob(z, plan)[:, token].exp()
+            density = prior.class_log_prob(z, plan)[:, token].exp()
         assert float(torch.trapezoid(density, line)) == pytest.approx(1.0, abs=1e-6)
 
 
 def _every_plan(prior: CodebookPrior, z: torch.Tensor) -> torch.Tensor:
     """log p(z) with the sum over all plans: (batch,)."""
-    plans = torch.log_softmax(prior.plan_logits, 0)
+    plans = torch.log_softmax(prior.class_logits, 0)
     terms = [
-        plans[c] + prior.planned_log_prob(z, torch.full((len(z),), c)).sum(1)
-        for c in range(prior.PLANS)
+        plans[c] + prior.class_log_prob(z, torch.full((len(z),), c)).sum(1)
+        for c in range(prior.CLASSES)
     ]
     return torch.logsumexp(torch.stack(terms), 0)
 
@@ -94,8 +90,8 @@ def test_the_score_is_the_term_of_the_plan_that_z_fulfils_and_so_a_bound() -> No
     assert torch.equal(prior.global_class(z), plan)
     assert plan.unique().numel() > 2
     score = prior.token_log_prob(z).sum(1)
-    expected = torch.log_softmax(prior.plan_logits, 0)[plan]
-    torch.testing.assert_close(score, expected + prior.planned_log_prob(z, plan).sum(1))
+    expected = torch.log_softmax(prior.class_logits, 0)[plan]
+    torch.testing.assert_close(score, expected + prior.class_log_prob(z, plan).sum(1))
     assert (score < _every_plan(prior, z)).all()
 
 
@@ -103,7 +99,7 @@ def test_counts_are_of_what_stands_before_a_token() -> None:
     prior = _prior(latent_dim=9, tokens=9)
     square = torch.tensor([[1, 1, 0], [0, 0, 0], [1, 0, 1]], dtype=torch.bool)[None]
     with torch.no_grad():
-        prior.plan.fill_(0.0)
+        prior.class_embedding.fill_(0.0)
         prior.occupied.copy_(100.0 * torch.arange(10.0)[:, None].expand(10, 8))
         prior.begun.copy_(torch.arange(10.0)[:, None].expand(10, 8))
         counts = prior._counts(square, torch.tensor([0]))[0, :, 0]
@@ -117,8 +113,8 @@ def test_settling_makes_the_commonest_cluster_the_ground_and_plans_equally_likel
     codes = squares + 0.01 * torch.randn(squares.shape, generator=_generator())
     prior = CodebookPrior(32, 16, width=8, depth=2, components=4)
     assert prior.init_from_codes(codes.view(-1, 2), std=0.05) == 2
-    assert float(prior.means[prior.ground].abs().max()) < 0.1
-    plans = torch.bincount(prior.global_class(codes.flatten(1)), minlength=prior.PLANS)
+    assert float(prior.means[prior.background].abs().max()) < 0.1
+    plans = torch.bincount(prior.global_class(codes.flatten(1)), minlength=prior.CLASSES)
     assert plans.tolist() == [100] * 8
 
 
@@ -129,8 +125,8 @@ def test_a_token_is_judged_by_those_before_it_alone(changed: int) -> None:
     other = z.clone()
     other[:, changed] += 1.0
     plan = torch.tensor([3])
-    before = prior.planned_log_prob(z.flatten(1), plan)[0]
-    after = prior.planned_log_prob(other.flatten(1), plan)[0]
+    before = prior.class_log_prob(z.flatten(1), plan)[0]
+    after = prior.class_log_prob(other.flatten(1), plan)[0]
     moved = (before - after).abs() > 1e-9
     assert not moved[:changed].any()
     assert moved[changed:].all()
@@ -144,7 +140,7 @@ def test_the_first_token_is_still_felt_beyond_every_window() -> None:
     reach = 2 * prior.WINDOW_ROWS  # two windows, one read after the other
     far = slice((reach + 2) * 10, None)
     plan = torch.tensor([3])
-    change = (prior.planned_log_prob(z, plan) - prior.planned_log_prob(other, plan))[0, far]
+    change = (prior.class_log_prob(z, plan) - prior.class_log_prob(other, plan))[0, far]
     assert (change.abs() > 1e-9).all()
 
 
@@ -181,10 +177,10 @@ def test_samples_score_as_high_as_their_own_entropy_says() -> None:
     with torch.no_grad():
         prior.means.copy_(4.0 * torch.arange(5.0)[:, None])
         prior.variances.fill_(math.exp(-3.0))
-        prior.plan_logits.copy_(torch.tensor([0.0, 0, 0, 50, 0, 0, 0, 0]))  # one plan for all
+        prior.class_logits.copy_(torch.tensor([0.0, 0, 0, 50, 0, 0, 0, 0]))  # one plan for all
         z = prior.sample(4000, _generator(3))
         plan = torch.full((4000,), 3)
-        found = prior.planned_log_prob(z, plan)
+        found = prior.class_log_prob(z, plan)
         weights = prior.log_weights(prior.component_log_prob(z.view(4000, 9, 1)), plan)
         symbol_entropy = -(weights.exp() * weights).sum(-1)
     gaussian_entropy = 0.5 * (1 + torch.tensor(2 * torch.pi).log()) - 1.5

@@ -15,16 +15,14 @@ from genlab.core.io import sha256
 from genlab.core.params import Params
 from genlab.core.tracking import Tracker
 from genlab.datasets.registry import find_dataset
-from genlab.vae.models.vae import load_checkpoint
-from genlab.vae.training.run import (
+from genlab.vae.training.checkpoint import (
     CHECKPOINT,
-    MAKING,
-    read_history,
+    decode_history,
+    encode_history,
+    load_checkpoint,
     require_shape,
-    run_key,
-    train_dataset,
-    write_history,
 )
+from genlab.vae.training.run import UNFINISHED, run_key, train_dataset
 from genlab.vae.training.trainer import Trainer
 
 FILES = Path("data/checkpoints/arc_grids")
@@ -50,7 +48,7 @@ def _train(params: Params, data: Path) -> dict[str, object]:
 
 def _lasting(folder: Path) -> dict[str, str]:
     """Hashes of what depends on params and data alone."""
-    files = [FILES / CHECKPOINT, FILES / "history.json", *sorted((folder / PLOTS).rglob("*"))]
+    files = [FILES / CHECKPOINT, *sorted((folder / PLOTS).rglob("*"))]
     return {
         str(path.relative_to(folder)): sha256(path)
         for path in (folder / file for file in files)
@@ -64,15 +62,14 @@ def test_a_run_leaves_checkpoint_history_provenance_and_record(data: Path, tmp_p
     assert model.architecture == tiny.architecture()
     assert facts["dataset"] == "arc_grids"
     assert facts["training"]["beta_max"] == 1.0
-    history = json.loads((FILES / "history.json").read_text())["epochs"]
-    assert len(history) == 3
+    assert len(facts["history"]) == 3
     provenance = json.loads((FILES / "provenance.json").read_text())
     assert provenance["training_seconds"] > 0
     assert {"commit", "dirty", "params", "data", "versions", "machine", "run"} <= set(provenance)
     assert (PLOTS / "metrics.json").is_file()
     assert (PLOTS / "plots/images/reconstructions_best.png").is_file()
     assert (FILES / "timing").is_dir()
-    assert not MAKING.exists() or not any(MAKING.iterdir())  # nothing is left in the making
+    assert not UNFINISHED.exists() or not any(UNFINISHED.iterdir())  # nothing is left in the making
     assert summary["epochs"] == 3
 
 
@@ -131,10 +128,10 @@ def test_a_run_that_was_killed_leaves_the_same_files(
     expected = _train(params, data)
     monkeypatch.chdir(tmp_path / "killed")
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_epoch", _dying(Trainer._epoch, 2))
+        patch.setattr(Trainer, "_train_epoch", _dying(Trainer._train_epoch, 2))
         with pytest.raises(tiny.Killed):
             _train(params, data)
-    assert list(MAKING.rglob("state.pt"))
+    assert list(UNFINISHED.rglob("state.pt"))
     assert not (FILES / CHECKPOINT).exists()
     assert _train(params, data) == expected
     assert _lasting(tmp_path / "killed") == _lasting(tmp_path / "straight")
@@ -189,7 +186,6 @@ def test_a_colour_that_validation_lacks_is_no_fault(
     tiny.write_dataset(folder, count=60)  # six validation grids hold few of the ten colours
     summary = _train(tiny.params(epochs=1), folder)
     json.dumps(summary, allow_nan=False)
-    assert (FILES / "history.json").is_file()
 
 
 def test_the_offline_mirror_records_name_and_tags(data: Path, tmp_path: Path) -> None:
@@ -213,15 +209,16 @@ def test_the_offline_mirror_records_name_and_tags(data: Path, tmp_path: Path) ->
 def test_a_run_shuts_its_record_when_it_fails(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
     monkeypatch.setattr(Tracker, "close", lambda self: closed.append(True))
-    monkeypatch.setattr(Trainer, "_epoch", _dying(Trainer._epoch, 0))
+    monkeypatch.setattr(Trainer, "_train_epoch", _dying(Trainer._train_epoch, 0))
     with pytest.raises(tiny.Killed):
         _train(tiny.params(), data)
     assert closed == [True]
 
 
 def test_a_history_comes_back_with_what_json_lacks(tmp_path: Path) -> None:
-    write_history(tmp_path, [{"loss": 1.5, "elbo": float("nan")}, {"loss": float("inf")}])
-    rows = read_history(tmp_path, producer_command="dvc repro train")
+    rows = [{"loss": 1.5, "elbo": float("nan")}, {"loss": float("inf")}]
+    text = json.dumps(encode_history(rows), allow_nan=False)
+    rows = decode_history({"history": json.loads(text)})
     assert rows[0]["loss"] == 1.5
     assert np.isnan(rows[0]["elbo"])
     assert np.isnan(rows[1]["loss"])

@@ -10,11 +10,10 @@ import tiny
 import torch
 
 from genlab.core.errors import GenlabError
-from genlab.distributions import densities
 from genlab.vae.models.vae import VAE
+from genlab.vae.sampling import densities, samplers
 from genlab.vae.sampling import posterior as inference
 from genlab.vae.sampling import rejection as acceptance
-from genlab.vae.sampling import samplers
 
 TRAIN = tiny.grids(60)
 IMAGES = tiny.images(60)
@@ -140,7 +139,7 @@ def test_what_a_sampler_of_the_prior_draws_is_what_it_is_called(name: str) -> No
 
 def test_the_gaussian_has_the_mean_and_covariance_of_the_codes() -> None:
     model = tiny.model(latent_dim=16)
-    codes, _ = inference.posteriors(model, TRAIN)
+    codes, _ = inference.encode(model, TRAIN)
     sampler = samplers.fit(model, "gaussian", TRAIN, seed=0)
     z = sampler.draw(20_000, torch.Generator().manual_seed(0)).numpy()
     scale = np.cov(codes.T).trace()
@@ -150,7 +149,7 @@ def test_the_gaussian_has_the_mean_and_covariance_of_the_codes() -> None:
 
 def test_a_mixture_is_fitted_to_draws_from_the_posteriors_and_says_what_it_found() -> None:
     model = tiny.image_model(prior="standard")
-    mean, log_var = inference.posteriors(model, IMAGES)
+    mean, log_var = inference.encode(model, IMAGES)
     sampler = samplers.fit(model, "gmm", IMAGES, seed=0)
     z = sampler.draw(20_000, torch.Generator().manual_seed(0)).numpy()
     spread = np.cov(mean.T).trace() + np.exp(log_var).mean(0).sum()

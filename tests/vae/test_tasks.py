@@ -10,7 +10,7 @@ import pytest
 import tiny
 import torch
 
-from genlab.distributions.likelihoods import categorical_log_prob
+from genlab.distributions.likelihoods import Categorical
 from genlab.vae.training.tasks import GridTask, ImageTask
 
 GRIDS, IMAGES = tiny.grids(40), tiny.images(40, channels=3, side=32)
@@ -60,7 +60,7 @@ def test_images_are_trained_on_as_they_are_and_cost_their_likelihood() -> None:
     task = tiny.image_task(tiny.images(8), corruption=1.0, beta_max=0.0, focal_gamma=5.0)
     model = tiny.image_model()
     x = task.batch(np.arange(8))
-    assert task.changed(x, torch.Generator()) is x
+    assert task.augment(x, torch.Generator()) is x
     with torch.no_grad():
         out = model.decode(torch.randn(8, 49, generator=torch.Generator().manual_seed(0)))
         nll = task.nll(model, out, x)
@@ -75,14 +75,14 @@ def test_grids_cost_less_and_are_spoilt_less_as_beta_grows() -> None:
     with torch.no_grad():
         out = model.decode(torch.randn(40, 32, generator=generator))
         nll = {beta: _grid_task(beta_max=beta).nll(model, out, x) for beta in (0.0, 0.5, 1.0, 3.0)}
-        plain = -categorical_log_prob(out, x)
+        plain = -Categorical(10).log_prob(out, x)
     torch.testing.assert_close(nll[1.0], plain)
     torch.testing.assert_close(nll[3.0], plain)
     assert not torch.allclose(nll[0.0], nll[0.5])
     assert [_grid_task(beta_max=b).fade for b in (0.0, 0.25, 1.0, 3.0)] == [1.0, 0.75, 0.0, 0.0]
     spoilt = {
         beta: float(
-            (_grid_task(beta_max=beta, corruption=1.0).changed(x, generator) != x)
+            (_grid_task(beta_max=beta, corruption=1.0).augment(x, generator) != x)
             .flatten(1).any(1).float().mean()
         )
         for beta in (0.0, 0.7, 1.0)
@@ -107,7 +107,7 @@ def test_psnr_is_the_mean_of_each_images_own_and_an_exact_one_is_finite() -> Non
     x = torch.full((2, 1, 28, 28), 100, dtype=torch.uint8)
     shown = x.clone()
     shown[1] += 51  # 0.2 on [0, 1]
-    found = task.numbers(shown, x)
+    found = task.measure_accuracy(shown, x)
     assert found["mse"] == pytest.approx(0.5 * 0.04)
     exact = 10 * math.log10(12 * 255**2)
     assert found["psnr"] == pytest.approx(0.5 * (exact + 10 * math.log10(1 / 0.04)), rel=1e-5)
@@ -119,7 +119,7 @@ def test_grids_are_counted_by_cell_and_whole_and_by_colour() -> None:
     x[0, 0, :2] = 3
     shown = x.clone()
     shown[0, 0, 0] = 1
-    found = task.numbers(shown, x)
+    found = task.measure_accuracy(shown, x)
     assert found["pixel_accuracy"] == pytest.approx(255 / 256)
     assert found["exact_grid_accuracy"] == 0.75
     assert found["per_class_accuracy/3"] == 0.5

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from genlab.core.errors import GenlabError
 from genlab.datasets.arc_grids import Grids
-from genlab.vae.training.batches import corrupt, epoch_generator, pass_order
+from genlab.vae.training.batches import corrupt, epoch_generator, shuffled_rows
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
@@ -250,14 +250,14 @@ def test_no_grid_comes_twice_before_every_grid_came_once(tmp_path: Path) -> None
 def test_batches_have_the_size_asked_for(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, batch_size=24)
     assert [len(x) for x in trainer.batches(0)] == [24, 24]
-    assert trainer.updates_an_epoch == 2
+    assert trainer.updates_per_epoch == 2
 
 
 def test_a_pass_is_a_permutation_that_its_seed_decides() -> None:
-    assert sorted(pass_order(0, 0, 50)) == list(range(50))
-    assert np.array_equal(pass_order(0, 1, 50), pass_order(0, 1, 50))
-    assert not np.array_equal(pass_order(0, 0, 50), pass_order(0, 1, 50))
-    assert not np.array_equal(pass_order(0, 0, 50), pass_order(1, 0, 50))
+    assert sorted(shuffled_rows(0, 50, 0, 50)) == list(range(50))
+    assert np.array_equal(shuffled_rows(0, 50, 50, 50), shuffled_rows(0, 50, 50, 50))
+    assert not np.array_equal(shuffled_rows(0, 50, 0, 50), shuffled_rows(0, 50, 50, 50))
+    assert not np.array_equal(shuffled_rows(0, 50, 0, 50), shuffled_rows(1, 50, 0, 50))
 
 
 def test_every_epoch_has_random_numbers_of_its_own() -> None:
@@ -323,7 +323,7 @@ def test_forgetting_removes_the_state(tmp_path: Path) -> None:
     trainer = _trainer(folder)
     trainer.run(tiny.nothing)
     assert (folder / "state.pt").is_file()
-    trainer.forget()
+    trainer.remove_state()
     assert not folder.exists()
 
 

@@ -15,7 +15,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from genlab.core.errors import GenlabError
-from genlab.vae.models.vae import HEADER, VAE, load_checkpoint, save_checkpoint
+from genlab.vae.models.vae import VAE
+from genlab.vae.training.checkpoint import HEADER, load_checkpoint, save_checkpoint
 
 PRODUCER_COMMAND = "dvc repro train"
 FACTS = {"dataset": "arc_grids", "training": {"beta_max": 0.5, "epochs": 3}}
@@ -159,9 +160,9 @@ def test_reconstructions_are_grids() -> None:
 def test_the_bound_is_a_sum_of_its_halves_per_grid() -> None:
     x, noise = torch.from_numpy(tiny.grids(4)), torch.randn(4, 32)
     model = tiny.model()
-    elbo_terms = model.bound(x, noise)
+    elbo_terms = model.elbo_terms(x, noise)
     assert elbo_terms.log_likelihood.shape == elbo_terms.kl.shape == (4,)
     assert (elbo_terms.log_likelihood < 0).all()
     torch.testing.assert_close(elbo_terms.neg_elbo, elbo_terms.kl - elbo_terms.log_likelihood)
-    one = model.bound(x[1:2], noise[1:2])
+    one = model.elbo_terms(x[1:2], noise[1:2])
     torch.testing.assert_close(elbo_terms.neg_elbo[1:2], one.neg_elbo, rtol=1e-4, atol=1e-3)

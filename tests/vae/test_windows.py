@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from genlab.vae.models.windows import CausalWindow
+from genlab.vae.models.priors.windows import CausalWindow
 
 SHAPES = [(1, 1, 1), (2, 1, 1), (3, 2, 1), (4, 1, 2), (4, 3, 3), (2, 3, 3), (5, 0, 2), (3, 2, 0)]
 

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from genlab.core.io import write_json, write_npz
 from genlab.core.tracking import HISTORY_KIND
-from genlab.vae.models.vae import save_checkpoint
+from genlab.vae.training.checkpoint import save_checkpoint
 from genlab.web.live import live
 
 PAGES = ("overview", "data", "training", "evaluation", "failures")

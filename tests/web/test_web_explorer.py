@@ -10,8 +10,8 @@ import tiny
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_npz
-from genlab.vae.models.vae import save_checkpoint
-from genlab.vae.sampling.posterior import posteriors, reconstruct
+from genlab.vae.sampling.posterior import encode, reconstruct
+from genlab.vae.training.checkpoint import save_checkpoint
 from genlab.web import evidence
 from genlab.web.explorer import Explorer, open_explorer
 from genlab.web.files import Missing
@@ -44,7 +44,7 @@ def test_a_code_that_was_not_moved_decodes_to_the_reconstruction(
 def test_a_step_is_a_standard_deviation_along_its_direction(grids: Explorer) -> None:
     moved = grids.along(0, [0.0, 2.0]) - grids.means[0]
     assert np.linalg.norm(moved) == pytest.approx(2 * grids.lengths[1])
-    along = (posteriors(grids.model, grids.items)[0] @ grids.directions[1]).std(ddof=1)
+    along = (encode(grids.model, grids.items)[0] @ grids.directions[1]).std(ddof=1)
     assert along == pytest.approx(grids.lengths[1], rel=1e-3)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -132,15 +133,18 @@ class ContinuousBernoulli(ImageLikelihood):
     comparable = False
 
     def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
-        return self._density(out).log_prob(to_unit(x)).sum((1, 2, 3))
+        log_prob: Tensor = self._density(out).log_prob(to_unit(x))
+        return log_prob.sum((1, 2, 3))
 
     def mean(self, out: Tensor) -> Tensor:
-        return self._density(out).mean
+        mean: Tensor = self._density(out).mean
+        return mean
 
     def sample_unit(self, out: Tensor, generator: torch.Generator) -> Tensor:
-        return self._density(out).icdf(uniform_like(out, generator)).clamp(0, 1)
+        drawn: Tensor = self._density(out).icdf(uniform_like(out, generator))
+        return drawn.clamp(0, 1)
 
-    def _density(self, out: Tensor) -> torch.distributions.ContinuousBernoulli:
+    def _density(self, out: Tensor) -> Any:
         return torch.distributions.ContinuousBernoulli(logits=out, validate_args=False)
 
 

@@ -25,7 +25,7 @@ def evaluate_grids(params: Params, dataset: Dataset, folders: EvaluationPaths) -
     trained.require_shape(test)
     arc = arc_agi_grids(params.grids.size)
     settings, seed = params.evaluate, params.seed
-    reconstruction, kl = inference.bounds(model, test, seed)
+    reconstruction, kl = inference.elbo_terms(model, test, seed)
     trained.require_finite(reconstruction + kl)
     chosen = test[: settings.iwae_items]
     drawn = {
@@ -37,8 +37,8 @@ def evaluate_grids(params: Params, dataset: Dataset, folders: EvaluationPaths) -
         predicted=inference.reconstruct(model, test),
         reconstruction=reconstruction,
         kl=kl,
-        log_weights=inference.log_weights(model, chosen, settings.iwae_samples, seed),
-        means=inference.posteriors(model, test)[0],
+        log_weights=inference.log_importance_weights(model, chosen, settings.iwae_samples, seed),
+        means=inference.encode(model, test)[0],
         objects=load_objects(folders.data, "test"),
         train=train,
         samples=drawn,

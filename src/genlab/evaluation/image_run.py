@@ -16,7 +16,7 @@ from genlab.core.io import sha256
 from genlab.core.params import Params
 from genlab.datasets.image_files import MANIFEST_FILE, load_images, load_labels, split_command
 from genlab.datasets.registry import Dataset
-from genlab.distributions.pixels import Gaussian
+from genlab.distributions.likelihoods import Gaussian
 from genlab.evaluation import image_evaluation
 from genlab.evaluation.diagnostics import image_criteria as image_verdict
 from genlab.evaluation.diagnostics import images as image_health
@@ -50,7 +50,7 @@ def evaluate_images(params: Params, dataset: Dataset, folders: EvaluationPaths) 
     known = labels["train"] if dataset.name in LABELLED else None
     shown = params.evaluate.extractor_examples
     with begun(params, folders, model) as draws:
-        bounds = inference.bounds(model, test, params.seed)
+        bounds = inference.elbo_terms(model, test, params.seed)
         trained.require_finite(bounds[0] + bounds[1])
         classifier = extractor(dataset.name, folders.data, train, known, params.seed, shown)
         # Before the draws: what needs none of them is done while they are drawn.
@@ -96,8 +96,8 @@ def collect(
 ) -> ImageEvidence:
     """Everything that the model is asked for; bounds: -log p(x|z) and KL of the test images."""
     settings, seed = params.evaluate, params.seed
-    mean, log_var = inference.posteriors(model, test)
-    rows, lengths = latents.directions(mean, DIRECTIONS)
+    mean, log_var = inference.encode(model, test)
+    rows, lengths = latents.principal_directions(mean, DIRECTIONS)
     steps = np.linspace(-3, 3, STEPS)
     chosen = test[: settings.iwae_items]
     likelihood = model.likelihood
@@ -107,7 +107,7 @@ def collect(
         predicted=inference.reconstruct(model, test),
         reconstruction=bounds[0],
         kl=bounds[1],
-        log_weights=inference.log_weights(model, chosen, settings.iwae_samples, seed),
+        log_weights=inference.log_importance_weights(model, chosen, settings.iwae_samples, seed),
         mean=mean,
         log_var=log_var,
         labels=labels,

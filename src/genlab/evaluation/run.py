@@ -16,8 +16,13 @@ from genlab.core.io import write_json, write_npz
 from genlab.core.params import Params
 from genlab.evaluation.diagnostics.anomalies import detected_issues
 from genlab.evaluation.grid_evaluation import series
-from genlab.vae.models.vae import VAE, load_checkpoint
-from genlab.vae.training.run import CHECKPOINT, read_history, require_shape
+from genlab.vae.models.vae import VAE
+from genlab.vae.training.checkpoint import (
+    decode_history,
+    find_checkpoint,
+    load_checkpoint,
+    require_shape,
+)
 
 TRAIN = "dvc repro train"
 
@@ -106,7 +111,7 @@ def read_trained(folders: EvaluationPaths, params: Params) -> Trained:
 
     Raises GenlabError where it is missing, truncated or foreign.
     """
-    model, facts = load_checkpoint(folders.trained / CHECKPOINT, producer_command=TRAIN)
+    path = find_checkpoint(folders.trained.name, folders.trained)
+    model, facts = load_checkpoint(path, producer_command=TRAIN)
     model = model.to(engine.device(params.device))
-    history = read_history(folders.trained, producer_command=TRAIN)
-    return Trained(model, facts, history, folders.data, folders.trained / CHECKPOINT)
+    return Trained(model, facts, decode_history(facts), folders.data, path)

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from genlab.vae.models.vae import VAE, load_checkpoint
+from genlab.vae.models.vae import VAE, to_array
 from genlab.vae.sampling import posterior as inference
-from genlab.vae.sampling.latents import directions
-from genlab.vae.training.run import CHECKPOINT, require_shape
+from genlab.vae.sampling.latents import principal_directions
+from genlab.vae.training.checkpoint import find_checkpoint, load_checkpoint, require_shape
 
 Items = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -75,7 +75,7 @@ class Explorer:
     def decode(self, code: Floats) -> Items:
         """The item that stands for p(x|z) at a code (d,)."""
         z = torch.from_numpy(code[None]).float()
-        shown: Items = inference.array(self.model.likelihood.shown(self.model.decode(z)))[0]
+        shown: Items = to_array(self.model.likelihood.point_estimate(self.model.decode(z)))[0]
         return shown
 
 
@@ -84,11 +84,12 @@ def open_explorer(trained: Path, items: Items, data: Path) -> Explorer:
 
     Raises a GenlabError where it is missing or broken, or made for other items than `data`'s.
     """
-    model, _ = load_checkpoint(trained / CHECKPOINT, producer_command="dvc repro train")
+    path = find_checkpoint(trained.name, trained)
+    model, _ = load_checkpoint(path, producer_command="dvc repro train")
     some = np.asarray(items[:ENCODED])
     require_shape(model, some, data)
-    means, _ = inference.posteriors(model, some)
-    rows, lengths = directions(means, min(DIRECTIONS, means.shape[1]))
+    means, _ = inference.encode(model, some)
+    rows, lengths = principal_directions(means, min(DIRECTIONS, means.shape[1]))
     return Explorer(model, some, means, rows, lengths, means.std(axis=0))
 
 

@@ -79,7 +79,7 @@ class ConvDecoder(nn.Module):
         self.head = _same(sizes[-1], 4 * outputs, 3)
         with torch.no_grad():
             self.head.weight.mul_(HEAD_SCALE)
-            self.head.bias.zero_()
+            nn.init.zeros_(self.head.get_parameter("bias"))
 
     def forward(self, z: Tensor) -> Tensor:
         places = z.view(len(z), self.side**2, self.token_dim).transpose(1, 2)

@@ -15,9 +15,9 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
-from tqdm import tqdm
 
 from genlab.core.errors import GenlabError
+from genlab.core.progress import progress
 from genlab.vae.models.priors import MixtureDensityPrior
 from genlab.vae.training.batches import shuffled_rows
 from genlab.vae.training.schedules import lr_at
@@ -64,7 +64,7 @@ def mixture(
     reduced = (codes - centre) @ vectors[:, :kept]
     split = len(codes) - max(1, int(HELD_OUT * len(codes)))
     best: tuple[float, int, GaussianMixture, bool] | None = None
-    for count in tqdm(components, desc="gmm", unit="fit", leave=False):
+    for count in progress(components, desc="gmm", unit="fit", leave=False):
         if best is not None and count > split:
             break
         fitted, fixed = fit_mixture(reduced[:split], count, seed)
@@ -141,7 +141,7 @@ def autoregressive(codes: Floats, tokens: int, seed: int) -> tuple[Draw, Facts]:
         optimiser = torch.optim.AdamW(model.parameters(), lr=FLOW_LR, weight_decay=0.01)
         rows = shuffled_rows(seed, len(train), 0, FLOW_STEPS * FLOW_BATCH)
         with torch.enable_grad():
-            for step in tqdm(range(FLOW_STEPS), desc="flow", unit="batch", leave=False):
+            for step in progress(range(FLOW_STEPS), desc="flow", unit="batch", leave=False):
                 for group in optimiser.param_groups:
                     group["lr"] = lr_at(step / FLOW_STEPS, "cosine", FLOW_LR)
                 batch = train[rows[step * FLOW_BATCH : (step + 1) * FLOW_BATCH]]

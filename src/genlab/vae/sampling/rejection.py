@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from genlab.core.errors import GenlabError
+from genlab.core.progress import progress
 from genlab.vae.models.vae import Items, to_tensor
 from genlab.vae.training.schedules import lr_at
 
@@ -98,7 +97,7 @@ def accepted(
     generator = torch.Generator().manual_seed(seed + 1)
     parts = np.array_split(np.arange(len(real)), max(1, len(real) // CHUNK))
     true = Pairs(torch.cat([_halved(to_tensor(real[rows])) for rows in parts]), codes)
-    bar = tqdm(parts, desc="accepted: draws", unit="part", leave=False)
+    bar = progress(parts, desc="accepted: draws", unit="part", leave=False)
     drawn = _joined([_pairs(draw(len(rows), generator), show) for rows in bar])
     held = max(1, int(HELD_OUT * len(true)))
     with torch.random.fork_rng(devices=[]):
@@ -151,7 +150,7 @@ def _fit(model: Discriminator, true: Pairs, drawn: Pairs, generator: torch.Gener
     model.train()
     with torch.enable_grad():
         steps = max(100, round(PASSES * len(true) / BATCH))
-        for step in tqdm(range(steps), desc="accepted: fit", unit="batch", leave=False):
+        for step in progress(range(steps), desc="accepted: fit", unit="batch", leave=False):
             for group in optimiser.param_groups:
                 group["lr"] = lr_at(step / steps, "cosine", LR)
             both = _joined(

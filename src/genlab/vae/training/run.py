@@ -1,10 +1,8 @@
-"""One training run as files: data in, checkpoint, history, record and summary out."""
+"""One training run as files: data in; checkpoint, record and summary out."""
 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +10,9 @@ import numpy as np
 import torch
 
 from genlab.core import engine
-from genlab.core.errors import GenlabError
 from genlab.core.geometry import side_of
-from genlab.core.io import read_json, sha256, write_json
-from genlab.core.params import Params, digest
+from genlab.core.io import sha256, write_json
+from genlab.core.params import FLAT, Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import find_data_file, load_split
 from genlab.datasets.image_files import MANIFEST_FILE, load_images
@@ -26,48 +23,9 @@ from genlab.vae.training.checkpoint import CHECKPOINT, encode_history, save_chec
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
-TRAINING_KEYS = (
-    "seed",
-    "device",
-    "threads",
-    "network",
-    "patch",
-    "width",
-    "depth",
-    "latent_dim",
-    "prior",
-    "prior_width",
-    "prior_depth",
-    "prior_components",
-    "likelihood",
-    "likelihood_components",
-    "epochs",
-    "samples_per_epoch",
-    "batch_size",
-    "lr",
-    "lr_schedule",
-    "weight_decay",
-    "grad_clip",
-    "patience",
-    "ema",
-    "precision",
-    "compile",
-    "beta_max",
-    "beta_schedule",
-    "beta_delay",
-    "beta_warmup",
-    "beta_cycles",
-    "free_bits",
-    "focal_gamma",
-    "class_balance_exponent",
-    "corruption",
-    "wandb",
-)
+TRAINING_KEYS = FLAT
 SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl")
-CHECKPOINT = "model.safetensors"
-HISTORY = "history.json"
-HISTORY_KIND = "epochs of training"
-MAKING = Path("data/.making")
+UNFINISHED = Path("data/.making")
 PICTURE_EVERY = 10  # epochs
 PICTURED = 12  # items
 PICTURE_SIDE = 96  # pixels that an item is drawn on, about
@@ -79,24 +37,22 @@ def train_dataset(
     """Train on a dataset; returns the summary (numbers that depend on the params alone).
 
     data_path: the folder of stage split, or its split file of grids. folder gets
-    `model.safetensors`, `history.json` (every epoch's numbers) and `provenance.json`; plots gets
-    dvclive's series and reconstructions. Raises GenlabError on unreadable or unfitting data.
+    `model.safetensors`, with every epoch's numbers among its facts, and `provenance.json`; plots
+    gets dvclive's series and reconstructions. Raises GenlabError on unreadable or unfitting data.
     """
     file, train, val = load_items(params, dataset, data_path)
     task = make_task(params, dataset.name, train, dataset.classes)
     key = run_key(params, file)
-    making = MAKING / f"{dataset.name}-{key[:16]}"
-    device = engine.device(params.device)
-    trainer = Trainer(params, task, val, making, device)
+    unfinished = UNFINISHED / f"{dataset.name}-{key[:16]}"
+    trainer = Trainer(params, task, val, unfinished, engine.device(params.device))
     config = {name: getattr(params, name) for name in TRAINING_KEYS}
     mirror = WandbMirror(dataset.name, params.beta_max, config) if params.wandb else None
-    history: list[dict[str, float]] = trainer.progress.history
     resumed = trainer.progress.epoch
     with Tracker(
         plots,
         folder / "timing",
         mirror,
-        memory=making,
+        memory=unfinished,
         start_epoch=resumed + 1 if resumed else 0,
     ) as tracker:
 
@@ -109,16 +65,13 @@ def train_dataset(
 
         model = trainer.run(on_epoch)
         tracker.image("reconstructions_best.png", _picture(model, trainer.val))
-    summary = _summary(trainer, model, history)
-    save_checkpoint(folder / CHECKPOINT, model, {"dataset": dataset.name, "training": config})
-    write_history(folder, history)
-    seconds = trainer.progress.seconds
-    write_json(
-        folder / "provenance.json",
-        {**engine.provenance(params, file), "run": key, "training_seconds": seconds},
-    )
-    trainer.forget()
-    return summary
+    history = encode_history(trainer.progress.history)
+    facts = {"dataset": dataset.name, "training": config, "history": history}
+    save_checkpoint(folder / CHECKPOINT, model, facts)
+    run = {"run": key, "training_seconds": trainer.progress.seconds}
+    write_json(folder / "provenance.json", {**engine.provenance(params, file), **run})
+    trainer.remove_state()
+    return _summarize(trainer, model, history)
 
 
 def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path, Items, Items]:
@@ -137,22 +90,21 @@ def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path,
 
 
 def run_key(params: Params, data: Path) -> str:
-    """What a run in the making is known by: its params, its data and the code that trains."""
+    """What an unfinished run is identified by: its params, its data and the code that trains."""
     code = hashlib.sha256()
-    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
-        code.update(source.read_bytes())
-    return digest(
-        {
-            "params": params.digest(*TRAINING_KEYS),
-            "data": sha256(data),
-            "code": code.hexdigest(),
-        }
-    )
+    library = Path(__file__).parents[2]
+    for package in ("distributions", "vae"):
+        for source in sorted((library / package).rglob("*.py")):
+            code.update(source.read_bytes())
+    keys = {"params": params.digest(*TRAINING_KEYS), "data": sha256(data), "code": code.hexdigest()}
+    return digest(keys)
 
 
-def _summary(trainer: Trainer, model: VAE, history: list[dict[str, float]]) -> dict[str, Any]:
+def _summarize(
+    trainer: Trainer, model: VAE, history: list[dict[str, float | None]]
+) -> dict[str, Any]:
     progress = trainer.progress
-    best: Mapping[str, float] = history[progress.best_epoch - 1]
+    best = history[progress.best_epoch - 1]
     counts = model.parameter_counts()
     return {
         "epochs": progress.epoch,
@@ -162,23 +114,18 @@ def _summary(trainer: Trainer, model: VAE, history: list[dict[str, float]]) -> d
         "updates": progress.updates,
         "skipped_updates": progress.skipped_updates,
         "parameters": {**counts, "all": sum(counts.values())},
-        "best": {name: _finite(value) for name, value in best.items() if "/" not in name},
+        "best": {name: value for name, value in best.items() if "/" not in name},
         "series": {
-            name: [_finite(row[name]) for row in history]
-            for name in (*SERIES, trainer.task.accuracy)
+            name: [row[name] for row in history] for name in (*SERIES, trainer.task.accuracy)
         },
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _picture(model: VAE, items: torch.Tensor) -> Items:
     """Inputs over their reconstructions, a few pixels of grey between them."""
     shown = items[:PICTURED]
     with torch.no_grad():
-        pair = np.stack([array(shown), array(model.reconstruct(shown))])
+        pair = np.stack([to_array(shown), to_array(model.reconstruct(shown))])
     rgb = palette.to_rgb(pair) if not model.architecture.channels else pair
     rgb = np.broadcast_to(rgb, (*rgb.shape[:4], 3))
     rgb = np.pad(rgb, [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)], constant_values=90)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,7 +92,11 @@ class ImageTask(Task):
 def make_task(params: Params, dataset: str, items: Items, classes: int) -> Task:
     """Make the task of training on `items` of `dataset`: (n, h, w) or (n, h, w, channels)."""
     channels = items.shape[3] if items.ndim == 4 else 0
-    given = {"size": side_of(params, dataset), "classes": classes, "channels": channels}
+    given: dict[str, Any] = {
+        "size": side_of(params, dataset),
+        "classes": classes,
+        "channels": channels,
+    }
     names = Architecture.__annotations__.keys() - given.keys()
     architecture = Architecture(**given, **{name: getattr(params, name) for name in names})
     return (ImageTask if channels else GridTask)(params, items, architecture)

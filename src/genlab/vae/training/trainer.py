@@ -21,6 +21,7 @@ from torch.optim.swa_utils import AveragedModel
 from tqdm import tqdm
 
 from genlab.core.params import Params
+from genlab.core.progress import progress as progress_bar
 from genlab.distributions.gaussian import reparameterize
 from genlab.vae.models.priors import Prior, StandardPrior
 from genlab.vae.models.vae import VAE, ElboTerms, Items, to_tensor
@@ -109,7 +110,7 @@ class Trainer:
         its state is saved, so that what it writes is never behind the state."""
         p, progress = self.params, self.progress
         items = self.updates_per_epoch * p.batch_size
-        with tqdm(
+        with progress_bar(
             total=p.epochs * items,
             initial=progress.epoch * items,
             unit="item",
@@ -155,7 +156,8 @@ class Trainer:
         codes = [self.model.encode(self.task.batch(part).to(self.device)) for part in parts]
         mean, log_var = (torch.cat(part) for part in zip(*codes, strict=True))
         prior.init_from_codes(mean, log_var, self.params.seed)
-        self.progress.norm_mean = 0.0  # the loss is another one from here on
+        if epoch == self.delay:
+            self.progress.norm_mean = 0.0  # the loss is another one from here on
 
     def _train_epoch(self, epoch: int, bar: tqdm[Any]) -> dict[str, float]:
         """Train for one epoch; returns the means of its losses in nats per item."""

@@ -135,6 +135,23 @@ class AutoregressivePrior(Prior):
         out: Tensor = self.head(self.norm(self.second(h if late is None else h + late)))
         return out
 
+    def token_log_prob(self, z: Tensor) -> Tensor:
+        """log p(z_t | z_<t, c(z)), the first token with log p(c(z)): (batch, tokens), nats."""
+        classes = self.global_class(z)
+        within = self.class_log_prob(z, classes)
+        if classes is None:
+            return within
+        chosen = F.log_softmax(self.class_logits, dim=0)[classes]
+        return within + F.pad(chosen[:, None], (0, self.tokens - 1))
+
+    @abstractmethod
+    def global_class(self, z: Tensor) -> Tensor | None:
+        """The class c(z): (batch, latent_dim) -> (batch,), or None where there are none yet."""
+
+    @abstractmethod
+    def class_log_prob(self, z: Tensor, classes: Tensor | None) -> Tensor:
+        """log p(z_t | z_<t, c) under given classes (batch,): (batch, tokens), nats."""
+
     @torch.no_grad()
     def sample(self, count: int, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
         device = self.position.device  # the generator's numbers come from the CPU on any device
@@ -167,11 +184,6 @@ class AutoregressivePrior(Prior):
         shares = (self.class_logits / temperature).softmax(0).cpu()
         drawn = torch.multinomial(shares, count, replacement=True, generator=generator)
         return drawn.to(self.position.device)
-
-    def _class_log_prob(self, classes: Tensor) -> Tensor:
-        """log p(c), on the first token: (batch,) -> (batch, tokens)."""
-        chosen = F.log_softmax(self.class_logits, dim=0)[classes]
-        return F.pad(chosen[:, None], (0, self.tokens - 1))
 
     @abstractmethod
     def _conditions(

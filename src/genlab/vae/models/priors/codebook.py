@@ -132,7 +132,8 @@ class CodebookPrior(AutoregressivePrior):
     def observe(self, statistics: Tensor) -> None:
         """One step of online EM (Cappe & Moulines 2009): forget a little, add, read off."""
         self.seen.mul_(MEMORY).add_(statistics)
-        count, first, second = self.seen.split([1, self.token_dim, self.token_dim], dim=1)
+        sizes = [1, self.token_dim, self.token_dim]
+        count, first, second = torch.split(self.seen, sizes, dim=1)
         known = count > MIN_SEEN  # a component that fades away stays where it was
         means = torch.where(known, first / count, self.means)
         variances = (second / count - means.square()).clamp_min(math.exp(LOG_VAR_RANGE[0]))
@@ -152,13 +153,7 @@ class CodebookPrior(AutoregressivePrior):
         constant = (self.means.square() * precision + self.variances.log() + LOG_TWO_PI).sum(1)
         return quadratic - 0.5 * constant + self.inactive
 
-    def token_log_prob(self, z: Tensor) -> Tensor:
-        """log p(z_t | z_<t, c(z)), the first token with log p(c(z)): (batch, tokens), nats."""
-        classes = self.global_class(z)
-        return self.class_log_prob(z, classes) + self._class_log_prob(classes)
-
-    def class_log_prob(self, z: Tensor, classes: Tensor) -> Tensor:
-        """log p(z_t | z_<t, c) under given classes (batch,): (batch, tokens), nats."""
+    def class_log_prob(self, z: Tensor, classes: Tensor | None) -> Tensor:
         density = self.component_log_prob(z.view(len(z), self.tokens, self.token_dim))
         inputs, occupied = self._read(density)
         conditions = self._conditions(classes, occupied, slice(None))

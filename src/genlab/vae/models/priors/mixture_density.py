@@ -72,21 +72,17 @@ class MixtureDensityPrior(AutoregressivePrior):
         self.initialized.fill_(True)
 
     @torch.no_grad()
-    def global_class(self, z: Tensor) -> Tensor:
-        """The class c(z), the cluster nearest to z: (batch, latent_dim) -> (batch,) integers."""
-        return torch.cdist(z, self.centres).argmin(1)
+    def global_class(self, z: Tensor) -> Tensor | None:
+        return torch.cdist(z, self.centres).argmin(1) if self.initialized else None
 
-    def token_log_prob(self, z: Tensor) -> Tensor:
-        """log p(z_t | z_<t, c(z)), the first token with log p(c(z)): (batch, tokens), nats."""
-        classes = self.global_class(z) if self.initialized else None
+    def class_log_prob(self, z: Tensor, classes: Tensor | None) -> Tensor:
         tokens, occupied = self._embed(z.view(len(z), self.tokens, self.token_dim))
         conditions = self._conditions(classes, occupied, slice(None))
         logits, means, log_std = self._mixture(self._network(tokens, *conditions))
         deviation = (tokens[:, :, None] - means) * (-log_std).exp()
         density = -0.5 * deviation.square().sum(-1) - log_std.sum(-1)
         mixed = torch.logsumexp(F.log_softmax(logits, dim=-1) + density, dim=-1)
-        log_prob = mixed - self.token_dim * HALF_LOG_TWO_PI
-        return log_prob if classes is None else log_prob + self._class_log_prob(classes)
+        return mixed - self.token_dim * HALF_LOG_TWO_PI
 
     def _sample_classes(
         self, count: int, generator: torch.Generator, temperature: float
@@ -118,6 +114,6 @@ class MixtureDensityPrior(AutoregressivePrior):
         logits, means, log_std = torch.split(out, [k, k * d, k * d], dim=-1)
         return (
             logits,
-            means.unflatten(-1, (k, d)),
-            log_std.unflatten(-1, (k, d)).clamp(*LOG_STD_RANGE),
+            means.reshape(*means.shape[:-1], k, d),
+            log_std.reshape(*log_std.shape[:-1], k, d).clamp(*LOG_STD_RANGE),
         )
