@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
 WORKERS ?= 2
-BENCHMARKS := generator training baselines image_memory attacks agent swap_scores swap_runner swap_leaderboard app \
+BENCHMARKS := generator training baselines image_memory agent swap_scores swap_runner swap_leaderboard app \
     results
 
 # Stages are called as `python stages/...`: the environment's python comes first.
@@ -14,7 +14,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup repro smoke experiments report test pictures lint bench app dev lock clean
+.PHONY: help setup repro smoke experiments report test faults pictures lint bench app dev lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ report: $(STAMP) ## Write reports/ and the README's results from the run's files
 
 test: $(STAMP) ## Run the tests on two processes (WORKERS=4, ARGS="-k name")
 	@$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+faults: $(STAMP) ## Run the zero-tolerance checks at full size; writes results/faults.json
+	@GENLAB_FAULTS=results/faults.json $(PY) -m pytest tests/faults $(ARGS)
 
 pictures: $(STAMP) ## Take the README's pictures of the app again (some minutes)
 	@GENLAB_SHOTS=docs/pictures $(PY) -m pytest -q tests/e2e/test_shots.py

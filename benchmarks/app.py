@@ -11,9 +11,6 @@ of this machine as it is: run it when nothing else runs. What is open to judgeme
   write, which comes before the event, is within.
 - rate_ms: from the key to the next picture, decoded.
 - ws_lost: events that a client did not get, or got out of order, over all clients.
-- schemathesis: requests made from the API's own OpenAPI document, fitting and unfitting ones, half
-  of them about things that are there, whose answers are a 5xx or outside the document.
-- attacks: `app_attacks.py`.
 - axe: findings of axe-core that are serious or critical, within the pages' own part of the window.
 """
 
@@ -23,6 +20,7 @@ import asyncio
 import itertools
 import json
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,9 +30,10 @@ from typing import Annotated
 import httpx
 import typer
 
-from app_attacks import attacks
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
 from app_room import ROOT, Server, chromium, make_project, make_run, serving
-from app_schema import judged
+
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import write_text
@@ -230,15 +229,6 @@ def ws_lost(clients: int, events: int) -> tuple[int, int]:
         return asyncio.run(all_of_them(server))
 
 
-def fuzzed(requests: int) -> tuple[int, int]:
-    """(answers that are a 5xx or outside the document, requests made)."""
-    import schemathesis
-
-    with serving(project(cases=3, rated=3)) as server:
-        schema = schemathesis.openapi.from_url(f"{server.base}/api/openapi.json")
-        return judged(schema, requests)
-
-
 def axe() -> tuple[int, int]:
     """(serious findings within the pages, pages looked at)."""
     from axe_playwright_python.sync_playwright import Axe
@@ -283,7 +273,6 @@ def main(
     pictures: Annotated[int, typer.Option(min=1, help="Pictures that are rated.")] = 40,
     clients: Annotated[int, typer.Option(min=1, help="WebSocket clients.")] = 200,
     events: Annotated[int, typer.Option(min=2, max=1000, help="Events of the run.")] = 1000,
-    requests: Annotated[int, typer.Option(min=1, help="Requests of schemathesis.")] = 5000,
     into: Annotated[Path | None, typer.Option(help="File of the results.")] = None,
 ) -> None:
     """Measure the app and record it."""
@@ -304,8 +293,6 @@ def main(
     }
     counted: dict[str, Callable[[], tuple[int, int]]] = {
         "ws_lost": lambda: ws_lost(clients, events),
-        "schemathesis": lambda: fuzzed(requests),
-        "attacks": attacks,
         "axe": axe,
     }
     for key in only or [*timed, *counted]:

@@ -6,12 +6,12 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+import app_room
 import pytest
 
 # Benchmarks are scripts: they find each other because their folder comes first on the path.
 from furnished import RUN, furnish
 
-import app_room
 from genlab.benchmark.store.repository import Store
 
 WAIT = 180_000  # milliseconds; a loaded machine is slow

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import app_room
 import pytest
 from furnished import LONG, RUN, training
-
-import app_room
 
 pytestmark = pytest.mark.e2e
 READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"

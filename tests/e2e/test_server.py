@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import app_room
 import httpx
 import pytest
 from furnished import RUN
 
-import app_room
 from genlab.benchmark.store.repository import Store
 
 pytestmark = pytest.mark.e2e

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import app_room
 import pytest
 from furnished import ROOT, write_grids
 from PIL import Image
 from ruamel.yaml import YAML
 
-import app_room
 from genlab.benchmark.store.repository import Store
 from genlab.core.io import atomic_write
 from genlab.core.params import load_params

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import app_room
 import pytest
 from fastapi.testclient import TestClient
 from starlette.applications import Starlette
@@ -20,7 +21,6 @@ from starlette.routing import Mount
 from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
-import app_room
 from genlab.core.errors import GenlabError
 from genlab.web.api import make_api
 from genlab.web.feed import Feed

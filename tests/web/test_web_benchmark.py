@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import app_room
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import app_room
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_npz
 from genlab.web import sheet

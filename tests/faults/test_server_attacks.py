@@ -1,24 +1,27 @@
 """Attacks on the server: strangers, paths, bodies, SQL and markup in every field.
 
-Each attack is a request as an attacker would send it, over a plain socket so that no client mends
-it first, and what must not come of it. It succeeds where the answer is of a kind that lets it
-through, where a secret of the disk is in it, where markup comes back unescaped in a page, where
-the store has changed, or where the server no longer answers.
+Each attack is a request as an attacker would send it, over a plain socket so that no client repairs
+it first. It succeeds where its status lets it through, where a secret of the disk is in the answer,
+where markup comes back unescaped in a page, where the store has changed, or where the server no
+longer answers.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
-import tempfile
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from app_room import Server, chromium, is_fault, make_project, make_run, serving
+
 from genlab.benchmark.store.repository import Store
 
+pytestmark = pytest.mark.e2e
 RUN = "2026-01-01"
 EVIL = "evil.example"
 SCRIPT = "<script>document.title='owned'</script>"
@@ -38,11 +41,6 @@ class Attack:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     through: tuple[int, ...] = (200, 202, 101)
-
-
-def listed() -> list[Attack]:
-    """All attacks that are a single request."""
-    return [*strangers(), *paths(), *bodies(), *fields()]
 
 
 def strangers() -> Iterator[Attack]:
@@ -67,17 +65,28 @@ def strangers() -> Iterator[Attack]:
         yield Attack(f"origin {origin} reads", "/api/runs", headers=head)
         yield Attack(f"origin {origin} runs", "/api/run", "POST", head | TYPE, run)
         yield Attack(f"origin {origin} follows", f"/api/run/{RUN}", headers=head | upgrade)
-    yield Attack("a form of another site runs", "/api/run", "POST",
-                 {"origin": f"http://{EVIL}", "content-type": "text/plain"}, run)  # fmt: skip
+    yield Attack(
+        "a form of another site runs",
+        "/api/run",
+        "POST",
+        {"origin": f"http://{EVIL}", "content-type": "text/plain"},
+        run,
+    )
     for host in (EVIL, f"127.0.0.1.{EVIL}", f"{EVIL}:80", f"localhost@{EVIL}", "127.0.0.2.nip.io"):
         head = {"host": host}
         yield Attack(f"host {host} reads", "/api/runs", headers=head)
         yield Attack(f"host {host} sees", image, headers=head)
     yield Attack("a foreign host rates", "/api/rate", "POST", {"host": EVIL} | TYPE, rate)
-    yield Attack("a foreign host opens the pages' socket", "/_stcore/stream",
-                 headers={"host": EVIL} | upgrade)  # fmt: skip
-    yield Attack("a foreign origin opens the pages' socket", "/_stcore/stream",
-                 headers={"origin": f"http://{EVIL}"} | upgrade)  # fmt: skip
+    yield Attack(
+        "a foreign host opens the pages' socket",
+        "/_stcore/stream",
+        headers={"host": EVIL} | upgrade,
+    )
+    yield Attack(
+        "a foreign origin opens the pages' socket",
+        "/_stcore/stream",
+        headers={"origin": f"http://{EVIL}"} | upgrade,
+    )
     for kind in ("image", "iframe", "script"):
         head = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
         yield Attack(
@@ -105,11 +114,17 @@ def bodies() -> Iterator[Attack]:
     """More than anybody needs."""
     long = b'{"case_ids": ["' + b"x" * (1 << 20) + b'"], "tool_ids": ["sim_fail"]}'
     yield Attack("a long body", "/api/run", "POST", TYPE, long)
-    yield Attack("a body longer than it says", "/api/run", "POST",
-                 TYPE | {"content-length": "-1"}, b"{}")  # fmt: skip
+    yield Attack(
+        "a body longer than it says", "/api/run", "POST", TYPE | {"content-length": "-1"}, b"{}"
+    )
     yield Attack("a deep body", "/api/run", "POST", TYPE, b"[" * 30_000 + b"]" * 30_000)
-    yield Attack("a long number", "/api/rate", "POST", TYPE,
-                 b'{"run_item_id": ' + b"9" * 5000 + b', "stars": 1}')  # fmt: skip
+    yield Attack(
+        "a long number",
+        "/api/rate",
+        "POST",
+        TYPE,
+        b'{"run_item_id": ' + b"9" * 5000 + b', "stars": 1}',
+    )
     many = json.dumps({"case_ids": ["case-001"] * 5000, "tool_ids": ["sim_fail"]}).encode()
     yield Attack("many cases", "/api/run", "POST", TYPE, many)
 
@@ -137,28 +152,44 @@ def fields() -> Iterator[Attack]:
             )
 
 
-def attacks() -> tuple[int, int]:
-    """(attacks that succeeded, attacks made)."""
-    folder = make_project(Path(tempfile.mkdtemp(prefix="genlab-app-")), cases=2, hostile=True)
-    database = folder / "runs" / "genlab.sqlite3"
-    with Store(database) as store:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = make_project(tmp_path_factory.mktemp("served"), cases=2, hostile=True)
+    with Store(database(folder)) as store:
         make_run(store, folder, run_id=RUN, cases=4)
-    with serving(folder) as server:
-        before = _state(database)
-        won = []
-        for attack in listed():
-            if came_through(server, attack):
-                won.append(attack.name)
-        if _state(database) != before:
-            won.append("the store has changed")
-        made = len(listed()) + 1
-        for name, succeeded in (*_kept_markup(server), *_in_a_browser(server)):
-            made += 1
-            if succeeded:
-                won.append(name)
-    for name in won:
-        print(f"  came through: {name}")
-    return len(won), made
+    with serving(folder) as served:
+        yield served
+
+
+def test_no_attack_comes_through(server: Server, record: Callable[..., None]) -> None:
+    before = count_rows(server)
+    attacks = [*strangers(), *paths(), *bodies(), *fields()]
+    failed = [attack.name for attack in attacks if came_through(server, attack)]
+    failed += ["the store has changed"] if count_rows(server) != before else []
+    record("app.attacks", len(failed), n=len(attacks) + 1)
+    assert failed == []
+
+
+def test_markup_that_is_kept_comes_out_as_text(server: Server) -> None:
+    for rater in (SCRIPT, "<img src=x onerror=alert(1)>", SQL):
+        body = json.dumps({"run_item_id": 1, "stars": 2, "rater": rater}).encode()
+        send(server, Attack("rater", "/api/rate", "POST", TYPE, body))
+    _, report = send(server, Attack("report", f"/api/report/{RUN}"))
+    for markup in (b"<img src=x", SCRIPT.encode(), b"<b>policy</b>"):
+        assert markup not in report
+    _, page = send(server, Attack("docs", "/api/docs?x=" + quote(SCRIPT)))
+    assert SCRIPT.encode() not in page
+
+
+@pytest.mark.usefixtures("only_full_size")
+def test_nothing_runs_in_a_browser(server: Server, record: Callable[..., None]) -> None:
+    pytest.importorskip("playwright.sync_api")
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        pytest.skip("needs Chromium (Debian: apt-get install chromium)")
+    outcomes = dict(open_hostile_addresses(server))
+    failed = [address for address, succeeded in outcomes.items() if succeeded]
+    record("app.attacks_in_a_browser", len(failed), n=len(outcomes))
+    assert failed == []
 
 
 def came_through(server: Server, attack: Attack) -> bool:
@@ -188,30 +219,18 @@ def send(server: Server, attack: Attack) -> tuple[int, bytes]:
         connection.close()
 
 
-def _state(database: Path) -> tuple[object, ...]:
-    with Store(database) as store:
-        counts = [
-            store.rows(f"SELECT count(*) FROM {table}")[0][0]
-            for table in ("runs", "run_items", "human_scores", "preferences", "migrations")
-        ]
-    return tuple(counts)
+def database(folder: Path) -> Path:
+    return folder / "runs" / "genlab.sqlite3"
 
 
-def _kept_markup(server: Server) -> Iterator[tuple[str, bool]]:
-    """Markup that is lawfully kept (a rater, a reason, a title) must come out as text."""
-    for rater in (SCRIPT, "<img src=x onerror=alert(1)>", SQL):
-        body = json.dumps({"run_item_id": 1, "stars": 2, "rater": rater}).encode()
-        send(server, Attack("rater", "/api/rate", "POST", TYPE, body))
-    _, report = send(server, Attack("report", f"/api/report/{RUN}"))
-    yield "a rater in the report", b"<img src=x" in report
-    yield "a title in the report", SCRIPT.encode() in report
-    yield "a reason in the report", b"<b>policy</b>" in report
-    _, page = send(server, Attack("docs", "/api/docs?x=" + quote(SCRIPT)))
-    yield "markup in the handbook", SCRIPT.encode() in page
+def count_rows(server: Server) -> list[int]:
+    tables = ("runs", "run_items", "human_scores", "preferences", "migrations")
+    with Store(database(server.folder)) as store:
+        return [store.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables]
 
 
-def _in_a_browser(server: Server) -> Iterator[tuple[str, bool]]:
-    """Hostile names on every page that shows them: nothing runs."""
+def open_hostile_addresses(server: Server) -> Iterator[tuple[str, bool]]:
+    """Each page with hostile names in its address, and whether anything ran."""
     part = quote(SCRIPT)
     addresses = (
         "/benchmark",
@@ -231,5 +250,5 @@ def _in_a_browser(server: Server) -> Iterator[tuple[str, bool]]:
             page.goto(server.base + address, timeout=120_000)
             page.locator("h1").first.wait_for(timeout=120_000)
             page.wait_for_timeout(1500)
-            yield f"{address} in a browser", page.title() == "owned" or bool(ran)
+            yield address, page.title() == "owned" or bool(ran)
             page.close()

@@ -1,7 +1,6 @@
-"""A room for the server: a project folder of its own, tools of somebody's, and a real process.
+"""A project folder with simulated image tools, a real server over it, and a headless browser.
 
-`tests/` and `benchmarks/app.py` both use it. The tools stand in a package of their own, found by
-entry point as any other, so that what is measured is the server as it is.
+The tools are in a package that is found by its entry points, as any user's tool is.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SIDE = 256
 
 CASE = """\
@@ -54,7 +53,7 @@ sources:
   template: {{title: noise, author: this test, licence: CC0-1.0, url: ""}}
   anna: {{title: noise, author: this test, licence: CC0-1.0, url: ""}}
 """
-# Tools of somebody's package: one takes its time, one fails, one carries a hostile name.
+# One takes its time, one fails, one reports when it ended, one has a hostile name, one has no key.
 TOOLS = """
 import asyncio
 import random
