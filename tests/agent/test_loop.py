@@ -196,16 +196,6 @@ def test_a_claim_of_success_does_not_hold_against_the_numbers(
     assert not outcome.verdict.startswith("achieved")
 
 
-def test_a_repeat_is_refused_and_counts_as_search(
-    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Server(planner(TINY)) as server:
-        outcome = run(settings(), workspace, lab, server.url, monkeypatch)
-    assert [each.plan_origin for each in outcome.attempts] == ["baseline", "llm", "search"]
-    assert len({each.candidate.digest for each in outcome.attempts}) == 3
-    assert "was tried as attempt 2" in outcome.attempts[2].edits[-1]
-
-
 def test_what_a_repeat_was_mutated_from_and_to_stands_in_its_record(
     lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,25 +225,6 @@ def test_what_a_repeat_was_mutated_from_and_to_stands_in_its_record(
     for each in proposals[1:]:
         assert each.prompt.count("your assessment: It is too small.") == 1
         assert "its weaknesses: one channel" in each.prompt
-
-
-def test_the_analysis_of_the_last_structure_is_told_with_its_numbers_corrected(
-    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def answer(request: Request) -> Reply:
-        words = json.dumps(request.body["messages"])
-        if "Say in two or three sentences" in words:
-            return good({"analysis": "It has 999,999 parameters and is shallow."})
-        if asked(request) == "code":
-            return refusal()
-        return good({"architecture": TINY, "assessment": "seen"})
-
-    with Server(answer) as server:
-        chosen = replace(settings(), llm_code=True)
-        run(chosen, workspace, lab, server.url, monkeypatch)
-    told_last = [r.prompt for r in server.requests if "analysis: It has" in r.prompt]
-    assert len(told_last) == 3  # both reviews, and the proposal between them
-    assert not any("999,999" in prompt for prompt in told_last)
 
 
 def test_where_the_planner_fails_search_steps_in_and_it_is_told(
@@ -313,15 +284,6 @@ def test_a_spent_budget_ends_the_run_and_a_raised_one_takes_it_further(
     assert [asked(request) for request in server.requests] == ["proposal", "review"] * 2
 
 
-def test_no_gain_for_a_while_is_enough(lab: Lab, workspace: Workspace) -> None:
-    fewest = goal("dummy stripes", metric="parameters", at_most=1)
-    outcome = iterate(
-        settings(fewest, backend="search", max_iterations=9, patience=1), None, workspace, lab=lab
-    )
-    assert outcome.verdict == "stopped: no gain in the last 1 attempts"
-    assert len(outcome.attempts) < 9
-
-
 def test_a_model_that_cannot_be_trained_is_a_failed_attempt_and_the_run_goes_on(
     lab: Lab, workspace: Workspace
 ) -> None:
@@ -356,24 +318,6 @@ class Crippled(Lab):
         )
 
 
-@pytest.mark.parametrize(
-    ("ablation", "words"),
-    [({"registry_in_prompt": False}, "nothing has been tried yet"), ({}, '"run_id": "1"')],
-)
-def test_what_is_ablated_is_not_in_the_prompt(
-    lab: Lab,
-    workspace: Workspace,
-    monkeypatch: pytest.MonkeyPatch,
-    ablation: dict[str, bool],
-    words: str,
-) -> None:
-    with Server(planner(TINY)) as server:
-        chosen = settings(max_iterations=2, **ablation)
-        run(chosen, workspace, lab, server.url, monkeypatch)
-    assert words in server.requests[0].prompt
-    assert "qe_" not in server.requests[0].prompt  # a replay has other run_ids
-
-
 def test_without_repair_a_proposal_that_needs_one_is_refused(
     lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,16 +327,6 @@ def test_without_repair_a_proposal_that_needs_one_is_refused(
         outcome = run(chosen, workspace, lab, server.url, monkeypatch)
     assert outcome.attempts[1].plan_origin == "search"
     assert "was refused: blocks[0].channels" in outcome.attempts[1].planner_failure
-
-
-def test_without_branching_every_attempt_goes_on_from_the_last(
-    lab: Lab, workspace: Workspace
-) -> None:
-    outcome = iterate(
-        settings(backend="search", max_iterations=4, branching=False), None, workspace, lab=lab
-    )
-    run_ids = [each.run_id for each in outcome.attempts]
-    assert [each.parent for each in outcome.attempts[2:]] == run_ids[1:3]
 
 
 KILLED = """
@@ -467,12 +401,6 @@ def test_what_a_kill_came_between_is_put_right(lab: Lab, workspace: Workspace) -
     found = attempts(mended(workspace))
     assert [each.run_id for each in found] == [each.run_id for each in outcome.attempts]
     assert not (workspace.experiments / "qe_20200101_000000").exists()
-
-
-def test_a_damaged_registry_stops_the_run_with_its_cure(lab: Lab, workspace: Workspace) -> None:
-    (workspace.experiments / "registry.json").write_text("[{")
-    with pytest.raises(GenlabError, match=r"-m genlab[.]agent rebuild"):
-        iterate(settings(backend="search"), None, workspace, lab=lab)
 
 
 def test_two_runs_do_not_work_in_one_workspace(lab: Lab, workspace: Workspace) -> None:

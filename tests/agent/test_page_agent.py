@@ -110,12 +110,6 @@ def test_the_chart_holds_each_attempt_and_the_goal(place: tuple[Path, AppTest, l
     assert "attempt 3" in attempts_chart.chart_words(told)
 
 
-def test_other_peoples_words_are_no_markdown(place: tuple[Path, AppTest, list[Any]]) -> None:
-    _, shown, _ = place
-    assert any(r"\*stripes\*" in each.value for each in shown.subheader)
-    assert attempts.plain("![x](http://y)").startswith(r"\!\[x\]\(")
-
-
 def test_without_a_workspace_the_page_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from genlab.agent.claims import corrected
 from genlab.agent.llm import Answer, BudgetSpent, LLMFailure, Question
-from genlab.agent.quick_evaluator import Evaluator
 from genlab.agent.space import Block, Input, ModelConfig
 from genlab.agent.summary import Analysis, Inspector, Summary, analysed, checked_size
 from genlab.agent.template import source
@@ -92,13 +91,6 @@ def test_what_breaks_is_a_line(inspector: Inspector, code: str, words: str) -> N
     assert "\n" not in probed.failure
 
 
-def test_a_size_that_does_not_fit_is_a_line_that_says_where(inspector: Inspector) -> None:
-    found = inspector.summary(HEAD + PLAIN, "M", (3, 16, 16))
-    assert "line 11 of model.py" in found.failure
-    assert "3 channels" in found.failure
-    assert found.as_dict()["failure"] == found.failure
-
-
 @pytest.mark.parametrize(
     "size", [(), (28,), (1, 2, 3, 4, 5), (0, 28, 28), (1, 28, 10**9), (1, 2.5, 3), (True, 1, 1),
              "1x28x28", 28, (4096, 4096, 4096)]
@@ -107,16 +99,6 @@ def test_what_is_no_size_is_one_line(size: Any) -> None:
     with pytest.raises(GenlabError, match="input_size") as caught:
         checked_size(size)
     assert "\n" not in str(caught.value)
-
-
-def test_a_worker_can_be_shared_with_the_evaluator(tmp_path_factory: Any) -> None:
-    with Evaluator(tmp_path_factory.mktemp("data")) as evaluator:
-        shared = Inspector(worker=evaluator.worker)
-        assert shared.probe(CODE, "CurrentModel", SHAPE).failure == ""
-        shared.close()
-        assert shared.probe(CODE, "CurrentModel", SHAPE).output == (2, 4)
-        assert evaluator.worker.started == 1
-        assert list(evaluator.room.iterdir()) == []
 
 
 # --- words -----------------------------------------------------------------------------------

@@ -6,13 +6,11 @@ import hashlib
 import http.server
 import inspect
 import os
-import re
 import subprocess
 import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from contextvars import Context
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +24,7 @@ from genlab.agent.packages import pip_words
 from genlab.agent.registry import Registry
 from genlab.agent.space import Block, ModelConfig
 from genlab.agent.template import source
-from genlab.agent.toolbox import Toolbox, current, using
-from genlab.agent.trials import interval
+from genlab.agent.toolbox import Toolbox, using
 from genlab.agent.workspace import MODEL, Workspace, scaffold
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
@@ -148,27 +145,6 @@ def test_without_a_workspace_a_line_says_how_to_get_one(
     assert "src/" in seen[1:]
 
 
-def test_the_nearest_workspace_is_worked_in_as_params_yaml_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
-    changes = {"allow_pip": "true", "max_repairs": "7", "max_parameters": "1234",
-               "sandbox": "landlock"}  # fmt: skip
-    for name, value in changes.items():
-        text = re.sub(rf"(?m)^  {name}: \S+", f"  {name}: {value}", text)
-    (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
-    monkeypatch.chdir(scaffold("mine", tmp_path).root / "src")
-    box = Context().run(current)  # where no other test's toolbox is bound
-    assert (box.allow_pip, box.max_repairs, box.max_parameters) == (True, 7, 1234)
-    assert (box.mode, box.data) == ("landlock", tmp_path / "data")
-
-
-def test_an_interval_of_accuracies_stays_within_what_they_can_be() -> None:
-    assert interval([0.99, 1.0]) == [pytest.approx(0.995 - 0.0635, abs=1e-3), 1.0]
-    assert interval([0.0, 0.01]) == [0.0, pytest.approx(0.005 + 0.0635, abs=1e-3)]
-    assert interval([0.9]) is None
-
-
 def test_a_project_is_made_once_and_never_over_another(root: Path) -> None:
     tools.create_pytorch_project_scaffold("second")
     made = root.parent / "second"
@@ -260,11 +236,6 @@ def test_experiments_survive_without_bubblewrap(root: Path) -> None:
             pytest.skip(str(error))
     assert "denied" in said
     assert _tree(root / "experiments") == before
-
-
-@pytest.mark.usefixtures("box")
-def test_experiments_can_be_read_by_a_command() -> None:
-    assert tools.bash_run("cat experiments/registry.json").startswith("[")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user")
