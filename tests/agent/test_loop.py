@@ -28,6 +28,8 @@ from genlab.agent.workspace import CONFIG, MODEL, Workspace, lay_out
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, load_params
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 UNREACHABLE = goal("dummy stripes", metric="accuracy", at_least=1.0)
 SMALLER = goal("dummy stripes", metric="parameters", at_most=100)  # than the baseline's 124

@@ -18,6 +18,8 @@ from genlab.agent.workspace import lay_out
 from genlab.core.errors import GenlabError
 from genlab.web import attempts, attempts_chart
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = "Tell the dummy *stripes* apart, accuracy at least 100 %"
 PATIENCE = 180.0  # seconds; a loaded machine imports torch slowly

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from genlab.agent import candidate, planner
+from genlab.agent import planner
 from genlab.agent.answers import parse, response_format
 from genlab.agent.candidate import Candidate, Sandbox, Training
 from genlab.agent.goal import goal
-from genlab.agent.planner import BASELINE, Planned, next_of_search, planned, settled, stalled
+from genlab.agent.planner import BASELINE, Planned, planned, settled, stalled
 from genlab.agent.proposal import Proposal, Review, proposal_in
 from genlab.agent.registry import Record
 from genlab.agent.space import Block, ModelConfig
@@ -45,21 +45,6 @@ def _planned(proposal: dict[str, Any], tried: dict[str, str] | None = None) -> P
     )  # fmt: skip
 
 
-def test_a_repaired_proposal_says_how_often() -> None:
-    found = _planned(
-        {
-            "architecture": {"blocks": [{"kind": "conv", "channels": 1}], "depth": 3},
-            "training": {"lr": 5, "optimizer": "lion", "batch_size": "many"},
-            "branch_from": "nowhere",
-        }
-    )
-    assert found.origin == f"llm+repaired({len(found.edits)})"
-    assert len(found.edits) == 7
-    assert found.parent is None
-    assert (found.training.lr, found.training.optimiser) == (candidate.LR[1], "adamw")
-    assert all("\n" not in edit for edit in found.edits)
-
-
 def test_a_repeat_is_refused_and_the_best_one_mutated() -> None:
     tried = {start.digest: name for name, start in STARTS.items()}
     repeat = {
@@ -88,17 +73,6 @@ def test_what_the_run_has_settled_is_overruled_and_told() -> None:
     ]
     assert found.origin == "llm+repaired(3)"
     assert found.training == Training(lr=0.01)
-
-
-def test_search_draws_first_and_then_follows_the_best() -> None:
-    only_base = [_record("base", 0.7, "baseline")]
-    rng = random.Random(0)
-    drawn, parent = next_of_search(ROOM, {}, only_base, STARTS, "accuracy", rng)
-    assert parent is None
-    assert drawn.config.parameters(ROOM.shape, ROOM.classes) <= ROOM.most_parameters
-    both = [*only_base, _record("one", 0.6, "search")]
-    _, parent = next_of_search(ROOM, {}, both, STARTS, "accuracy", rng)
-    assert parent == "base"
 
 
 @pytest.mark.parametrize(

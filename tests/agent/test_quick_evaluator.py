@@ -13,6 +13,8 @@ from genlab.agent.space import Block, ModelConfig
 from genlab.agent.template import source
 from genlab.core.errors import GenlabError
 
+pytestmark = pytest.mark.slow
+
 GOOD = source(
     ModelConfig(blocks=(Block(kind="plain", channels=8, kernel=5, halve=True),), hidden=(16,)),
     (1, 16, 16),

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from genlab.agent import registry
 from genlab.agent.registry import Record, Registry, best
 from genlab.agent.workspace import Workspace, goal_of, open_for, scaffold, slug
 from genlab.core.errors import GenlabError
@@ -137,18 +136,6 @@ def test_processes_that_write_at_once_lose_nothing(workspace: Workspace) -> None
     assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
     names = [record.run_id for record in Registry(workspace).records()]
     assert len(names) == len(set(names)) == 45
-
-
-def test_a_lock_that_is_held_is_one_line(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registry, "PATIENCE", 0.1)
-    found = Registry(workspace)
-    with (
-        registry.FileLock(found.path.with_suffix(".lock")),
-        pytest.raises(GenlabError, match="locked for"),
-    ):
-        found.put(_record(workspace))
 
 
 def test_the_best_is_chosen_among_those_with_a_number(workspace: Workspace) -> None:

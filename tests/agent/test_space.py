@@ -46,7 +46,7 @@ def _check(config: ModelConfig, shape: Input, classes: int = 10) -> None:
     assert sum(each.numel() for each in model.parameters()) == config.parameters(shape, classes)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(PROPOSALS, SHAPES)
 def test_any_proposal_becomes_a_config_that_runs(proposed: dict[str, Any], shape: Input) -> None:
     found = repaired(proposed, shape, 10, MOST)
@@ -143,12 +143,3 @@ def test_search_draws_and_reaches_every_training_that_a_planner_may_choose(
         now = search.mutated(now, rng, ROOM, {now.digest})
         walked.add(tuple(now.training.model_dump().values()))
     assert walked == whole
-
-
-def test_a_training_between_the_usual_ones_is_mutated_to_one_beside_it() -> None:
-    odd = Candidate(ModelConfig(blocks=()), Training(lr=0.004, batch_size=200))
-    rng = random.Random(0)
-    near = [search.mutated(odd, rng, ROOM, {odd.digest}).training for _ in range(300)]
-    assert {0.002, 0.004, 0.005} <= {each.lr for each in near}
-    assert {128, 200, 256} <= {each.batch_size for each in near}
-    assert sum(each == odd.training for each in near) > 100  # most edits are of the architecture

@@ -29,6 +29,8 @@ from genlab.agent.workspace import MODEL, Workspace, scaffold
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 
+pytestmark = pytest.mark.slow
+
 SIGNATURES = """
 read_file(file_path: str) -> str
 write_file(file_path: str, content: str) -> None
@@ -89,11 +91,6 @@ def test_what_is_written_is_read_and_listed(root: Path) -> None:
     assert tools.list_directory("notes") == ["notes/a.txt"]
     assert "experiments/" in tools.list_directory()
     assert str(MODEL) in tools.list_directory(recursive=True)
-
-
-def test_a_long_file_is_cut_with_a_mark(root: Path) -> None:
-    (root / "long.txt").write_text("x" * (tools.LONGEST + 1))
-    assert tools.read_file("long.txt").endswith(f"\n[... cut at {tools.LONGEST} characters]")
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "src/../../x", "link/x", "a\0b"])
@@ -472,32 +469,6 @@ def test_a_model_that_breaks_is_one_line_and_nothing_is_lost(
     assert after[: len(before)] == before
     assert all(each.decision == "failed" and each.failure for each in after[len(before) :])
     assert tools.read_file("broken.py") == code
-
-
-def test_sizes_and_settings_that_do_not_fit_are_one_line(box: Toolbox) -> None:
-    tools.write_file("m.py", CODE)
-    for size, words in (
-        ((3, 16, 16), r"input_size \(3, 16, 16\): .*expected input"),
-        ((16,), "has 1 numbers"),
-        ((1, 0, 16), "each side must be"),
-        ((1, "a", 3), "whole numbers"),
-    ):
-        _refused(lambda size=size: tools.pytorch_model_summary("m.py", "CurrentModel", size), words)
-    for given, words in (
-        ({"dataset": "imagenet"}, "dataset must be one of"),
-        ({**QUICK, "num_classes": 7}, "num_classes is 7, dummy has 4"),
-        ("quick", "eval_config must be fields"),
-    ):
-        _refused(
-            lambda given=given: tools.pytorch_quick_evaluator("m.py", "CurrentModel", given), words
-        )
-    box.max_parameters, usual = 10, box.max_parameters
-    try:
-        _refused(
-            lambda: tools.pytorch_quick_evaluator("m.py", "CurrentModel", QUICK), "max_parameters"
-        )
-    finally:
-        box.max_parameters = usual
 
 
 def test_a_damaged_registry_stops_before_anything_is_trained(tmp_path: Path, box: Toolbox) -> None:

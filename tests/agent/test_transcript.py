@@ -83,19 +83,6 @@ def test_a_resumed_run_does_not_ask_again(path: Path) -> None:
     assert recording.asked == 1
 
 
-def test_a_resumed_run_may_start_in_the_middle(path: Path) -> None:
-    with Recording(Scripted(), path) as recording:
-        recording.ask(FIRST)
-        start = recording.place
-        second = recording.ask(SECOND)
-    backend = Scripted()
-    with Recording(backend, path, start=start) as recording:
-        assert recording.ask(SECOND) == second
-    assert backend.asked == []
-    with pytest.raises(GenlabError, match="goes on at 3"):
-        Recording(backend, path, start=3)
-
-
 def test_a_run_that_departs_is_asked_anew_and_says_so(path: Path, said: list[str]) -> None:
     with Recording(Scripted(), path) as recording:
         for item in (FIRST, SECOND, THIRD):
@@ -241,42 +228,6 @@ def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert secret not in str(backend.asked)
     assert answer.text.startswith("I was told [redacted] [redacted] Bearer [redacted]")
     assert Replay(path, secrets=["given-by-hand"]).ask(asked) == answer
-
-
-def test_a_run_at_a_bad_endpoint_is_replayed_byte_for_byte(path: Path) -> None:
-    script = [
-        llm.good({"blocks": 1}),
-        llm.status(429, {"Retry-After": "9"}),
-        llm.prose({"blocks": 2}),
-        llm.refusal(),
-        *[llm.good("no")] * 3,
-        llm.torn(),
-        llm.invalid_utf8(),
-        llm.good({"blocks": 3}),
-        *[llm.status(500)] * 6,
-        llm.good({"blocks": 4}),
-    ]
-
-    def outcomes(backend: Recording | Replay) -> list[object]:
-        found: list[object] = []
-        for number in range(7):
-            try:
-                found.append(backend.ask(question(f"question {number}")))
-            except (LLMFailure, BudgetSpent) as end:
-                found.append((type(end), end.reason, end.tokens_in, end.seconds, end.attempts))
-        return found
-
-    meter = Meter(Budget(tokens=300))
-    with Server(script) as server:
-        backend = OpenAIBackend(
-            {"planning": "m"}, base_url=server.url, meter=meter, sleep=lambda seconds: None
-        )
-        with Recording(backend, path, meter=meter) as recording:
-            live = outcomes(recording)
-    kinds = [item[0] if isinstance(item, tuple) else Answer for item in live]
-    assert kinds == [Answer, Answer, LLMFailure, LLMFailure, Answer, LLMFailure, Answer]
-    assert outcomes(Replay(path)) == live
-    assert sum(line.tokens_in + line.tokens_out for line in read(path)) == meter.tokens
 
 
 def test_a_kill_loses_no_finished_question_and_pays_for_none_twice(path: Path) -> None:

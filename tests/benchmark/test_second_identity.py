@@ -19,6 +19,8 @@ from genlab.benchmark.scorer import Score, score
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 
+pytestmark = pytest.mark.slow
+
 CASES = Path(__file__).parents[2] / "cases"
 
 

@@ -6,9 +6,13 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from genlab.benchmark.snapshot import STORE, Places, snapshot
 from genlab.benchmark.store.repository import Store
 from genlab.core.params import load_params
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from pathlib import Path
@@ -138,22 +137,6 @@ def test_name_run_and_view_are_remembered(server: app_room.Server, page: Any) ->
     page.get_by_role("button", name="New run").click()
     page.get_by_text("All cases").wait_for()
     assert "run=" not in page.url
-
-
-def test_a_stranger_cannot_follow(server: app_room.Server) -> None:
-    from websockets.exceptions import InvalidStatus
-    from websockets.sync.client import connect
-    from websockets.typing import Origin
-
-    def follow(origin: str | None) -> str:
-        address = f"{server.socket}/api/run/{RUN}"
-        with connect(address, origin=None if origin is None else Origin(origin)) as socket:
-            return str(json.loads(socket.recv())["type"])
-
-    assert follow(None) == "state"
-    assert follow(server.base) == "state"
-    with pytest.raises(InvalidStatus, match="403"):
-        follow("http://evil.example")
 
 
 def test_a_killed_server_leaves_a_run_that_the_next_goes_on_with(tmp_path: Path) -> None:

@@ -116,20 +116,6 @@ def test_every_fault_is_an_outcome_of_its_own(
     assert KEY not in failure.reason
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        [],
-        [{"b64_json": "%%%"}],
-        [{"url": "file:///etc/passwd"}],
-        [{"url": "https://127.0.0.1:9/gone.png"}],
-    ],
-)
-def test_an_answer_without_a_usable_image_was_paid_for(case: Case, data: list[Any]) -> None:
-    failure = failed(payload({"created": 0, "data": data}), case)
-    assert (failure.kind, failure.cost) == ("no_image", 0.5)
-
-
 def test_nobody_at_the_address_is_told(case: Case) -> None:
     with ImageServer([turned()]) as server:
         gone = server

@@ -17,6 +17,8 @@ from genlab.core.tracking import HISTORY_KIND
 from genlab.vae.training.checkpoint import save_checkpoint
 from genlab.web.live import live
 
+pytestmark = pytest.mark.slow
+
 PAGES = ("overview", "data", "training", "evaluation", "failures")
 SAMPLES = 30
 Open = Callable[..., AppTest]

@@ -18,6 +18,8 @@ from genlab.web import sheet
 from genlab.web.live import Live, live
 from genlab.web.rating import Pairs, Session, of_dataset, of_run
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 RUN = "2026-01-01"

@@ -17,7 +17,7 @@ State = tuple[tuple[str, int, int], ...]
 
 
 def read_case(folder: Path) -> Case:
-    """A case as it is now: again where any file of its folder has changed. Raises as `load_case`."""
+    """Read a case, again where a file of its folder has changed. Raises as `load_case`."""
     return _case(folder, state_of(folder))
 
 
