@@ -130,6 +130,7 @@ for _ in range(15):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(workspace: Workspace) -> None:
     script = WRITER.format(tests=str(Path(__file__).parent), root=str(workspace.root))
     writers = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(3)]

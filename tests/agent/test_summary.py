@@ -16,6 +16,8 @@ from genlab.agent.summary import Analysis, Inspector, Summary, analysed, checked
 from genlab.agent.template import source
 from genlab.core.errors import GenlabError
 
+pytestmark = pytest.mark.slow
+
 SHAPE: Input = (1, 16, 16)
 CONFIG = ModelConfig(
     blocks=(

@@ -230,6 +230,7 @@ def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Replay(path, secrets=["given-by-hand"]).ask(asked) == answer
 
 
+@pytest.mark.slow
 def test_a_kill_loses_no_finished_question_and_pays_for_none_twice(path: Path) -> None:
     script = textwrap.dedent(
         """

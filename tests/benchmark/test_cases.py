@@ -112,6 +112,7 @@ def test_no_cases_is_told_with_the_cure(tmp_path: Path) -> None:
             load_cases(folder)
 
 
+@pytest.mark.slow
 def test_ones_own_photographs_are_paired_and_wait_for_consent(root: Path, tmp_path: Path) -> None:
     templates, avatars = tmp_path / "templates", tmp_path / "avatars"
     templates.mkdir()
@@ -154,6 +155,7 @@ def photographs(root: Path, tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "templates", tmp_path / "avatars"
 
 
+@pytest.mark.slow
 def test_no_photograph_is_lost_for_its_name(tmp_path: Path, photographs: tuple[Path, Path]) -> None:
     root = tmp_path / "cases"
     told = list(pair(*photographs, root))
@@ -175,6 +177,7 @@ def test_no_photograph_is_lost_for_its_name(tmp_path: Path, photographs: tuple[P
     assert set(again) - set(first) == {"img-1-4"}
 
 
+@pytest.mark.slow
 def test_a_fault_in_one_photograph_leaves_the_others_and_the_case_that_was_there(
     tmp_path: Path, photographs: tuple[Path, Path]
 ) -> None:
@@ -211,6 +214,7 @@ def test_a_slug_keeps_letters(text: str, name: str) -> None:
     assert slug(text) == name
 
 
+@pytest.mark.slow
 def test_the_demo_is_made_of_the_photographs_that_ship(root: Path, tmp_path: Path) -> None:
     told = list(generate_demo(tmp_path))
     assert [one.faulty for one in told] == [False] * len(RECIPES)

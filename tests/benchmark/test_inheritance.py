@@ -19,6 +19,8 @@ from genlab.benchmark.leaderboard import leaderboard
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.repository import Item, Store
 
+pytestmark = pytest.mark.slow
+
 TOOL = """
 from small_benchmark import Turned
 {imports}

@@ -26,6 +26,8 @@ from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.repository import Item, Store
 from genlab.core.params import load_params
 
+pytestmark = pytest.mark.slow
+
 STARS = '{"stars": 4, "reason": "a <b>soft</b> seam"}'
 ROOT = Path(__file__).resolve().parents[2]
 

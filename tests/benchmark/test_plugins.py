@@ -59,6 +59,7 @@ def test_the_tools_that_come_along(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tool.title
 
 
+@pytest.mark.slow
 def test_a_package_adds_a_tool_by_being_installed(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,198 @@
+"""A real server on loopback that answers by script; the LLM's and the images' server are such.
+
+A script is a list of replies, one per request, of which the last goes on, or a function from a
+request to a reply.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import Self
+
+Request = TypeVar("Request")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server does with one request."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0  # before it says anything
+    hang: bool = False  # say nothing until the server is closed
+    tear: bool = False  # reset the connection in the middle of the body
+    drip: float = 0.0  # seconds between two bytes
+    turned: bool = False  # the request's first image upside down
+    unless_structured: Reply | None = None  # this one instead where no schema is asked for
+
+
+def raw(body: bytes, status: int = 200, kind: str = "application/json", **more: Any) -> Reply:
+    """Any bytes with any status and content type."""
+    return Reply(body, status, {"Content-Type": kind}, **more)
+
+
+def payload(value: Any, **more: Any) -> Reply:
+    """An answer with this JSON."""
+    return raw(json.dumps(value).encode(), **more)
+
+
+def status(code: int, headers: dict[str, str] | None = None, /, **error: Any) -> Reply:
+    """An HTTP error with OpenAI's error body; `message`, `type`, `param` and `code` fill it."""
+    body = {"message": f"scripted {code}", "type": None, "param": None, "code": None, **error}
+    headers = {"Content-Type": "application/json", **(headers or {})}
+    return Reply(json.dumps({"error": body}).encode(), code, headers)
+
+
+def html() -> Reply:
+    """A page of a proxy with status 200."""
+    return raw(b"<html><body>Log in to the hotel's network</body></html>", kind="text/html")
+
+
+class _Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that were killed; anything else is a fault of the script."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
+class ScriptedServer(Generic[Request]):
+    """The server; `url` is its base URL, `requests` what it was asked, in order.
+
+    `sent` says which requests were answered whole with status 200, and when (time.time()).
+    """
+
+    paths: tuple[str, ...] = ()
+
+    def __init__(self, script: Sequence[Reply] | Callable[[Request], Reply]) -> None:
+        self.requests: list[Request] = []
+        self.sent: list[tuple[float, Request]] = []
+        self.closing = threading.Event()
+        self.open: set[socket.socket] = set()
+        self.lock = threading.Lock()
+        self._script = script
+        self._http = _Quiet(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """The base URL for a client."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+        with self.lock:
+            for connection in self.open:  # a client would go on over one that is kept alive
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def parse(self, path: str, headers: Mapping[str, str], content: bytes) -> Request:
+        """The request of a POST; names of headers are in lower case."""
+        raise NotImplementedError
+
+    def complete(self, reply: Reply, request: Request) -> Reply:
+        """The reply to this very request."""
+        return reply
+
+    def named(self) -> Reply:
+        """The reply to a GET."""
+        return status(404)
+
+    def answer(self, request: Request) -> Reply:
+        """What the script says to a request."""
+        with self.lock:
+            place = len(self.requests)
+            self.requests.append(request)
+            if callable(self._script):
+                reply = self._script(request)
+            else:
+                reply = self._script[min(place, len(self._script) - 1)]
+        return self.complete(reply, request)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: ScriptedServer[Any]
+    protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        with self.owner.lock:
+            self.owner.open.add(self.connection)
+
+    def finish(self) -> None:
+        with self.owner.lock:
+            self.owner.open.discard(self.connection)
+        with suppress(OSError):
+            super().finish()
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        content = self.rfile.read(length)
+        if len(content) < length:  # the client was killed while it sent
+            self.close_connection = True
+            return
+        if self.path not in self.owner.paths:
+            self.write(status(404, message=f"no such path: {self.path}"))
+            return
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = self.owner.parse(self.path, headers, content)
+        reply = self.owner.answer(request)
+        if self.owner.closing.wait(60 if reply.hang else reply.seconds) or reply.hang:
+            self.close_connection = True
+            return
+        try:
+            self.write(reply)
+        except OSError:  # the client has gone
+            self.close_connection = True
+            return
+        if reply.status == 200 and not reply.tear:
+            self.owner.sent.append((time.time(), request))
+
+    def write(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(reply.body)))
+        self.end_headers()
+        if reply.tear:
+            self.wfile.write(reply.body[: len(reply.body) // 2])
+            self.wfile.flush()
+            linger = struct.pack("ii", 1, 0)  # close with a reset, not with a goodbye
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.close_connection = True
+        elif reply.drip:
+            for place in range(len(reply.body)):
+                self.wfile.write(reply.body[place : place + 1])
+                if self.owner.closing.wait(reply.drip):
+                    return
+        else:
+            self.wfile.write(reply.body)
+
+    def do_GET(self) -> None:
+        self.write(self.owner.named())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep quiet: what was asked stands in `requests`."""
