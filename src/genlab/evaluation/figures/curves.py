@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 
 from genlab.evaluation.figures.style import BLUE, INK, MUTED, ORANGE, RULE, SERIES, figure_file
 from genlab.grids.palette import ARC_PALETTE, COLOUR_NAMES
@@ -61,17 +62,17 @@ def loss_over_baselines(
         axes = figure.subplots()
         name, loss = reference
         axes.axhline(loss, color=MUTED, lw=1.2, ls="--")
-        axes.annotate(name, (1, loss), (0, 4), textcoords="offset points", color=MUTED, fontsize=9)
+        last = 1.3 * max(map(len, curves.values()))
+        look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9}
+        axes.annotate(name, (last, loss), (-4, 4), color=MUTED, ha="right", **look)
         for index, (name, values) in enumerate(curves.items()):
-            look: dict[str, Any] = {"color": SERIES[index], "lw": 1.2 if index else 2.4}
-            axes.plot(range(1, len(values) + 1), values, **look)
-            axes.plot(len(values), values[-1], "o", ms=4, color=SERIES[index])
-            axes.annotate(
-                name, (len(values), values[-1]), (6, -3), textcoords="offset points", fontsize=9,
-                color=SERIES[index], weight="normal" if index else "bold",
-            )  # fmt: skip
+            colour, end = SERIES[index], (len(values), values[-1])
+            axes.plot(range(1, len(values) + 1), values, color=colour, lw=1.2 if index else 2.4)
+            axes.plot(*end, "o", ms=4, color=colour)
+            # Below its point: the flattest curve ends close under the reference.
+            axes.annotate(name, end, (6, -8), color=colour, **look)
         axes.set_yscale("log")
-        axes.set_xlim(0, 1.3 * max(map(len, curves.values())))
+        axes.set_xlim(0, last)
         axes.set(xlabel="epoch", ylabel="nats per grid")
         axes.set_title("Reconstruction loss on validation grids")
 
@@ -149,6 +150,7 @@ def capacity_curve(
         upper.set_xticks(dims, [f"{bits / dim:.2g}" for dim in dims])
         upper.set_xlabel(f"bits per latent of the {bits:.0f} bits that a grid holds")
         axes.minorticks_off()
+        upper.minorticks_off()
 
 
 def rate_distortion(path: str | Path, points: Sequence[Mapping[str, float | None]]) -> None:
@@ -167,7 +169,10 @@ def rate_distortion(path: str | Path, points: Sequence[Mapping[str, float | None
             axes.plot(rates, values, "o-", ms=5)
             for point, rate, value in zip(known, rates, values, strict=True):
                 text = f"β {point['beta']:g}"
-                axes.annotate(text, (rate, value), (4, 5), textcoords="offset points", fontsize=9)
+                axes.annotate(
+                    text, (rate, value), (4, 5), textcoords="offset points", fontsize=9,
+                    path_effects=[withStroke(linewidth=3, foreground="white")],
+                )  # fmt: skip
             axes.margins(0.2, 0.15)
             axes.set(xlabel="rate: KL, nats")
             axes.set_title(label)

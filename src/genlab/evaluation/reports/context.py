@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +33,20 @@ def load_context(root: Path, dataset: str) -> Context:
         for name in RESULTS
     }
     params = load_params(root / "params.yaml").for_dataset(dataset).model_dump()
-    benchmarks = load_benchmarks(root)
-    targets = read_targets(root, benchmark_prefix(dataset))
     return context | {
         "dataset": dataset,
         "title": find_dataset(dataset).title,
         "params": params,
         "runs": load_runs(root, dataset, context),
         "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,
-        "targets": list(target_rows(targets, benchmarks)),
-        "detected_issues": detected_issues,
+        "targets": load_targets(root, benchmark_prefix(dataset)),
     }
 
 
-def load_benchmarks(root: Path) -> Mapping[str, Any]:
-    """Read results/benchmarks.json."""
-    found: Mapping[str, Any] = read_json(
-        root / "results" / "benchmarks.json", producer_command="make bench"
-    )
-    return found
+def load_targets(root: Path, *prefixes: str) -> list[dict[str, Any]]:
+    """The rows of the table of targets, of the benchmarks whose keys start with `prefixes`."""
+    benchmarks = read_json(root / "results" / "benchmarks.json", producer_command="make bench")
+    return list(target_rows(read_targets(root, *prefixes), benchmarks))
 
 
 def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:

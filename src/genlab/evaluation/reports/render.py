@@ -18,8 +18,7 @@ from genlab.core.params import load_params
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation import figures
 from genlab.evaluation.reports import formats, tables
-from genlab.evaluation.reports.context import DEFAULT, Context, load_benchmarks, load_context
-from genlab.evaluation.reports.targets import read_targets, target_rows
+from genlab.evaluation.reports.context import DEFAULT, Context, load_context, load_targets
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 README_ROWS = (
@@ -57,8 +56,7 @@ def render_reports(root: Path, datasets: list[str] | None = None) -> dict[Path, 
     for dataset in datasets or load_params(root / "params.yaml").datasets:
         texts[root / "reports" / f"{dataset}.md"] = _render(root, load_context(root, dataset))
     readme = root / "README.md"
-    rows = target_rows(read_targets(root), load_benchmarks(root))
-    shown = [row for row in rows if row["key"] in README_ROWS]
+    shown = [row for row in load_targets(root) if row["key"] in README_ROWS]
     return texts | {readme: splice(readme, tables.targets_table(shown, "command"))}
 
 
@@ -154,10 +152,6 @@ def _render(root: Path, context: Context) -> str:
         return f"![{formats.caption(Path(path).stem)}](../{path})"
 
     def run(name: str, column: str) -> object:
-        if name not in context["runs"].index or column not in context["runs"]:
-            raise GenlabError(
-                f"results/experiments.csv: {name} has no {column}; run: make experiments"
-            )
         return context["runs"].at[name, column]
 
     try:
@@ -165,7 +159,7 @@ def _render(root: Path, context: Context) -> str:
         text = template.render(context, figure=figure, run=run)
     except (jinja2.UndefinedError, KeyError) as error:
         raise GenlabError(
-            f"results/{dataset}: {error}; made by an older version: make repro, make experiments"
+            f"results/: no {error} of {dataset}; run: make repro, make experiments"
         ) from error
     return text.rstrip() + "\n"
 

@@ -168,14 +168,6 @@ def baselines_table(baselines: pd.DataFrame, names: Mapping[str, str]) -> str:
     )
 
 
-def splits_table(splits: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str]) -> str:
-    """Facts of each split ({key: what it is}), one row per split."""
-    return markdown(
-        {"split": name, **{label: show(key, facts[key]) for key, label in labels.items()}}
-        for name, facts in splits.items()
-    )
-
-
 def _interval(interval: Sequence[float] | None) -> str:
     return "–" if interval is None else f"{number(interval[0])} to {number(interval[1])}"
 
