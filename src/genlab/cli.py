@@ -1,0 +1,91 @@
+"""The command `genlab`: one entry to every tool of the project.
+
+Sub-commands are imported when they are called, so that `genlab --help` stays fast. Each has its
+older name as well: `python -m genlab.agent`, `genlab-benchmark`, and the scripts in stages/.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import typer
+import typer.main
+from typer.core import TyperGroup
+
+from genlab.core.errors import GenlabError, run_cli
+
+COMMANDS = {
+    "agent": ("genlab.agent.cli", "Look for a network that reaches a goal."),
+    "benchmark": ("genlab.benchmark.__main__", "Score tools that put a person into a photograph."),
+    "report": ("stages/report.py", "Write the reports from the result files."),
+    "experiments": ("stages/experiments.py", "Run the documented experiments."),
+}
+"""Name -> module with an `app`, or script with a function of the command's name; and its help."""
+
+
+class LazyGroup(TyperGroup):
+    """A group that lists its sub-commands by stubs and imports the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load_command(str(name)) if name in COMMANDS else command, rest
+
+
+def load_command(name: str) -> Any:
+    """Import a sub-command. Raises a GenlabError where its script is not in this folder."""
+    target, _ = COMMANDS[name]
+    if not target.endswith(".py"):
+        return typer.main.get_command(import_module(target).app)
+    if not Path(target).is_file():
+        fix = "run it in the folder of the project"
+        raise GenlabError(f"{target} is not here; {fix}", path=target, fix=fix)
+    sys.path.insert(0, str(Path(target).resolve().parent))  # as where it is started as a script
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(runpy.run_path(target)[name])
+    return typer.main.get_command(app)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Reproducible experiments with generative models of images. The pipeline: make repro.",
+)
+
+
+def _add_stub(name: str, description: str) -> None:
+    @app.command(name, help=description)
+    def stub() -> None:
+        raise AssertionError("LazyGroup imports the command instead")
+
+
+for _name, (_, _description) in COMMANDS.items():
+    _add_stub(_name, _description)
+
+
+@app.command()
+def doctor() -> None:
+    """Show what this machine has and lacks, and which job each thing affects.
+
+    Exit status 1 where something is missing that the pipeline cannot run without.
+    """
+    from genlab.doctor import examine, format_table
+
+    checks = examine(Path())
+    typer.echo(format_table(checks))
+    if any(check.required and not check.found for check in checks):
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """The console script."""
+    run_cli(app)
+
+
+if __name__ == "__main__":
+    main()

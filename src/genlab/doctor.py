@@ -1,0 +1,155 @@
+"""What this machine has and lacks, and which job each thing affects."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+GIB = 1 << 30
+NEEDED_DISK = 2 * GIB  # data, checkpoints and DVC's cache of one full run
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+RAW_FOLDERS = {
+    "fashion_mnist": "FashionMNIST",
+    "mnist": "MNIST",
+    "cifar10": "cifar-10-batches-py",
+    "celeba": "celeba",
+}
+EXTRAS = {
+    "app": "the app (make app)",
+    "faces": "benchmark: scores of faces",
+    "embedded": "agent: the small model on this machine",
+    "wandb": "Weights & Biases mirror",
+    "inception": "Inception features for FID",
+    "celeba": "download of CelebA",
+    "dev": "tests and checks",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whether something was found; `job`: what cannot be done, or differs, without it."""
+
+    name: str
+    found: bool
+    detail: str
+    job: str
+    required: bool = False  # the pipeline cannot run without it
+
+
+def examine(root: Path) -> list[Check]:
+    """All checks of this machine, for the project in `root`. Nothing secret is in them."""
+    return [
+        *check_packages(),
+        check_program("git", "the pipeline (DVC)", required=True),
+        check_disk(root),
+        check_gpu(),
+        *check_sandbox(),
+        check_endpoint(),
+        *check_datasets(root),
+        check_program("chromium", "tests in a browser; pictures of the app", names=BROWSERS),
+    ]
+
+
+def check_packages() -> Iterator[Check]:
+    """Python, the packages of pyproject.toml, and each of its extras."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Check("Python", sys.version_info >= (3, 10), version, "everything", required=True)
+    try:
+        lines = metadata.requires("genlab") or []
+    except metadata.PackageNotFoundError:
+        yield Check("packages", False, "genlab is not installed; run: make setup", "everything")
+        return
+    requirements = [Requirement(line) for line in lines]
+    for extra, job in {"": "everything", **EXTRAS}.items():
+        missing = [
+            each.name
+            for each in requirements
+            if ("extra" in str(each.marker)) == bool(extra)
+            and (each.marker is None or each.marker.evaluate({"extra": extra}))
+            and not _installed(each)
+        ]
+        detail = f"missing: {', '.join(missing)}" if missing else "installed"
+        name = f"packages [{extra}]" if extra else "packages"
+        yield Check(name, not missing, detail, job, required=not extra)
+
+
+def _installed(requirement: Requirement) -> bool:
+    try:
+        return requirement.specifier.contains(metadata.version(requirement.name), prereleases=True)
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def check_program(
+    name: str, job: str, *, names: tuple[str, ...] = (), required: bool = False
+) -> Check:
+    """A program on PATH, under any of its names."""
+    found = next(filter(None, map(shutil.which, names or (name,))), None)
+    return Check(name, found is not None, found or "not on PATH", job, required)
+
+
+def check_disk(root: Path) -> Check:
+    """Free space where the project lies."""
+    free = shutil.disk_usage(root).free
+    detail = f"{free / GIB:.1f} GiB free, a full run needs {NEEDED_DISK / GIB:.0f} GiB"
+    return Check("disk", free >= NEEDED_DISK, detail, "the pipeline", required=True)
+
+
+def check_gpu() -> Check:
+    """A GPU that torch can use."""
+    job = "speed only: everything runs on the CPU"
+    try:
+        import torch
+    except ImportError as error:
+        return Check("GPU", False, str(error), job)
+    found = torch.cuda.is_available()
+    return Check("GPU", found, torch.cuda.get_device_name() if found else "none", job)
+
+
+def check_sandbox() -> Iterator[Check]:
+    """Both modes of the sandbox, each tried once."""
+    from genlab.sandbox.runner import find_fault
+
+    job = "agent: runs generated code in the better of both, and needs one"
+    for mode in ("bubblewrap", "landlock"):
+        fault = find_fault(mode, shutil.which("bwrap"))
+        yield Check(mode, not fault, fault or "works", job)
+
+
+def check_endpoint() -> Check:
+    """Whether a key and an endpoint for large language models are set; their values stay secret."""
+    names = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+    detail = ", ".join(f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in names)
+    found = any(os.environ.get(name) for name in names)
+    return Check("LLM endpoint", found, detail, "agent with --backend openai; paid image tools")
+
+
+def check_datasets(root: Path) -> Iterator[Check]:
+    """Published image datasets in data/raw, or a copy of the system."""
+    from genlab.datasets.sources import SYSTEM_FOLDERS
+
+    for name, folder in RAW_FOLDERS.items():
+        places = [root / "data" / "raw" / folder]
+        places += [SYSTEM_FOLDERS[name]] if name in SYSTEM_FOLDERS else []
+        found = next((place for place in places if place.is_dir()), None)
+        detail = str(found) if found else "not here; downloaded at its first use"
+        yield Check(name, found is not None, detail, f"experiments with {name}")
+
+
+def format_table(checks: list[Check]) -> str:
+    """The checks as lines of text, one each, and a last line that sums them up."""
+    widths = [max(len(check.name) for check in checks), max(len(c.detail) for c in checks)]
+    lines = []
+    for check in checks:
+        mark = "ok  " if check.found else "FAIL" if check.required else "-   "
+        lines.append(f"{mark}  {check.name:<{widths[0]}}  {check.detail:<{widths[1]}}  {check.job}")
+    lacking = [check.name for check in checks if check.required and not check.found]
+    verdict = f"missing: {', '.join(lacking)}" if lacking else "the pipeline can run here"
+    return "\n".join([*lines, verdict])

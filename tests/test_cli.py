@@ -1,0 +1,83 @@
+"""The command `genlab`: fast help, lazy sub-commands, and what `doctor` finds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from genlab import doctor
+from genlab.cli import COMMANDS, app
+from genlab.core.errors import GenlabError
+
+ROOT = Path(__file__).resolve().parent.parent
+SECRET = "sk-not-to-be-shown"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return CliRunner()
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['--help']\n"
+        "from genlab.cli import app\n"
+        "try: app()\n"
+        "finally: print({'torch', 'numpy', 'pandas', 'sqlmodel', 'pydantic'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")
+    assert all(name in done.stdout for name in (*COMMANDS, "doctor"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_passes_its_options_on(run: CliRunner, command: str) -> None:
+    shown = run.invoke(app, [command, "--help"])
+    assert shown.exit_code == 0
+    assert COMMANDS[command][1] not in shown.output  # its own help, not the stub's
+    assert run.invoke(app, [command, "--no-such-option"]).exit_code == 2
+
+
+def test_a_script_is_found_in_the_project_alone(
+    run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = run.invoke(app, ["report"]).exception
+    assert isinstance(refused, GenlabError)
+    assert refused.fix
+
+
+def test_doctor_names_what_each_thing_affects_and_no_secret(
+    run: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    shown = run.invoke(app, ["doctor"])
+    assert shown.exit_code == 0, shown.output
+    for name in ("GPU", "bubblewrap", "landlock", "chromium", "fashion_mnist", "disk", "[app]"):
+        assert name in shown.output
+    assert "OPENAI_API_KEY set" in shown.output
+    assert SECRET not in shown.output
+
+
+def test_doctor_fails_where_a_requirement_is_missing(
+    run: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "NEEDED_DISK", 1 << 60)
+    shown = run.invoke(app, ["doctor"])
+    assert shown.exit_code == 1
+    assert "missing: disk" in shown.output
+
+
+def test_doctor_reports_missing_programs_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(doctor.metadata, "requires", lambda _: ["numpy>=99", 'no-such; extra=="x"'])
+    found = {check.name: check for check in doctor.check_packages()}
+    assert not found["packages"].found
+    assert found["packages"].required
+    assert not doctor.check_program("git", "the pipeline", required=True).found
