@@ -1,32 +1,29 @@
-"""How much faster the vectorised generator is than a plain loop over objects.
+"""Speed of the vectorised grid generator relative to a plain loop over objects.
 
-The loop obeys the same program (`genlab.grids.generator`) and does what one would write by hand: one
-grid after another, one object after another, with slices of numpy arrays. It is not made slow:
-masks and their surroundings are worked out beforehand, a collision is one AND of a slice, and
-numbers come from Python's `random`, which for single numbers is quicker than numpy. Its grids are
-parsed and must be legal. Neither side uses more than one thread; both are timed in CPU seconds, in
-turn, after a warm-up. The generator pays for dropping duplicates too, the loop does not.
+The loop draws from the same distribution (`genlab.grids.generator`), one grid and one object after
+another, with slices of numpy arrays. It is written to be fast: masks and their surroundings are
+computed once, a collision is one AND of a slice, and numbers come from Python's `random`, which is
+faster than numpy for single numbers. Its grids are parsed and must be valid. Both sides use one
+thread and are timed in CPU seconds, alternately, after a warm-up. The generator also removes
+duplicates; the loop does not.
 """
 
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 import typer
 
-from genlab.core.errors import GenlabError, run_cli
+from benchmarks.harness import Result, benchmark, cpu_seconds
+from genlab.core.errors import GenlabError
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import POSITION_DRAWS, AtomicImageGenerator
 from genlab.grids.parser import is_valid
 from genlab.grids.shapes import KINDS, OBJECT_DTYPE, SHAPES
-from record import record
-from spread import median, shown
 
 Grids = npt.NDArray[np.uint8]
 Plan = tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], int, int]
@@ -88,53 +85,24 @@ def surrounded(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     return around
 
 
-def rate(make: Callable[[int], object], count: int) -> float:
-    """Grids per CPU second."""
-    start = time.process_time()
-    make(count)
-    return count / (time.process_time() - start)
-
-
-def bench(
-    count: Annotated[
-        int, typer.Option(min=1, help="Grids the generator draws a repeat.")
-    ] = 100_000,
-    loop_count: Annotated[int, typer.Option(min=1, help="Grids the loop draws a repeat.")] = 5_000,
-    repeats: Annotated[int, typer.Option(min=5, help="Repeats, taken in turn.")] = 9,
+@benchmark("grids.generator_speedup")
+def generator(
+    count: Annotated[int, typer.Option(min=1, help="Grids per repeat of the generator.")] = 100_000,
+    loop_count: Annotated[int, typer.Option(min=1, help="Grids per repeat of the loop.")] = 5_000,
+    repeats: Annotated[int, typer.Option(min=3, help="Repeats, alternating.")] = 9,
     seed: Annotated[int, typer.Option(help="Seed of both.")] = 0,
-    output: Annotated[Path, typer.Option(help="File the result goes to.")] = Path(
-        "results/benchmarks.json"
-    ),
-) -> None:
-    """Measure the generator against a plain loop; write `grids.generator_speedup`."""
+) -> Iterator[Result]:
+    """Time the generator against a plain loop."""
     program = GridDistribution()
-    generator, loop = AtomicImageGenerator(program), PlainLoop(program, seed)
+    ours, loop = AtomicImageGenerator(program), PlainLoop(program, seed)
     grids, _ = loop.generate(1000)
     if not is_valid(grids, program.min_objects, program.max_objects).all():
-        raise GenlabError("benchmarks/generator.py: the plain loop broke the rules; mend it")
-    generator.draw(count, seed)
-    ours, plain = np.array(
-        [
-            (rate(lambda n: generator.draw(n, seed), count), rate(loop.generate, loop_count))
-            for _ in range(repeats)
-        ]
-    ).T
-    ratios = ours / plain
-    speedup, interval = median(ratios, seed)
-    print(f"{'':<12}{'grids per CPU second (median)':>32}")
-    print(f"{'generator':<12}{np.median(ours):>32,.0f}")
-    print(f"{'plain loop':<12}{np.median(plain):>32,.0f}")
-    print(f"speed-up {speedup:.1f}, 95 % interval {shown(interval, '.1f')}, {repeats} repeats")
-    record(
-        "grids.generator_speedup",
-        speedup,
-        interval=interval,
-        n=repeats,
-        seeds=[seed],
-        command="python benchmarks/generator.py",
-        path=output,
-    )
-
-
-if __name__ == "__main__":
-    run_cli(lambda: typer.run(bench))
+        raise GenlabError("benchmarks/generator.py: the plain loop draws invalid grids; fix it")
+    ours.draw(count, seed)
+    speedups = []
+    for _ in range(repeats):
+        fast = count / cpu_seconds(lambda: ours.draw(count, seed))
+        slow = loop_count / cpu_seconds(lambda: loop.generate(loop_count))
+        print(f"generator {fast:,.0f}, plain loop {slow:,.0f} grids per CPU second")
+        speedups.append(fast / slow)
+    yield Result.median("grids.generator_speedup", speedups, seed)

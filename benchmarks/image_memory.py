@@ -1,10 +1,8 @@
-"""`images.memory_mib`: memory that stages generate and split take for data as large as CelebA.
+"""Peak resident memory of the stages generate and split on a dataset of CelebA's size.
 
-Builds a folder in CelebA's true format (a few photographs of noise under many names), runs both
-stages' work on it in a child process, and prints the child's peak resident memory. About 250,000
-small files and, at 200,000 images, 5 GB of disk are needed for the time of the run.
-
-    python benchmarks/image_memory.py --count 200000
+Builds a folder in CelebA's format (a few photographs of noise under many names) and runs both
+stages' work on it in a child process. While it runs, it needs about 250,000 small files and, at
+200,000 images, 5 GB of disk.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +21,9 @@ import numpy as np
 import typer
 from PIL import Image
 
-from genlab.core.errors import run_cli
-from record import BENCHMARKS, record
+from benchmarks.harness import ROOT, Result, benchmark
 
 PHOTOGRAPHS = 64
-ROOT = Path(__file__).resolve().parent.parent
 CHILD = """
 import json, resource, sys
 from pathlib import Path
@@ -79,26 +76,17 @@ def simulate(raw: Path, count: int) -> None:
         (raw / "celeba" / file).write_text("\n".join([*head, *rows]) + "\n", encoding="utf-8")
 
 
-def bench(
+@benchmark("images.memory_mib")
+def image_memory(
     count: Annotated[int, typer.Option(min=1000, help="Images to simulate.")] = 200_000,
-    scratch: Annotated[Path | None, typer.Option(help="Folder on a disk with room.")] = None,
-    output: Annotated[Path, typer.Option(help="File the result goes to.")] = BENCHMARKS,
-) -> None:
-    """Measure the peak resident memory of generate and split for `count` images of 64 x 64."""
+    scratch: Annotated[Path | None, typer.Option(help="Folder on a disk with space.")] = None,
+) -> Iterator[Result]:
+    """Measure the peak memory of generate and split for images of 64 x 64 pixels."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         simulate(Path(name), count)
         command = [sys.executable, "-c", CHILD, name, str(ROOT / "params.yaml")]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    for stage, megabytes in json.loads(done.stdout).items():
-        print(f"peak after {stage:<20}{megabytes:>8,.0f} MiB")
+    for stage, mebibytes in json.loads(done.stdout).items():
+        print(f"peak after {stage:<20}{mebibytes:>8,.0f} MiB")
     highest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    size = count * 64 * 64 * 3 / 2**20
-    print(f"highest {highest:,.0f} MiB, for {count:,} images of {size:,.0f} MiB")
-    again = f"python benchmarks/image_memory.py --count {count}"
-    record(
-        "images.memory_mib", highest, interval=None, n=count, seeds=[0], command=again, path=output
-    )
-
-
-if __name__ == "__main__":
-    run_cli(lambda: typer.run(bench))
+    yield Result("images.memory_mib", highest, n=count)

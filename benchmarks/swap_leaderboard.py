@@ -1,25 +1,24 @@
-"""How long the leaderboard takes with 10,000 items in the store.
+"""Time of the leaderboard with 10,000 items in the store.
 
-Ten tools went through 1,000 cases; one item in twenty failed, and three people rated every tenth
-picture. A repeat opens the store again, takes the standings and what people say, and closes it.
-Importing Python's packages is not in it: a server pays for that once.
+Ten tools ran on 1,000 cases; one item in twenty failed, and three people rated every tenth picture.
+A repeat opens the store, computes the standings and the ratings' summary, and closes it. Imports
+are not included: a server pays for them once.
 """
 
 from __future__ import annotations
 
 import tempfile
-import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 
+from benchmarks.harness import Result, benchmark, wall_seconds
 from genlab.benchmark.leaderboard import leaderboard, people
 from genlab.benchmark.store.repository import Store
-from genlab.core.errors import run_cli
-from record import record
-from spread import median, shown
 
 TOOLS = 10
 COMPONENTS = ("identity", "background", "realism", "landmarks", "faces")
@@ -27,7 +26,7 @@ RATERS = ("ada", "grace", "mary")
 
 
 def fill(path: Path, items: int, seed: int) -> None:
-    """Make a store at `path` with one run of `items` items."""
+    """Create a store at `path` with one run of `items` items."""
     rng = np.random.default_rng(seed)
     cases = [{"case_id": f"case_{index:05}"} for index in range(items // TOOLS)]
     tools = [{"tool_id": f"tool_{index}"} for index in range(TOOLS)]
@@ -60,45 +59,25 @@ def _outcome(rng: np.random.Generator, item_id: int) -> dict[str, object]:
     }
 
 
-def seconds(path: Path) -> float:
-    """Wall time of one leaderboard, from the file to the numbers."""
-    started = time.perf_counter()
+def show_leaderboard(path: Path) -> None:
+    """Compute one leaderboard, from the file to the numbers."""
     with Store(path) as store:
         standings = leaderboard(store)
         people(store)
-    taken = time.perf_counter() - started
     assert len(standings) == TOOLS
     assert all(standing.rank for standing in standings)
-    return taken
 
 
-def bench(
+@benchmark("swap.leaderboard_s")
+def swap_leaderboard(
     items: Annotated[int, typer.Option(min=100, help="Items in the store.")] = 10_000,
-    repeats: Annotated[int, typer.Option(min=5, help="Repeats.")] = 15,
+    repeats: Annotated[int, typer.Option(min=3, help="Repeats.")] = 15,
     seed: Annotated[int, typer.Option(help="Seed of the items.")] = 0,
-    output: Annotated[Path, typer.Option(help="File the result goes to.")] = Path(
-        "results/benchmarks.json"
-    ),
-) -> None:
-    """Measure the leaderboard; write `swap.leaderboard_s`."""
+) -> Iterator[Result]:
+    """Time the leaderboard."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "genlab.sqlite3"
         fill(path, items, seed)
-        seconds(path)
-        taken = [seconds(path) for _ in range(repeats)]
-    middle, interval = median(taken, seed)
-    print(f"leaderboard of {items:,} items: median {middle:.3f} s, {repeats} repeats")
-    print(f"95 % interval {shown(interval, '.3f')} s, slowest {max(taken):.3f} s")
-    record(
-        "swap.leaderboard_s",
-        middle,
-        interval=interval,
-        n=items,
-        seeds=[seed],
-        command="python benchmarks/swap_leaderboard.py",
-        path=output,
-    )
-
-
-if __name__ == "__main__":
-    run_cli(lambda: typer.run(bench))
+        show_leaderboard(path)
+        taken = [wall_seconds(lambda: show_leaderboard(path)) for _ in range(repeats)]
+    yield replace(Result.median("swap.leaderboard_s", taken, seed), n=items)

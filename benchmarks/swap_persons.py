@@ -3,8 +3,8 @@
 A person is a case's template and a place in it, counted from the left. The constants of
 `genlab.benchmark.constants` were set by looking at swaps among CALIBRATION (and four persons of
 `sample1.jpg` and `sample2.jpg` of the same package, which don't ship). HELD_OUT was scored twice:
-the first time 93.4 % were in order, and showed that ties at 0 and tears were a weakness; what was
-mended then was set on CALIBRATION again, but in that knowledge.
+the first time 93.4 % were in order, which showed ties at 0 and warped features as a weakness; the
+fix was set on CALIBRATION again, but in that knowledge.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
-"""What share of the machine's matrix-multiplication rate a training step reaches, on one thread.
+"""Arithmetic rate of a training step relative to the machine's matrix products, on one thread.
 
-Both are measured in turn in the same run, in CPU seconds: the rate of a 1024 x 1024 float32
-product, and the step's own rate, which is the operations of its forward and backward passes
-(counted by torch's FlopCounterMode, nothing else is credited) over its time, optimiser included.
-The step is that of the default params once the learned prior is in: on the default program's grids,
-and on images of Fashion-MNIST's shape.
+Both are measured alternately, in CPU seconds: the rate of a 1024 x 1024 float32 product, and the
+step's rate, which is the operations of its forward and backward passes (counted by torch's
+FlopCounterMode) over its time, optimiser included. The step is that of the default params once the
+learned prior is trained too, on grids and on images of Fashion-MNIST's shape.
 """
 
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain, count
 from pathlib import Path
 from typing import Annotated
@@ -21,8 +19,8 @@ import torch
 import typer
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.harness import Result, benchmark, cpu_seconds
 from genlab.core import engine
-from genlab.core.errors import run_cli
 from genlab.core.params import Params, load_params
 from genlab.datasets.arc_grids import make_distribution
 from genlab.grids.generator import AtomicImageGenerator
@@ -30,27 +28,18 @@ from genlab.vae.models.vae import Items
 from genlab.vae.training.batches import epoch_generator
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
-from record import BENCHMARKS, record
 
 SIDE = 1024
 
 
-def cpu_seconds(work: Callable[[], object], times: int) -> float:
-    """CPU seconds that `times` calls take."""
-    start = time.process_time()
-    for _ in range(times):
-        work()
-    return time.process_time() - start
-
-
 def grid_items(params: Params) -> Items:
-    """Grids of the default program."""
+    """Grids of the default distribution."""
     grids, _ = AtomicImageGenerator(make_distribution(params.grids)).generate(20_000, params.seed)
     return grids
 
 
 def image_items(params: Params) -> Items:
-    """Noise of Fashion-MNIST's shape: what an image shows doesn't change the work."""
+    """Noise of Fashion-MNIST's shape: the pixels do not change the work."""
     return np.random.default_rng(params.seed).integers(0, 256, (20_000, 28, 28, 1), dtype=np.uint8)
 
 
@@ -60,29 +49,18 @@ CASES: dict[str, tuple[str, Callable[[Params], Items], int]] = {
 }
 
 
-def bench(
-    repeats: Annotated[int, typer.Option(min=5, help="Repeats, taken in turn.")] = 15,
-    steps: Annotated[int, typer.Option(min=1, help="Steps a repeat.")] = 10,
-    products: Annotated[int, typer.Option(min=1, help="Products a repeat.")] = 20,
-    output: Annotated[Path, typer.Option(help="File the result goes to.")] = BENCHMARKS,
-) -> None:
-    """Measure training steps against matrix products; write `*.step_over_matmul`."""
+@benchmark(*CASES)
+def training(
+    repeats: Annotated[int, typer.Option(min=3, help="Repeats, alternating.")] = 15,
+    steps: Annotated[int, typer.Option(min=1, help="Steps per repeat.")] = 10,
+    products: Annotated[int, typer.Option(min=1, help="Products per repeat.")] = 20,
+) -> Iterator[Result]:
+    """Time training steps against matrix products."""
     for key, (dataset, items, classes) in CASES.items():
         params = load_params().with_overrides(threads=1, device="cpu").for_dataset(dataset)
         engine.deterministic(params.seed, 1)
-        ratios, flops = measure(params, dataset, items(params), classes, repeats, steps, products)
-        value = float(np.median(ratios))
-        low, high = (float(edge) for edge in np.percentile(ratios, [2.5, 97.5]))
-        print(f"{key} {value:.3f} ({low:.3f} to {high:.3f}), {flops / 1e9:.2f} GFLOP a step")
-        record(
-            key,
-            value,
-            interval=(low, high),
-            n=repeats,
-            seeds=[params.seed],
-            command="python benchmarks/training.py",
-            path=output,
-        )
+        ratios = measure(params, dataset, items(params), classes, repeats, steps, products)
+        yield Result.median(key, ratios, params.seed)
 
 
 def measure(
@@ -93,12 +71,12 @@ def measure(
     repeats: int,
     steps: int,
     products: int,
-) -> tuple[list[float], int]:
-    """The share in each repeat, and the operations of a step."""
+) -> list[float]:
+    """The step's rate over that of the products, in each repeat."""
     task = make_task(params, dataset, items[:19_000], classes)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(params, task, items[19_000:], Path(folder) / "state")
-    trainer.progress.epoch = trainer.delay  # the learned prior is in from here on
+    trainer.progress.epoch = trainer.delay  # the learned prior is trained from here on
     generator = epoch_generator(params.seed, 0)
     batches = chain.from_iterable(trainer.batches(epoch) for epoch in count())
 
@@ -116,9 +94,5 @@ def measure(
         ours = flops * steps / cpu_seconds(step, steps)
         machine = 2 * SIDE**3 * products / cpu_seconds(lambda: matrix @ matrix, products)
         ratios.append(ours / machine)
-        print(f"step {ours / 1e9:6.1f}  products {machine / 1e9:6.1f} GFLOP a CPU-second")
-    return ratios, flops
-
-
-if __name__ == "__main__":
-    run_cli(lambda: typer.run(bench))
+        print(f"step {ours / 1e9:6.1f}  products {machine / 1e9:6.1f} GFLOP per CPU second")
+    return ratios

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from scripted_llm import Server, fluent
 from streamlit.testing.v1 import AppTest
 
-# Benchmarks are scripts: they find each other because their folder comes first on the path.
-from agent_server import Server, fluent
 from genlab.agent.story import Story
 from genlab.agent.workspace import lay_out
 from genlab.core.errors import GenlabError

@@ -1,8 +1,8 @@
-"""A deliberately bad swap: the avatar's face bent by triangles onto the template's landmarks.
+"""A deliberately bad swap: the avatar's face warped by triangles onto the template's landmarks.
 
-Every landmark is taken as true and pulled all the way, so a closed mouth is torn open, lips smear
-and the avatar's face gets the template's shape. Tone and seam are as good as the local swap's: the
-score has to see the tearing itself.
+Every landmark is moved all the way, so that a closed mouth is pulled open, lips smear and the
+avatar's face gets the template's shape. Tone and seam are as good as the local swap's: the score
+has to see the warp itself.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from genlab.benchmark.geometry import face_mask
 FOREHEAD = 0.3
 
 
-def torn_swap(image: Image, target: Face, avatar: Image, source: Face) -> Image:
-    """`image` with the face `source` of `avatar` torn into the place of its face `target`."""
+def warp_by_triangles(image: Image, target: Face, avatar: Image, source: Face) -> Image:
+    """`image` with the face `source` of `avatar` warped to the place of its face `target`."""
     goal, known = _with_forehead(target.landmarks), _with_forehead(source.landmarks)
-    warped, inside = _by_triangles(avatar, known, goal, image)
+    warped, inside = _warp(avatar, known, goal, image)
     face = np.where(
         inside[..., None], toned(warped, target.landmarks, image, target.landmarks), image
     )
@@ -37,10 +37,10 @@ def _with_forehead(points: Points) -> Points:
     return np.concatenate([points, brows + FOREHEAD * (brows.mean(0) - points[8])])
 
 
-def _by_triangles(
+def _warp(
     avatar: Image, source: Points, target: Points, image: Image
 ) -> tuple[Image, npt.NDArray[np.bool_]]:
-    """The avatar's picture mapped triangle by triangle, and where there are any."""
+    """The avatar's picture mapped triangle by triangle, and where there are triangles."""
     height, width = image.shape[:2]
     mesh = Delaunay(target)
     rows, columns = np.mgrid[:height, :width]

@@ -1,7 +1,7 @@
-"""A language model that is a script: a real endpoint on loopback that answers in good order.
+"""A scripted language model behind a real endpoint on loopback.
 
-What it answers depends on the question alone, so that a run that was killed and goes on meets the
-same model. The server is the one that the tests use.
+Its answers depend on the question alone, so that a run that was killed and resumes meets the same
+model.
 """
 
 from __future__ import annotations
@@ -9,22 +9,15 @@ from __future__ import annotations
 import json
 import random
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
-import llm_server
 from llm_server import Reply, Request, Server, good
 
 from genlab.agent.search import random_config
 from genlab.agent.space import Input, ModelConfig, repaired
 from genlab.agent.template import source
 
-__all__ = [
-    "IMAGES", "Reply", "Request", "Server", "answer", "asked_for", "config_in", "everything",
-    "fluent", "good", "llm_server",
-]  # fmt: skip
+__all__ = ["IMAGES", "Server", "answer", "asked_for", "config_in", "everything", "fluent"]
 
 MOST_PARAMETERS = 20_000
 SHAPE = re.compile(r"shape \(batch, (\d+), (\d+), (\d+)\).*?\(batch, (\d+)\)", re.DOTALL)
@@ -32,7 +25,7 @@ IMAGES = re.compile(r"Images: (\d+) x (\d+) x (\d+), (\d+) classes")
 
 
 def asked_for(request: Request) -> str:
-    """The schema of the answer that is wanted: Proposal, Review, Code or Analysis."""
+    """The schema of the wanted answer: Proposal, Review, Code or Analysis."""
     if request.structured:
         return str(request.body["response_format"]["json_schema"]["name"])
     words = str(request.body["messages"])
@@ -41,12 +34,12 @@ def asked_for(request: Request) -> str:
 
 
 def everything(request: Request) -> str:
-    """All that was said so far."""
+    """All messages of the conversation."""
     return "\n".join(str(message["content"]) for message in request.body["messages"])
 
 
 def config_in(request: Request) -> tuple[ModelConfig, Input, int]:
-    """The architecture that code is asked for, the images' shape and the classes."""
+    """The architecture to write, the shape of the images and the number of classes."""
     words = everything(request)
     line = next(line for line in words.splitlines() if line.startswith("{"))
     found = SHAPE.search(words)
@@ -55,12 +48,12 @@ def config_in(request: Request) -> tuple[ModelConfig, Input, int]:
     return ModelConfig.model_validate_json(line), (channels, height, width), classes
 
 
-def proposal(request: Request, seed: str = "") -> dict[str, Any]:
-    """A sound proposal, drawn by the question."""
+def proposal(request: Request) -> dict[str, Any]:
+    """A valid proposal, seeded by the question."""
     found = IMAGES.search(everything(request))
     assert found is not None
     channels, height, width, classes = map(int, found.groups())
-    rng = random.Random(f"{seed}:{everything(request)}")
+    rng = random.Random(f":{everything(request)}")
     drawn = random_config(rng, (channels, height, width)).model_dump(exclude={"name"})
     config = repaired(drawn, (channels, height, width), classes, MOST_PARAMETERS).config
     return {
@@ -75,7 +68,7 @@ def proposal(request: Request, seed: str = "") -> dict[str, Any]:
 
 
 def answer(request: Request) -> dict[str, Any]:
-    """A sound answer to any question of the loop."""
+    """A valid answer to any question of the loop."""
     wanted = asked_for(request)
     if wanted == "Proposal":
         return proposal(request)
@@ -89,5 +82,5 @@ def answer(request: Request) -> dict[str, Any]:
 
 
 def fluent(request: Request) -> Reply:
-    """A whole answer of a model that makes no mistake."""
+    """The reply of a model that makes no mistakes."""
     return good(json.dumps(answer(request)))

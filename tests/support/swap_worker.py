@@ -1,9 +1,7 @@
-"""A run of the person-swap benchmark in a process of its own, to be killed by `swap_runner.py`.
+"""A run of the image-tool benchmark as a process, to be killed.
 
-    python benchmarks/swap_worker.py FOLDER URL
-
-goes on with the run in FOLDER/runs, or begins one over the cases in FOLDER/cases, with the image
-endpoint at URL. It prints `running` when it sends its first request.
+`python swap_worker.py FOLDER URL` resumes the run in FOLDER/runs, or starts one over the cases in
+FOLDER/cases, with the image endpoint at URL. It prints `running` before its first request.
 """
 
 from __future__ import annotations
@@ -12,13 +10,10 @@ import asyncio
 import sys
 from pathlib import Path
 
-# What the scorers import again should be little: the rest is imported below.
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
-
 
 def main(folder: Path, url: str) -> None:
-    """Do all that is unfinished."""
+    """Run everything that is unfinished."""
+    # The scorers' processes import this file again: what they do not need is imported here.
     from small_benchmark import small_score
 
     from genlab.benchmark.cases import load_cases

@@ -1,0 +1,212 @@
+"""Registry, intervals and recording of the benchmarks, and their command line.
+
+A benchmark is a function that yields its results; `@benchmark` makes it a command whose options are
+the function's parameters. Every result goes to results/benchmarks.json with the command that
+measures it again, and is printed beside its target of benchmarks/targets.yaml.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ParamSpec
+
+import click
+import numpy as np
+import typer
+
+from genlab.core.errors import GenlabError
+from genlab.core.stats import share_interval, student_interval
+from genlab.evaluation.reports.targets import RESULTS_FILE, Target, read_targets, record_result
+
+ROOT = Path(__file__).resolve().parent.parent
+RUN = "benchmarks/run.py"
+MODULES = (
+    "generator",
+    "training",
+    "baselines",
+    "image_memory",
+    "agent",
+    "swap_scores",
+    "swap_runner",
+    "swap_leaderboard",
+    "app",
+    "pipeline",
+)
+"""In the order of `--all`: the pipeline's results are compared with those of the baselines."""
+RESAMPLES = 2000
+
+Bounds = tuple[float, float]
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A benchmark's value under its key, with the 95 % interval where there is one.
+
+    n: what was counted; command: measures it again, the benchmark's own where empty; details:
+    recorded beside the value.
+    """
+
+    key: str
+    value: float
+    interval: Bounds | None = None
+    n: int = 1
+    seeds: Sequence[int] = (0,)
+    command: str = ""
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def rate(cls, key: str, hits: int, n: int, seeds: Sequence[int] = (0,)) -> Result:
+        """A rate with Wilson's interval."""
+        found = share_interval(hits, n)
+        return cls(key, hits / n, (found["low"], found["high"]), n, seeds)
+
+    @classmethod
+    def mean(cls, key: str, values: Sequence[float], seeds: Sequence[int] = (0,)) -> Result:
+        """A mean with Student's interval; none for fewer than two values or equal ones."""
+        interval = None
+        if len(values) > 1 and np.std(values):
+            found = student_interval(values)
+            interval = (found["low"], found["high"])
+        return cls(key, float(np.mean(values)), interval, len(values), seeds)
+
+    @classmethod
+    def median(cls, key: str, values: Sequence[float], seed: int = 0) -> Result:
+        """A median with its percentile bootstrap interval; none for fewer than three values."""
+        interval = None
+        if len(values) > 2:
+            drawn = np.random.default_rng(seed).choice(values, (RESAMPLES, len(values)))
+            low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
+            interval = (float(low), float(high))
+        return cls(key, float(np.median(values)), interval, len(values), (seed,))
+
+    def describe(self, target: Target | None) -> str:
+        """The result and its target in one line."""
+        words = [f"{self.key} = {self.value:.4g}"]
+        if self.interval is not None:
+            words.append("({:.4g} to {:.4g})".format(*self.interval))
+        words.append(f"n = {self.n}")
+        if target is not None and target.target is not None:
+            met = "met" if target.met(self.value) else "missed"
+            words.append(f"target {target.sign} {target.target:g} {met}")
+        return ", ".join(words)
+
+
+app = typer.Typer(chain=True, add_completion=False, rich_markup_mode=None)
+REGISTRY: dict[str, tuple[str, ...]] = {}
+"""The keys of every benchmark's results, by its name."""
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    context: typer.Context,
+    every: Annotated[bool, typer.Option("--all", help="Run every benchmark.")] = False,
+    names: Annotated[bool, typer.Option("--list", help="List benchmarks and targets.")] = False,
+    keep: Annotated[bool, typer.Option(help="Record the results.")] = True,
+    output: Annotated[Path, typer.Option(help="File of the results.")] = RESULTS_FILE,
+) -> None:
+    """Measure what the project promises.
+
+    Example: python benchmarks/run.py generator --repeats 5 training
+    """
+    context.obj = output if keep else None
+    if names:
+        list_benchmarks()
+    elif every:
+        # One process each: no benchmark inherits another's memory, threads or children.
+        options = ["--output", str(output), "--keep" if keep else "--no-keep"]
+        failed = [
+            name
+            for name in REGISTRY
+            if subprocess.run([sys.executable, RUN, *options, name], cwd=ROOT).returncode
+        ]
+        if failed:
+            raise GenlabError(f"these benchmarks failed: {', '.join(failed)}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def list_benchmarks() -> None:
+    """Print every benchmark with its keys and targets."""
+    targets = read_targets(ROOT)
+    for name, keys in REGISTRY.items():
+        typer.echo(name)
+        for key in keys:
+            target = targets[key]
+            wanted = "reported" if target.target is None else f"{target.sign} {target.target:g}"
+            typer.echo(f"  {key:<34}{wanted:<12}{target.description}")
+
+
+def load_benchmarks() -> None:
+    """Import the modules that register benchmarks."""
+    for name in MODULES:
+        importlib.import_module(f"benchmarks.{name}")
+
+
+def benchmark(
+    *keys: str,
+) -> Callable[[Callable[P, Iterable[Result]]], Callable[P, Iterable[Result]]]:
+    """Register a function that yields results under `keys` as a command of its name."""
+
+    def register(function: Callable[P, Iterable[Result]]) -> Callable[P, Iterable[Result]]:
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            context = click.get_current_context()
+            targets = read_targets(ROOT)
+            for result in function(*args, **kwargs):
+                typer.echo(result.describe(targets.get(result.key)))
+                if context.obj is not None:
+                    record(result, result.command or command_line(context), context.obj)
+
+        REGISTRY[function.__name__] = keys
+        app.command(function.__name__)(run)
+        return function
+
+    return register
+
+
+def record(result: Result, command: str, path: Path) -> None:
+    """Write a result into the file `path`."""
+    record_result(
+        path,
+        result.key,
+        result.value,
+        interval=result.interval,
+        n=result.n,
+        seeds=result.seeds,
+        command=command,
+        **result.details,
+    )
+
+
+def command_line(context: click.Context) -> str:
+    """The command that runs the benchmark again, with the options that were given."""
+    words = ["python", RUN, context.info_name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            words += [parameter.opts[0], str(context.params[name])]
+    return " ".join(words)
+
+
+def wall_seconds(work: Callable[[], object], times: int = 1) -> float:
+    """Wall-clock seconds that `times` calls take."""
+    start = time.perf_counter()
+    for _ in range(times):
+        work()
+    return time.perf_counter() - start
+
+
+def cpu_seconds(work: Callable[[], object], times: int = 1) -> float:
+    """CPU seconds of this process that `times` calls take."""
+    start = time.process_time()
+    for _ in range(times):
+        work()
+    return time.process_time() - start

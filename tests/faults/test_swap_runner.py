@@ -1,0 +1,178 @@
+"""The benchmark's runner against a hostile image server, and killed at random moments.
+
+A kill may cost nothing: no item without its score, no image that is requested again although it was
+on the disk or had been sent completely `GRACE` seconds before, and no store that does not open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import image_server as s
+import pytest
+import swap_worker
+from image_server import ImageServer, Reply, Request, turned
+from PIL import Image
+from small_benchmark import make_cases, small_score
+
+from genlab.benchmark.cases import Case
+from genlab.benchmark.runner import Runner
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.tools.endpoint import EndpointTool, Entry
+from genlab.core.io import sha256
+
+KILLS, KILL_CASES = 20, 12
+GRACE = 0.25  # seconds in which an answer that was sent may still be on its way to the disk
+DEADLINE = 120.0  # seconds after which a run counts as hung
+
+PLAIN = Image.new("RGB", (64, 64), "navy")
+GOOD, SCORED = turned(), ("scored", "")
+CUT_OFF = s.answer(bytes(200_000), tear=True)
+HOSTILITIES: dict[str, tuple[list[Reply], tuple[str, str]]] = {
+    "429, then good": ([s.status(429, {"Retry-After": "0.2"}), GOOD], SCORED),
+    "429 forever": ([s.status(429, {"Retry-After": "0.1"})], ("failed", "rate_limited")),
+    "500, then good": ([s.status(500), s.status(502), GOOD], SCORED),
+    "500 forever": ([s.status(500)], ("failed", "unavailable")),
+    "hangs": ([Reply(hang=True)], ("failed", "timeout")),
+    "hangs, then good": ([Reply(hang=True), GOOD], SCORED),
+    "cut off, then good": ([CUT_OFF, GOOD], SCORED),
+    "cut off forever": ([CUT_OFF], ("failed", "unavailable")),
+    "HTML": ([s.html()], ("failed", "no_image")),
+    "packed": ([s.packed()], ("failed", "no_image")),
+    "100 megapixels": ([s.answer(s.bomb())], ("failed", "wrong_size")),
+    "half a JPEG": ([s.answer(s.encoded(PLAIN, "JPEG")[:-200])], ("failed", "no_image")),
+    "on its side": ([s.answer(s.rotated(PLAIN))], SCORED),
+    "another shape": (
+        [s.answer(s.encoded(PLAIN.crop((0, 0, 64, 30))))],
+        ("failed", "wrong_size"),
+    ),
+    "a refusal": ([s.refused()], ("failed", "refused")),
+    "no such model": ([s.status(404, code="model_not_found")], ("failed", "retired")),
+    "a bad key": ([s.status(401)], ("failed", "no_key")),
+    "no image": ([s.payload({"created": 0, "data": []})], ("failed", "no_image")),
+    "no base64": ([s.payload({"data": [{"b64_json": "%"}]})], ("failed", "no_image")),
+    "another's file": (
+        [s.payload({"data": [{"url": "file:///etc/passwd"}]})],
+        ("failed", "no_image"),
+    ),
+    "good": ([GOOD], SCORED),
+}
+"""What the server replies to the requests of a case (the last for ever), and how the item ends."""
+
+
+def case_of(request: Request, cases: list[Case]) -> str:
+    """The case that a request is about."""
+    wanted = hashlib.sha256(request.template().tobytes()).digest()
+    return next(
+        case.case_id
+        for case in cases
+        if hashlib.sha256(case.open_template().tobytes()).digest() == wanted
+    )
+
+
+def test_hostile_image_server(tmp_path: Path, record: Callable[..., None]) -> None:
+    cases = make_cases(tmp_path / "cases", len(HOSTILITIES))
+    scripts = dict(zip((case.case_id for case in cases), HOSTILITIES.values(), strict=True))
+    asked: Counter[str] = Counter()
+
+    def reply(request: Request) -> Reply:
+        case = case_of(request, cases)
+        asked[case] += 1
+        replies, _ = scripts[case]
+        return replies[min(asked[case], len(replies)) - 1]
+
+    with (
+        ImageServer(reply) as server,
+        Store(tmp_path / "runs" / "genlab.sqlite3") as store,
+    ):
+        runner = Runner(
+            store,
+            tmp_path / "runs",
+            concurrency=8,
+            timeout=3.0,
+            retries=2,
+            scorer=small_score,
+            sleep=lambda seconds: asyncio.sleep(min(seconds, 0.3)),
+        )
+        tool = EndpointTool(Entry(id="t", base_url=server.url, model="m", concurrency=8))
+        run_id = runner.start(cases, [tool])
+        asyncio.run(asyncio.wait_for(runner.run(run_id), DEADLINE))
+        items = store.items(run_id)
+    ended = {
+        what: (item.status, item.failure_kind)
+        for what, item in zip(HOSTILITIES, items, strict=True)
+    }
+    expected = {what: end for what, (_, end) in HOSTILITIES.items()}
+    wrong = [what for what in expected if ended[what] != expected[what]]
+    wrong += [item.case_id for item in items if (item.score is None) == (item.status == "scored")]
+    record("swap.hostile_server", len(wrong), n=len(items))
+    assert ended == expected
+    assert wrong == []
+
+
+def start(folder: Path, url: str) -> subprocess.Popen[str]:
+    """A worker that has begun to run."""
+    command = [sys.executable, swap_worker.__file__, str(folder), url]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def lost(folder: Path) -> int:
+    """Items without the score and the image that they should have."""
+    with Store(folder / "runs" / "genlab.sqlite3") as store:
+        items = store.items()
+    complete = 0
+    for item in items:
+        path = folder / "runs" / item.image
+        complete += item.score == 1.0 and path.is_file() and sha256(path) == item.image_sha256
+    return KILL_CASES - complete
+
+
+def kill_once(folder: Path, delay: float) -> Counter[str]:
+    """Kill a run `delay` seconds after it began and resume it; returns what that cost."""
+    cases = make_cases(folder / "cases", KILL_CASES)
+    costs: Counter[str] = Counter()
+    with ImageServer(lambda _: turned(0.05)) as server:
+        process = start(folder, server.url)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        killed = time.time()
+        process.wait()
+        kept = {path.stem.strip(".") for path in (folder / "runs").rglob("*case-*")}
+        asked = len(server.requests)
+        arrived = {
+            case_of(request, cases) for moment, request in server.sent if moment < killed - GRACE
+        }
+        costs["crashed"] += start(folder, server.url).wait(DEADLINE) != 0
+        again = Counter(case_of(request, cases) for request in server.requests[asked:])
+        costs["paid twice"] += sum(again[case] for case in kept | arrived)
+    costs["lost"] += lost(folder)
+    return +costs
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("only_full_size")
+def test_killed_runs_of_the_benchmark(tmp_path: Path, record: Callable[..., None]) -> None:
+    rng, costs = random.Random(0), Counter[str]()
+    calm = tmp_path / "calm"
+    make_cases(calm / "cases", KILL_CASES)
+    with ImageServer(lambda _: turned(0.05)) as server:
+        begin = time.time()
+        assert start(calm, server.url).wait(DEADLINE) == 0
+        longest = time.time() - begin
+    assert lost(calm) == 0
+    for number in range(KILLS):
+        costs += kill_once(tmp_path / f"kill{number}", rng.uniform(0, longest))
+    record("swap.kill_lost", costs.total(), n=KILLS)
+    assert costs == Counter()
