@@ -5,8 +5,6 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
 WORKERS ?= 2
-BENCHMARKS := generator training baselines image_memory agent swap_scores swap_runner swap_leaderboard app \
-    results
 
 # Stages are called as `python stages/...`: the environment's python comes first.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -50,10 +48,8 @@ lint: $(STAMP) ## Check style and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy --strict src
 
-bench: $(STAMP) ## Measure the bars of results/benchmarks.json, one script after another
-	@status=0; for name in $(BENCHMARKS); do \
-	    echo "== benchmarks/$$name.py"; $(PY) "benchmarks/$$name.py" || status=1; \
-	done; exit $$status
+bench: $(STAMP) ## Run every benchmark and compare it with its target (ARGS="NAME", ARGS=--list)
+	@$(PY) benchmarks/run.py $(or $(ARGS),--all)
 
 app: $(STAMP) ## Serve the pages and the API on http://127.0.0.1:8000
 	@$(VENV)/bin/streamlit run app.py

@@ -39,7 +39,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -54,9 +54,10 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 
 import genlab
-from baseline_worker import KEYS, KIND, VALIDATED
+from benchmarks.baseline_worker import KEYS, KIND, VALIDATED
+from benchmarks.harness import Result, benchmark
 from genlab.core import engine
-from genlab.core.errors import GenlabError, run_cli
+from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, read_npz, sha256, write_json
 from genlab.core.params import Params, load_params
 from genlab.datasets.image_files import LEVELS, MANIFEST_FILE, load_images, load_labels
@@ -72,7 +73,6 @@ from genlab.vae.training.batches import epoch_generator
 from genlab.vae.training.run import load_items
 from genlab.vae.training.tasks import Task, make_task
 from genlab.vae.training.trainer import Trainer
-from record import BENCHMARKS, record
 
 Images = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -81,7 +81,7 @@ Row = dict[str, Any]
 REQUIREMENTS = ("pythae==0.1.2", "pydantic<2", "cloudpickle>=2.1", "imageio")
 INSTALLED = "installed.json"
 WORKER = Path(__file__).with_name("baseline_worker.py")
-COMMAND = "python benchmarks/baselines.py"
+COMMAND = "python benchmarks/run.py baselines"
 OURS = "ours"
 DEFAULT_LOSS, TUNED_LOSS = "mse", "bce"
 SAMPLER_SHARE = 0.2  # of the seconds of ours, for fitting what its draws are thinned by
@@ -548,7 +548,7 @@ def ratios(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def baselines(data: Path, environment: Path) -> list[Contender]:
+def baseline_contenders(data: Path, environment: Path) -> list[Contender]:
     """The baselines, with the published rate of each among those tried."""
     run = partial(run_peer, data=data, environment=environment)
     rates = (1e-4, 1e-3, 3e-3)
@@ -564,7 +564,7 @@ def contenders(data: Path, environment: Path) -> dict[str, Contender]:
     """All who can take part, by name."""
     code = (Path(genlab.__file__).parent / "vae", Path("params.yaml"))
     ours = Contender(OURS, partial(run_ours, data=data), code)
-    return {each.name: each for each in [ours, *baselines(data, environment)]}
+    return {each.name: each for each in [ours, *baseline_contenders(data, environment)]}
 
 
 def taking_part(known: Mapping[str, Contender], only: str) -> list[Contender]:
@@ -593,7 +593,13 @@ def _last_line(text: str) -> str:
     return lines[-1].strip()[:200] if lines else "it said nothing"
 
 
-def bench(
+@benchmark(
+    "images.frechet_over_baseline",
+    "images.bpd_below_baseline",
+    "images.frechet_over_tuned",
+    "images.bpd_below_tuned",
+)
+def baselines(
     seconds: Annotated[float, typer.Option(min=1, help="CPU-seconds of training a run.")] = 1000,
     search_seconds: Annotated[
         float, typer.Option(min=1, help="The same of a run that chooses a rate.")
@@ -612,11 +618,10 @@ def bench(
         "data/.making/baselines"
     ),
     report: Annotated[Path, typer.Option(help="File that all rows go to.")] = Path(
-        "metrics/baselines.json"
+        "results/baselines.json"
     ),
-    results: Annotated[Path, typer.Option(help="File of all benchmarks.")] = BENCHMARKS,
-) -> None:
-    """Train baselines and ours side by side; write `images.frechet_over_baseline`, `.bpd_below_baseline`."""
+) -> Iterator[Result]:
+    """Train baselines and ours for the same CPU time and compare them."""
     shape = load_images(data, "test").shape[1:]
     if shape != (28, 28, 1):
         raise GenlabError(f"{data}: baselines are made for 28 x 28 x 1, got {shape}; choose --data")
@@ -658,14 +663,9 @@ def bench(
     )
     for line in ratios(rows):
         print(line)
-    again = f"{COMMAND} --seconds {seconds:g} --search-seconds {search_seconds:g} --seeds {seeds}"
     for key, ((value, interval), baseline) in compare(rows).items():
-        print(f"{key} {value:.3f} {interval or ''} against {title(baseline)}")
-        numbers = baseline["seeds"]
-        record(
-            key, value, interval=interval, n=len(numbers), seeds=numbers, command=again,
-            path=results,
-        )  # fmt: skip
+        print(f"{key}: against {title(baseline)}")
+        yield Result(key, value, interval, len(baseline["seeds"]), baseline["seeds"])
 
 
 def report_of(
@@ -684,7 +684,3 @@ def report_of(
         "rows": rows,
         "search": [{key: row[key] for key in keys} for row in tried],
     }
-
-
-if __name__ == "__main__":
-    run_cli(lambda: typer.run(bench))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import subprocess
 import sys
 import time
@@ -17,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ParamSpec
 
-import click
 import numpy as np
 import typer
 
@@ -99,7 +99,35 @@ class Result:
         return ", ".join(words)
 
 
-app = typer.Typer(chain=True, add_completion=False, rich_markup_mode=None)
+@dataclass(frozen=True)
+class Run:
+    """A benchmark that is ready to run, and the command line that repeats it."""
+
+    command: str
+    results: Iterable[Result]
+
+
+def complete(run: Run | None, keep: bool, output: Path, **_: object) -> None:
+    """Run what the command line asked for; print and record every result as it comes."""
+    targets = read_targets(ROOT)
+    if run is None:
+        return
+    for result in run.results:
+        typer.echo(result.describe(targets.get(result.key)))
+        if keep:
+            record_result(
+                output,
+                result.key,
+                result.value,
+                interval=result.interval,
+                n=result.n,
+                seeds=result.seeds,
+                command=result.command or run.command,
+                **result.details,
+            )
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, result_callback=complete)
 REGISTRY: dict[str, tuple[str, ...]] = {}
 """The keys of every benchmark's results, by its name."""
 
@@ -114,9 +142,8 @@ def main(
 ) -> None:
     """Measure what the project promises.
 
-    Example: python benchmarks/run.py generator --repeats 5 training
+    Example: python benchmarks/run.py generator --repeats 5
     """
-    context.obj = output if keep else None
     if names:
         list_benchmarks()
     elif every:
@@ -156,44 +183,22 @@ def benchmark(
     """Register a function that yields results under `keys` as a command of its name."""
 
     def register(function: Callable[P, Iterable[Result]]) -> Callable[P, Iterable[Result]]:
-        @functools.wraps(function)
-        def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            context = click.get_current_context()
-            targets = read_targets(ROOT)
-            for result in function(*args, **kwargs):
-                typer.echo(result.describe(targets.get(result.key)))
-                if context.obj is not None:
-                    record(result, result.command or command_line(context), context.obj)
+        name = function.__name__
+        defaults = inspect.signature(function).parameters
 
-        REGISTRY[function.__name__] = keys
-        app.command(function.__name__)(run)
+        @functools.wraps(function)
+        def prepare(*args: P.args, **options: P.kwargs) -> Run:
+            words = ["python", RUN, name]
+            for option, value in options.items():
+                if value != defaults[option].default:
+                    words += [f"--{option.replace('_', '-')}", str(value)]
+            return Run(" ".join(words), function(*args, **options))
+
+        REGISTRY[name] = keys
+        app.command(name)(prepare)
         return function
 
     return register
-
-
-def record(result: Result, command: str, path: Path) -> None:
-    """Write a result into the file `path`."""
-    record_result(
-        path,
-        result.key,
-        result.value,
-        interval=result.interval,
-        n=result.n,
-        seeds=result.seeds,
-        command=command,
-        **result.details,
-    )
-
-
-def command_line(context: click.Context) -> str:
-    """The command that runs the benchmark again, with the options that were given."""
-    words = ["python", RUN, context.info_name or ""]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            words += [parameter.opts[0], str(context.params[name])]
-    return " ".join(words)
 
 
 def wall_seconds(work: Callable[[], object], times: int = 1) -> float:

@@ -1,4 +1,4 @@
-"""Start the benchmarks' command line: `python benchmarks/run.py NAME…`, `--list` or `--all`.
+"""Start the benchmarks' command line: `python benchmarks/run.py NAME`, `--list` or `--all`.
 
 Worker processes that a benchmark spawns import this file again, so that everything slow to import
 stays below the guard.
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[0] = str(ROOT)
+sys.path.insert(0, str(ROOT))
 sys.path.append(str(ROOT / "tests" / "support"))  # servers on loopback
 
 if __name__ == "__main__":

@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from benchmarks.baselines import Bench, Contender, Judge, Outcome, Settings
 from platformdirs import user_cache_dir
 from scipy import stats
 
-# Benchmarks are scripts: they find each other because their folder comes first on the path.
-import baseline_worker
-import baselines
-from baselines import Bench, Contender, Judge, Outcome, Settings
+from benchmarks import baseline_worker, baselines
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json, write_npz
 from genlab.datasets.image_files import (

@@ -1,0 +1,117 @@
+"""The harness computes intervals, records results and composes the command that repeats them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.harness import Result
+from typer.testing import CliRunner
+
+from benchmarks import agent, harness
+from genlab.core.errors import GenlabError
+from genlab.evaluation.reports.targets import Target, read_targets, record_result
+
+
+def test_a_rate_has_wilsons_interval() -> None:
+    found = Result.rate("k", 8, 10)
+    assert (found.value, found.n) == (0.8, 10)
+    assert found.interval == pytest.approx((0.4902, 0.9433), abs=1e-3)
+
+
+def test_a_mean_has_students_interval_where_values_differ() -> None:
+    found = Result.mean("k", [1.0, 2.0, 3.0])
+    assert found.value == 2.0
+    assert found.interval == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
+    assert Result.mean("k", [1.0]).interval is None
+    assert Result.mean("k", [1.0, 1.0]).interval is None
+
+
+def test_the_interval_of_a_median_covers_as_often_as_it_claims() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        found = Result.median("k", rng.normal(0, 1, 21).tolist(), seed=1)
+        assert found.interval is not None
+        covered += found.interval[0] <= 0 <= found.interval[1]
+    assert 0.88 < covered / 200 < 0.99
+    assert Result.median("k", [1.0, 2.0]).interval is None
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A benchmark `sample` that is registered for one test."""
+    monkeypatch.setattr(harness, "REGISTRY", {})
+    monkeypatch.setattr(harness.app, "registered_commands", [])
+
+    @harness.benchmark("grids.seed_sd")
+    def sample(scale: float = 1.0, repeats: int = 3) -> Iterator[Result]:
+        """Yield one result."""
+        yield Result("grids.seed_sd", scale, (0.0, scale), repeats)
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_result_is_recorded_with_the_command_that_repeats_it(tmp_path: Path) -> None:
+    path = tmp_path / "benchmarks.json"
+    record_result(path, "other", 1.0, n=1, command="c")
+    done = CliRunner().invoke(harness.app, ["--output", str(path), "sample", "--scale", "2.5"])
+    assert done.exit_code == 0, done.output
+    assert "grids.seed_sd = 2.5, (0 to 2.5), n = 3" in done.output
+    recorded = json.loads(path.read_text())
+    assert list(recorded) == ["grids.seed_sd", "other"]
+    assert recorded["grids.seed_sd"] == {
+        "value": 2.5,
+        "interval": [0.0, 2.5],
+        "n": 3,
+        "seeds": [0],
+        "command": "python benchmarks/run.py sample --scale 2.5",
+    }
+
+
+@pytest.mark.usefixtures("registered")
+def test_nothing_is_recorded_where_it_is_not_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "benchmarks.json"
+    done = CliRunner().invoke(harness.app, ["--no-keep", "--output", str(path), "sample"])
+    assert done.exit_code == 0
+    assert not path.exists()
+
+
+def test_a_results_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "benchmarks.json"
+    path.write_text("[1]")
+    with pytest.raises(GenlabError):
+        record_result(path, "k", 1.0, n=1, command="c")
+    assert path.read_text() == "[1]"
+
+
+@pytest.mark.parametrize(
+    ("direction", "value", "met"),
+    [("maximize", 0.9, True), ("maximize", 0.8, False), ("minimize", 0.8, True)],
+)
+def test_a_target_is_met_in_its_direction(direction: str, value: float, met: bool) -> None:
+    target = Target.model_validate({"description": "d", "direction": direction, "target": 0.85})
+    assert target.met(value) is met
+    assert target.met(None) is None
+    assert target.stretch_met(value) is None
+
+
+def test_every_benchmark_has_described_keys_and_every_target_a_benchmark(root: Path) -> None:
+    harness.load_benchmarks()
+    known = {key for keys in harness.REGISTRY.values() for key in keys}
+    targets = set(read_targets(root))
+    recorded_by_faults = {
+        "agent.attacks_stopped", "agent.kill_lost", "agent.malformed", "app.attacks", "app.axe",
+        "app.schemathesis", "app.ws_lost", "swap.hostile_server", "swap.kill_lost",
+    }  # fmt: skip
+    assert known | recorded_by_faults == targets
+
+
+def test_the_agents_goal_needs_a_chosen_bound(tmp_path: Path) -> None:
+    path = tmp_path / "benchmarks.json"
+    with pytest.raises(GenlabError, match="agent_bound"):
+        agent.chosen_goal(path)
+    record_result(path, "agent.goal_bound", 0.57, n=10, command="c")
+    assert "at least 57 % accuracy" in agent.chosen_goal(path)
