@@ -30,7 +30,7 @@ import typer
 from ruamel.yaml import YAML
 from scripted_llm import Server, fluent
 
-from benchmarks.harness import ROOT, Result, benchmark
+from benchmarks.harness import RESULTS_FILE, ROOT, Result, benchmark
 from genlab.agent import guest
 from genlab.agent.attempt import CODE, Attempt
 from genlab.agent.candidate import Training
@@ -49,7 +49,6 @@ from genlab.agent.workspace import Workspace, lay_out, open_in
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.core.params import AgentParams, load_params
-from genlab.evaluation.reports.targets import RESULTS_FILE
 
 # Quick on one slow core and independent of the clock: a training ends with its epochs. Two seeds,
 # so that a single lucky one reaches nothing.

@@ -20,8 +20,8 @@ from typing import Annotated
 
 import httpx
 import typer
-
 from app_room import chromium, make_project, make_run, serving
+
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.benchmark.store.repository import Store
 

@@ -22,11 +22,13 @@ import numpy as np
 import typer
 
 from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, write_json
 from genlab.core.stats import share_interval, student_interval
-from genlab.evaluation.reports.targets import RESULTS_FILE, Target, read_targets, record_result
+from genlab.evaluation.reports.targets import Target, read_targets
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN = "benchmarks/run.py"
+RESULTS_FILE = Path("results/benchmarks.json")
 MODULES = (
     "generator",
     "training",
@@ -115,16 +117,26 @@ def complete(run: Run | None, keep: bool, output: Path, **_: object) -> None:
     for result in run.results:
         typer.echo(result.describe(targets.get(result.key)))
         if keep:
-            record_result(
-                output,
-                result.key,
-                result.value,
-                interval=result.interval,
-                n=result.n,
-                seeds=result.seeds,
-                command=result.command or run.command,
-                **result.details,
-            )
+            record(result, result.command or run.command, output)
+
+
+def record(result: Result, command: str, path: Path) -> None:
+    """Set the result's key of the file `path` atomically and keep the other keys.
+
+    Raises a GenlabError where the file is not a table of results.
+    """
+    known = read_json(path, producer_command="make bench") if path.exists() else {}
+    if not isinstance(known, dict):
+        raise GenlabError(f"{path} holds no table of results; remove it and run: make bench")
+    known[result.key] = {
+        "value": result.value,
+        "interval": result.interval,
+        "n": result.n,
+        "seeds": list(result.seeds),
+        "command": command,
+        **result.details,
+    }
+    write_json(path, dict(sorted(known.items())))
 
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, result_callback=complete)

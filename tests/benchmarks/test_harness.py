@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from benchmarks import agent, harness
 from genlab.core.errors import GenlabError
-from genlab.evaluation.reports.targets import Target, read_targets, record_result
+from genlab.evaluation.reports.targets import Target, read_targets
 
 
 def test_a_rate_has_wilsons_interval() -> None:
@@ -56,7 +56,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("registered")
 def test_a_result_is_recorded_with_the_command_that_repeats_it(tmp_path: Path) -> None:
     path = tmp_path / "benchmarks.json"
-    record_result(path, "other", 1.0, n=1, command="c")
+    harness.record(Result("other", 1.0), "c", path)
     done = CliRunner().invoke(harness.app, ["--output", str(path), "sample", "--scale", "2.5"])
     assert done.exit_code == 0, done.output
     assert "grids.seed_sd = 2.5, (0 to 2.5), n = 3" in done.output
@@ -83,7 +83,7 @@ def test_a_results_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "benchmarks.json"
     path.write_text("[1]")
     with pytest.raises(GenlabError):
-        record_result(path, "k", 1.0, n=1, command="c")
+        harness.record(Result("k", 1.0), "c", path)
     assert path.read_text() == "[1]"
 
 
@@ -100,18 +100,12 @@ def test_a_target_is_met_in_its_direction(direction: str, value: float, met: boo
 
 def test_every_benchmark_has_described_keys_and_every_target_a_benchmark(root: Path) -> None:
     harness.load_benchmarks()
-    known = {key for keys in harness.REGISTRY.values() for key in keys}
-    targets = set(read_targets(root))
-    recorded_by_faults = {
-        "agent.attacks_stopped", "agent.kill_lost", "agent.malformed", "app.attacks", "app.axe",
-        "app.schemathesis", "app.ws_lost", "swap.hostile_server", "swap.kill_lost",
-    }  # fmt: skip
-    assert known | recorded_by_faults == targets
+    assert {key for keys in harness.REGISTRY.values() for key in keys} == set(read_targets(root))
 
 
 def test_the_agents_goal_needs_a_chosen_bound(tmp_path: Path) -> None:
     path = tmp_path / "benchmarks.json"
     with pytest.raises(GenlabError, match="agent_bound"):
         agent.chosen_goal(path)
-    record_result(path, "agent.goal_bound", 0.57, n=10, command="c")
+    harness.record(Result("agent.goal_bound", 0.57), "c", path)
     assert "at least 57 % accuracy" in agent.chosen_goal(path)

@@ -8,11 +8,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import app_room
 import httpx
 import pytest
-
-import app_room
 from app_room import ROOT, chromium, make_project, make_run, serving
+
 from genlab.benchmark.store.repository import Store
 
 RUN = "2026-01-01"

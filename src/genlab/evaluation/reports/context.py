@@ -78,7 +78,7 @@ def load_baselines(root: Path) -> pd.DataFrame:
     One row each, with the means over seeds, `seeds` and the standard deviations as `sd.KEY`.
     """
     found = read_json(
-        root / "results" / "baselines.json", producer_command="python benchmarks/baselines.py"
+        root / "results" / "baselines.json", producer_command="python benchmarks/run.py baselines"
     )
     rows = pd.DataFrame(
         {
