@@ -21,7 +21,7 @@ CURVES: Mapping[str, Mapping[str, str]] = {
     "PSNR of validation reconstructions": {"psnr": "PSNR"},
 }
 """Panels of the training curves: the logged names and their labels."""
-COLOURED_CLASSES = 12
+COLOURED_CLASSES = 10
 """The most classes that a reader distinguishes by colour."""
 
 
@@ -215,16 +215,14 @@ def projection(
         raise ValueError(f"points must be finite numbers ({len(classes)}, 2), got {at.shape}")
     with figure_file(path, 4.6) as figure:
         axes = figure.subplots()
-        if len(names) > COLOURED_CLASSES:
-            axes.scatter(at[:, 0], at[:, 1], s=6, color=BLUE, lw=0, alpha=0.4)
-        else:
-            colours = (*SERIES, INK, "#3f9fd8", "#c9a400", "#8f3f71")
-            # One scatter in the order of the data: no class is painted over all the others.
-            fill = [colours[label] for label in classes]
-            axes.scatter(at[:, 0], at[:, 1], s=6, c=fill, lw=0, alpha=0.7)
-            for colour, name in zip(colours, names, strict=False):
-                axes.scatter([], [], s=30, color=colour, label=name)
-            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        few = len(names) <= COLOURED_CLASSES
+        colours: dict[str, Any] = {"c": classes, "cmap": "tab10"} if few else {"color": BLUE}
+        # One scatter in the order of the data: no class is painted over all the others.
+        dots = axes.scatter(at[:, 0], at[:, 1], s=6, lw=0, alpha=0.7, **colours)
+        if few:
+            handles, _ = dots.legend_elements(num=np.unique(classes).tolist())
+            shown = [names[label] for label in np.unique(classes)]
+            axes.legend(handles, shown, loc="center left", bbox_to_anchor=(1.0, 0.5))
         axes.set(xticks=[], yticks=[])
         axes.set_aspect("equal", adjustable="datalim")
         axes.grid(visible=False)

@@ -79,9 +79,11 @@ class Mosaic(NamedTuple):
 
 def save_mosaics(path: str | Path, mosaics: Sequence[Mosaic], title: str = "") -> None:
     """Save mosaics one below the other. Raises ValueError for anything that is no image."""
-    for mosaic in mosaics:
-        check_images(mosaic.images)
-    if not mosaics:
+    for images in (mosaic.images for mosaic in mosaics):
+        if images.ndim != 4 or images.dtype != np.uint8 or images.shape[-1] not in (1, 3):
+            found = f"{images.dtype} {images.shape}"
+            raise ValueError(f"images must be uint8 (n, height, width, 1 or 3), got {found}")
+    if not mosaics or not all(len(mosaic.images) for mosaic in mosaics):
         raise ValueError(f"{path}: no image to draw")
     heights = [mosaic.height for mosaic in mosaics]
     with figure_file(path, max(2.0, sum(heights) + LINE * bool(title))) as figure:
@@ -90,15 +92,6 @@ def save_mosaics(path: str | Path, mosaics: Sequence[Mosaic], title: str = "") -
             mosaic.draw(axes)
         if title:
             column[0].set_title(title)
-
-
-def check_images(images: Images) -> None:
-    """Raise ValueError unless `images` is uint8 (n, height, width, 1 or 3) with n > 0."""
-    if images.ndim != 4 or images.dtype != np.uint8 or images.shape[-1] not in (1, 3):
-        found = f"{images.dtype} {images.shape}"
-        raise ValueError(f"images must be uint8 (n, height, width, 1 or 3), got {found}")
-    if not len(images):
-        raise ValueError("no image to draw")
 
 
 def save_pairs(

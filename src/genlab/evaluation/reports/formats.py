@@ -61,8 +61,6 @@ def value(found: Any) -> str:
         return "yes" if found else "no"
     if isinstance(found, int | float):
         return number(found)
-    if isinstance(found, Mapping) and {"low", "high"} <= set(found):
-        return f"{number(found['low'])} to {number(found['high'])}"
     if isinstance(found, Mapping):
         return ", ".join(f"{key}: {value(entry)}" for key, entry in found.items())
     if isinstance(found, list):
