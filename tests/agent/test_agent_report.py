@@ -118,27 +118,6 @@ def test_what_a_model_wrote_stays_text(workspace: Workspace) -> None:
     assert "\n# head" not in prose
 
 
-def test_it_says_who_found_what_and_who_wrote_it(workspace: Workspace) -> None:
-    written(
-        workspace,
-        attempt(1, 0.5),
-        attempt(2, 0.6, plan_origin="llm+repaired(3)", code_origin="llm+repaired(1)"),
-        attempt(3, 0.4, plan_origin="llm+repaired(1)", code_origin="template"),
-        attempt(4, 0.95, 0.93, 0.94, plan_origin="search", code_origin="template",
-                planner_failure="no proposal: it was cut off", decision="achieved"),
-    )  # fmt: skip
-    told = story(workspace)
-    assert told.planned_by == {"baseline": 1, "llm+repaired": 2, "search": 1}
-    assert told.written_by == {"template": 3, "llm+repaired": 1}
-    assert told.best is not None
-    assert told.best.iteration == 4
-    page = report.write(workspace).read_text(encoding="utf-8")
-    assert "search, in attempt 4; code by template" in page
-    assert "In 1 of 4 attempts the planner gave no usable answer" in page
-    assert "Goal reached: attempt 4 reaches accuracy &gt;= 0.9 on dummy on all 3 seeds." in page
-    assert "8 questions, 100 tokens asked and 50 answered in 3.5 s" in page
-
-
 def test_a_run_without_a_single_number_has_a_report(workspace: Workspace) -> None:
     written(workspace, attempt(1, failure="it broke <b>"), verdict="stopped: no gain")
     page = report.write(workspace).read_text(encoding="utf-8")

@@ -181,14 +181,6 @@ def test_the_model_is_told_what_was_wrong(backend: Make) -> None:
     assert "less than or equal to 4" in second[-1]["content"]
 
 
-def test_repairs_are_bounded_and_need_no_wait(backend: Make, waits: list[float]) -> None:
-    with Server([llm.good("no")]) as server, pytest.raises(LLMFailure, match="Plan") as failure:
-        backend(server).ask(ASKED)
-    assert failure.value.attempts == len(server.requests) == 3
-    assert failure.value.tokens_in == 33
-    assert not any(waits)
-
-
 def test_retries_back_off_and_are_bounded(backend: Make, waits: list[float]) -> None:
     with Server([llm.status(500)]) as server, pytest.raises(LLMFailure, match="HTTP 500"):
         backend(server).ask(ASKED)

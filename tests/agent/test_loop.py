@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,29 @@ def run(
         return iterate(replace(chosen, params=params), backend, workspace, lab=lab)
 
 
+@dataclass(frozen=True)
+class Played:
+    """How a run ended, and what its planner was asked."""
+
+    outcome: Outcome
+    questions: list[str]
+
+
+@pytest.fixture
+def play(lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
+    """Run the loop with a planner that answers by `script`."""
+
+    def played(chosen: Settings, script: Any, place: Workspace = workspace) -> Played:
+        with Server(script) as server:
+            outcome = run(chosen, place, lab, server.url, monkeypatch)
+        return Played(outcome, [asked(request) for request in server.requests])
+
+    return played
+
+
+Play = Callable[..., Played]
+
+
 def told(found: list[Attempt]) -> list[Any]:
     """What an attempt is, whatever the clock says."""
     return [
@@ -143,28 +166,22 @@ def test_search_draws_by_seed_and_number_alone(lab: Lab, tmp_path: Path) -> None
     assert digests("other", 6, 2)[1] != in_one[1]
 
 
-def test_a_planner_is_followed_until_the_numbers_reach_the_goal(
-    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Server(planner(TINY, branch="1")) as server:
-        outcome = run(settings(SMALLER), workspace, lab, server.url, monkeypatch)
-    assert outcome.verdict == "achieved"
-    last = outcome.attempts[-1]
-    assert (last.iteration, last.parent) == (2, outcome.attempts[0].run_id)
+def test_a_planner_is_followed_until_the_numbers_reach_the_goal(play: Play) -> None:
+    run = play(settings(SMALLER), planner(TINY, branch="1"))
+    assert run.outcome.verdict == "achieved"
+    last = run.outcome.attempts[-1]
+    assert (last.iteration, last.parent) == (2, run.outcome.attempts[0].run_id)
     assert last.remark == "smaller"
     assert [each["seed"] for each in last.checked] == [0, 1]
     assert last.reason.startswith("the numbers reach parameters <= 100")
-    assert [asked(request) for request in server.requests] == ["proposal", "review"]
+    assert run.questions == ["proposal", "review"]
 
 
-def test_a_baseline_that_reaches_the_goal_is_no_find_of_the_agent(
-    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_baseline_that_reaches_the_goal_is_no_find_of_the_agent(play: Play) -> None:
     easy = goal("dummy stripes", metric="parameters", at_most=10_000)
-    with Server(planner(TINY)) as server:
-        outcome = run(settings(easy), workspace, lab, server.url, monkeypatch)
-    assert outcome.verdict == "baseline_reached_it"
-    assert server.requests == []
+    run = play(settings(easy), planner(TINY))
+    assert run.outcome.verdict == "baseline_reached_it"
+    assert run.questions == []
 
 
 def test_one_lucky_seed_is_no_gain(lab: Lab, tmp_path: Path) -> None:
@@ -185,72 +202,30 @@ def test_one_lucky_seed_is_no_gain(lab: Lab, tmp_path: Path) -> None:
     assert outcome.verdict.startswith("stopped")
 
 
-def test_a_claim_of_success_does_not_hold_against_the_numbers(
-    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_of_success_does_not_hold_against_the_numbers(play: Play) -> None:
     claim = {"decision": "achieved"}
-    with Server(planner(TINY, review=claim)) as server:
-        chosen = settings(max_iterations=2)
-        outcome = run(chosen, workspace, lab, server.url, monkeypatch)
-    last = outcome.attempts[-1]
+    run = play(settings(max_iterations=2), planner(TINY, review=claim))
+    last = run.outcome.attempts[-1]
     assert last.decision == "iterate"
     assert last.reason.startswith("'achieved' does not hold")
-    assert not outcome.verdict.startswith("achieved")
+    assert not run.outcome.verdict.startswith("achieved")
 
 
-def test_what_a_repeat_was_mutated_from_and_to_stands_in_its_record(
-    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow = {"lr": 0.0001, "batch_size": 16, "optimiser": "sgd"}
-
-    def answer(request: Request) -> Reply:
-        if asked(request) == "review":
-            return good({"assessment": "It is too small.", "weaknesses": ["one channel"]})
-        again = asked_before.pop(0) if asked_before else slow
-        return good({"architecture": TINY, "modifications": "mine", "training": again})
-
-    asked_before = [{"lr": 0.01}]
-    with Server(answer) as server:
-        outcome = run(settings(max_iterations=4), workspace, lab, server.url, monkeypatch)
-    _, first, second, third = outcome.attempts
-    # The same architecture, trained otherwise, is no repeat; both the same again is one.
-    assert [first.plan_origin, second.plan_origin, third.plan_origin] == ["llm", "llm", "search"]
-    assert first.architecture == second.architecture
-    assert second.training.model_dump() == slow
-    assert (second.remark, third.remark) == (
-        "mine",
-        "Search's: the planner proposed attempt 3 again.",
-    )
-    proposals = [each for each in server.requests if asked(each) == "proposal"]
-    # What was said of the last attempt is told when the next is asked for, of that one alone.
-    assert "your assessment: It is too small." not in proposals[0].prompt
-    for each in proposals[1:]:
-        assert each.prompt.count("your assessment: It is too small.") == 1
-        assert "its weaknesses: one channel" in each.prompt
-
-
-def test_where_the_planner_fails_search_steps_in_and_it_is_told(
-    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Server([refusal(), status(400, message="no"), refusal()]) as server:
-        outcome = run(settings(max_iterations=2), workspace, lab, server.url, monkeypatch)
-    last = outcome.attempts[-1]
+def test_where_the_planner_fails_search_steps_in_and_it_is_told(play: Play) -> None:
+    run = play(settings(max_iterations=2), [refusal(), status(400, message="no"), refusal()])
+    last = run.outcome.attempts[-1]
     assert last.plan_origin == "search"
     assert "refused" in last.planner_failure
     assert last.values("accuracy")
 
 
-def test_a_weak_planner_is_relieved_after_an_attempt_without_a_gain(
-    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_weak_planner_is_relieved_after_an_attempt_without_a_gain(play: Play) -> None:
     bigger = {"blocks": [{"kind": "plain", "channels": 64, "kernel": 1, "halve": True}]}
     fewest = goal("dummy stripes", metric="parameters", at_most=1)
-    with Server(planner(bigger)) as server:
-        chosen = settings(fewest, relief=True)
-        outcome = run(chosen, workspace, lab, server.url, monkeypatch)
-    assert [each.plan_origin for each in outcome.attempts] == ["baseline", "llm", "search"]
-    assert outcome.attempts[2].remark.startswith("Search's turn")
-    assert [asked(request) for request in server.requests] == ["proposal", "review", "review"]
+    run = play(settings(fewest, relief=True), planner(bigger))
+    assert [each.plan_origin for each in run.outcome.attempts] == ["baseline", "llm", "search"]
+    assert run.outcome.attempts[2].remark.startswith("Search's turn")
+    assert run.questions == ["proposal", "review", "review"]
 
 
 def test_a_planner_may_stop_and_may_only_propose_another_goal(

@@ -18,8 +18,6 @@ import pytest
 from ordinary import NO_PLACE, ROOT, as_ordinary_user
 
 from genlab.agent import tools
-from genlab.agent.coder import Code
-from genlab.agent.llm import Answer, Question
 from genlab.agent.packages import pip_words
 from genlab.agent.registry import Registry
 from genlab.agent.space import Block, ModelConfig
@@ -403,31 +401,6 @@ def test_a_promotion_trains_on_everything_and_is_kept(root: Path) -> None:
     _refused(lambda: tools.promote("qe_none"), "there is no attempt 'qe_none'")
 
 
-class _Scripted:
-    """A tool LLM that breaks the code once."""
-
-    def __init__(self) -> None:
-        self.codes = [CODE.replace("(4)", "(5)").replace("self.layers(x)", "self.gone(x)"), CODE]
-
-    def ask(self, question: Question) -> Answer:
-        code = self.codes.pop(0)
-        return Answer(code, Code(code=code), 1, 1, 0.1, 1, "scripted")
-
-
-def test_code_of_the_llm_is_checked_behind_the_walls(box: Toolbox) -> None:
-    box.backend = _Scripted()
-    try:
-        tools.pytorch_model_assembler(
-            {**SMALL, "input_size": [1, 16, 16], "num_classes": 4}, "l.py"
-        )
-    finally:
-        box.backend = None
-    head = tools.read_file("l.py").splitlines()[:2]
-    assert head[0] == "# Written by: llm+repaired(1)"
-    assert "has no attribute 'gone'" in head[1]
-    assert tools.read_file("l.py").endswith(CODE)
-
-
 @pytest.mark.parametrize(
     ("config", "fault"),
     [
@@ -469,16 +442,3 @@ def test_a_model_that_breaks_is_one_line_and_nothing_is_lost(
     assert after[: len(before)] == before
     assert all(each.decision == "failed" and each.failure for each in after[len(before) :])
     assert tools.read_file("broken.py") == code
-
-
-def test_a_damaged_registry_stops_before_anything_is_trained(tmp_path: Path, box: Toolbox) -> None:
-    workspace = scaffold("damaged", tmp_path, GOAL)
-    (workspace.experiments / "registry.json").write_text("[{")
-    other = Toolbox(workspace)
-    other._evaluator = box.evaluator
-    with using(other):
-        tools.write_file("m.py", CODE)
-        _refused(
-            lambda: tools.pytorch_quick_evaluator("m.py", "CurrentModel", QUICK), "agent rebuild"
-        )
-    assert os.listdir(workspace.experiments) == ["registry.json"]

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +12,8 @@ from pydantic import BaseModel
 
 pytest.importorskip("openai", reason="the package openai is not installed")
 
-import llm_server as llm
-from llm_server import Server
 
-from genlab.agent.llm import Answer, Budget, BudgetSpent, LLMFailure, Meter, OpenAIBackend, Question
+from genlab.agent.llm import Answer, Budget, BudgetSpent, LLMFailure, Meter, Question
 from genlab.agent.transcript import Recording, Replay, read
 from genlab.core.errors import GenlabError
 
@@ -51,6 +44,12 @@ def question(text: str, **options: Any) -> Question:
 FIRST, SECOND, THIRD = question("one"), question("two"), question("three")
 
 
+def record(path: Path, *questions: Question, backend: Scripted | None = None) -> list[Answer]:
+    """The answers that a recording at `path` gives."""
+    with Recording(backend or Scripted(), path) as recording:
+        return [recording.ask(item) for item in questions]
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "run" / "transcript.jsonl"
@@ -62,8 +61,7 @@ def said() -> list[str]:
 
 
 def test_a_replay_gives_the_same_answers_without_a_backend(path: Path) -> None:
-    with Recording(Scripted(), path) as recording:
-        answers = [recording.ask(item) for item in (FIRST, SECOND)]
+    answers = record(path, FIRST, SECOND)
     replay = Replay(path)
     assert replay.left == 2
     assert [replay.ask(item) for item in (FIRST, SECOND)] == answers
@@ -72,8 +70,7 @@ def test_a_replay_gives_the_same_answers_without_a_backend(path: Path) -> None:
 
 
 def test_a_resumed_run_does_not_ask_again(path: Path) -> None:
-    with Recording(Scripted(), path) as recording:
-        recorded = [recording.ask(item) for item in (FIRST, SECOND)]
+    recorded = record(path, FIRST, SECOND)
     backend = Scripted()
     with Recording(backend, path) as recording:
         again = [recording.ask(item) for item in (FIRST, SECOND)]
@@ -84,9 +81,7 @@ def test_a_resumed_run_does_not_ask_again(path: Path) -> None:
 
 
 def test_a_run_that_departs_is_asked_anew_and_says_so(path: Path, said: list[str]) -> None:
-    with Recording(Scripted(), path) as recording:
-        for item in (FIRST, SECOND, THIRD):
-            recording.ask(item)
+    record(path, FIRST, SECOND, THIRD)
     backend = Scripted(lambda item: '{"blocks": 9}')
     with Recording(backend, path, say=said.append) as recording:
         recording.ask(FIRST)
@@ -111,8 +106,7 @@ def test_a_run_that_departs_is_asked_anew_and_says_so(path: Path, said: list[str
     ],
 )
 def test_a_replay_says_where_the_run_departs(path: Path, asked: Question, word: str) -> None:
-    with Recording(Scripted(), path) as recording:
-        recording.ask(FIRST)
+    record(path, FIRST)
     with pytest.raises(GenlabError, match=word) as error:
         Replay(path).ask(asked)
     assert "question 0" in str(error.value)
@@ -120,8 +114,7 @@ def test_a_replay_says_where_the_run_departs(path: Path, asked: Question, word: 
 
 
 def test_a_replay_that_runs_out_says_so(path: Path) -> None:
-    with Recording(Scripted(), path) as recording:
-        recording.ask(FIRST)
+    record(path, FIRST)
     replay = Replay(path)
     replay.ask(FIRST)
     with pytest.raises(GenlabError, match="ends after 1 questions"):
@@ -157,15 +150,11 @@ def test_a_spent_budget_is_replayed_and_may_be_raised(path: Path) -> None:
     assert len(path.read_bytes().splitlines()) == 1  # the same stop is no news
     with pytest.raises(BudgetSpent):
         Replay(path).ask(FIRST)
-    with Recording(Scripted(), path) as recording:
-        answer = recording.ask(FIRST)
-    assert Replay(path).ask(FIRST) == answer
+    assert record(path, FIRST) == [Replay(path).ask(FIRST)]
 
 
 def test_a_budget_holds_over_kills(path: Path) -> None:
-    with Recording(Scripted(), path) as recording:
-        recording.ask(FIRST)
-        recording.ask(SECOND)
+    record(path, FIRST, SECOND)
     meter = Meter(Budget(tokens=30))
     with Recording(Scripted(), path, meter=meter):
         assert (meter.tokens, meter.seconds) == (30, pytest.approx(0.6))
@@ -175,9 +164,7 @@ def test_a_budget_holds_over_kills(path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 20, 200])
 def test_a_torn_last_line_is_dropped_and_said(path: Path, said: list[str], cut: int) -> None:
-    with Recording(Scripted(), path) as recording:
-        recording.ask(FIRST)
-        recording.ask(SECOND)
+    record(path, FIRST, SECOND)
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
     backend = Scripted(lambda item: '{"blocks": 2}')
@@ -195,8 +182,7 @@ def test_a_torn_last_line_is_dropped_and_said(path: Path, said: list[str], cut: 
     ids=["zeros", "object", "list", "bytes", "empty"],
 )
 def test_damage_before_the_end_is_one_line_and_nothing_is_lost(path: Path, damage: bytes) -> None:
-    with Recording(Scripted(), path) as recording:
-        recording.ask(FIRST)
+    record(path, FIRST)
     whole = damage + path.read_bytes()
     path.write_bytes(whole)
     for opened in (lambda: Replay(path), lambda: Recording(Scripted(), path)):
@@ -228,41 +214,3 @@ def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert secret not in str(backend.asked)
     assert answer.text.startswith("I was told [redacted] [redacted] Bearer [redacted]")
     assert Replay(path, secrets=["given-by-hand"]).ask(asked) == answer
-
-
-@pytest.mark.slow
-def test_a_kill_loses_no_finished_question_and_pays_for_none_twice(path: Path) -> None:
-    script = textwrap.dedent(
-        """
-        import sys
-        from genlab.agent.llm import OpenAIBackend, Question
-        from genlab.agent.transcript import Recording
-        url, path = sys.argv[1:]
-        backend = OpenAIBackend({"planning": "m"}, base_url=url)
-        with Recording(backend, path) as recording:
-            for number in range(5):
-                message = {"role": "user", "content": f"question {number}"}
-                recording.ask(Question("planning", [message]))
-                print(number, flush=True)
-        """
-    )
-    with Server(lambda request: llm.good(f"answer to {request.prompt}")) as server:
-        command = [sys.executable, "-c", script, server.url, str(path)]
-        run = subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ))
-        assert run.stdout is not None
-        for _ in range(2):
-            run.stdout.readline()
-        run.send_signal(signal.SIGKILL)
-        run.wait()
-        run.stdout.close()
-        finished = len(read(path, lambda line: None))
-        with Recording(OpenAIBackend({"planning": "m"}, base_url=server.url), path) as recording:
-            for number in range(5):
-                message = f"question {number}"
-                answer = recording.ask(Question("planning", [{"role": "user", "content": message}]))
-                assert answer.text == f"answer to {message}"
-    assert finished >= 2
-    assert recording.asked == 5 - finished
-    prompts = [request.prompt for request in server.requests]
-    assert sorted(set(prompts)) == [f"question {number}" for number in range(5)]
-    assert len(prompts) <= 6  # at most the one that was on its way

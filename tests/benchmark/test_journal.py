@@ -55,29 +55,6 @@ def test_notes_of_a_busy_time_go_together() -> None:
     assert [sorted(batch) for batch in store.batches] == [[1], [2, 3, 4]]
 
 
-def test_settled_waits_for_what_was_noted_and_not_for_what_comes() -> None:
-    async def story() -> None:
-        journal = Journal(store)
-        first = asyncio.create_task(journal.note(1))
-        await _begun(store, 1)
-        settled = asyncio.create_task(journal.settled())
-        await asyncio.sleep(0.05)
-        assert not settled.done()
-        later = asyncio.create_task(journal.note(2))
-        await asyncio.sleep(0)
-        store.gates[0].set()
-        await asyncio.wait_for(settled, PATIENCE)
-        await _begun(store, 2)
-        assert not later.done()
-        store.gates[1].set()
-        await asyncio.gather(first, later)
-        await journal.settled()  # nothing is under way
-        await journal.close()
-
-    store = Slow()
-    asyncio.run(story())
-
-
 def test_who_notes_hears_of_a_fault_and_who_only_waits_goes_on() -> None:
     async def story() -> None:
         journal = Journal(store)

@@ -13,7 +13,6 @@ import tiny
 from streamlit.testing.v1 import AppTest
 
 from genlab.core.io import write_json, write_npz
-from genlab.core.tracking import HISTORY_KIND
 from genlab.vae.training.checkpoint import save_checkpoint
 from genlab.web.live import live
 
@@ -192,16 +191,3 @@ def test_an_opinion_is_stored_under_the_raters_name(
     (kept,) = live(mine).store.opinions("arc_grids")
     assert (kept.rater, kept.agrees) == ("Ada <b>", True)
     assert "1 agree, 0 don't" in words(at)
-
-
-def test_a_training_that_goes_on_is_shown_live(page: Open, project: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "project"
-    shutil.copytree(project, mine, symlinks=True)
-    rows = [{"epoch": 1, "values": {"loss": "2.0"}, "timing": {}}]
-    history = mine / "data/.making/arc_grids-1/history.json"
-    write_json(history, {"kind": HISTORY_KIND, "rows": rows})
-    at = page(mine, "training")
-    assert "training now, epoch 1 of at most 3" in words(at)
-    rows.append({"epoch": 2, "values": {"loss": "1.0"}, "timing": {}})
-    write_json(history, {"kind": HISTORY_KIND, "rows": rows})
-    assert "training now, epoch 2 of at most 3" in words(at.run())

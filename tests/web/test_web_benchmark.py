@@ -183,17 +183,6 @@ def test_the_order_is_random_the_rater_s_own_and_stays(lived: Live) -> None:
     assert (again.done, len(again.subjects)) == (1, len(subjects))
 
 
-def test_a_press_after_the_end_changes_nothing(lived: Live) -> None:
-    way = Session(lived.store, "ada", of_run(lived, RUN)[:1])
-    for _ in range(3):
-        way.rate(5)
-        way.skip()
-    assert len(lived.store.ratings("run_item", rater="ada")) == 1
-    for _ in range(4):
-        way.undo()
-    assert lived.store.ratings("run_item", rater="ada") == []
-
-
 def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Live) -> None:
     items = {item.tool_id: item for item in lived.store.items(RUN) if item.case_id == "case-001"}
     picture = lived.runs_folder / RUN / "sim_fail" / "case-001.png"

@@ -4,58 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from genlab.evaluation.figures import style
 from genlab.grids.palette import ARC_PALETTE
 from genlab.web import charts, look
-
-try:
-    import tomllib
-except ImportError:  # Python 3.10
-    import tomli as tomllib
-
-
-@pytest.fixture(scope="module")
-def theme(root: Path) -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads((root / ".streamlit/config.toml").read_text())["theme"]
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance (WCAG 2.1)."""
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize(("light", "inks"), [("light", look.LIGHT), ("dark", look.DARK)])
-def test_text_is_read_on_both_grounds(
-    theme: Mapping[str, Mapping[str, str]], light: str, inks: Mapping[str, str]
-) -> None:
-    grounds = [theme[light]["backgroundColor"], theme[light]["secondaryBackgroundColor"]]
-    texts = [inks[name] for name in ("ink", "muted", "good", "warn", "bad")]
-    texts += [v for k, v in theme[light].items() if k.endswith("TextColor")]
-    texts += [theme[light]["textColor"], theme[light]["linkColor"]]
-    for ground in (*grounds, inks["card"]):
-        assert min(contrast(text, ground) for text in texts) >= 4.5
-
-
-def test_charts_draw_with_the_figures_inks(theme: Mapping[str, Mapping[str, str]]) -> None:
-    assert tuple(theme["light"]["chartCategoricalColors"]) == look.SERIES_LIGHT == style.SERIES
-    assert tuple(theme["dark"]["chartCategoricalColors"]) == look.SERIES_DARK
-    assert theme["light"]["textColor"] == look.LIGHT["ink"] == style.INK
-    for colour in look.SERIES_DARK:
-        assert contrast(colour, theme["dark"]["backgroundColor"]) >= 3
 
 
 def test_a_table_escapes_what_it_shows() -> None:
