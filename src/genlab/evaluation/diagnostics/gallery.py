@@ -1,239 +1,303 @@
 """The failure gallery: the worst reconstructions and samples, each with its likeliest reason."""
 
+from __future__ import annotations
+
 import base64
 import io
-from collections.abc import Mapping, Sequence
-from importlib import resources
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jinja2
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+from scipy.stats import spearmanr
 
-from genlab.evaluation.diagnostics.attributes import ALONE, FAR, Attributes, attributes
-from genlab.evaluation.diagnostics.error_analysis import Test, compare, explanation, kind_words
+from genlab.core.io import read_npz
+from genlab.datasets.arc_grids import load_objects, load_split
+from genlab.datasets.image_files import load_images, load_labels
+from genlab.datasets.registry import Dataset
+from genlab.evaluation.diagnostics import grid_attributes as of_grids
+from genlab.evaluation.diagnostics import image_attributes as of_images
+from genlab.evaluation.diagnostics.error_analysis import (
+    SAME_CLASS,
+    SAME_COUNT,
+    Attributes,
+    Column,
+    Hypothesis,
+    Stratum,
+    Test,
+    compare,
+    explain,
+    ranked,
+    standardised_ratio,
+)
+from genlab.evaluation.metrics.fidelity import mse
 from genlab.evaluation.metrics.reconstruction import wrong_cells
-from genlab.grids.palette import COLOUR_NAMES, to_rgb
-from genlab.grids.parser import find_components, object_table, parse
-from genlab.grids.shapes import KINDS, LONGEST, SHAPES
+from genlab.evaluation.reports import formats
+from genlab.grids.palette import to_rgb
+from genlab.grids.parser import object_table, parse
 
-Grids = npt.NDArray[np.uint8]
-Item = dict[str, Any]
+Items = npt.NDArray[np.uint8]
 
+EVALUATE = "dvc repro evaluate"
+GRID_KEYS = ["predicted", "nats", "samples"]
+IMAGE_KEYS = [*GRID_KEYS, "train_distances", "sample_errors", "sample_labels", "sample_nearest"]
 CELL = 12
 """Pixels of a cell in the gallery's pictures."""
-
-
-LEAST_WRONG = 0.01
+MIN_WRONG = 0.01
 """Share of wrong grids below which nats are the better measure of what is hard."""
+UNUSUAL, MOST_UNUSUAL = 0.9, 3
+"""An attribute in which an item surpasses so much of its stratum is listed, at most three."""
 
 
-def summary(
-    truth: Grids,
-    predicted: Grids,
-    nats: npt.ArrayLike,
-    objects: npt.NDArray[Any],
-    samples: Grids,
-    *,
-    count: int = 16,
-    bootstrap: int = 2000,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """All of the gallery, as `page` shows it and `failures.json` keeps it.
+@dataclass(frozen=True, eq=False)
+class Section:
+    """Items of one sort, reconstructions or samples, and how badly each failed; n of them.
 
-    truth, predicted: (n, h, w); nats: (n,) -log p(x|z) a grid; objects: the object table of truth;
-    samples: (m, h, w). Errors are wrong cells, or nats where under LEAST_WRONG of the grids are
-    wrong. Returns {error, n, items, tests, sample_items, sample_tests}.
+    order: the indices of those to show, worst first. scores: {name: (n,)}, shown beside an item.
+    errors: (n,), what hypotheses are tested on. pictures: {caption: (n, ...)}. details: more about
+    an item.
     """
-    wrong = wrong_cells(truth, predicted)
-    graded = np.count_nonzero(wrong) < LEAST_WRONG * len(truth)
-    error = "nats" if graded else "wrong cells"
-    measured = attributes(truth, objects)
-    tests = compare(
-        nats if graded else wrong, measured, error_name=error, bootstrap=bootstrap, seed=seed
-    )
-    of_samples = attributes(samples, object_table(parse(samples)))
-    sample_tests = compare(
-        stray_cells(samples), of_samples, error_name="stray cells", bootstrap=bootstrap, seed=seed
-    )
+
+    order: Column
+    scores: Mapping[str, Column]
+    error_name: str
+    errors: Column
+    attributes: Attributes
+    hypotheses: Sequence[Hypothesis]
+    stratum: Stratum
+    pictures: Mapping[str, Items]
+    details: Callable[[int], dict[str, Any]] = field(default=lambda index: {})
+
+    def test(self, *, bootstrap: int, seed: int) -> list[Test]:
+        """Test every hypothesis over all items."""
+        return compare(
+            self.errors,
+            self.attributes,
+            self.hypotheses,
+            self.stratum,
+            error_name=self.error_name,
+            bootstrap=bootstrap,
+            seed=seed,
+        )
+
+    def describe(self, tests: Sequence[Test]) -> list[dict[str, Any]]:
+        """Entries of failures.json; `also` are further supported hypotheses that hold of an item."""
+        items = []
+        for index in self.order.tolist():
+            reasons = [t["name"] for t in explain(index, self.attributes, tests, self.hypotheses)]
+            values = {name: column[index].item() for name, column in self.attributes.items()}
+            items.append(
+                {
+                    "index": index,
+                    "scores": {name: column[index].item() for name, column in self.scores.items()},
+                    # What a grid does not have is left out: thirty times "false" helps no reader.
+                    "attributes": {k: v for k, v in values.items() if v is not False},
+                    "unusual": unusual(index, self.attributes, self.stratum),
+                    "hypothesis": reasons[0] if reasons else None,
+                    "also": reasons[1:],
+                    **self.details(index),
+                }
+            )
+        return items
+
+
+def unusual(index: int, attributes: Attributes, stratum: Stratum) -> dict[str, float]:
+    """Attributes in which an item is above, or below, at least UNUSUAL of its stratum.
+
+    Returns {attribute: share}, negative where the item is below; the most unusual first.
+    """
+    keys = attributes[stratum.attribute]
+    mates = keys == keys[index]
+    found = {}
+    for name, column in attributes.items():
+        if name != stratum.attribute and column.dtype != np.bool_:
+            above = float((column[mates] < column[index]).mean())
+            below = float((column[mates] > column[index]).mean())
+            found[name] = above if above >= below else -below
+    most = sorted(found.items(), key=lambda pair: -abs(pair[1]))[:MOST_UNUSUAL]
+    return {name: share for name, share in most if abs(share) >= UNUSUAL}
+
+
+def build_gallery(
+    dataset: Dataset, data: Path, evidence: Path, *, count: int, bootstrap: int, seed: int
+) -> tuple[dict[str, Any], str]:
+    """The gallery of a dataset: failures.json and the page.
+
+    data: of the stage split. evidence: `evidence.npz` of the stage evaluate. count: items of each
+    sort. Raises GenlabError where a file is missing, truncated or foreign.
+    """
+    keys = GRID_KEYS if dataset.kind == "grids" else IMAGE_KEYS
+    arrays = read_npz(evidence, kind="evaluation", keys=keys, producer_command=EVALUATE)
+    if dataset.kind == "grids":
+        objects = load_objects(data, "test")
+        sections = grid_sections(load_split(data, "test"), objects, arrays, count)
+        nats = None
+    else:
+        truth, labels = np.asarray(load_images(data, "test")), load_labels(data, "test")
+        sections = image_sections(truth, labels, dataset.labels, arrays, count)
+        nats = arrays["nats"]
+    summary = summarise(*sections, nats=nats, bootstrap=bootstrap, seed=seed)
+    return summary, page(f"What fails: {dataset.title}", summary, sections)
+
+
+def summarise(
+    real: Section, samples: Section, *, nats: Column | None, bootstrap: int, seed: int
+) -> dict[str, Any]:
+    """failures.json: the worst items of both sections, and the tests over all items.
+
+    nats: (n,) -log p(x|z) of the reconstructions. Where all are positive, as those of discrete
+    likelihoods are, hypotheses are tested on them too (`nats_tests`, else []); a density's may be
+    negative, and then no ratio of them means anything. `nats_rank_correlation` is Spearman's
+    between them and the errors, None where it is undefined.
+    """
+    resampling = {"bootstrap": bootstrap, "seed": seed}
+    tests, sample_tests = real.test(**resampling), samples.test(**resampling)
+    nats_tests, correlation = [], None
+    if nats is not None and (nats > 0).all():
+        nats_tests = compare(
+            nats, real.attributes, real.hypotheses, real.stratum, error_name="nats", **resampling
+        )
+    if nats is not None and np.ptp(nats) > 0 and np.ptp(real.errors) > 0:
+        correlation = float(spearmanr(real.errors, nats).statistic)
     return {
-        "error": error,
-        "n": len(truth),
-        "items": reconstruction_items(truth, predicted, nats, measured, tests, count=count),
+        "error": real.error_name,
+        "n": len(real.errors),
+        "items": real.describe(tests),
         "tests": tests,
-        "sample_items": sample_items(samples, of_samples, sample_tests, count=count),
+        "nats_tests": nats_tests,
+        "nats_rank_correlation": correlation,
+        "sample_error": samples.error_name,
+        "sample_n": len(samples.errors),
+        "sample_items": samples.describe(sample_tests),
         "sample_tests": sample_tests,
     }
 
 
-def reconstruction_items(
-    truth: Grids,
-    predicted: Grids,
-    nats: npt.ArrayLike,
-    measured: Attributes,
-    tests: Sequence[Test],
-    *,
-    count: int = 16,
-) -> list[Item]:
-    """The `count` worst reconstructions: most wrong cells first, then most nats (n,) spent.
+def grid_sections(
+    truth: Items, objects: npt.NDArray[Any], arrays: Mapping[str, Column], count: int
+) -> tuple[Section, Section]:
+    """Sections of test grids (n, h, w), with their object table, and of samples (m, h, w).
 
-    Where fewer are wrong than asked for, exact ones follow, those that the model was least sure
-    of; their `standing` says so.
+    Reconstructions are ordered by wrong cells, then by nats: where fewer grids are wrong than are
+    shown, exact ones follow that the model was least sure of. Samples without a stray cell are not
+    shown.
     """
-    wrong, spent = wrong_cells(truth, predicted), np.asarray(nats, dtype=np.float64)
-    items = []
-    for index in np.lexsort((-spent, -wrong))[:count]:
-        standing = f"{wrong[index]} wrong cells" if wrong[index] else "exact, but least certain"
-        if wrong[index] == 1:
-            standing = "1 wrong cell"
-        items.append(
-            {
-                "type": "reconstruction",
-                "index": int(index),
-                "standing": standing,
-                "wrong_cells": int(wrong[index]),
-                "reconstruction_nats": float(spent[index]),
-                "truth": truth[index].tolist(),
-                "predicted": predicted[index].tolist(),
-                **_reasons(int(index), measured, tests),
-            }
-        )
-    return items
+    predicted, samples = arrays["predicted"], arrays["samples"]
+    wrong, stray = wrong_cells(truth, predicted), of_grids.stray_cells(samples)
+    nats = np.asarray(arrays["nats"], dtype=np.float64)
+    few = np.count_nonzero(wrong) < MIN_WRONG * len(truth)
+    real = Section(
+        order=np.lexsort((-nats, -wrong))[:count],
+        scores={"wrong cells": wrong, "nats": nats},
+        error_name="nats" if few else "wrong cells",
+        errors=nats if few else wrong,
+        attributes=of_grids.grid_attributes(truth, objects),
+        hypotheses=of_grids.HYPOTHESES,
+        stratum=SAME_COUNT,
+        pictures={"input": truth, "reconstruction": predicted},
+    )
+    worst = np.argsort(-stray, kind="stable")[:count]
+    return real, Section(
+        order=worst[stray[worst] > 0],
+        scores={"stray cells": stray},
+        error_name="stray cells",
+        errors=stray,
+        attributes=of_grids.grid_attributes(samples, object_table(parse(samples))),
+        hypotheses=of_grids.HYPOTHESES,
+        stratum=SAME_COUNT,
+        pictures={"sample": samples},
+        details=lambda index: {"faults": of_grids.faults(samples[index])},
+    )
 
 
-def sample_items(
-    samples: Grids, measured: Attributes, tests: Sequence[Test], *, count: int = 16
-) -> list[Item]:
-    """The `count` samples with the most stray cells, each with what is wrong about its components.
+def image_sections(
+    truth: Items,
+    labels: npt.ArrayLike,
+    names: Sequence[str],
+    arrays: Mapping[str, Column],
+    count: int,
+) -> tuple[Section, Section]:
+    """Sections of test images (n, h, w, c), with their labels (n,), and of samples (m, h, w, c).
 
-    Samples without a stray cell are not shown: fewer items may come back.
+    Samples are ordered by their distance to the nearest training image in a classifier's features;
+    their class is the classifier's, their atypicality the distance from the test images' means.
     """
-    stray = stray_cells(samples)
-    items = []
-    for index in np.argsort(-stray, kind="stable")[:count]:
-        if not stray[index]:
-            break
-        items.append(
-            {
-                "type": "sample",
-                "index": int(index),
-                "standing": f"{stray[index]} stray cells",
-                "stray_cells": int(stray[index]),
-                "sample": samples[index].tolist(),
-                "faults": faults(samples[index]),
-                **_reasons(int(index), measured, tests),
-            }
-        )
-    return items
+    predicted, samples = arrays["predicted"], arrays["samples"]
+    errors, distances = mse(truth, predicted), np.asarray(arrays["sample_errors"], np.float64)
+    measured = of_images.image_attributes(truth, labels, names, arrays.get("train_distances"))
+    centres = of_images.class_means(truth, measured["class"], len(names))
+    seen = of_images.image_attributes(samples, arrays["sample_labels"], names, centres=centres)
+    nats = {"nats": arrays["nats"]} if "nats" in arrays else {}
+    unlike = {"subject": "samples", "verb": "are unlike any training image"}
+    real = Section(
+        order=np.argsort(-errors, kind="stable")[:count],
+        scores={"mse": errors, **nats},
+        error_name="mse",
+        errors=errors,
+        attributes=measured,
+        hypotheses=of_images.image_hypotheses(names, measured),
+        stratum=SAME_CLASS,
+        pictures={"input": truth, "reconstruction": predicted},
+        details=lambda index: {"class": names[measured["class"][index]]},
+    )
+    return real, Section(
+        order=np.argsort(-distances, kind="stable")[:count],
+        scores={"feature distance": distances},
+        error_name="feature distance",
+        errors=distances,
+        attributes=seen,
+        hypotheses=of_images.image_hypotheses(names, seen, **unlike),
+        stratum=SAME_CLASS,
+        pictures={"sample": samples, "nearest training image": arrays["sample_nearest"]},
+        details=lambda index: {"class": names[seen["class"][index]]},
+    )
 
 
-def stray_cells(grids: Grids) -> npt.NDArray[np.int64]:
-    """Cells of each grid that belong to no legal shape, (n,)."""
-    found = find_components(grids)
-    objects = found.objects[~found.valid]
-    sums = np.bincount(objects["grid"], weights=objects["cells"], minlength=len(grids))
-    return sums.astype(np.int64)
-
-
-def faults(grid: Grids) -> list[str]:
-    """What is wrong with each component of a grid (h, w) that is no legal shape, in words."""
-    found = find_components(grid[None])
-    return [_fault(grid, found.labels[0] == label) for label in 1 + np.flatnonzero(~found.valid)]
-
-
-def _fault(grid: Grids, member: npt.NDArray[np.bool_]) -> str:
-    colours = [COLOUR_NAMES[colour] for colour in np.unique(grid[member])]
-    if len(colours) > 1:
-        return f"{' and '.join(colours)} touch"
-    name, cells = colours[0], int(member.sum())
-    rows, cols = np.nonzero(member)
-    mask = member[rows.min() : rows.max() + 1, cols.min() : cols.max() + 1]
-    if cells < min(shape.cells for shape in SHAPES):
-        return f"{name} speck of {cells} cell{'s' * (cells > 1)}"
-    if max(mask.shape) > LONGEST:
-        return f"{name} component of {mask.shape[0]} x {mask.shape[1]}, larger than any shape"
-    distances = [
-        (int((shape.mask != mask).sum()), KINDS[shape.kind])
-        for shape in SHAPES
-        if shape.mask.shape == mask.shape
-    ]
-    if not distances:
-        return f"{name} component in a box that no shape has, {mask.shape[0]} x {mask.shape[1]}"
-    off, kind = min(distances)
-    return f"{name} component {off} cell{'s' * (off > 1)} away from {kind_words(kind)}"
-
-
-def _reasons(index: int, measured: Attributes, tests: Sequence[Test]) -> Item:
-    test = explanation(index, measured, tests)
-    # What a grid does not have is left out: thirty times "false" helps no reader.
-    found = {name: np.asarray(column)[index].item() for name, column in measured.items()}
-    found = {name: value for name, value in found.items() if value is not False}
-    if test is None:
-        words = "none of the tested attributes explains it"
-    elif test["verdict"] == "supported":
-        words = f"{test['sentence']} (supported: {_ratio_words(test)})"
-    else:
-        words = f"perhaps {test['sentence']} (undecided: {_ratio_words(test)})"
-    return {
-        "attributes": found,
-        "seen": _seen(found),
-        "hypothesis": test["name"] if test else None,
-        "explanation": words,
-    }
-
-
-def _ratio_words(test: Test) -> str:
-    ratio = test["ratio_same_count"]
-    shown = "no error at all without it" if ratio is None else f"{ratio:.2f} times the error"
-    high = "∞" if test["high"] is None else f"{test['high']:.2f}"
-    return shown if test["low"] is None else f"{shown}, {test['low']:.2f} to {high}"
-
-
-def _seen(measured: Mapping[str, Any]) -> str:
-    """The attributes that people would name, in a line."""
-    count, gap = measured["object_count"], measured["nearest_gap"]
-    words = [f"{count} object{'s' * (count != 1)}", f"{measured['foreground_cells']} cells"]
-    if gap < ALONE:
-        far = " or more" if gap == FAR else ""
-        pair = ", one colour" if measured.get("nearest_same_colour") else ""
-        words.append(f"nearest {gap}{far} free cell{'s' * (gap != 1)} apart{pair}")
-    kinds = [kind_words(kind) for kind in KINDS if measured.get(f"kind_{kind}")]
-    return "; ".join([*words, ", ".join(kinds)] if kinds else words)
-
-
-def page(title: str, summary: Mapping[str, Any]) -> str:
-    """The gallery as one HTML page that needs no other file.
-
-    summary: {error, n, items, tests, sample_items, sample_tests}; see `reconstruction_items` and
-    `failures.compare`.
-    """
+def page(title: str, summary: Mapping[str, Any], sections: tuple[Section, Section]) -> str:
+    """The gallery as one HTML page that needs no other file. summary, sections: see `summarise`."""
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.PackageLoader("genlab.evaluation.reports"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters["tile"] = tile
-    environment.filters["number"] = lambda value: "–" if value is None else f"{value:.4g}"
-    source = resources.files("genlab.evaluation") / "templates" / "gallery.html.j2"
-    return environment.from_string(source.read_text(encoding="utf-8")).render(
-        title=title, **summary
+    environment.filters |= {"number": formats.number, "words": formats.words}
+    environment.filters |= {"tile": tile, "ranked": ranked, "ratio": standardised_ratio}
+    environment.filters["by_name"] = lambda tests: {test["name"]: test for test in tests}
+    grids = sections[0].stratum is SAME_COUNT
+    return environment.get_template("gallery.html.j2").render(
+        title=title,
+        meaning={} if grids else of_images.MEANING,
+        pictures=[section.pictures for section in sections],
+        **summary,
     )
 
 
-def tile(grid: Sequence[Sequence[int]], truth: Sequence[Sequence[int]] | None = None) -> str:
-    """A grid as a PNG data URI; cells that differ from `truth` are outlined in white and black."""
-    cells = np.asarray(grid, dtype=np.uint8)
-    picture = to_rgb(cells).repeat(CELL, axis=0).repeat(CELL, axis=1)
-    picture[::CELL] = picture[:, ::CELL] = 60
-    if truth is not None:
-        for row, col in np.argwhere(cells != np.asarray(truth)):
-            _outline(picture, CELL * int(row), CELL * int(col))
+def tile(item: npt.ArrayLike, truth: npt.ArrayLike | None = None) -> str:
+    """An image (h, w, c) or a grid (h, w) as a PNG data URI.
+
+    Cells of a grid that differ from `truth` are outlined in white and black.
+    """
+    picture = np.asarray(item, dtype=np.uint8)
+    if picture.ndim == 2:
+        picture = _draw_grid(picture, picture if truth is None else np.asarray(truth))
     buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, format="PNG", optimize=True)
+    Image.fromarray(picture.squeeze()).save(buffer, format="PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def _outline(picture: Grids, top: int, left: int) -> None:
-    for inset, width, shade in ((0, 2, 255), (2, 1, 0)):
-        box = picture[top + inset : top + CELL - inset, left + inset : left + CELL - inset]
-        box[:width] = box[-width:] = shade
-        box[:, :width] = box[:, -width:] = shade
+def _draw_grid(cells: Items, truth: Items) -> Items:
+    """A grid (h, w) as RGB with CELL pixels to the cell."""
+    picture = to_rgb(cells).repeat(CELL, axis=0).repeat(CELL, axis=1)
+    picture[::CELL] = picture[:, ::CELL] = 60
+    for top, left in CELL * np.argwhere(cells != truth):
+        for inset, width, shade in ((0, 2, 255), (2, 1, 0)):
+            box = picture[top + inset : top + CELL - inset, left + inset : left + CELL - inset]
+            box[:width] = box[-width:] = shade
+            box[:, :width] = box[:, -width:] = shade
+    return picture

@@ -9,18 +9,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.metrics import pairwise_distances_argmin_min
 
 from genlab.core.stats import Floats, percentile_interval, share_interval
-
-Images = npt.NDArray[np.uint8]
 
 LEVELS = 255
 NEAR_PERCENTILE = 1
 """A sample nearer to the training images than this percentile of held-out images is `near`."""
-
-TRAIN_CHUNK, QUERY_CHUNK = 4096, 1024
-EXACT_DIMS = 1024
-"""Products of levels - 128 summed over so many pixels stay below 2^24: exact in float32."""
+CHUNK = 2048
 
 
 @dataclass(frozen=True)
@@ -40,35 +36,39 @@ def nearest(queries: npt.NDArray[Any], train: npt.NDArray[Any]) -> Neighbours:
     """The nearest row of `train` for each query; of equally near ones, the first.
 
     queries: (n, ...), train: (m, ...), both uint8 images of one shape or both float features of one
-    length. `train` may be a memory-mapped file: it is read once, in chunks. Image distances are
-    exact. The cost is n m d products: about 10^12 for 10,000 by 60,000 images of 28 x 28; take
-    fewer queries where images are larger.
+    length. `train` may be a memory-mapped file: it is read in chunks. Image distances are exact.
+    The cost is n m d products: about 10^12 for 10,000 by 60,000 images of 28 x 28; take fewer
+    queries where images are larger.
     """
-    _check(queries, train)
+    if not len(queries) or not len(train) or queries.shape[1:] != train.shape[1:]:
+        raise ValueError(
+            f"queries and train must be rows of one shape, got {queries.shape}, {train.shape}"
+        )
     images = queries.dtype == np.uint8
-    best = np.full(len(queries), np.inf)
-    indices = np.zeros(len(queries), dtype=np.int64)
+    if images != (train.dtype == np.uint8):
+        raise ValueError(f"both must be images or features, got {queries.dtype}, {train.dtype}")
+    if not np.isfinite(queries).all():
+        raise ValueError("a feature is not finite: the images or the extractor are broken")
     own = _flat(queries)
-    for start in range(0, len(train), TRAIN_CHUNK):
-        theirs = _flat(train[start : start + TRAIN_CHUNK])
-        norms = _squares(theirs)
-        for first in range(0, len(own), QUERY_CHUNK):
-            rows = slice(first, first + QUERY_CHUNK)
-            squared = norms - 2 * _products(own[rows], theirs)
-            found = squared.argmin(axis=1)
-            value = squared[np.arange(len(found)), found]
-            nearer = value < best[rows]
-            best[rows] = np.where(nearer, value, best[rows])
-            indices[rows] = np.where(nearer, found + start, indices[rows])
-    return _measured(own, _flat_rows(train, indices), indices, images)
+    best = np.full(len(own), np.inf)
+    indices = np.zeros(len(own), dtype=np.int64)
+    for start in range(0, len(train), CHUNK):
+        rows, distances = pairwise_distances_argmin_min(own, _flat(train[start : start + CHUNK]))
+        nearer = distances < best
+        best[nearer], indices[nearer] = distances[nearer], rows[nearer] + start
+    # From differences: the search expands the square, which loses the digits of a small one. Rows
+    # are read once and in the file's order.
+    different, places = np.unique(indices, return_inverse=True)
+    found = _flat(train[different])
+    squared = np.array(
+        [np.square(one - found[row]).sum() for one, row in zip(own, places, strict=True)]
+    )
+    distances = np.sqrt(squared / own.shape[1]) / LEVELS if images else np.sqrt(squared)
+    return Neighbours(indices, distances, squared == 0)
 
 
 def memorisation(
-    samples: Neighbours,
-    held_out: Neighbours,
-    *,
-    bootstrap: int = 1000,
-    seed: int = 0,
+    samples: Neighbours, held_out: Neighbours, *, bootstrap: int = 1000, seed: int = 0
 ) -> dict[str, Any]:
     """Samples' distances to the training images over those of held-out images.
 
@@ -77,18 +77,16 @@ def memorisation(
 
     - `median_distance`, `held_out_median_distance`, and `median_ratio`, the first over the second:
       about 1 is new, well below 1 is memorised; above 1, samples are unlike all real images;
-    - `near_duplicate_rate`: samples nearer than `near_threshold`, the distance that NEAR_PERCENTILE of the
-      held-out images fall below, so about 0.01 where nothing is memorised;
+    - `near_duplicate_rate`: share of samples nearer than `near_threshold`, the distance that
+      NEAR_PERCENTILE of the held-out images fall below, so about 0.01 where nothing is memorised;
     - `exact_duplicate_rate`: share of samples equal to a training image in every number, and
-      `held_out_exact_duplicate_rate`, the same of test images (data sets hold doublets);
+      `held_out_exact_duplicate_rate`, the same of test images (data sets hold duplicates);
     - `n`, `n_reference`, `intervals`: the ratio's from a bootstrap over samples and test images,
       the shares' Wilson's at a fixed threshold.
 
     `median_ratio` is left out where the median test image is a copy.
     """
     near, reference = samples.distances, held_out.distances
-    if not len(near) or not len(reference):
-        raise ValueError("memorisation needs at least one sample and one held-out image")
     n, threshold = len(near), float(np.percentile(reference, NEAR_PERCENTILE))
     hits = {"near_duplicate_rate": near < threshold, "exact_duplicate_rate": samples.copies}
     metrics: dict[str, Any] = {
@@ -110,62 +108,11 @@ def memorisation(
     return {**metrics, "intervals": intervals}
 
 
-def _measured(
-    own: npt.NDArray[Any],
-    theirs: npt.NDArray[Any],
-    indices: npt.NDArray[np.int64],
-    images: bool,
-) -> Neighbours:
-    """Distances from differences: the expanded square loses the digits of a small one."""
-    squared = np.empty(len(own))
-    for start in range(0, len(own), QUERY_CHUNK):
-        rows = slice(start, start + QUERY_CHUNK)
-        squared[rows] = _squares(own[rows].astype(np.float64) - theirs[rows])
-    distances = np.sqrt(squared / own.shape[1]) / LEVELS if images else np.sqrt(squared)
-    return Neighbours(indices, distances, squared == 0)
-
-
 def _medians(values: Floats, bootstrap: int, rng: np.random.Generator) -> Floats:
     n = len(values)
     return np.array([np.median(values[rng.integers(n, size=n)]) for _ in range(bootstrap)])
 
 
-def _flat(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """(n, d): levels - 128 in float32 of images, float64 of features."""
-    flat = np.asarray(rows).reshape(len(rows), -1)
-    if flat.dtype == np.uint8:
-        return flat.astype(np.float32) - 128
-    return flat.astype(np.float64)
-
-
-def _flat_rows(train: npt.NDArray[Any], indices: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """The rows `indices`; each is read once and in the file's order."""
-    different, places = np.unique(indices, return_inverse=True)
-    return _flat(train[different])[places]
-
-
-def _squares(rows: npt.NDArray[Any]) -> Floats:
-    squares: Floats = np.square(rows, dtype=np.float64).sum(axis=1)
-    return squares
-
-
-def _products(own: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> Floats:
-    """Scalar products, (n, m); exact for images, at the speed of float32."""
-    products: Floats = np.zeros((len(own), len(theirs)))
-    if own.dtype == np.float64:
-        return np.matmul(own, theirs.T, out=products)
-    for start in range(0, own.shape[1], EXACT_DIMS):
-        dims = slice(start, start + EXACT_DIMS)
-        products += own[:, dims] @ theirs[:, dims].T
-    return products
-
-
-def _check(queries: npt.NDArray[Any], train: npt.NDArray[Any]) -> None:
-    if not len(queries) or not len(train) or queries.shape[1:] != train.shape[1:]:
-        raise ValueError(
-            f"queries and train must be rows of one shape, got {queries.shape}, {train.shape}"
-        )
-    if (queries.dtype == np.uint8) != (train.dtype == np.uint8):
-        raise ValueError(f"both must be images or features, got {queries.dtype}, {train.dtype}")
-    if queries.dtype != np.uint8 and not np.isfinite(queries).all():
-        raise ValueError("a feature is not finite: the images or the extractor are broken")
+def _flat(rows: npt.NDArray[Any]) -> Floats:
+    """(n, d) in float64, in which sums of squared levels are exact."""
+    return np.asarray(rows).reshape(len(rows), -1).astype(np.float64)

@@ -2,14 +2,13 @@
 
 Fréchet distance, precision and recall need features that see content rather than pixels. This
 network learns them from the train split alone, so that they fit data of any kind and nothing has
-to be fetched. They are this project's own: distances in them compare within one classifier, told
-by its digest, and never with Inception's (`inception_features`).
+to be downloaded. Distances in them compare within one classifier, known by its digest, and never
+with Inception's (`metrics.inception`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -18,26 +17,27 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from platformdirs import user_cache_path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from genlab.core import io as artifacts
+from genlab.core import engine
 from genlab.core.errors import GenlabError
+from genlab.core.io import write_bytes
 
 Images = npt.NDArray[np.uint8]
+Labels = npt.NDArray[np.int64]
 
 FORMAT, VERSION, HEADER = "genlab.classifier", 1, "genlab"
 FEATURES = 128
 STEM, BROADEST, COARSEST = 16, 128, 8
 BATCH, SHIFT, TURNS, THUMBNAIL = 128, 2, 4, 4
 LR, WEIGHT_DECAY, DROPOUT = 5e-3, 0.02, 0.1
-SHOWN = 300_000
+EXAMPLES = 300_000
 """Images that training shows: five times the training images of Fashion-MNIST."""
-
-INCEPTION, INCEPTION_BATCH = "weights-inception-2015-12-05-6726825d.pth", 64
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Layout:
 class Network(nn.Module):
     """Convolutions that halve the side down to 8 or less, then FEATURES numbers, then the task.
 
-    Images without labels get a task of their own: by which of four right angles was it turned
+    Images without labels get a self-supervised task: by which of four right angles was it turned
     (Gidaris et al. 2018)? A turn says little about colour, which samples can get wrong too; so the
-    same features must also foretell the image at 4 x 4 pixels.
+    same features must also predict the image at 4 x 4 pixels.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -108,50 +108,44 @@ class Classifier:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the weights: tells one extractor from another."""
+        """SHA-256 of the weights, which identifies the extractor."""
         return hashlib.sha256(to_bytes(self._weights())).hexdigest()
 
     @torch.no_grad()
-    def features(self, images: Images) -> npt.NDArray[np.float32]:
-        """The penultimate layer, (n, FEATURES). images: (n, side, side, channels) uint8."""
-        _check(images, self.layout)
-        found: list[npt.NDArray[np.float32]] = [
-            self.network.body(x).cpu().numpy() for x in self._batches(images)
-        ]
-        return np.concatenate(found)
+    def features(self, images: Images) -> npt.NDArray[np.float64]:
+        """The penultimate layer, (n, FEATURES), in the precision that covariances take.
+
+        images: (n, side, side, channels) uint8.
+        """
+        found = [self.network.body(x).numpy(force=True) for x in self._batches(images)]
+        return np.concatenate(found).astype(np.float64)
 
     @torch.no_grad()
-    def accuracy(self, images: Images, labels: npt.ArrayLike | None = None) -> float:
-        """Share of right answers: to the labels (n,), or to all four turns of each image."""
-        _check(images, self.layout)
-        wanted = None if self.layout.task == "rotation" else _checked_labels(labels, len(images))
-        right, seen = 0, 0
+    def accuracy(self, images: Images, labels: Labels | None = None) -> float:
+        """Share of correct answers: to the labels (n,), or to all four turns of each image."""
+        turns = range(TURNS) if self.layout.task == "rotation" else range(1)
+        correct, start = 0, 0
         for x in self._batches(images):
-            if wanted is None:
-                for turn in range(TURNS):
-                    right += int((self._answers(torch.rot90(x, turn, (2, 3))) == turn).sum())
-            else:
-                right += int((self._answers(x) == wanted[seen : seen + len(x)]).sum())
-            seen += len(x)
-        return right / (seen * (TURNS if wanted is None else 1))
+            for turn in turns:
+                logits = self.network.head(self.network.body(torch.rot90(x, turn, (2, 3))))
+                wanted = turn if labels is None else labels[start : start + len(x)]
+                correct += int((logits.argmax(1).numpy(force=True) == wanted).sum())
+            start += len(x)
+        return correct / (start * len(turns))
 
     def save(self, path: str | Path) -> None:
-        """Write layout and weights (safetensors), whole or not at all; equal ones, equal bytes."""
+        """Write layout and weights (safetensors) atomically; equal ones give equal bytes."""
         header = {"format": FORMAT, "version": VERSION, "layout": asdict(self.layout)}
         # One metadata entry alone: safetensors writes several in an order that changes by process.
         metadata = {HEADER: json.dumps(header, sort_keys=True)}
-        artifacts.write_bytes(path, to_bytes(self._weights(), metadata=metadata))
+        write_bytes(path, to_bytes(self._weights(), metadata=metadata))
 
     def _weights(self) -> dict[str, Tensor]:
         state = self.network.state_dict()
         return {name: value.detach().cpu().contiguous() for name, value in state.items()}
 
-    def _answers(self, x: Tensor) -> npt.NDArray[np.int64]:
-        logits: Tensor = self.network.head(self.network.body(x))
-        answers: npt.NDArray[np.int64] = logits.argmax(1).numpy(force=True)
-        return answers
-
     def _batches(self, images: Images, size: int = 500) -> Iterator[Tensor]:
+        _check(images, self.layout)
         device = self.network.head.weight.device
         for start in range(0, len(images), size):
             yield _input(images[start : start + size]).to(device)
@@ -160,12 +154,9 @@ class Classifier:
 def load_classifier(path: str | Path, *, producer_command: str) -> Classifier:
     """The classifier in the file `path`.
 
-    Raises GenlabError, naming the file and `producer_command`, the command that makes it again, when the
-    file is absent, truncated, foreign or of another version.
+    Raises GenlabError, naming the file and `producer_command`, the command that makes it again,
+    when the file is absent, truncated, foreign or of another version.
     """
-    remake = f"make it again with: {producer_command}"
-    if not Path(path).is_file():
-        raise GenlabError(f"{path}: no classifier there; {remake}")
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {}).get(HEADER, "{}"))
@@ -177,9 +168,31 @@ def load_classifier(path: str | Path, *, producer_command: str) -> Classifier:
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:120]
         raise GenlabError(
-            f"{path}: truncated, or not a {FORMAT} of version {VERSION} ({reason}); {remake}"
+            f"{path}: missing, truncated, or not a {FORMAT} of version {VERSION} ({reason});"
+            f" make it again with: {producer_command}"
         ) from error
     return Classifier(network)
+
+
+def cached_classifier(
+    name: str, train: Images, labels: Labels | None, source: str, *, seed: int, examples: int
+) -> Classifier:
+    """`train_classifier` on the data with the checksum `source`, from the user's cache.
+
+    It depends on data, seed and this module's code, not on the model: so every experiment on the
+    same data is compared by the same features.
+    """
+    parts = [
+        source.encode(),
+        Path(__file__).read_bytes(),
+        f"{torch.__version__} {seed} {examples} {labels is None}".encode(),
+    ]
+    key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
+    path = user_cache_path("genlab") / "features" / f"{name}-{key}.safetensors"
+    if not path.is_file():
+        with engine.preserved_randomness():
+            train_classifier(train, labels, seed=seed, examples=examples).save(path)
+    return load_classifier(path, producer_command=f"rm {path}; dvc repro evaluate")
 
 
 def train_classifier(
@@ -187,18 +200,19 @@ def train_classifier(
     labels: npt.ArrayLike | None = None,
     *,
     seed: int = 0,
-    shown: int = SHOWN,
-    device: torch.device | None = None,
+    examples: int = EXAMPLES,
     progress: bool = True,
 ) -> Classifier:
     """Train the extractor on the train split; the same seed and thread count, the same weights.
 
     images: (n, side, side, channels) uint8, n >= 2, may be memory-mapped; labels: (n,) classes from
-    0. Without labels, or where all are equal, the task is rotation (see `Network`). `shown` images
-    are drawn in shuffled rounds, shifted by up to SHIFT pixels; AdamW with a one-cycle rate (Smith
-    and Topin 2019). Leaves torch's own generator as it was.
+    0. Without labels, or where all are equal, the task is rotation (see `Network`). `examples`
+    images are drawn in shuffled rounds, shifted by up to SHIFT pixels; AdamW with a one-cycle rate
+    (Smith and Topin 2019). Leaves torch's generator as it was.
     """
-    wanted = None if labels is None else _checked_labels(labels, len(images))
+    wanted = None if labels is None else np.asarray(labels, dtype=np.int64)
+    if wanted is not None and (wanted.shape != (len(images),) or wanted.min() < 0):
+        raise ValueError(f"labels must be {len(images)} classes from 0, got {wanted.shape}")
     if wanted is not None and wanted.min() == wanted.max():
         wanted = None
     classes, task = (TURNS, "rotation") if wanted is None else (int(wanted.max()) + 1, "labels")
@@ -207,74 +221,39 @@ def train_classifier(
     if len(images) < 2:
         raise ValueError("a classifier needs at least two training images")
     batch = min(BATCH, len(images))
+    steps = max(examples // batch, 2)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = Network(layout).to(memory_format=torch.channels_last).to(device or "cpu")
-        _fit(network, images, wanted, batch, max(shown // batch, 2), progress)
+        network = Network(layout).to(memory_format=torch.channels_last)
+        optimiser = torch.optim.AdamW(network.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimiser, LR, total_steps=steps, pct_start=0.2
+        )
+        network.train()
+        rows = _rounds(len(images), batch)
+        for _ in tqdm(range(steps), desc="features", unit="batch", disable=not progress):
+            x, target = _training_batch(images, wanted, next(rows))
+            optimiser.zero_grad()
+            network.loss(x, target).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            schedule.step()
     return Classifier(network)
 
 
-def inception_features(
-    images: Images, weights: str | Path | None = None
-) -> npt.NDArray[np.float32]:
-    """FID's own features (Inception v3 of 2015, 2048 numbers), where its weights are at hand.
-
-    images: (n, h, w, 1 or 3) uint8; grey is repeated. Returns (n, 2048). weights: torch-fidelity's
-    file INCEPTION, by default in torch's hub folder; nothing is ever downloaded. Raises GenlabError
-    where torch-fidelity or that file is missing, or the file is something else.
-    """
-    path = Path(weights or Path(torch.hub.get_dir()) / "checkpoints" / INCEPTION)
-    try:
-        module = importlib.import_module("torch_fidelity.feature_extractor_inceptionv3")
-    except ImportError as error:
-        raise GenlabError(
-            "Inception features need torch-fidelity; install it with: pip install torch-fidelity"
-        ) from error
-    if not path.is_file():
-        raise GenlabError(f"{path}: no Inception weights; put torch-fidelity's {INCEPTION} there")
-    try:
-        torch.load(path, weights_only=True)  # torch-fidelity would run any pickle it is given
-        network = module.FeatureExtractorInceptionV3("inception", ["2048"], str(path))
-    except Exception as error:
-        reason = " ".join(str(error).split())[:120]
-        raise GenlabError(
-            f"{path}: not Inception weights ({reason}); put torch-fidelity's {INCEPTION} there"
-        ) from error
-    found = []
-    for start in range(0, len(images), INCEPTION_BATCH):
-        x = torch.from_numpy(np.array(images[start : start + INCEPTION_BATCH]))
-        x = x.permute(0, 3, 1, 2).expand(-1, 3, -1, -1)
-        found.append(network(x.contiguous())[0].numpy())
-    return np.concatenate(found)
-
-
-def _fit(
-    network: Network,
-    images: Images,
-    labels: npt.NDArray[np.int64] | None,
-    batch: int,
-    steps: int,
-    progress: bool,
-) -> None:
-    device = network.head.weight.device
-    optimiser = torch.optim.AdamW(network.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LR, total_steps=steps, pct_start=0.2)
-    turns = torch.arange(batch) % TURNS
-    network.train()
-    rows = _rounds(len(images), batch)
-    for _ in tqdm(range(steps), desc="features", unit="batch", disable=not progress):
-        taken = next(rows)
-        x = _shifted(_input(images[taken]))
-        if labels is None:
-            turned = [torch.rot90(x[turn::TURNS], turn, (2, 3)) for turn in range(TURNS)]
-            x, target = torch.cat(turned), torch.cat([turns[turn::TURNS] for turn in range(TURNS)])
-        else:
-            target = torch.from_numpy(labels[taken])
-        x = x.to(device, memory_format=torch.channels_last)
-        optimiser.zero_grad()
-        network.loss(x, target.to(device)).backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        schedule.step()
+def _training_batch(
+    images: Images, labels: Labels | None, rows: npt.NDArray[np.int64]
+) -> tuple[Tensor, Tensor]:
+    """Images moved by up to SHIFT pixels each way, the border repeated; and their targets."""
+    x = _input(images[rows])
+    across, down = torch.randint(0, 2 * SHIFT + 1, (2,)).tolist()
+    padded = F.pad(x, (SHIFT,) * 4, mode="replicate")
+    x = padded[:, :, down : down + x.shape[2], across : across + x.shape[3]]
+    if labels is not None:
+        return x.contiguous(memory_format=torch.channels_last), torch.from_numpy(labels[rows])
+    x = torch.cat([torch.rot90(x[turn::TURNS], turn, (2, 3)) for turn in range(TURNS)])
+    turns = torch.arange(len(rows)) % TURNS
+    target = torch.cat([turns[turn::TURNS] for turn in range(TURNS)])
+    return x.contiguous(memory_format=torch.channels_last), target
 
 
 def _rounds(n: int, batch: int) -> Iterator[npt.NDArray[np.int64]]:
@@ -283,13 +262,6 @@ def _rounds(n: int, batch: int) -> Iterator[npt.NDArray[np.int64]]:
         order = torch.randperm(n).numpy()
         for start in range(0, n - batch + 1, batch):
             yield order[start : start + batch]
-
-
-def _shifted(x: Tensor) -> Tensor:
-    """The batch moved by up to SHIFT pixels each way; what comes in repeats the border."""
-    across, down = torch.randint(0, 2 * SHIFT + 1, (2,)).tolist()
-    padded = F.pad(x, (SHIFT,) * 4, mode="replicate")
-    return padded[:, :, down : down + x.shape[2], across : across + x.shape[3]]
 
 
 def _input(images: Images) -> Tensor:
@@ -301,10 +273,3 @@ def _check(images: Images, layout: Layout) -> None:
     wanted = (layout.side, layout.side, layout.channels)
     if images.dtype != np.uint8 or images.shape[1:] != wanted or not len(images):
         raise ValueError(f"images must be uint8 (n, *{wanted}), got {images.dtype} {images.shape}")
-
-
-def _checked_labels(labels: npt.ArrayLike | None, n: int) -> npt.NDArray[np.int64]:
-    found = np.asarray(labels if labels is not None else [], dtype=np.int64)
-    if found.shape != (n,) or found.min() < 0:
-        raise ValueError(f"labels must be {n} classes from 0, one an image, got {found.shape}")
-    return found

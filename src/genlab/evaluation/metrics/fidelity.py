@@ -30,7 +30,12 @@ def mse(truth: Images, predicted: Images) -> Floats:
 
     truth, predicted: (n, h, w, c) uint8. Returns (n,).
     """
-    _check(truth, predicted)
+    if truth.shape != predicted.shape or truth.ndim != 4 or not len(truth):
+        raise ValueError(
+            f"truth and predicted must be (n, h, w, c) alike, got {truth.shape}, {predicted.shape}"
+        )
+    if truth.dtype != np.uint8 or predicted.dtype != np.uint8:
+        raise ValueError(f"images must be uint8, got {truth.dtype} and {predicted.dtype}")
     errors = np.empty(len(truth))
     for start in range(0, len(truth), CHUNK):
         rows = slice(start, start + CHUNK)
@@ -54,25 +59,14 @@ def ssim(truth: Images, predicted: Images) -> Floats:
 
     truth, predicted: (n, h, w, c) uint8, sides at least 11. Returns (n,), 1 for equal images.
     """
-    _check(truth, predicted)
     if min(truth.shape[1:3]) < WINDOW:
         raise ValueError(f"SSIM needs sides of at least {WINDOW} pixels, got {truth.shape[1:3]}")
-    pairs = zip(truth, predicted, strict=True)
-    return np.array(
-        [
-            structural_similarity(  # type: ignore[no-untyped-call]
-                one,
-                other,
-                data_range=LEVELS,
-                channel_axis=-1,
-                gaussian_weights=True,
-                sigma=1.5,
-                use_sample_covariance=False,
-            )
-            for one, other in pairs
-        ],
-        dtype=np.float64,
-    )
+    wang = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False}
+    values = [
+        structural_similarity(one, other, data_range=LEVELS, channel_axis=-1, **wang)  # type: ignore[no-untyped-call]
+        for one, other in zip(truth, predicted, strict=True)
+    ]
+    return np.array(values, dtype=np.float64)
 
 
 def fidelity(
@@ -80,32 +74,22 @@ def fidelity(
 ) -> dict[str, Any]:
     """Means over images of `mse`, `psnr` and `ssim`, with 95 % bootstrap intervals over images.
 
-    truth, predicted: (n, h, w, c) uint8. Returns these three, `exact_image_share` (images that came
-    back without a wrong level), `n` and `intervals` {name: {low, high, n}}.
+    truth, predicted: (n, h, w, c) uint8. Returns these three, `n` and `intervals` {name: {low,
+    high, n}}.
     """
     errors = mse(truth, predicted)
     values = np.stack([errors, psnr(errors), ssim(truth, predicted)], axis=1)
     names, n = ("mse", "psnr", "ssim"), len(values)
     means = resampled_sums(values, bootstrap=bootstrap, seed=seed) / n
     return {
-        **{name: float(value) for name, value in zip(names, values.mean(axis=0), strict=True)},
-        "exact_image_share": float((errors == 0).mean()),
+        **dict(zip(names, values.mean(axis=0).tolist(), strict=True)),
         "n": n,
         "intervals": percentile_intervals(dict(zip(names, means.T, strict=True)), n),
     }
 
 
-def _check(truth: Images, predicted: Images) -> None:
-    if truth.shape != predicted.shape or truth.ndim != 4 or not len(truth):
-        raise ValueError(
-            f"truth and predicted must be (n, h, w, c) alike, got {truth.shape}, {predicted.shape}"
-        )
-    if truth.dtype != np.uint8 or predicted.dtype != np.uint8:
-        raise ValueError(f"images must be uint8, got {truth.dtype} and {predicted.dtype}")
-
-
-def sharpness(images: npt.NDArray[np.uint8]) -> float:
-    """Mean gradient magnitude of images, in [0, 1] units a pixel; 0 without an edge.
+def sharpness(images: Images) -> float:
+    """Mean gradient magnitude of images, in [0, 1] units per pixel; 0 without an edge.
 
     images: (n, h, w, c) uint8, sides at least 2. The gradient is the pair of forward differences,
     for which over-smoothing's threshold was calibrated: central ones miss the finest detail. A
@@ -120,3 +104,11 @@ def sharpness(images: npt.NDArray[np.uint8]) -> float:
     if not count:
         raise ValueError(f"sharpness needs images with sides of at least 2, got {images.shape}")
     return total / count
+
+
+def mean_image_mse(train: Images, test: Images) -> float:
+    """MSE of answering every test image with the mean training image: the data's variance."""
+    chunks = (train[start : start + CHUNK] for start in range(0, len(train), CHUNK))
+    total = sum(chunk.sum(axis=0, dtype=np.int64) for chunk in chunks)
+    mean = np.clip(np.round(total / len(train)), 0, 255).astype(np.uint8)
+    return float(mse(test, np.broadcast_to(mean, test.shape)).mean())

@@ -1,6 +1,6 @@
-"""The Fréchet distance between two sets of features, its interval and its floor.
+"""The Fréchet distance between two sets of features, its interval and its reference value.
 
-Features are what an extractor says of images (`measure.features`). Distances from different
+Features are what an extractor says of images (`metrics.features`). Distances from different
 extractors, or at different n, do not compare: the distance falls as n grows.
 """
 
@@ -13,6 +13,7 @@ from scipy import linalg
 
 from genlab.core.stats import Floats, percentile_interval, student_interval
 
+Moments = tuple[Floats, Floats]
 DRAWS = 5
 
 
@@ -28,9 +29,10 @@ def gaussian_distance(
     singular. The trace of the root is the sum of the singular values of S1^1/2 S2^1/2: real and
     never negative, where the root of the product S1 S2 itself comes out complex or not at all.
     """
-    m1, m2 = np.asarray(mean, dtype=np.float64), np.asarray(other_mean, dtype=np.float64)
-    s1 = np.asarray(covariance, dtype=np.float64)
-    s2 = np.asarray(other_covariance, dtype=np.float64)
+    m1, m2, s1, s2 = (
+        np.asarray(each, dtype=np.float64)
+        for each in (mean, other_mean, covariance, other_covariance)
+    )
     overlap = linalg.svdvals(_root(s1) @ _root(s2)).sum()
     squared = ((m1 - m2) ** 2).sum() + np.trace(s1) + np.trace(s2) - 2 * overlap
     return float(max(squared, 0.0))  # equal Gaussians may come out a rounding error below zero
@@ -41,7 +43,7 @@ def distance(features: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
     The unbiased covariances are used, as is the custom for FID.
     """
-    first, second = _pair(features, reference)
+    first, second = check_features(features, reference)
     return gaussian_distance(*_moments(first), *_moments(second))
 
 
@@ -55,7 +57,7 @@ def frechet(
     finite n strikes twice; so the resamples' spread is centred on the distance that was measured.
     The interval is about the distance at this n, not about its limit for ever more images.
     """
-    first, second = _pair(features, reference)
+    first, second = check_features(features, reference)
     found = gaussian_distance(*_moments(first), *_moments(second))
     rng = np.random.default_rng(seed)
     draws = zip(
@@ -73,7 +75,7 @@ def frechet(
     }
 
 
-def floor(
+def train_reference(
     train_features: npt.ArrayLike, test_features: npt.ArrayLike, n: int, seed: int = 0
 ) -> dict[str, Any]:
     """What n samples of a perfect sampler would get against the test images: n training images.
@@ -83,7 +85,7 @@ def floor(
     and for samples). Where the train split holds one set, `frechet` of that, with its interval.
     Raises ValueError where it holds fewer than n.
     """
-    train, test = _pair(train_features, test_features)
+    train, test = check_features(train_features, test_features)
     if not 2 <= n <= len(train):
         raise ValueError(f"n must be 2 to {len(train)}, the training images, got {n}")
     draws = min(DRAWS, len(train) // n)
@@ -102,33 +104,30 @@ def floor(
     }
 
 
-def _pair(features: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[Floats, Floats]:
-    first = np.asarray(features, dtype=np.float64)
-    second = np.asarray(reference, dtype=np.float64)
-    for rows in (first, second):
+def check_features(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Two sets of features, (n, d) and (m, d), as float64; ValueError where they are none."""
+    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    for rows in (one, other):
         if rows.ndim != 2 or len(rows) < 2:
             raise ValueError(f"features must be (n, d) with n >= 2, got {rows.shape}")
         if not np.isfinite(rows).all():
             raise ValueError("a feature is not finite: the images or the extractor are broken")
-    if first.shape[1] != second.shape[1]:
-        raise ValueError(f"features must be alike in d, got {first.shape} and {second.shape}")
-    return first, second
+    if one.shape[1] != other.shape[1]:
+        raise ValueError(f"features must be alike in d, got {one.shape} and {other.shape}")
+    return one, other
 
 
-def _moments(rows: Floats) -> tuple[Floats, Floats]:
+def _moments(rows: Floats) -> Moments:
     mean: Floats = rows.mean(axis=0)
     centred = rows - mean
     return mean, centred.T @ centred / (len(rows) - 1)
 
 
-def _resampled_moments(
-    rows: Floats, bootstrap: int, rng: np.random.Generator
-) -> Iterator[tuple[Floats, Floats]]:
+def _resampled_moments(rows: Floats, bootstrap: int, rng: np.random.Generator) -> Iterator[Moments]:
     """Mean and covariance of each resample, from the weights of the rows: no row is copied."""
     n, mean = len(rows), rows.mean(axis=0)
     centred = rows - mean  # so that the second moment below loses no digits to the mean
-    seeds = rng.spawn(bootstrap)
-    for generator in seeds:
+    for generator in rng.spawn(bootstrap):
         weights = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
         shift = weights @ centred / n
         second = (centred * weights[:, None]).T @ centred

@@ -4,7 +4,6 @@ Each set of features stands for a manifold: the union of balls around its points
 the distance to the point's k-th nearest neighbour in its own set.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.metrics import pairwise_distances_chunked
 from sklearn.neighbors import NearestNeighbors
 
 from genlab.core.stats import Floats, mean_interval, share_interval
+from genlab.evaluation.metrics.frechet import check_features
 
 MEGABYTES = 128
 """Distances held at a time."""
@@ -43,17 +43,25 @@ def manifold(
     density, reals for recall and coverage. Shares have Wilson's, the density a bootstrap.
     Raises ValueError where a set has no more than k points.
     """
-    fake, real = _checked(fake_features, k), _checked(real_features, k)
-    if fake.shape[1] != real.shape[1]:
-        raise ValueError(f"features must be alike in d, got {fake.shape} and {real.shape}")
-    balls, recalled, covered = _tests(fake, real, radii(fake, k), radii(real, k))
-    density = balls / k
+    fake, real = check_features(fake_features, real_features)
+    fake_radii, real_radii = radii(fake, k), radii(real, k)
+    balls = np.empty(len(fake), dtype=np.int64)  # real balls around each fake
+    recalled = np.zeros(len(real), dtype=np.bool_)
+    covered = np.zeros(len(real), dtype=np.bool_)
+    start = 0
+    for distances in pairwise_distances_chunked(fake, real, working_memory=MEGABYTES):
+        rows = slice(start, start + len(distances))
+        within = distances <= real_radii
+        balls[rows] = within.sum(axis=1)
+        covered |= within.any(axis=0)
+        recalled |= (distances <= fake_radii[rows, None]).any(axis=0)
+        start = rows.stop
     hits = {"precision": balls > 0, "recall": recalled, "coverage": covered}
     intervals = {name: share_interval(int(hit.sum()), len(hit)) for name, hit in hits.items()}
-    intervals["density"] = mean_interval(density, bootstrap=bootstrap, seed=seed)
+    intervals["density"] = mean_interval(balls / k, bootstrap=bootstrap, seed=seed)
     return {
         **{name: float(hit.mean()) for name, hit in hits.items()},
-        "density": float(density.mean()),
+        "density": float((balls / k).mean()),
         "k": k,
         "n": len(fake),
         "n_reference": len(real),
@@ -61,37 +69,10 @@ def manifold(
     }
 
 
-def radii(features: npt.ArrayLike, k: int) -> Floats:
+def radii(features: Floats, k: int) -> Floats:
     """Distance of each point to its k-th nearest neighbour, itself not counted. (n, d) to (n,)."""
-    rows = _checked(features, k)
-    found, _ = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(rows).kneighbors()
+    if not 1 <= k < len(features):
+        raise ValueError(f"features must be (n, d) with n > k >= 1, got {features.shape}, k = {k}")
+    found, _ = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(features).kneighbors()
     radius: Floats = found[:, -1]
     return radius
-
-
-def _tests(
-    fake: Floats, real: Floats, fake_radii: Floats, real_radii: Floats
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Real balls around each fake (n,); reals in a fake ball (m,); real balls with a fake (m,)."""
-    balls = np.empty(len(fake), dtype=np.int64)
-    recalled = np.zeros(len(real), dtype=np.bool_)
-    covered = np.zeros(len(real), dtype=np.bool_)
-    chunks: Iterator[Floats] = pairwise_distances_chunked(fake, real, working_memory=MEGABYTES)
-    start = 0
-    for distances in chunks:
-        rows = slice(start, start + len(distances))
-        within = distances <= real_radii
-        balls[rows] = within.sum(axis=1)
-        covered |= within.any(axis=0)
-        recalled |= (distances <= fake_radii[rows, None]).any(axis=0)
-        start = rows.stop
-    return balls, recalled, covered
-
-
-def _checked(features: npt.ArrayLike, k: int) -> Floats:
-    rows = np.asarray(features, dtype=np.float64)
-    if rows.ndim != 2 or not 1 <= k < len(rows):
-        raise ValueError(f"features must be (n, d) with n > k >= 1, got {rows.shape} and k = {k}")
-    if not np.isfinite(rows).all():
-        raise ValueError("a feature is not finite: the images or the extractor are broken")
-    return rows

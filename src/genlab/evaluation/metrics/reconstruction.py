@@ -1,4 +1,4 @@
-"""How well grids come back: accuracies, baselines and colour histograms, each with an interval."""
+"""Reconstruction metrics of grids: accuracies, baselines and colour histograms, with intervals."""
 
 from typing import Any
 
@@ -14,14 +14,16 @@ BLACK = 0
 
 def wrong_cells(truth: Grids, predicted: Grids) -> npt.NDArray[np.int64]:
     """Cells of each grid that came back with another colour. Both (n, h, w); returns (n,)."""
-    _check(truth, predicted)
+    if truth.shape != predicted.shape or truth.ndim != 3 or not len(truth):
+        raise ValueError(
+            f"truth and predicted must be (n, h, w) alike, got {truth.shape}, {predicted.shape}"
+        )
     wrong: npt.NDArray[np.int64] = (truth != predicted).sum(axis=(1, 2), dtype=np.int64)
     return wrong
 
 
 def colour_confusion(truth: Grids, predicted: Grids) -> npt.NDArray[np.int64]:
     """Cells by (true colour, predicted colour), (10, 10)."""
-    _check(truth, predicted)
     pairs = truth.astype(np.int64) * COLOURS + predicted
     return np.bincount(pairs.ravel(), minlength=COLOURS**2).reshape(COLOURS, COLOURS)
 
@@ -33,8 +35,8 @@ def grid_metrics(
 
     truth, predicted: (n, h, w) colours 0..9. Returns
 
-    - `pixel_accuracy`, `nonblack_accuracy` (share of the non-black cells that have their colour),
-      `exact_grid_accuracy` (share of grids without a wrong cell), `per_class_accuracy` {"0".."9"};
+    - `pixel_accuracy`, `nonblack_accuracy` (of the non-black cells), `exact_grid_accuracy` (share
+      of grids without a wrong cell), `per_class_accuracy` {"0".."9"};
     - `all_black_baseline` b and `skill_score` (pixel - b) / (1 - b): 0 is an all-black answer,
       1 is perfect;
     - `foreground_precision`, `foreground_recall` of the non-black mask, whatever the colour;
@@ -50,97 +52,29 @@ def grid_metrics(
     most the chance of a grid that has one. A total variation is never negative, so its bootstrap
     sits a little above the truth when that is near 0.
     """
+    exact = int(np.count_nonzero(wrong_cells(truth, predicted) == 0))
+    if (highest := max(int(truth.max()), int(predicted.max()))) >= COLOURS:
+        raise ValueError(f"colours are 0..{COLOURS - 1}, got {highest}")
     terms = _terms(truth, predicted)
     n, cells = len(truth), truth[0].size
     point = _statistics(terms.sum(axis=0, keepdims=True), cells * n)
     sums = resampled_sums(terms, bootstrap=bootstrap, seed=seed)
     intervals = percentile_intervals(_statistics(sums, cells * n), n)
-    exact = int(np.count_nonzero(wrong_cells(truth, predicted) == 0))
-    for name, defined in _defined(terms).items():
-        if defined and point[name][0] == 1:
-            intervals[name] = share_interval(defined, defined)
-    metrics: dict[str, Any] = {"n": n}
-    metrics["exact_grid_accuracy"] = exact / n
+    for name, grids in _grids_with(terms).items():
+        if grids and point[name][0] == 1:
+            intervals[name] = share_interval(grids, grids)
     intervals["exact_grid_accuracy"] = share_interval(exact, n)
+    metrics: dict[str, Any] = {"n": n, "exact_grid_accuracy": exact / n, "per_class_accuracy": {}}
     for name, value in point.items():
+        group, _, key = name.rpartition(".")
         if not np.isnan(value[0]):
-            _set(metrics, name, float(value[0]))
+            (metrics[group] if group else metrics)[key] = float(value[0])
+    counts = {"true": terms[:, 10:20], "predicted": terms[:, 20:30]}
     metrics["colour_histogram"] = {
-        "true": _shares(truth),
-        "predicted": _shares(predicted),
+        name: {str(c): float(share) for c, share in enumerate(of.sum(axis=0) / (cells * n))}
+        for name, of in counts.items()
     }
-    metrics["intervals"] = intervals
-    return metrics
-
-
-def _check(truth: Grids, predicted: Grids) -> None:
-    if truth.shape != predicted.shape or truth.ndim != 3 or not len(truth):
-        raise ValueError(
-            f"truth and predicted must be (n, h, w) alike, got {truth.shape}, {predicted.shape}"
-        )
-    highest = max(int(truth.max()), int(predicted.max()))
-    if highest >= COLOURS:
-        raise ValueError(f"colours are 0..{COLOURS - 1}, got {highest}")
-
-
-def _colour_counts(grids: Grids, where: npt.NDArray[np.bool_] | None = None) -> Floats:
-    """Cells of each colour in each grid, (n, 10)."""
-    flat = grids.reshape(len(grids), -1)
-    mask = np.ones_like(flat, dtype=bool) if where is None else where.reshape(flat.shape)
-    counts = [np.count_nonzero((flat == colour) & mask, axis=1) for colour in range(COLOURS)]
-    return np.stack(counts, axis=1).astype(np.float64)
-
-
-def _terms(truth: Grids, predicted: Grids) -> Floats:
-    """The sums that every statistic is made of: hits, true and predicted cells by colour, overlap.
-
-    (n, 31): ten columns each, then the cells that are non-black in both.
-    """
-    _check(truth, predicted)
-    hits = _colour_counts(truth, truth == predicted)
-    overlap = np.count_nonzero((truth != BLACK) & (predicted != BLACK), axis=(1, 2))
-    return np.hstack(
-        [hits, _colour_counts(truth), _colour_counts(predicted), overlap[:, None].astype(float)]
-    )
-
-
-def _statistics(sums: Floats, cells: int) -> dict[str, Floats]:
-    """Every metric from the sums of `_terms`: (b, 31) to {name: (b,)}, nan where undefined."""
-    hits, true, predicted = sums[:, :10], sums[:, 10:20], sums[:, 20:30]
-    overlap = sums[:, 30]
-    true_foreground, predicted_foreground = true[:, 1:].sum(axis=1), predicted[:, 1:].sum(axis=1)
-    pixel, baseline = hits.sum(axis=1) / cells, true[:, BLACK] / cells
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistics = {
-            "pixel_accuracy": pixel,
-            "nonblack_accuracy": hits[:, 1:].sum(axis=1) / true_foreground,
-            "all_black_baseline": baseline,
-            "skill_score": np.where(baseline < 1, (pixel - baseline) / (1 - baseline), np.nan),
-            "foreground_precision": overlap / predicted_foreground,
-            "foreground_recall": overlap / true_foreground,
-            "colour_histogram_tv": total_variation(true, predicted),
-            "foreground_histogram_tv": total_variation(true[:, 1:], predicted[:, 1:]),
-        }
-        per_class = hits / true
-    for colour in range(COLOURS):
-        statistics[f"per_class_accuracy.{colour}"] = per_class[:, colour]
-    return statistics
-
-
-def _defined(terms: Floats) -> dict[str, int]:
-    """Grids in which each share of cells has cells to be a share of."""
-    true, predicted = terms[:, 10:20], terms[:, 20:30]
-    foreground = int(np.count_nonzero(true[:, 1:].any(axis=1)))
-    return {
-        "pixel_accuracy": len(terms),
-        "nonblack_accuracy": foreground,
-        "foreground_recall": foreground,
-        "foreground_precision": int(np.count_nonzero(predicted[:, 1:].any(axis=1))),
-        **{
-            f"per_class_accuracy.{colour}": int(np.count_nonzero(true[:, colour]))
-            for colour in range(COLOURS)
-        },
-    }
+    return {**metrics, "intervals": intervals}
 
 
 def total_variation(counts: Floats, others: Floats) -> Floats:
@@ -157,12 +91,50 @@ def total_variation(counts: Floats, others: Floats) -> Floats:
     return found
 
 
-def _shares(grids: Grids) -> dict[str, float]:
-    counts = np.bincount(grids.ravel(), minlength=COLOURS)
-    return {str(colour): float(counts[colour] / grids.size) for colour in range(COLOURS)}
+def _terms(truth: Grids, predicted: Grids) -> Floats:
+    """Sums over each grid that every statistic is made of, (n, 31).
+
+    Ten columns each of hits, true and predicted cells by colour; cells non-black in both.
+    """
+
+    def by_colour(grids: Grids, where: npt.NDArray[np.bool_] | bool = True) -> list[Floats]:
+        return [np.sum((grids == c) & where, axis=(1, 2)) for c in range(COLOURS)]
+
+    overlap = np.sum((truth != BLACK) & (predicted != BLACK), axis=(1, 2))
+    hits = by_colour(truth, truth == predicted)
+    columns = [*hits, *by_colour(truth), *by_colour(predicted), overlap]
+    return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _set(metrics: dict[str, Any], dotted: str, value: float) -> None:
-    """`per_class_accuracy.3` goes into the nested dict, a plain name into the dict itself."""
-    group, _, key = dotted.rpartition(".")
-    (metrics.setdefault(group, {}) if group else metrics)[key] = value
+def _statistics(sums: Floats, cells: int) -> dict[str, Floats]:
+    """Every metric from the sums of `_terms`: (b, 31) to {name: (b,)}, nan where undefined."""
+    hits, true, predicted = sums[:, :10], sums[:, 10:20], sums[:, 20:30]
+    overlap = sums[:, 30]
+    true_foreground, predicted_foreground = true[:, 1:].sum(axis=1), predicted[:, 1:].sum(axis=1)
+    pixel, baseline = hits.sum(axis=1) / cells, true[:, BLACK] / cells
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_class = hits / true
+        return {
+            "pixel_accuracy": pixel,
+            "nonblack_accuracy": hits[:, 1:].sum(axis=1) / true_foreground,
+            "all_black_baseline": baseline,
+            "skill_score": np.where(baseline < 1, (pixel - baseline) / (1 - baseline), np.nan),
+            "foreground_precision": overlap / predicted_foreground,
+            "foreground_recall": overlap / true_foreground,
+            "colour_histogram_tv": total_variation(true, predicted),
+            "foreground_histogram_tv": total_variation(true[:, 1:], predicted[:, 1:]),
+            **{f"per_class_accuracy.{c}": per_class[:, c] for c in range(COLOURS)},
+        }
+
+
+def _grids_with(terms: Floats) -> dict[str, int]:
+    """Grids in which each share of cells has cells to be a share of."""
+    true, predicted = terms[:, 10:20] > 0, terms[:, 20:30] > 0
+    foreground = int(true[:, 1:].any(axis=1).sum())
+    return {
+        "pixel_accuracy": len(terms),
+        "nonblack_accuracy": foreground,
+        "foreground_recall": foreground,
+        "foreground_precision": int(predicted[:, 1:].any(axis=1).sum()),
+        **{f"per_class_accuracy.{c}": int(true[:, c].sum()) for c in range(COLOURS)},
+    }
