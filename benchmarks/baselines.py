@@ -63,7 +63,7 @@ from genlab.core.params import Params, load_params
 from genlab.datasets.image_files import LEVELS, MANIFEST_FILE, load_images, load_labels
 from genlab.datasets.registry import find_dataset
 from genlab.distributions.likelihoods import HALF_LEVEL, Gaussian
-from genlab.evaluation.image_run import extractor
+from genlab.evaluation.evaluators.images import extractor
 from genlab.evaluation.metrics import frechet
 from genlab.evaluation.metrics.fidelity import fidelity
 from genlab.evaluation.metrics.manifold import manifold
@@ -299,7 +299,7 @@ class Judge:
         self.accuracy = self.classifier.accuracy(self.test, load_labels(data, "test"))
         self.features = self.classifier.features(self.test)
         self.validation = self.classifier.features(load_images(data, "val"))
-        self.floor = frechet.floor(self.classifier.features(train), self.features, self.n)
+        self.floor = frechet.train_reference(self.classifier.features(train), self.features, self.n)
 
     def measure(self, outcome: Outcome) -> Row:
         """bits/dim, fidelity, and the samplers' Fréchet distances with the one picked."""

@@ -15,7 +15,7 @@ import pandas as pd
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.core.experiments import read_results
 from genlab.core.io import read_json
-from genlab.evaluation.grid_evaluation import best_sampler
+from genlab.evaluation.evaluators.grids import best_sampler
 from genlab.evaluation.reports.targets import read_targets
 
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"

@@ -6,7 +6,6 @@ data/evaluated/DATASET/evidence.npz (reconstructions, nats and samples, for fail
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +15,7 @@ from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.params import load_params, overrides
 from genlab.datasets.registry import find_dataset
-from genlab.evaluation.grid_run import evaluate_grids
-from genlab.evaluation.image_run import evaluate_images
-from genlab.evaluation.run import EvaluationPaths
+from genlab.evaluation.evaluators import EvaluationPaths, make_evaluator
 
 
 @overrides("seed", "device")
@@ -32,6 +29,9 @@ def evaluate(
     ] = None,
     metrics_path: Annotated[
         Path | None, typer.Option(help="Folder for JSON. (default: results/DATASET)")
+    ] = None,
+    summary_path: Annotated[
+        Path | None, typer.Option(help="JSON file of ten scalars. (default: metrics/DATASET.json)")
     ] = None,
     plots_path: Annotated[
         Path | None, typer.Option(help="Folder for PNG. (default: plots/DATASET/evaluation)")
@@ -49,18 +49,15 @@ def evaluate(
     chosen = find_dataset(dataset)
     params = load_params().with_overrides(**overrides).for_dataset(dataset)
     engine.deterministic(params.seed, params.threads)
-    folders = EvaluationPaths(
+    paths = EvaluationPaths(
         data=data_path or Path("data") / dataset,
         trained=checkpoint or Path("data/checkpoints") / dataset,
-        metrics=metrics_path or Path("results") / dataset,
+        results=metrics_path or Path("results") / dataset,
+        summary=summary_path or Path("metrics") / f"{dataset}.json",
         plots=plots_path or Path("plots") / dataset / "evaluation",
         arrays=output or Path("data/evaluated") / dataset,
     )
-    measured = evaluate_grids if chosen.kind == "grids" else evaluate_images
-    started = time.perf_counter()
-    line = measured(params, chosen, folders)
-    folders.time(time.perf_counter() - started)
-    print(f"{folders.metrics}/metrics.json: {line}")
+    print(f"{paths.summary}: {make_evaluator(params, chosen, paths).run()}")
 
 
 if __name__ == "__main__":

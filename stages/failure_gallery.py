@@ -14,7 +14,7 @@ from genlab.core.errors import run_cli
 from genlab.core.io import write_json, write_text
 from genlab.core.params import load_params, overrides
 from genlab.datasets.registry import find_dataset
-from genlab.evaluation.diagnostics.galleries import show_grids, show_images
+from genlab.evaluation.diagnostics.gallery import build_gallery
 
 
 @overrides("seed")
@@ -43,8 +43,7 @@ def failure_gallery(
     chosen = find_dataset(dataset)
     params = load_params().with_overrides(**overrides).for_dataset(dataset)
     settings = {"count": count, "bootstrap": params.evaluate.bootstrap, "seed": params.seed}
-    made = show_grids if chosen.kind == "grids" else show_images
-    summary, page = made(
+    summary, page = build_gallery(
         chosen,
         data_path or Path("data") / dataset,
         (evaluated or Path("data/evaluated") / dataset) / "evidence.npz",

@@ -229,7 +229,7 @@ def test_an_experiment_runs_with_other_params(clone: Path) -> None:
     assert "Stage 'agent_iterate' didn't change, skipping" in said
     assert _json(clone, METRICS / "metrics.json")["beta_max"] == 0.0
     assert _json(clone, METRICS / "training.json")["epochs"] == 1
-    names = {criterion["name"] for criterion in _json(clone, METRICS / "verdict.json")["old_rules"]}
+    names = {criterion["name"] for criterion in _json(clone, METRICS / "verdict.json")["criteria"]}
     assert names
     assert "free-kl" in _dvc(clone, "exp", "show", "--csv")
     assert "exact_grid_accuracy" in _dvc(clone, "metrics", "diff", "--json")

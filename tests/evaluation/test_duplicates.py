@@ -37,8 +37,7 @@ def test_neighbours_of_images_are_those_of_a_plain_search(side: int) -> None:
 def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     queries, train = _images(20, 0), _images(70, 1)
     whole = nearest(queries, train)
-    monkeypatch.setattr(module, "TRAIN_CHUNK", 16)
-    monkeypatch.setattr(module, "QUERY_CHUNK", 7)
+    monkeypatch.setattr(module, "CHUNK", 16)
     found = nearest(queries, train)
     assert found.indices.tolist() == whole.indices.tolist()
     assert found.distances.tolist() == whole.distances.tolist()

@@ -1,21 +1,18 @@
 """Hypotheses: planted causes are supported, planted opposites refuted, the rest left undecided."""
 
-import base64
-import io
 import json
 from typing import Any
 
 import numpy as np
 import pytest
-from pages import Page
-from PIL import Image
 
-from genlab.evaluation.diagnostics import gallery
-from genlab.evaluation.diagnostics.attributes import ALONE, attributes
-from genlab.evaluation.diagnostics.error_analysis import (
+from genlab.evaluation.diagnostics import error_analysis
+from genlab.evaluation.diagnostics.error_analysis import SAME_COUNT, explain
+from genlab.evaluation.diagnostics.grid_attributes import (
+    ALONE,
     HYPOTHESES,
-    compare,
-    explanation,
+    faults,
+    grid_attributes,
     kind_words,
 )
 from genlab.grids.distribution import GridDistribution
@@ -27,7 +24,11 @@ from genlab.grids.shapes import KINDS
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
     grids, objects = AtomicImageGenerator(GridDistribution()).generate(2500, 3)
-    return {"grids": grids, "objects": objects, "attributes": attributes(grids, objects)}
+    return {"grids": grids, "objects": objects, "attributes": grid_attributes(grids, objects)}
+
+
+def compare(errors: Any, attributes: Any, **options: Any) -> list[dict[str, Any]]:
+    return error_analysis.compare(errors, attributes, HYPOTHESES, SAME_COUNT, **options)
 
 
 def _by_name(tests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -36,7 +37,7 @@ def _by_name(tests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _of(grid: np.ndarray) -> dict[str, Any]:
     batch = grid[None]
-    return {k: v[0] for k, v in attributes(batch, object_table(parse(batch))).items()}
+    return {k: v[0] for k, v in grid_attributes(batch, object_table(parse(batch))).items()}
 
 
 def test_attributes_of_a_grid_drawn_by_hand() -> None:
@@ -139,15 +140,14 @@ def test_an_error_that_occurs_only_with_the_attribute_is_supported_without_a_bou
     assert test["verdict"] == "supported"
     assert test["ratio_same_count"] is None
     index = int(np.flatnonzero(errors)[0])
-    best = explanation(index, data["attributes"], [test])
-    assert best is not None
+    (best,) = explain(index, data["attributes"], [test], HYPOTHESES)
     assert best["name"] == "kind_zigzag"
 
 
 def test_a_refuted_hypothesis_explains_nothing(data: dict[str, Any]) -> None:
     refuted = {"name": "many_objects", "verdict": "refuted", "low": 0.2, "ratio_same_count": 0.3}
     index = int(np.argmax(data["attributes"]["object_count"]))
-    assert explanation(index, data["attributes"], [refuted]) is None
+    assert explain(index, data["attributes"], [refuted], HYPOTHESES) == []
 
 
 def test_errors_that_are_not_finite_or_negative_are_refused(data: dict[str, Any]) -> None:
@@ -169,8 +169,8 @@ def test_faults_are_named(cells: dict[tuple[int, int], int], words: str) -> None
     grid = np.zeros((16, 16), dtype=np.uint8)
     for place, colour in cells.items():
         grid[place] = colour
-    assert len(gallery.faults(grid)) == 1
-    assert words in gallery.faults(grid)[0]
+    assert len(faults(grid)) == 1
+    assert words in faults(grid)[0]
 
 
 def test_kinds_are_said_as_people_say_them() -> None:
@@ -179,62 +179,3 @@ def test_kinds_are_said_as_people_say_them() -> None:
         "an L shape",
         "a plus",
     ]
-
-
-@pytest.fixture(scope="module")
-def summary(data: dict[str, Any]) -> dict[str, Any]:
-    rng = np.random.default_rng(0)
-    predicted, samples = data["grids"].copy(), data["grids"][:300].copy()
-    predicted[5, 0, :4] = 9 - predicted[5, 0, :4]
-    samples[::10, 8, 8] = 9 - samples[::10, 8, 8]
-    nats = rng.exponential(1, 2500)
-    return gallery.summary(
-        data["grids"], predicted, nats, data["objects"], samples, count=12, bootstrap=100
-    )
-
-
-def test_the_gallery_shows_wrong_grids_first_and_says_which_are_exact(
-    summary: dict[str, Any],
-) -> None:
-    items = summary["items"]
-    assert len(items) == 12
-    assert (items[0]["index"], items[0]["standing"]) == (5, "4 wrong cells")
-    assert {item["standing"] for item in items[1:]} == {"exact, but least certain"}
-    nats = [item["reconstruction_nats"] for item in items[1:]]
-    assert nats == sorted(nats, reverse=True)
-    assert summary["error"] == "nats"  # one wrong grid of 2500 is too few to learn from
-
-
-def test_sample_items_all_have_stray_cells_and_a_fault(summary: dict[str, Any]) -> None:
-    assert 0 < len(summary["sample_items"]) <= 12
-    for item in summary["sample_items"]:
-        assert item["stray_cells"] > 0
-        assert item["faults"]
-
-
-def test_the_page_needs_no_other_file_and_every_picture_has_words(summary: dict[str, Any]) -> None:
-    page = Page()
-    page.feed(gallery.page("Failures <of> arc_grids", summary))
-    assert len(page.images) == 2 * 12 + len(summary["sample_items"])
-    assert all(str(address).startswith("data:") for address in page.addresses)
-    assert all(image["alt"] for image in page.images)
-
-
-def test_the_page_escapes_what_it_is_given(summary: dict[str, Any]) -> None:
-    text = gallery.page("<script>", summary)
-    assert "<script>" not in text
-    assert "&lt;script&gt;" in text
-
-
-def test_the_summary_is_writable_as_json_and_the_same_each_time(summary: dict[str, Any]) -> None:
-    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
-
-
-def test_a_tile_outlines_the_wrong_cell_alone() -> None:
-    truth = np.zeros((16, 16), dtype=int)
-    wrong = truth.copy()
-    wrong[2, 5] = 1
-    data = base64.b64decode(gallery.tile(wrong.tolist(), truth.tolist()).split(",")[1])
-    picture = np.asarray(Image.open(io.BytesIO(data)))
-    white = np.argwhere((picture == 255).all(axis=-1)) // gallery.CELL
-    assert {tuple(place) for place in white.tolist()} == {(2, 5)}

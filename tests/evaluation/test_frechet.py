@@ -5,7 +5,12 @@ import numpy.typing as npt
 import pytest
 from scipy import linalg, stats
 
-from genlab.evaluation.metrics.frechet import distance, floor, frechet, gaussian_distance
+from genlab.evaluation.metrics.frechet import (
+    distance,
+    frechet,
+    gaussian_distance,
+    train_reference,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -102,7 +107,7 @@ def test_resampled_moments_are_those_of_the_resampled_rows() -> None:
 
 def test_the_floor_is_small_and_falls_as_n_grows() -> None:
     train, test = _features(5000), _features(1000, seed=1)
-    small, large = (floor(train, test, n) for n in (50, 1000))
+    small, large = (train_reference(train, test, n) for n in (50, 1000))
     assert (small["n"], small["n_reference"], small["draws"]) == (50, 1000, 5)
     assert 0 < large["frechet_distance"] < small["frechet_distance"]
     assert large["frechet_distance"] < 0.1 * distance(train + 1, test)
@@ -110,15 +115,15 @@ def test_the_floor_is_small_and_falls_as_n_grows() -> None:
 
 def test_the_floor_draws_by_seed_and_without_replacement() -> None:
     rows = _features(100)
-    whole = floor(rows, rows, 100)
+    whole = train_reference(rows, rows, 100)
     assert (whole["frechet_distance"], whole["draws"]) == (pytest.approx(0, abs=1e-9), 1)
-    one, other = (floor(rows, rows, 20, seed)["frechet_distance"] for seed in (0, 1))
+    one, other = (train_reference(rows, rows, 20, seed)["frechet_distance"] for seed in (0, 1))
     assert one != other
 
 
 def test_the_floor_is_the_mean_over_sets_that_share_no_image() -> None:
     train, test = _features(300), _features(100, seed=1)
-    found = floor(train, test, 100)
+    found = train_reference(train, test, 100)
     order = np.random.default_rng(0).permutation(300)
     each = [distance(train[order[start : start + 100]], test) for start in (0, 100, 200)]
     assert found["frechet_distance"] == pytest.approx(np.mean(each))
@@ -130,7 +135,7 @@ def test_the_floor_is_the_mean_over_sets_that_share_no_image() -> None:
 @pytest.mark.parametrize("n", [1, 51])
 def test_a_floor_of_more_images_than_there_are_is_refused(n: int) -> None:
     with pytest.raises(ValueError, match="2 to 50"):
-        floor(_features(50), _features(80), n)
+        train_reference(_features(50), _features(80), n)
 
 
 @pytest.mark.parametrize(

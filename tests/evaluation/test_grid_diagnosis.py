@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genlab.evaluation.diagnostics.grids import Thresholds, diagnose, final_beta, verdict
+from genlab.evaluation.diagnostics.criteria import grid_verdict
+from genlab.evaluation.diagnostics.evidence import betas
+from genlab.evaluation.diagnostics.rules import diagnose
 from genlab.evaluation.metrics.reconstruction import grid_metrics
 
 NAMES = [
@@ -48,7 +50,7 @@ def _series(**changes: list[float]) -> dict[str, list[float]]:
 
 
 def _found(metrics: dict[str, Any], series: dict[str, list[float]] | None = None) -> list[str]:
-    findings = diagnose(metrics, series or _series())
+    findings = diagnose("grids", metrics, series or _series())
     assert [finding["name"] for finding in findings] == NAMES
     for finding in findings:
         assert finding["evidence"]
@@ -61,7 +63,7 @@ def _found(metrics: dict[str, Any], series: dict[str, list[float]] | None = None
 def test_a_healthy_model_has_no_collapse_and_passes() -> None:
     metrics = _metrics(_truth())
     assert _found(metrics) == []
-    assert verdict(metrics, beta_max=1.0)["passed"] is True
+    assert grid_verdict(metrics, _series())["passed"] is True
 
 
 def test_a_free_kl_at_beta_0_is_no_explosion() -> None:
@@ -73,7 +75,7 @@ def test_a_free_kl_at_beta_0_is_no_explosion() -> None:
 def test_an_all_black_answer_is_an_all_black_collapse_with_dead_colours() -> None:
     metrics = _metrics(np.zeros_like(_truth()))
     assert _found(metrics) == ["all_black_collapse", "dead_colours"]
-    failed = {c["name"] for c in verdict(metrics, beta_max=1.0)["criteria"] if not c["passed"]}
+    failed = {c["name"] for c in grid_verdict(metrics, _series())["criteria"] if not c["passed"]}
     assert {"above_collapse_threshold", "no_dominant_colour", "all_colours_learnt"} <= failed
 
 
@@ -101,8 +103,8 @@ def test_one_colour_that_is_never_predicted_is_dead() -> None:
     predicted[predicted == 7] = 8
     metrics = _metrics(predicted)
     assert _found(metrics) == ["dead_colours"]
-    assert diagnose(metrics, _series())[3]["evidence"]["colours"] == ["7"]
-    assert verdict(metrics, beta_max=1.0)["passed"] is False
+    assert diagnose("grids", metrics, _series())[3]["evidence"]["colours"] == ["7"]
+    assert grid_verdict(metrics, _series())["passed"] is False
 
 
 def test_too_short_a_code_under_a_large_beta_is_over_regularisation() -> None:
@@ -113,29 +115,23 @@ def test_too_short_a_code_under_a_large_beta_is_over_regularisation() -> None:
     metrics = _metrics(predicted, kl_nats=8.0)
     series = _series(kl_divergence=[8.0] * 3, beta_kl=[32.0] * 3)
     assert _found(metrics, series) == ["over_regularisation"]
-    assert diagnose(metrics, series)[4]["fix"]["beta_max"] == 1.0
+    assert diagnose("grids", metrics, series)[4]["fix"]["beta_max"] == 1.0
 
 
 def test_the_collapse_threshold_follows_the_baseline_of_the_data() -> None:
     metrics = _metrics(_truth())
-    criterion = verdict(metrics, beta_max=1.0)["criteria"][1]
+    criterion = grid_verdict(metrics, _series())["criteria"][1]
     baseline = metrics["all_black_baseline"]
     assert criterion["threshold"] == pytest.approx((1 + baseline) / 2)
-    strict = verdict(metrics, Thresholds(collapse_skill=0.9), beta_max=1.0)["criteria"][1]
-    assert strict["threshold"] > criterion["threshold"]
 
 
-def test_old_rules_are_recorded_and_not_obeyed() -> None:
-    free = verdict(_metrics(_truth(), kl_nats=9000.0), beta_max=0.0)
-    assert free["passed"] is True
-    assert [(r["name"], r["passed"], r["obeyed"]) for r in free["old_rules"]] == [
-        ("black_accuracy_below_95_percent", False, False),
-        ("kl_near_zero_at_beta_0", False, False),
-    ]
-    assert len(verdict(_metrics(_truth()), beta_max=1.0)["old_rules"]) == 1
+def test_betas_are_read_from_the_curves() -> None:
+    assert betas(_series()).tolist() == [0, 0.5, 1]
+    assert betas(_series(kl_divergence=[1.0, float("inf")], beta_kl=[1.0, 1.0])).tolist() == [1, 0]
 
 
-def test_the_last_beta_is_read_from_the_curves() -> None:
-    assert final_beta(_series()) == 1
-    assert final_beta(_series(beta_kl=[0.0] * 3)) == 0
-    assert final_beta(_series(kl_divergence=[1.0, float("inf")], beta_kl=[1.0, 1.0])) == 0
+def test_a_colour_that_the_data_lack_was_not_learnt() -> None:
+    metrics = _metrics(_truth())
+    del metrics["per_class_accuracy"]["7"]
+    failed = [c for c in grid_verdict(metrics, _series())["criteria"] if not c["passed"]]
+    assert [(c["name"], c["value"]) for c in failed] == [("all_colours_learnt", None)]

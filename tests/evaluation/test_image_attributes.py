@@ -152,7 +152,7 @@ def test_chunks_change_nothing(rng: np.random.Generator, monkeypatch: pytest.Mon
         ({"images": np.zeros((2, 28, 28, 1))}, "images must be uint8"),
         ({"labels": [0]}, "one an image"),
         ({"labels": [0, 2]}, "0 to 1"),
-        ({"nearest_train": [0.1]}, "nearest_train"),
+        ({"train_distances": [0.1]}, "train_distances"),
     ],
 )
 def test_what_does_not_fit_is_refused(change: dict[str, Any], words: str) -> None:

@@ -12,9 +12,8 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from genlab.core.io import write_json
-from genlab.evaluation.diagnostics.image_criteria import verdict
-from genlab.evaluation.diagnostics.image_rules import Thresholds, best_sampler
-from genlab.evaluation.diagnostics.images import SIGMA_FLOOR, diagnose
+from genlab.evaluation.diagnostics.criteria import image_verdict
+from genlab.evaluation.diagnostics.rules import SIGMA_FLOOR, diagnose
 from genlab.evaluation.metrics.duplicates import Neighbours, memorisation
 from genlab.evaluation.metrics.fidelity import sharpness
 
@@ -117,7 +116,7 @@ def _series(**changes: Sequence[float | None]) -> dict[str, Any]:
 
 
 def _findings(metrics: dict[str, Any], series: dict[str, Any] | None = None) -> dict[str, Any]:
-    findings = diagnose(metrics, series or _series(), evidence_files=["here.json"])
+    findings = diagnose("images", metrics, series or _series(), evidence_files=["here.json"])
     assert [finding["name"] for finding in findings] == NAMES
     for finding in findings:
         assert finding["evidence"]
@@ -132,10 +131,9 @@ def _found(changes: dict[str, Any], series: dict[str, Any] | None = None) -> lis
 
 
 def _failed(metrics: dict[str, Any], series: dict[str, Any] | None = None) -> list[str]:
-    found = verdict(metrics, series=series or _series(), least_accuracy=0.9)
+    found = image_verdict(metrics, series or _series(), min_accuracy=0.9)
     failed = [c["name"] for c in found["criteria"] if not c["passed"]]
     assert found["passed"] == (not failed)
-    assert found["old_rules"] == []
     json.dumps(found, allow_nan=False)
     return failed
 
@@ -144,10 +142,6 @@ def _failed(metrics: dict[str, Any], series: dict[str, Any] | None = None) -> li
 def test_a_healthy_model_of_any_size_has_nothing_and_passes(dims: int) -> None:
     assert _findings(_healthy(dims)) == {}
     assert _failed(_healthy(dims)) == []
-
-
-def test_the_best_sampler_is_the_one_that_validation_picked() -> None:
-    assert best_sampler(_changed({"best_sampler": "gmm"})) == "gmm"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +184,7 @@ def test_a_sampler_far_from_the_floor_must_beat_the_normal_one() -> None:
     assert _failed(_changed(beaten)) == ["relative_frechet"]
     itself = {**far, "best_sampler": "normal"}
     assert _failed(_changed(itself)) == ["relative_frechet"]
-    own = verdict(_changed(itself), series=_series())["criteria"][5]
+    own = image_verdict(_changed(itself), _series())["criteria"][5]
     assert (own["name"], own["sign"], own["threshold"]) == ("relative_frechet", "<=", 60)
 
 
@@ -208,25 +202,16 @@ def test_skipped_updates_fail_from_one_percent_on_and_when_nobody_counted() -> N
     assert _failed(_healthy(), _series(skipped_updates=[6.0, 0, 0, 0, 0, 0])) == ["skipped_updates"]
     uncounted = _series()
     del uncounted["updates"]
-    found = verdict(_healthy(), series=uncounted)
+    found = image_verdict(_healthy(), uncounted)
     last = found["criteria"][-1]
     assert (last["name"], last["value"], last["passed"]) == ("skipped_updates", None, False)
     assert "not measured" in last["why"]
 
 
 def test_the_classifier_is_asked_only_where_its_accuracy_is_known() -> None:
-    named = {c["name"] for c in verdict(_healthy(), series=_series())["criteria"]}
+    named = {c["name"] for c in image_verdict(_healthy(), _series())["criteria"]}
     assert "classifier_accuracy" not in named
-    assert verdict(_changed({"features.accuracy": 0.5}), series=_series())["passed"]
-
-
-def test_thresholds_can_be_tightened() -> None:
-    strict = Thresholds(ssim=0.9, sharpness=0.9)
-    failed = verdict(_healthy(), strict, series=_series())["criteria"]
-    assert [c["name"] for c in failed if not c["passed"]] == ["ssim"]
-    assert [f["name"] for f in diagnose(_healthy(), _series(), strict) if f["found"]] == [
-        "over_smoothing"
-    ]
+    assert image_verdict(_changed({"features.accuracy": 0.5}), _series())["passed"]
 
 
 @pytest.mark.parametrize("change", [{"kl_nats": 0.99}, {"active_units": 0}])
@@ -347,7 +332,7 @@ def test_a_likelihood_of_more_than_there_is_to_know_is_a_sigma_collapse() -> Non
 def test_densities_with_a_negative_bound_keep_their_size() -> None:
     below = {"comparable": False, "neg_elbo_nats": -1000.0, "reconstruction_nats": -1070.0}
     bits = {"bits_per_dim": -1000.0 / (784 * math.log(2))}
-    found = diagnose(_changed({**below, **bits}), _series())
+    found = diagnose("images", _changed({**below, **bits}), _series())
     evidence = {finding["name"]: finding["evidence"] for finding in found}
     bound = evidence["kl_explosion"]["rate_bound_nats"]
     assert bound == pytest.approx(392 * math.log(0.0866 / 0.0093))
@@ -438,16 +423,16 @@ def test_a_diverged_model_fails_and_is_diagnosed_without_an_error(
     assert list(found) == ["posterior_collapse", "kl_explosion", "nan"]
     assert found["nan"]["evidence"]["epochs_not_finite"] == 6
     assert {"ssim", "kl_nats", "iwae_gain_nats", "relative_frechet"} <= set(_failed(metrics))
-    write_json(tmp_path / "diagnosis.json", diagnose(metrics, series))
+    write_json(tmp_path / "diagnosis.json", diagnose("images", metrics, series))
 
 
 def test_a_metric_that_is_missing_is_an_error_and_not_health() -> None:
     metrics = _healthy()
     del metrics["mean_image_mse"]
     with pytest.raises(KeyError, match="mean_image_mse"):
-        verdict(metrics, series=_series())
+        image_verdict(metrics, _series())
     with pytest.raises(KeyError, match="mean_image_mse"):
-        diagnose(metrics, _series())
+        diagnose("images", metrics, _series())
 
 
 def test_sharpness_is_the_mean_slope() -> None:

@@ -137,7 +137,7 @@ def test_a_larger_k_never_narrows_the_manifold() -> None:
     [
         (_points(5), _points(50), "n > k"),
         (_points(50), _points(50, d=3), "alike in d"),
-        (np.zeros(9), _points(50), "n > k"),
+        (np.zeros(9), _points(50), "n >= 2"),
         (_points(50), np.full((50, 8), np.inf), "not finite"),
     ],
 )

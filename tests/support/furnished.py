@@ -44,15 +44,24 @@ def furnish(folder: Path) -> Path:
     write_grids(folder / "data" / "arc_grids", params, 400)
     for name in ("dvc.yaml", "dvc.lock", "experiments.yaml"):
         shutil.copy(ROOT / name, folder / name)
-    for name in ("metrics", "plots"):
+    for name in ("metrics", "plots", "results"):
         shutil.copytree(ROOT / name, folder / name)
-    metrics = folder / "metrics"
-    change(metrics / "arc_grids" / "failures.json", _hostile_failures)
-    change(metrics / "arc_grids" / "diagnosis.json", _hostile_diagnosis)
+    results = folder / "results" / "arc_grids"
+    change(results / "failures.json", _hostile_failures)
+    change(results / "diagnosis.json", _hostile_diagnosis)
+    write_evidence(folder)
     workspace = lay_out(folder / "workspaces" / "project", HOSTILE + LONG)
     evil = {"model_name": HOSTILE, "remark": HOSTILE, "reason": HOSTILE, "faults": [HOSTILE, LONG]}
     written(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.95, 0.95, **evil), code=HOSTILE)
     return folder
+
+
+def write_evidence(folder: Path) -> None:
+    """What the stage evaluate leaves of 40 test grids for the pages."""
+    grids = tiny.grids(40)
+    arrays = {"predicted": grids, "nats": np.zeros(40), "samples": grids}
+    path = folder / "data" / "evaluated" / "arc_grids" / "evidence.npz"
+    write_npz(path, arrays, kind="evaluation")
 
 
 def write_grids(folder: Path, params: Params, count: int) -> None:
@@ -88,7 +97,10 @@ def change(file: Path, how: Any) -> None:
 
 def _hostile_failures(found: dict[str, Any]) -> None:
     for item, words in zip(found["items"], (HOSTILE, LONG), strict=False):
-        item |= {"explanation": words, "standing": words, "seen": words}
+        item |= {"class": words, "faults": [words]}
+    for items in (found["items"], found["sample_items"]):
+        for index, item in enumerate(items):
+            item["index"] = index  # the test split here is shorter than theirs
     found["tests"][0]["sentence"] = HOSTILE
 
 

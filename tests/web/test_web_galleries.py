@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from furnished import furnish
 
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
@@ -14,8 +15,9 @@ from genlab.web.files import Missing
 
 
 @pytest.mark.parametrize("sort", galleries.SORTS)
-def test_the_committed_gallery_is_shown(root: Path, sort: str) -> None:
-    found = galleries.gallery(root, "arc_grids", sort)
+def test_the_committed_gallery_is_shown(tmp_path: Path, sort: str) -> None:
+    furnish(tmp_path)
+    found = galleries.gallery(tmp_path, "arc_grids", sort)
     assert len(found.failures) >= 10
     assert sum(found.hypotheses.values()) == len(found.failures)
     assert len({failure.subject for failure in found.failures}) == len(found.failures)

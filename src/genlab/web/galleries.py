@@ -32,13 +32,7 @@ SORTS: Mapping[str, tuple[str, str]] = {
 }
 """Keys of failures.json: of the items and of the tests of each sort."""
 
-SHOWN: Mapping[str, Mapping[str, str]] = {
-    "reconstructions": {"truth": "input", "predicted": "reconstruction"},
-    "samples": {"sample": "sample"},
-}
-"""Keys of a grid's pictures in failures.json, and their captions."""
-
-TONES = {"supported": "warn", "refuted": "good", "undecided": "quiet"}
+TONES = {"supported": "warn", "refuted": "good", "undecided": "quiet", "untestable": "quiet"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +92,11 @@ def _gallery(
 ) -> Gallery:
     found = json_at(path, shapes.Failures, producer_command=COMMAND)
     items, tests = SORTS[sort]
-    grids = find_dataset(dataset).kind == "grids"
-    read = _grid_pictures if grids else _image_pictures
+    known = {test["name"]: test for test in found[tests]}
     try:
         failures = [
-            _failure(entry, sort, read(root, dataset, sort, entry)) for entry in found[items]
+            _failure(entry, sort, known, _pictures(root, dataset, sort, int(entry["index"])))
+            for entry in found[items]
         ]
         return Gallery(failures, found[tests])
     except (KeyError, IndexError, ValueError) as error:
@@ -149,7 +143,7 @@ def card(failure: Failure, side: int = 128) -> str:
     first = failure.shown[0][0]
     return look.pictures(
         look.framed(
-            tile(item.tolist(), first.tolist()) if item.ndim == 2 else look.uri(item),
+            tile(item, first if item.ndim == 2 else None),
             f"{caption} of item {failure.index}: {failure.seen}",
             caption,
             side,
@@ -164,41 +158,49 @@ def label(hypothesis: str) -> str:
     return words(hypothesis)
 
 
-def _failure(entry: Mapping[str, Any], sort: str, shown: tuple[tuple[Items, str], ...]) -> Failure:
-    seen = entry["seen"]
+def _failure(
+    entry: Mapping[str, Any],
+    sort: str,
+    tests: Mapping[str, Mapping[str, Any]],
+    shown: tuple[tuple[Items, str], ...],
+) -> Failure:
+    test = tests[entry["hypothesis"]] if entry["hypothesis"] else None
+    reason = (
+        f"{test['sentence']} ({test['verdict']})" if test else "no tested attribute explains it"
+    )
+    unusual = [
+        f"{words(name)} {'above' if share > 0 else 'below'} {abs(share):.0%} of its stratum"
+        for name, share in entry["unusual"].items()
+    ]
     return Failure(
         index=int(entry["index"]),
         sort=sort,
-        standing=str(entry["standing"]),
-        seen=seen if isinstance(seen, str) else "; ".join(seen),
+        standing=", ".join(f"{name} {number(value)}" for name, value in entry["scores"].items()),
+        seen="; ".join([entry["class"], *unusual] if "class" in entry else unusual),
         hypothesis=entry["hypothesis"] or UNEXPLAINED,
-        explanation="; ".join([entry["explanation"], *entry.get("faults", [])]),
+        explanation="; ".join([reason, *entry.get("faults", [])]),
         shown=shown,
     )
 
 
-def _grid_pictures(
-    root: Path, dataset: str, sort: str, entry: Mapping[str, Any]
-) -> tuple[tuple[Items, str], ...]:
-    return tuple(
-        (np.array(entry[key], dtype=np.uint8), caption) for key, caption in SHOWN[sort].items()
-    )
+def _pictures(root: Path, dataset: str, sort: str, index: int) -> tuple[tuple[Items, str], ...]:
+    """The pictures of an item with their captions: test items from data, the rest from evaluate."""
+    arrays = evidence(root, dataset)
 
+    def picture(name: str) -> Items:
+        return np.asarray(arrays[name][index], dtype=np.uint8)
 
-def _image_pictures(
-    root: Path, dataset: str, sort: str, entry: Mapping[str, Any]
-) -> tuple[tuple[Items, str], ...]:
-    index, arrays = int(entry["index"]), evidence(root, dataset)
     if sort == "samples":
-        return (
-            (np.asarray(arrays["samples"][index], dtype=np.uint8), "sample"),
-            (np.asarray(arrays["sample_nearest"][index], dtype=np.uint8), "nearest in train"),
-        )
-    test = browse.images_of(root / "data" / dataset, "test").images
-    return (
-        (np.asarray(test[index]), "input"),
-        (np.asarray(arrays["predicted"][index], dtype=np.uint8), "reconstruction"),
-    )
+        if "sample_nearest" not in arrays:
+            return ((picture("samples"), "sample"),)
+        nearest = picture("sample_nearest")
+        return ((picture("samples"), "sample"), (nearest, "nearest in train"))
+    folder = root / "data" / dataset
+    if find_dataset(dataset).kind == "grids":
+        truth = browse.grids_of(folder, "test").grids
+    else:
+        truth = browse.images_of(folder, "test").images
+    return ((np.asarray(truth[index]), "input"), (picture("predicted"), "reconstruction"))
 
 
 def _ratio(test: Mapping[str, Any]) -> float | None:

@@ -92,17 +92,13 @@ class Diagnosis(TypedDict):
 
 
 class Failed(TypedDict):
-    """An item of failures.json; grids bring their pictures along."""
+    """An item of failures.json."""
 
     index: Index
-    standing: str
-    seen: str | list[str]
+    scores: dict[str, Number]
+    unusual: dict[str, float]
     hypothesis: str | None
-    explanation: str
     faults: NotRequired[list[str]]
-    truth: NotRequired[Grid]
-    predicted: NotRequired[Grid]
-    sample: NotRequired[Grid]
 
 
 class Tested(TypedDict):
@@ -110,7 +106,7 @@ class Tested(TypedDict):
 
     name: str
     sentence: str
-    verdict: Literal["supported", "refuted", "undecided"]
+    verdict: Literal["supported", "refuted", "undecided", "untestable"]
     low: Number
     high: Number
     error_with: Number

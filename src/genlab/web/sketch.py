@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.evaluation.diagnostics.gallery import faults, tile
+from genlab.evaluation.diagnostics.gallery import tile
+from genlab.evaluation.diagnostics.grid_attributes import faults
 from genlab.grids.palette import COLOURS
 from genlab.grids.parser import ParsedGrid, parse
 

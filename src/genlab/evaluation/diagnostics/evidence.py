@@ -64,7 +64,7 @@ def grid_evidence(metrics: Metrics, series: Series) -> SimpleNamespace:
         colours=dead,
         accuracy={colour: accuracies[colour] for colour in dead},
         predicted_share={colour: predicted[colour] for colour in dead},
-        skipped_updates=int(column(series, "skipped_updates").sum()),
+        skipped_updates=int(sum(series.get("skipped_updates", ()))),  # type: ignore[arg-type]
         skipped_share=0.0 if math.isnan(share) else share,
         finite=_infinite_epochs(series, ("kl_divergence", "loss")) == 0,
         kl_over_entropy=metrics["kl_nats"] / metrics[entropy],

@@ -85,7 +85,7 @@ class Section:
         )
 
     def describe(self, tests: Sequence[Test]) -> list[dict[str, Any]]:
-        """Entries of failures.json; `also` are further supported hypotheses that hold of an item."""
+        """Entries of failures.json; `also` names further supported hypotheses."""
         items = []
         for index in self.order.tolist():
             reasons = [t["name"] for t in explain(index, self.attributes, tests, self.hypotheses)]
@@ -95,7 +95,9 @@ class Section:
                     "index": index,
                     "scores": {name: column[index].item() for name, column in self.scores.items()},
                     # What a grid does not have is left out: thirty times "false" helps no reader.
-                    "attributes": {k: v for k, v in values.items() if v is not False},
+                    "attributes": {
+                        k: v for k, v in values.items() if v is not False and k != "class"
+                    },
                     "unusual": unusual(index, self.attributes, self.stratum),
                     "hypothesis": reasons[0] if reasons else None,
                     "also": reasons[1:],

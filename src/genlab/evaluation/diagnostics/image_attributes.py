@@ -32,7 +32,7 @@ MEANING: dict[str, str] = {
     "ink": f"share of the pixels that differ from the ground by more than {INK} in a channel; the "
     "ground is the most common colour of the border",
     "fill": "ink's share of its bounding box; 0 without ink",
-    "parts": f"components of the ink, diagonal neighbours joined, from {MIN_PART:.1%} of the pixels",
+    "parts": f"components of the ink, also diagonal, of at least {MIN_PART:.1%} of the pixels",
     "texture": "mean gradient inside the ink, away from its outline, in levels per pixel",
     "fine_detail": f"share of the variance at more than {FINE} cycles per pixel",
     "edges": f"share of the pixels with a gradient above {EDGE} levels per pixel",
@@ -141,7 +141,9 @@ def image_hypotheses(
         "several_parts", f"{subject} of two or more parts {verb}", lambda a: a["parts"] >= 2
     )
     classes = [
-        Hypothesis(f"class_{name}", f"{subject} of the class {name} {verb}", _in_class(index), False)
+        Hypothesis(
+            f"class_{name}", f"{subject} of the class {name} {verb}", _of_class(index), False
+        )
         for index, name in enumerate(names)
     ]
     return (*quarters, several, *classes)
@@ -162,7 +164,7 @@ def _quarter(attribute: str, upper: bool) -> Callable[[Attributes], Flags]:
     return holds
 
 
-def _in_class(label: int) -> Callable[[Attributes], Flags]:
+def _of_class(label: int) -> Callable[[Attributes], Flags]:
     return lambda attributes: attributes["class"] == label
 
 
@@ -209,7 +211,7 @@ def _fill(ink: Flags) -> Floats:
     """Ink's share of its bounding box, (n,); 0 without ink."""
     area = np.ones(len(ink), dtype=np.int64)
     for axis in (1, 2):
-        taken = ink.any(axis=axis)
+        taken: Flags = np.asarray(ink.any(axis=axis))
         extent = taken.shape[1] - taken.argmax(axis=1) - taken[:, ::-1].argmax(axis=1)
         area *= np.where(taken.any(axis=1), extent, 1)
     fill: Floats = ink.sum(axis=(1, 2)) / area
@@ -244,7 +246,8 @@ def _symmetry(grey: npt.NDArray[np.float32]) -> Floats:
 def _share(part: Floats, whole: Floats, *, otherwise: float) -> Floats:
     """part / whole, `otherwise` where the whole is nothing but rounding."""
     share = np.full(len(whole), otherwise)
-    return np.divide(part, whole, out=share, where=whole > 1e-9)
+    np.divide(part, whole, out=share, where=whole > 1e-9)
+    return share
 
 
 def _colourfulness(levels: npt.NDArray[np.float32]) -> Floats:

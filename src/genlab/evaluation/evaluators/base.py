@@ -18,8 +18,13 @@ from genlab.core.io import write_json, write_npz
 from genlab.core.params import Params
 from genlab.datasets.registry import Dataset
 from genlab.evaluation.diagnostics.rules import detected_issues, diagnose
-from genlab.vae.models.vae import VAE, load_checkpoint
-from genlab.vae.training.run import CHECKPOINT, read_history, require_shape
+from genlab.vae.models.vae import VAE
+from genlab.vae.training.checkpoint import (
+    decode_history,
+    find_checkpoint,
+    load_checkpoint,
+    require_shape,
+)
 
 TRAIN = "dvc repro train"
 SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl", "skipped_updates", "updates")
@@ -52,9 +57,9 @@ class Evaluator(ABC):
 
     def __init__(self, params: Params, dataset: Dataset, paths: EvaluationPaths) -> None:
         self.params, self.dataset, self.paths = params, dataset, paths
-        self.model, self.facts = load_model(paths.trained, params)
-        self.history = read_history(paths.trained, producer_command=TRAIN)
-        self.series = per_epoch(self.history, self.facts["training"])
+        self.checkpoint = find_checkpoint(paths.trained.name, paths.trained)
+        self.model, self.facts = load_model(self.checkpoint, params)
+        self.history = decode_history(self.facts)
 
     def run(self) -> str:
         """Write every result and figure; returns a line about them."""
@@ -66,7 +71,9 @@ class Evaluator(ABC):
         findings = diagnose(self.dataset.kind, metrics, self.series, evidence_files=files)
         diagnosis = {"diagnoses": findings}
         for name, content in {
-            "metrics": metrics, "verdict": verdict, "diagnosis": diagnosis
+            "metrics": metrics,
+            "verdict": verdict,
+            "diagnosis": diagnosis,
         }.items():
             write_json(self.paths.results / f"{name}.json", content)
         summary = {"passed": verdict["passed"], **self.summarise(metrics)}
@@ -100,6 +107,11 @@ class Evaluator(ABC):
         """What the failure gallery reads."""
 
     @property
+    def series(self) -> Series:
+        """What diagnoses read of the training history."""
+        return per_epoch(self.history, self.facts["training"])
+
+    @property
     def curves(self) -> dict[str, list[float]]:
         """Every series of the training history."""
         return {name: [row[name] for row in self.history] for name in self.history[0]}
@@ -112,7 +124,7 @@ class Evaluator(ABC):
         """Raise a GenlabError where the bounds of some items, (n,), are not finite."""
         broken = int(np.count_nonzero(~np.isfinite(nats)))
         if broken:
-            path, lr = self.paths.trained / CHECKPOINT, self.facts["training"]["lr"]
+            path, lr = self.checkpoint, self.facts["training"]["lr"]
             raise GenlabError(
                 f"{path}: the bounds of {broken} of {len(nats)} test items are not finite, so the"
                 f" training diverged; train again with a lower lr than {lr:g}, and grad_clip=1.0",
@@ -121,12 +133,12 @@ class Evaluator(ABC):
             )
 
 
-def load_model(trained: Path, params: Params) -> tuple[VAE, dict[str, Any]]:
-    """The checkpoint in the folder `trained`, on the device that params name, and its facts.
+def load_model(checkpoint: Path, params: Params) -> tuple[VAE, dict[str, Any]]:
+    """The model in the file `checkpoint`, on the device that params name, and its facts.
 
     Raises GenlabError where it is missing, truncated or foreign.
     """
-    model, facts = load_checkpoint(trained / CHECKPOINT, producer_command=TRAIN)
+    model, facts = load_checkpoint(checkpoint, producer_command=TRAIN)
     return model.to(engine.device(params.device)), facts
 
 

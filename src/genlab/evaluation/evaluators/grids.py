@@ -62,7 +62,7 @@ class GridEvaluator(Evaluator):
         train, test = load_split(self.paths.data, "train"), load_split(self.paths.data, "test")
         self.check_items(test)
         arc = arc_agi_grids(self.params.grids.size)
-        nats, kl = inference.bounds(model, test, seed)
+        nats, kl = inference.elbo_terms(model, test, seed)
         self.check_bounds(nats + kl)
         samples = {
             name: samplers.sample(
@@ -76,8 +76,8 @@ class GridEvaluator(Evaluator):
             predicted=inference.reconstruct(model, test),
             reconstruction=nats,
             kl=kl,
-            log_weights=inference.log_weights(model, weighed, settings.iwae_samples, seed),
-            means=inference.posteriors(model, test)[0],
+            log_weights=inference.log_importance_weights(model, weighed, settings.iwae_samples, seed),
+            means=inference.encode(model, test)[0],
             objects=load_objects(self.paths.data, "test"),
             train=train,
             samples=samples,
@@ -119,7 +119,9 @@ class GridEvaluator(Evaluator):
         evidence = self.evidence
         samples = evidence.samples[best_sampler(metrics)]
         return {
-            "predicted": evidence.predicted, "nats": evidence.reconstruction, "samples": samples
+            "predicted": evidence.predicted,
+            "nats": evidence.reconstruction,
+            "samples": samples,
         }
 
 
@@ -189,8 +191,6 @@ def draw_grids(
             title = f"Sampler {name}"
             figures.samples(folder / f"samples_{name}.png", grids[shown], valid, title)
     colours = metrics["colour_histogram"]
-    figures.colour_histogram(
-        folder / "colour_histogram.png", colours["true"], colours["predicted"]
-    )
+    figures.colour_histogram(folder / "colour_histogram.png", colours["true"], colours["predicted"])
     confusion = reconstruction.colour_confusion(e.truth, e.predicted)
     figures.colour_confusion(folder / "colour_confusion.png", confusion)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from tqdm import tqdm
 from genlab.core.io import sha256
 from genlab.core.stats import ratio_interval, scaled_interval
 from genlab.datasets.image_files import MANIFEST_FILE, load_images, load_labels
-from genlab.distributions.pixels import Gaussian
+from genlab.distributions.likelihoods import Gaussian
 from genlab.evaluation import figures
 from genlab.evaluation.diagnostics.criteria import image_verdict
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Floats, Metrics
@@ -115,22 +115,29 @@ class ImageEvaluator(Evaluator):
         train, val, test = (load_images(data, name) for name in ("train", "val", "test"))
         self.check_items(test)
         self.labels = {name: load_labels(data, name) for name in ("train", "test")}
-        with start_sampling(params, self.paths, self.model) as sampling:
-            nats, kl = inference.bounds(self.model, test, seed)
+        with start_sampling(params, data, self.checkpoint, self.model) as sampling:
+            nats, kl = inference.elbo_terms(self.model, test, seed)
             self.check_bounds(nats + kl)
             # Before the draws: what needs none of them is done while they are drawn.
-            classifier = extractor(self.dataset.name, data, train, self.labels["train"], params)
+            classifier = extractor(
+                self.dataset.name,
+                data,
+                train,
+                self.labels["train"],
+                seed,
+                params.evaluate.extractor_examples,
+            )
             self.reference = ReferenceFeatures.extract(
                 classifier, train, val, test, self.labels["test"], seed
             )
-            mean, log_var = inference.posteriors(self.model, test)
+            mean, log_var = inference.encode(self.model, test)
             settings, weighed = params.evaluate, test[: params.evaluate.iwae_items]
             self.evidence = ImageEvidence(
                 truth=np.asarray(test),
                 predicted=inference.reconstruct(self.model, test),
                 reconstruction=nats,
                 kl=kl,
-                log_weights=inference.log_weights(self.model, weighed, settings.iwae_samples, seed),
+                log_weights=inference.log_importance_weights(self.model, weighed, settings.iwae_samples, seed),
                 mean=mean,
                 log_var=log_var,
                 train=train,
@@ -179,7 +186,7 @@ class ImageEvaluator(Evaluator):
         folder, evidence = self.paths.plots, self.evidence
         draw_images(folder, evidence, metrics)
         mean, steps = evidence.mean, np.linspace(-3, 3, STEPS)
-        directions, lengths = latents.directions(mean, DIRECTIONS)
+        directions, lengths = latents.principal_directions(mean, DIRECTIONS)
         walked = latents.traverse(self.model, mean[0], directions, lengths, steps)
         rows = [f"direction {index + 1},\nin its SDs" for index in range(len(walked))]
         figures.traversals(folder / "traversals.png", walked, rows, steps.tolist())
@@ -209,15 +216,17 @@ class ImageEvaluator(Evaluator):
         }
 
 
-def extractor(name: str, data: Path, train: Images, labels: Labels, params: Params) -> Classifier:
+def extractor(
+    name: str, data: Path, train: Images, labels: Labels, seed: int, examples: int
+) -> Classifier:
     """The classifier that images of a dataset are compared by; without labels where it has none."""
     return cached_classifier(
         name,
         train,
         labels if name in LABELLED else None,
         sha256(data / MANIFEST_FILE),
-        seed=params.seed,
-        examples=params.evaluate.extractor_examples,
+        seed=seed,
+        examples=examples,
     )
 
 

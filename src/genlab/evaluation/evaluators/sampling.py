@@ -13,6 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from genlab.core import engine, runtime
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params
 from genlab.datasets.image_files import load_images
-from genlab.evaluation.evaluators.base import EvaluationPaths, load_model
+from genlab.evaluation.evaluators.base import load_model
 from genlab.vae.models.vae import VAE
 from genlab.vae.sampling import samplers
 
@@ -73,9 +74,12 @@ class SamplerRuns:
 
 
 @contextmanager
-def start_sampling(params: Params, paths: EvaluationPaths, model: VAE) -> Iterator[SamplerRuns]:
+def start_sampling(
+    params: Params, data: Path, checkpoint: Path, model: VAE
+) -> Iterator[SamplerRuns]:
     """Start the slow sampler in a subprocess, where there is a second thread for it.
 
+    data: of the stage split. checkpoint: the file of `model`, which the subprocess loads again.
     Until the context is left, this process has one thread less. Numbers depend on `threads`, as
     all do.
     """
@@ -86,7 +90,7 @@ def start_sampling(params: Params, paths: EvaluationPaths, model: VAE) -> Iterat
     context = multiprocessing.get_context("spawn")  # not fork: torch has threads
     pool = ProcessPoolExecutor(1, mp_context=context, initializer=_disable_progress)
     try:
-        slow = pool.submit(_draw_slow, params, paths)
+        slow = pool.submit(_draw_slow, params, data, checkpoint)
         torch.set_num_threads(params.threads - 1)
         yield SamplerRuns(params, slow)
     finally:
@@ -100,10 +104,10 @@ def _draw(model: VAE, name: str, train: Images, params: Params) -> SampleSet:
     return SampleSet(samplers.sample(model, sampler, count, seed), sampler.facts)
 
 
-def _draw_slow(params: Params, paths: EvaluationPaths) -> SampleSet:
+def _draw_slow(params: Params, data: Path, checkpoint: Path) -> SampleSet:
     engine.deterministic(params.seed, 1)
-    model, _ = load_model(paths.trained, params)
-    return _draw(model, SLOW, load_images(paths.data, "train"), params)
+    model, _ = load_model(checkpoint, params)
+    return _draw(model, SLOW, load_images(data, "train"), params)
 
 
 def _disable_progress() -> None:

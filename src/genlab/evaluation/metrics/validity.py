@@ -95,7 +95,8 @@ def _novelty(samples: Grids, train_grids: Grids) -> dict[str, npt.NDArray[np.boo
 def _reference(objects: npt.NDArray[Any], counts: npt.NDArray[Any]) -> list[Floats]:
     """The data's histograms: objects per grid, cells per object, cells per colour but black."""
     colours = np.bincount(objects["colour"], weights=objects["cells"], minlength=10)[1:]
-    return [part.astype(float) for part in (np.bincount(counts), np.bincount(objects["cells"]), colours)]
+    sizes = np.bincount(objects["cells"])
+    return [part.astype(float) for part in (np.bincount(counts), sizes, colours)]
 
 
 def _histograms(samples: Grids, reference: list[Floats]) -> list[Floats]:

@@ -11,7 +11,7 @@ from genlab.core.experiments import RESULTS_FILE, flatten_results, read_results
 from genlab.core.io import read_json
 from genlab.core.params import load_params
 from genlab.datasets.registry import find_dataset
-from genlab.evaluation.diagnostics.anomalies import detected_issues
+from genlab.evaluation.diagnostics.rules import detected_issues
 from genlab.evaluation.reports.targets import benchmark_prefix, read_targets, target_rows
 
 Context = dict[str, Any]

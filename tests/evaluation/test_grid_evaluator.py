@@ -14,8 +14,11 @@ import tiny
 from PIL import Image
 
 from genlab.datasets.arc_grids import arc_agi_grids, draw_grids, make_distribution
-from genlab.evaluation import grid_evaluation as evaluation
 from genlab.grids.generator import take_objects
+from genlab.evaluation.diagnostics.criteria import grid_verdict
+from genlab.evaluation.diagnostics.rules import diagnose
+from genlab.evaluation.evaluators import grids as evaluation
+from genlab.evaluation.evaluators.base import per_epoch
 
 N = 120
 ENTROPY = 20.0
@@ -59,8 +62,12 @@ def evidence() -> evaluation.GridEvidence:
     )
 
 
+def _series(updates: int) -> dict[str, list[float]]:
+    return per_epoch(HISTORY, {"samples_per_epoch": updates, "batch_size": 1})
+
+
 def _measure(evidence: evaluation.GridEvidence) -> dict[str, Any]:
-    return evaluation.measure(
+    return evaluation.measure_grids(
         evidence,
         beta_max=1.0,
         entropy_nats=ENTROPY,
@@ -91,8 +98,6 @@ def test_the_promised_keys_are_there_and_the_file_is_json(metrics: dict[str, Any
         "latent_dim",
         "samplers",
         "arc_agi",
-        "by_kind",
-        "by_object_count",
         "intervals",
     } <= set(metrics)
 
@@ -130,8 +135,7 @@ def test_an_all_black_model_scores_as_one(evidence: evaluation.GridEvidence) -> 
     found = _measure(replace(evidence, predicted=np.zeros_like(evidence.truth)))
     assert found["nonblack_accuracy"] == 0.0
     assert found["exact_grid_accuracy"] == 0.0
-    verdict, _ = evaluation.judge(found, HISTORY, 10, ["metrics.json"])
-    assert verdict["passed"] is False
+    assert grid_verdict(found, _series(10))["passed"] is False
 
 
 def test_copies_of_training_grids_do_not_win(metrics: dict[str, Any]) -> None:
@@ -154,24 +158,27 @@ def test_the_best_sampler_is_the_most_legal_of_those_that_count() -> None:
 
 
 def test_skipped_updates_are_told_apart_by_epoch() -> None:
-    found = evaluation.series(HISTORY, 10)
+    found = _series(10)
     assert found["skipped_updates"] == [0.0, 2.0, 0.0, 3.0]
     assert found["updates"] == [10.0] * 4
     assert found["loss"] == [30.0, 29.0, 28.0, 27.0]
 
 
 def test_the_verdict_on_a_perfect_model_passes_with_its_criteria(metrics: dict[str, Any]) -> None:
-    verdict, diagnosis = evaluation.judge(metrics, HISTORY, 1000, ["metrics.json"])
+    verdict, findings = (
+        grid_verdict(metrics, _series(1000)),
+        diagnose("grids", metrics, _series(1000)),
+    )
     assert verdict["passed"] is True
     names = {criterion["name"] for criterion in verdict["criteria"]}
     assert {"pixel_accuracy", "colour_histogram_tv", "active_share"} <= names
-    assert diagnosis["diagnoses"]
-    assert not [finding["name"] for finding in diagnosis["diagnoses"] if finding["found"]]
+    assert findings
+    assert not [finding["name"] for finding in findings if finding["found"]]
 
 
 def test_a_run_that_skips_many_updates_is_diagnosed(metrics: dict[str, Any]) -> None:
-    _, diagnosis = evaluation.judge(metrics, HISTORY, 10, ["metrics.json"])
-    (finding,) = [d for d in diagnosis["diagnoses"] if d["name"] == "kl_explosion"]
+    findings = diagnose("grids", metrics, _series(10), evidence_files=["metrics.json"])
+    (finding,) = [found for found in findings if found["name"] == "kl_explosion"]
     assert finding["found"] is True
     assert finding["evidence_files"] == ["metrics.json"]
 
@@ -179,7 +186,7 @@ def test_a_run_that_skips_many_updates_is_diagnosed(metrics: dict[str, Any]) -> 
 def test_every_figure_is_drawn_and_opens(
     tmp_path: Path, metrics: dict[str, Any], evidence: evaluation.GridEvidence
 ) -> None:
-    evaluation.draw(tmp_path, evidence, metrics, HISTORY, (1, 2))
+    evaluation.draw_grids(tmp_path, evidence, metrics, (1, 2))
     names = {path.name for path in tmp_path.iterdir()}
     assert {
         "reconstructions.png",
@@ -188,7 +195,6 @@ def test_every_figure_is_drawn_and_opens(
         "samples_copies.png",
         "colour_histogram.png",
         "colour_confusion.png",
-        "training_curves.png",
     } == names
     for path in tmp_path.iterdir():
         with Image.open(path) as picture:

@@ -28,9 +28,9 @@ from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import sha256
 from genlab.core.params import Params, load_params
 from genlab.datasets.image_files import load_images
-from genlab.evaluation import draws, image_evaluation
+from genlab.evaluation.evaluators import images, sampling
+from genlab.evaluation.evaluators.base import load_model
 from genlab.evaluation.metrics import features
-from genlab.evaluation.run import EvaluationPaths, read_trained
 from genlab.vae.sampling import rejection as acceptance
 from genlab.vae.training.checkpoint import load_checkpoint, save_checkpoint
 
@@ -41,6 +41,7 @@ EVALUATED, METRICS, PLOTS = (
     Path("results") / NAME,
     Path("plots") / NAME,
 )
+SUMMARY = Path("metrics") / f"{NAME}.json"
 EVIDENCE, MODEL = EVALUATED / "evidence.npz", TRAINED / "model.safetensors"
 STAGES = {
     "train": train.train,
@@ -56,8 +57,8 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path_factory.getbasetemp()))
-        patch.setitem(features.train_classifier.__kwdefaults__, "shown", 2000)
-        patch.setattr(image_evaluation, "FRECHET_BOOTSTRAP", 2)
+        patch.setitem(features.train_classifier.__kwdefaults__, "examples", 2000)
+        patch.setattr(images, "FRECHET_BOOTSTRAP", 2)
         patch.setattr(acceptance, "CHUNK", 100)
         yield
     torch.use_deterministic_algorithms(False)
@@ -151,7 +152,10 @@ def test_evaluation_says_what_it_promises_of_every_sampler(done: Path) -> None:
         assert (
             metrics["intervals"][name]["low"] <= metrics[name] <= metrics["intervals"][name]["high"]
         )
-    assert {"passed"} <= set(_json(done / METRICS / "verdict.json"))
+    verdict, summary = _json(done / METRICS / "verdict.json"), _json(done / SUMMARY)
+    assert summary["passed"] == verdict["passed"]
+    assert summary["relative_frechet"] == samplers[best]["relative_frechet"]
+    assert len(summary) == 10
     assert isinstance(_json(done / METRICS / "diagnosis.json")["diagnoses"], list)
 
 
@@ -197,42 +201,41 @@ def test_the_extractor_is_trained_once_for_the_same_data(
 # -- the slow sampler, drawn in a process of its own
 
 
-def _measured(threads: int) -> tuple[Params, EvaluationPaths]:
-    params = load_params().with_overrides(threads=threads, device="cpu").for_dataset(NAME)
-    return params, EvaluationPaths(DATA, TRAINED, METRICS, PLOTS, EVALUATED)
+def _params(threads: int) -> Params:
+    return load_params().with_overrides(threads=threads, device="cpu").for_dataset(NAME)
 
 
 def test_draws_are_the_same_here_and_apart(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acceptance, "CHUNK", 1000)  # as in the other process
     found = {}
     for threads in (1, 2):
-        params, folders = _measured(threads)
-        model, train = read_trained(folders, params).model, load_images(DATA, "train")
-        with draws.begun(params, folders, model) as begun:
+        params = _params(threads)
+        model, train = load_model(MODEL, params)[0], load_images(DATA, "train")
+        with sampling.start_sampling(params, DATA, MODEL, model) as sampler_runs:
             assert bool(multiprocessing.active_children()) == (threads == 2)
-            found[threads] = begun.all(model, train)
+            found[threads] = sampler_runs.collect(model, train)
     here, apart = found[1], found[2]
     assert list(here) == list(apart)
-    assert draws.APART in here
+    assert sampling.SLOW in here
     for name in here:
         assert here[name].facts == apart[name].facts
         np.testing.assert_array_equal(here[name].images, apart[name].images)
 
 
 def test_a_killed_process_is_one_line(place: Path) -> None:
-    params, folders = _measured(2)
-    model, train = read_trained(folders, params).model, load_images(DATA, "train")
-    with draws.begun(params, folders, model) as begun:
+    params = _params(2)
+    model, train = load_model(MODEL, params)[0], load_images(DATA, "train")
+    with sampling.start_sampling(params, DATA, MODEL, model) as sampler_runs:
         for child in multiprocessing.active_children():
             child.kill()
         with pytest.raises(GenlabError, match=r"accepted was killed.*threads: 1"):
-            begun.all(model, train)
+            sampler_runs.collect(model, train)
 
 
 def test_leaving_early_ends_what_is_drawn_apart(place: Path) -> None:
-    params, folders = _measured(2)
-    model = read_trained(folders, params).model
-    with draws.begun(params, folders, model):
+    params = _params(2)
+    model = load_model(MODEL, params)[0]
+    with sampling.start_sampling(params, DATA, MODEL, model):
         (child,) = multiprocessing.active_children()
     assert multiprocessing.connection.wait([child.sentinel], 10)
 
