@@ -14,11 +14,11 @@ import tiny
 from PIL import Image
 
 from genlab.datasets.arc_grids import arc_agi_grids, draw_grids, make_distribution
-from genlab.grids.generator import take_objects
 from genlab.evaluation.diagnostics.criteria import grid_verdict
 from genlab.evaluation.diagnostics.rules import diagnose
 from genlab.evaluation.evaluators import grids as evaluation
 from genlab.evaluation.evaluators.base import per_epoch
+from genlab.grids.generator import take_objects
 
 N = 120
 ENTROPY = 20.0

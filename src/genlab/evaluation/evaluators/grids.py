@@ -76,7 +76,9 @@ class GridEvaluator(Evaluator):
             predicted=inference.reconstruct(model, test),
             reconstruction=nats,
             kl=kl,
-            log_weights=inference.log_importance_weights(model, weighed, settings.iwae_samples, seed),
+            log_weights=inference.log_importance_weights(
+                model, weighed, settings.iwae_samples, seed
+            ),
             means=inference.encode(model, test)[0],
             objects=load_objects(self.paths.data, "test"),
             train=train,

@@ -137,7 +137,9 @@ class ImageEvaluator(Evaluator):
                 predicted=inference.reconstruct(self.model, test),
                 reconstruction=nats,
                 kl=kl,
-                log_weights=inference.log_importance_weights(self.model, weighed, settings.iwae_samples, seed),
+                log_weights=inference.log_importance_weights(
+                    self.model, weighed, settings.iwae_samples, seed
+                ),
                 mean=mean,
                 log_var=log_var,
                 train=train,
