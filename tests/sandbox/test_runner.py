@@ -224,7 +224,7 @@ def test_the_filter_jumps_to_its_own_lines_and_ends(machine: str, alone: int) ->
 def test_where_landlock_keeps_no_signals_in_the_filter_does() -> None:
     child = os.fork()
     if child == 0:  # a copy of the tests: nothing may be raised through it
-        told = 0
+        refused = 0
         try:
             lockdown.prctl(lockdown.PR_SET_NO_NEW_PRIVS, 1)
             seccomp.install((), os.getpid(), attributes=False)
@@ -235,9 +235,9 @@ def test_where_landlock_keeps_no_signals_in_the_filter_does() -> None:
                 try:
                     forbidden()
                 except PermissionError:
-                    told |= 1 << number
+                    refused |= 1 << number
         finally:
-            os._exit(told)
+            os._exit(refused)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0b111
 
 

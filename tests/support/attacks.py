@@ -2,7 +2,7 @@
 
 An attack is a script of a guest. Most try one thing and must be refused: an exception prints
 `refused`, coming through prints `BREACH`, and what would have changed outside is checked too. The
-others must be stopped by a limit, leave nothing for the next job, or no result to read.
+others must be stopped by a limit, or leave nothing for the next job and no result to read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 from genlab.core.errors import GenlabError
 from genlab.sandbox import Finished, Limits, Sandbox, Worker, read_back
@@ -143,7 +144,7 @@ class NextJob(Attack):
         first = target.guest(PRELUDE + textwrap.dedent(self.code), start=self.start)
         done = target.guest(self.look, start=self.start)
         ok = first.exit_code == 0 and done.output == self.expected and intact(target)
-        return "" if ok else f"{first} {done}"
+        return left_alive(target) if ok else f"{first} {done}"
 
 
 @dataclass(frozen=True)
@@ -161,37 +162,6 @@ class FakeResult(Attack):
         except GenlabError:
             return ""
         return f"was read: {held[:40]!r}"
-
-
-@dataclass(frozen=True)
-class Survivor(Attack):
-    """A process that it leaves behind must be gone: no more beats in the file `heart`."""
-
-    def judge(self, target: Target) -> str:
-        done = target.guest(PRELUDE + textwrap.dedent(self.code), start=self.start)
-        if done.exit_code != 0:
-            return f"did not run: {done}"
-        before = (target.workspace / "heart").stat().st_size
-        time.sleep(0.2)
-        beats = (target.workspace / "heart").stat().st_size > before
-        return "lives on" if beats else left_alive(target)
-
-
-@dataclass(frozen=True)
-class Pickle(Attack):
-    """Neither torch with `weights_only` nor safetensors may run what is in its weights."""
-
-    def judge(self, target: Target) -> str:
-        from safetensors import SafetensorError
-        from safetensors.torch import load
-
-        done = target.guest(textwrap.dedent(self.code), start=self.start)
-        try:
-            load(read_back(target.workspace, "model.pt"))
-        except (SafetensorError, ValueError):
-            clean = not (target.workspace / "pickled").exists()
-            return "" if clean and done.output.startswith("refused") else f"{done}"
-        return "safetensors took a pickle"
 
 
 FILES = "mount namespace / Landlock"
@@ -346,7 +316,6 @@ COLD = {
 }
 LIMITED = [
     Stopped("a system call of x32", "seccomp", "call(0x40000000 + 39)", by=("signal",)),
-    Stopped("an endless loop", "wall clock", "while True: pass", "cold", limits=SHORT),
     Stopped(
         "a loop past its CPU time",
         "rlimits",
@@ -480,7 +449,7 @@ AFTER = [
     FakeResult("a fifo as a result", "read_back", 'os.mkfifo("result.json")'),
     FakeResult("a huge result", "read_back", 'write("result.json", "x" * 2000)'),
     FakeResult("a printed result", "results are files", "print('{\"accuracy\": 1.0}')"),
-    Survivor(
+    NextJob(
         "a grandchild that outlives its job",
         "guard reaps all",
         """
@@ -499,22 +468,9 @@ AFTER = [
             time.sleep(0.01)
         """,
         "cold",
-    ),
-    Pickle(
-        "a pickle in its weights",
-        "weights_only, safetensors",
-        """
-        import os, torch
-        class Payload:
-            def __reduce__(self):
-                return os.system, ("touch pickled",)
-        torch.save({"weights": Payload()}, "model.pt")
-        try:
-            torch.load("model.pt", weights_only=True)
-        except Exception as error:
-            print("refused", type(error).__name__)
-        """,
-        "torch",
+        "import os, time; n = os.stat('heart').st_size; time.sleep(0.2); "
+        "print(os.stat('heart').st_size - n)",
+        "0\n",
     ),
 ]
 ATTACKS: list[Attack] = [
@@ -560,9 +516,13 @@ def left_alive(target: Target) -> str:
 @contextmanager
 def make_target(mode: str) -> Iterator[Target]:
     """A folder with a key, another workspace and open sockets beside the sandbox's workspace."""
-    base = Path(tempfile.mkdtemp(prefix="genlab-attacks-")).resolve()
-    before = os.environ.get("OPENAI_API_KEY")
-    try:
+    with (
+        tempfile.TemporaryDirectory(prefix="genlab-attacks-", ignore_cleanup_errors=True) as folder,
+        patch.dict(os.environ, OPENAI_API_KEY=SECRET),
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_UNIX) as path,
+    ):
+        base = Path(folder).resolve()
         base.chmod(0o755)  # nothing here is kept by the modes of files
         for name, text in (
             ("home/key", SECRET),
@@ -572,23 +532,15 @@ def make_target(mode: str) -> Iterator[Target]:
             (base / name).parent.mkdir(exist_ok=True)
             (base / name).write_text(text)
             (base / name).chmod(0o666)
+        path.bind(str(base / "socket"))
+        path.listen()
+        (base / "socket").chmod(0o777)
         workspace = base / "workspace"
         workspace.mkdir()
-        os.environ["OPENAI_API_KEY"] = SECRET
-        with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as path:
-            path.bind(str(base / "socket"))
-            path.listen()
-            (base / "socket").chmod(0o777)
-            sandbox = Sandbox(workspace, QUICK, mode=mode)
-            with Worker(sandbox, ("json",)) as worker, Worker(sandbox) as heavy:
-                (workspace / "port").write_text(str(tcp.getsockname()[1]))
-                yield Target(base, sandbox, worker, heavy)
-    finally:
-        if before is None:
-            os.environ.pop("OPENAI_API_KEY", None)
-        else:
-            os.environ["OPENAI_API_KEY"] = before
-        shutil.rmtree(base, ignore_errors=True)
+        (workspace / "port").write_text(str(tcp.getsockname()[1]))
+        sandbox = Sandbox(workspace, QUICK, mode=mode)
+        with Worker(sandbox, ("json",)) as worker, Worker(sandbox) as heavy:
+            yield Target(base, sandbox, worker, heavy)
 
 
 def judge(attack: Attack, target: Target) -> str:

@@ -235,11 +235,8 @@ def _open_to_all(path: str) -> bool:
 
 def _reachable(*paths: str | Path) -> bool:
     """Whether any user may walk to all of these."""
-    for path in paths:
-        for parent in Path(path).resolve().parents:
-            if not parent.stat().st_mode & stat.S_IXOTH:
-                return False
-    return True
+    parents = (parent for path in paths for parent in Path(path).resolve().parents)
+    return all(parent.stat().st_mode & stat.S_IXOTH for parent in parents)
 
 
 def _environment(tmp: str) -> dict[str, str]:

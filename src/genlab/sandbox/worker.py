@@ -48,10 +48,10 @@ class Worker(AbstractContextManager["Worker"]):
         """
         path = self.sandbox.workspace / script
         job = {"script": str(path), "args": [str(word) for word in args]}
+        supervisor = self.start()
         try:
-            return self.start().run(job, limits or self.sandbox.limits, env=env)
+            return supervisor.run(job, limits or self.sandbox.limits, env=env)
         except GenlabError:  # the guard died between two jobs: once more with a new one
-            self.close()
             return self.start().run(job, limits or self.sandbox.limits, env=env)
 
     def close(self) -> None:

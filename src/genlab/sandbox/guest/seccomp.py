@@ -12,6 +12,7 @@ import ctypes
 import errno
 import os
 import struct
+from collections.abc import Iterable
 
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 NEWEST = 451  # cachestat; what comes after is unknown here
@@ -63,8 +64,7 @@ ATTRIBUTES = {
     "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
     "lremovexattr": (198, 15), "fremovexattr": (199, 16),
 }
-CLONE, CLONE3, IOCTL, FCNTL = (56, 220), (435, 435), (16, 29), (72, 25)
-PRLIMIT, SOCKETPAIR = (302, 261), (53, 199)
+CLONE3 = (435, 435)
 SIGNALS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
            "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)}
 # fmt: on
@@ -79,11 +79,15 @@ ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
 NUMBER, ARCH = 0, 4
 
 Instruction = tuple[int, int, int, int]
+Test = tuple[int, int, tuple[int, ...]]  # argument, operation, values: refused where one holds
 
-
-def argument(index: int) -> int:
-    """Offset of the low half of a call's argument (both architectures are little endian)."""
-    return 16 + 8 * index
+CONDITIONAL: dict[tuple[int, int], tuple[Test, ...]] = {
+    (56, 220): ((0, ANY_BIT, (NAMESPACES,)),),  # clone
+    (16, 29): ((1, EQUAL, TERMINAL_IOCTLS + OWNER_IOCTLS),),  # ioctl
+    (72, 25): ((1, EQUAL, OWNER_FCNTLS),),  # fcntl
+    (302, 261): ((0, GREATER, (1,)),),  # prlimit: limits of oneself alone, pid 0
+    (53, 199): ((0, EQUAL, (0,)), (0, GREATER, (2,))),  # socketpair: the unix family alone
+}
 
 
 def program(
@@ -114,50 +118,39 @@ def program(
     for numbers in (*REFUSED.values(), *({} if attributes else ATTRIBUTES).values()):
         if numbers[column] >= 0:
             code += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, refuse)]
-
-    def where(number: int, tests: list[Instruction]) -> None:
-        """For call `number`: the tests, each refusing where it holds; else allowed."""
-        body: list[Instruction] = []
-        for operation, _, _, value in tests:
-            body += (
-                [(operation, 0, 0, value)]
-                if operation == LOAD
-                else [(operation, 0, 1, value), (RETURN, 0, 0, refuse)]
-            )
-        body.append((RETURN, 0, 0, ALLOW))
-        code.append((EQUAL, 0, len(body), number))
-        code.extend(body)
-
-    where(CLONE[column], [(LOAD, 0, 0, argument(0)), (ANY_BIT, 0, 0, NAMESPACES)])
-    where(
-        IOCTL[column],
-        [(LOAD, 0, 0, argument(1)), *((EQUAL, 0, 0, n) for n in TERMINAL_IOCTLS + OWNER_IOCTLS)],
-    )
-    where(FCNTL[column], [(LOAD, 0, 0, argument(1)), *((EQUAL, 0, 0, n) for n in OWNER_FCNTLS)])
-    # limits of oneself alone: pid 0 (GREATER is >=)
-    where(PRLIMIT[column], [(LOAD, 0, 0, argument(0)), (GREATER, 0, 0, 1)])
-    where(
-        SOCKETPAIR[column],
-        [(LOAD, 0, 0, argument(0)), (EQUAL, 0, 0, 0), (GREATER, 0, 0, 2)],
-    )
-    kept = [value & 0xFFFFFFFF for value in (-1, *protected)]
+    for numbers, tests in CONDITIONAL.items():
+        code += _refuse_where(numbers[column], tests)
+    kept = tuple(value & 0xFFFFFFFF for value in (-1, *protected))
     for name, numbers in SIGNALS.items():
-        places = (0, 1) if "tg" in name else (0,)
-        tests: list[Instruction] = []
-        for place in places:
-            tests += [(LOAD, 0, 0, argument(place)), *((EQUAL, 0, 0, value) for value in kept)]
         if alone:
             code += [
                 (EQUAL, 0, 5, numbers[column]),
-                (LOAD, 0, 0, argument(0)),
+                (LOAD, 0, 0, _argument(0)),
                 (EQUAL, 2, 0, 0),
                 (EQUAL, 1, 0, alone),
                 (RETURN, 0, 0, refuse),
                 (LOAD, 0, 0, NUMBER),
             ]
-        where(numbers[column], tests)
+        places = (0, 1) if "tg" in name else (0,)
+        code += _refuse_where(numbers[column], [(place, EQUAL, kept) for place in places])
     code.append((RETURN, 0, 0, ALLOW))
     return code
+
+
+def _argument(index: int) -> int:
+    """Offset of the low half of a call's argument (both architectures are little endian)."""
+    return 16 + 8 * index
+
+
+def _refuse_where(number: int, tests: Iterable[Test]) -> list[Instruction]:
+    """For call `number`: refused where a test holds, else allowed."""
+    body: list[Instruction] = []
+    for argument, operation, values in tests:
+        body.append((LOAD, 0, 0, _argument(argument)))
+        for value in values:
+            body += [(operation, 0, 1, value), (RETURN, 0, 0, REFUSE | errno.EPERM)]
+    body.append((RETURN, 0, 0, ALLOW))
+    return [(EQUAL, 0, len(body), number), *body]
 
 
 def install(protected: tuple[int, ...], alone: int = 0, *, attributes: bool = True) -> None:
