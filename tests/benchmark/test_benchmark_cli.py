@@ -146,7 +146,7 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path, made: Pa
         (("run", "--tools", "baseline_locl", "--cases", "{cases}"), "baseline_local"),
         (("run", "--case", "nobody", "--cases", "{cases}"), "no case 'nobody'; there are: case_0"),
         (("run", "--cases", "nowhere"), "generate-cases"),
-        (("rate", "--rater", "a\tb", "--no-open"), "a rater's name is 1 to 80 printable"),
+        (("rate", "--rater", "a\tb", "--no-open"), "rater must be 1 to 80 printable"),
         (("run", "--resume", "last", "--tools", "x"), "leave --cases"),
         (("run", "--option", "model=x", "--cases", "{cases}"), "tool.key=value"),
         (

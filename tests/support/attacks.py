@@ -557,4 +557,4 @@ if __name__ == "__main__":  # as an ordinary user, without torch: a mode, then w
     with make_target(sys.argv[1]) as place:
         faults = {each.name: judge(each, place) for each in ATTACKS if each.start != "torch"}
     print(f"{len(faults)} attacks were tried")
-    sys.exit("\n".join(f"{name}: {fault}" for name, fault in faults.items() if fault))
+    sys.exit("\n".join(f"{name}: {fault}" for name, fault in faults.items() if fault) or 0)

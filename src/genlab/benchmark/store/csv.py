@@ -18,7 +18,8 @@ from sqlalchemy import text
 from sqlmodel import Session
 
 from genlab.benchmark.store.migrations import utc
-from genlab.benchmark.store.ratings import check_rater, put_preference, put_rating
+from genlab.benchmark.store.ratings import check_columns, pair_key, put_answer
+from genlab.benchmark.store.schema import Preference, Rating
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
 
@@ -91,23 +92,26 @@ def import_csv(session: Session, path: str | Path) -> Imported:
 def _import_rating(session: Session, row: Mapping[str, str]) -> bool:
     if row["blind"] not in ("0", "1"):
         raise GenlabError(f"blind must be 0 or 1, got {row['blind']!r}", key="blind")
-    rating = {name: row[name] for name in ("subject_kind", "subject_hash", "rater", "session")}
+    key = {name: row[name] for name in ("subject_kind", "subject_hash", "rater")}
     stars = int(row["stars"]) if row["stars"].isdecimal() else row["stars"]
-    typed = {"stars": stars, "blind": row["blind"] == "1", "rated": _time(row)}
+    visit = {"session": row["session"], "rated": _time(row)}
+    answer = {"stars": stars, "blind": row["blind"] == "1", **visit}
     item = {"run_item_id": _find(session, _FIND, row)}
-    return put_rating(session, {**rating, **typed, **item}, imported=True)
+    return put_answer(session, Rating, key, {**answer, **item}, imported=True)
 
 
 def _import_preference(session: Session, row: Mapping[str, str]) -> bool | None:
     """Whether it changed anything; None where an image is not here."""
-    check_rater(row["rater"])
+    check_columns(rater=row["rater"])
     rated = _time(row)
     winner = _find(session, _FIND_SAME, row)
     over = {name.removeprefix("over_"): row[name] for name in OVER}
     loser = _find(session, _FIND_SAME, {**row, **over, "subject_hash": row["over_hash"]})
     if winner is None or loser is None:
         return None
-    return put_preference(session, row["rater"], winner, loser, visit=row["session"], rated=rated)
+    answer = {"winner": winner, "session": row["session"], "rated": rated}
+    key = pair_key(row["rater"], winner, loser)
+    return put_answer(session, Preference, key, answer, imported=True)
 
 
 def _find(session: Session, query: str, row: Mapping[str, str]) -> int | None:

@@ -14,8 +14,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 from sqlmodel import Session, col, insert, select, update
 
-from genlab.benchmark.store import csv, migrations, ratings
+from genlab.benchmark.store import csv, migrations
 from genlab.benchmark.store.migrations import now
+from genlab.benchmark.store.ratings import pair_key, put_answer
 from genlab.benchmark.store.schema import STATUSES, Item, Opinion, Preference, Rating, Run, Status
 from genlab.core.errors import GenlabError
 
@@ -192,11 +193,10 @@ class Store:
         The last rating of a rater counts, all are kept in a history. Returns whether anything
         changed.
         """
-        subject = {"subject_kind": subject_kind, "subject_hash": subject_hash}
-        visit = {"session": session, "rater": rater, "rated": now()}
-        answer = {"stars": stars, "blind": blind, "run_item_id": run_item_id}
+        key = {"subject_kind": subject_kind, "subject_hash": subject_hash, "rater": rater}
+        answer = {"stars": stars, "blind": blind, "session": session, "rated": now()}
         with self._session(write=True) as opened:
-            return ratings.put_rating(opened, {**subject, **visit, **answer})
+            return put_answer(opened, Rating, key, {**answer, "run_item_id": run_item_id})
 
     def ratings(
         self,
@@ -229,9 +229,9 @@ class Store:
             raise GenlabError(
                 f"items {winner} and {loser} are not two items of one case; compare such"
             )
+        answer = {"winner": winner, "session": session, "rated": now()}
         with self._session(write=True) as opened:
-            answer = {"visit": session, "rated": now()}
-            return ratings.put_preference(opened, rater, winner, loser, **answer)
+            return put_answer(opened, Preference, pair_key(rater, winner, loser), answer)
 
     def preferences(self) -> list[Preference]:
         """The preferences that count."""
@@ -251,10 +251,10 @@ class Store:
 
         Returns whether anything changed.
         """
-        opinion = {"dataset": dataset, "subject_kind": subject_kind, "subject_hash": subject_hash}
-        opinion |= {"hypothesis": hypothesis, "rater": rater}
+        key = {"subject_hash": subject_hash, "hypothesis": hypothesis, "rater": rater}
+        subject = {"dataset": dataset, "subject_kind": subject_kind}
         with self._session(write=True) as session:
-            return ratings.put_opinion(session, {**opinion, "agrees": agrees, "said": now()})
+            return put_answer(session, Opinion, key, {**subject, "agrees": agrees, "said": now()})
 
     def opinions(self, dataset: str) -> list[Opinion]:
         """The opinions that count about failures of a dataset."""
