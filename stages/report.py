@@ -9,6 +9,7 @@ from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import write_text
 from genlab.core.params import load_params
 from genlab.evaluation.reports import render
+from genlab.vae.training.checkpoint import CHECKPOINT, CHECKPOINTS, release
 
 app = typer.Typer(add_completion=False)
 
@@ -26,7 +27,7 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Write reports/DATASET.md, its figures and the README's results.
+    """Write reports/DATASET.md, its figures and the README's results; release the checkpoints.
 
     Every number comes from results/; the conclusions stand in
     src/genlab/evaluation/reports/templates/DATASET.md.j2.
@@ -40,6 +41,8 @@ def report(
     for name in datasets:
         for path in render.draw_comparisons(root, name):
             typer.echo(f"drew {path}")
+        if (CHECKPOINTS / name / CHECKPOINT).is_file():  # else the released one stays
+            typer.echo(f"released {release(name)}")
     texts = render.render_reports(root, datasets)
     for path in render.outdated(texts):
         write_text(path, texts[path])

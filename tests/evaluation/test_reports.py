@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from ruamel.yaml import YAML
+from stage_runs import run_stage
 
 from genlab.core.errors import GenlabError
 from genlab.core.experiments import flatten_results, write_rows
@@ -257,19 +258,21 @@ def test_outdated_files_are_one_line(outdate: Callable[[Path], None], repository
     assert "\n" not in str(error.value)
 
 
-def test_the_check_compares_what_is_committed(repository: Path) -> None:
+def test_the_stage_writes_and_its_check_compares_what_is_committed(repository: Path) -> None:
     def commit() -> None:
         git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
         for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
             subprocess.run([*git, *command], cwd=repository, check=True)
 
-    for path, text in render.render_reports(repository).items():
-        path.write_text(text)
+    assert run_stage(repository, "report").status == 0
+    assert render.outdated(render.render_reports(repository)) == []
     commit()
     change(repository / "results" / GRIDS / "metrics.json", exact_grid_accuracy=0.5)
-    assert render.check_committed(repository) == []  # only the working tree differs
+    assert run_stage(repository, "report", "--check").status == 0  # only the working tree differs
     commit()
-    assert render.check_committed(repository) == [f"reports/{GRIDS}.md"]
+    failed = run_stage(repository, "report", "--check")
+    assert failed.status == 2
+    assert f"reports/{GRIDS}.md" in failed.stderr
 
 
 def test_a_dataset_without_its_own_template_is_reported_with_that_of_images(
