@@ -1,12 +1,12 @@
-"""Train one baseline for some CPU-seconds and write what the judge needs; started by `baselines.py`.
+"""Train one baseline for some CPU seconds and write what the judge needs.
 
     python benchmarks/baseline_worker.py JOB.json RUN.npz
 
-It runs in a process of its own, with pythae's folder first on the path: pythae is at home with
-pydantic 1, genlab with 2, so nothing here imports what needs pydantic but pythae itself. Every baseline
-is trained by the same plain loop over tensors in memory (pythae's own trainer feeds slower), with
-Adam, and the clock runs only while it updates: checks on the validation split, after which the best
-weights are kept as pythae's trainer does, and the fit of the mixture are free.
+It runs as a process with pythae's folder first on the path: pythae needs pydantic 1, genlab needs
+pydantic 2, so that nothing here imports it except pythae itself. Every baseline is trained by the same
+loop over tensors in memory (pythae's trainer feeds slower), with Adam. The clock runs only during
+updates: checks on the validation split, after which the best weights are kept as pythae's trainer
+does, and the fit of the mixture are free.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,15 @@ from torch.nn import functional as F
 
 from genlab.core.io import read_json, write_npz
 
-SIDE = 28  # pythae's convolutional networks know no other
+SIDE = 28  # the only one of pythae's convolutional networks
 BATCH = 64  # of pythae's trainer and of PyTorch-VAE's config alike
-CHECKS, CHECKED_ON = 10, 1_000  # checks a run, and images of the validation split behind each
-VALIDATED = 2_000  # images of the validation split that the judge gets to see decoded
+CHECKS, CHECKED_ON = 10, 1_000  # checks per run, and validation images of each
+VALIDATED = 2_000  # validation images that are decoded for the judge
 CHUNK = 500
 COMPONENTS = 10  # pythae's GaussianMixtureSampler
-FITTED_ON = 20_000  # training images behind the mixture
+FITTED_ON = 20_000  # training images that the mixture is fitted to
 RIDGE = 1e-4  # added to the mixture's covariances, which are singular where a latent is unused
-KIND = "peer_run"
+KIND = "baseline_run"
 KEYS = (
     "facts", "reconstructions", "val_means", "val_kl", "test_means", "test_kl", "normal", "gmm"
 )  # fmt: skip
@@ -47,14 +48,14 @@ KEYS = (
 Images = npt.NDArray[np.uint8]
 
 
-class Peer(nn.Module):
+class BaselineVAE(nn.Module):
     """A VAE of grey images x: (batch, 1, 28, 28) on [0, 1]."""
 
-    decay = 1.0  # of the learning rate, an epoch
+    decay = 1.0  # of the learning rate per epoch
 
     @abstractmethod
     def loss(self, x: Tensor) -> Tensor:
-        """The baseline's own training loss."""
+        """Training loss of the baseline."""
 
     @abstractmethod
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,7 +66,7 @@ class Peer(nn.Module):
         """The mean of x given z."""
 
 
-class Pythae(Peer):
+class Pythae(BaselineVAE):
     """pythae's `VAE`: its default networks (one hidden layer of 512), or its convolutional ones."""
 
     def __init__(self, *, convolutional: bool, latents: int, loss: str) -> None:
@@ -91,11 +92,11 @@ class Pythae(Peer):
         return mean
 
 
-class Vanilla(Peer):
+class VanillaVAE(BaselineVAE):
     """AntixK's PyTorch-VAE `VanillaVAE`, rebuilt from its published settings (configs/vae.yaml).
 
     Strided 3 x 3 convolutions with BatchNorm and LeakyReLU down to 2 x 2, tanh at the end, 128
-    latents, mean squared error + 0.00025 KL, Adam, the rate times 0.95 an epoch. It is made for
+    latents, mean squared error + 0.00025 KL, Adam, the rate times 0.95 per epoch. It is made for
     64 x 64 colour images; here the images are padded to 32 x 32 by black and the broadest of its
     five layers is left out, which gives the same 2 x 2 in the middle. Levels are scaled to [-1, 1],
     as its tanh wants them.
@@ -126,7 +127,7 @@ class Vanilla(Peer):
     def loss(self, x: Tensor) -> Tensor:
         padded = self._padded(x)
         mean, log_variance = self._posterior(padded)
-        error = F.mse_loss(self.decoder(drawn(mean, log_variance)), padded)
+        error = F.mse_loss(self.decoder(sample(mean, log_variance)), padded)
         return error + self.kl_weight * kl(mean, log_variance).mean()
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,19 +150,16 @@ def _activated(convolution: nn.Module, width: int) -> list[nn.Module]:
     return [convolution, nn.BatchNorm2d(width), nn.LeakyReLU()]
 
 
-def build(name: str, loss: str) -> Peer:
-    """The baseline called `name`, untrained. Latents: pythae's default, and those of its MNIST nets."""
-    if name == "pythae-mlp":
-        return Pythae(convolutional=False, latents=10, loss=loss)
-    if name == "pythae-conv":
-        return Pythae(convolutional=True, latents=16, loss=loss)
+def build(name: str, loss: str) -> BaselineVAE:
+    """An untrained baseline. Latents: pythae's default, and those of its MNIST networks."""
     if name == "antixk":
-        return Vanilla()
-    raise ValueError(f"no baseline is called {name!r}")
+        return VanillaVAE()
+    convolutional = name == "pythae-conv"
+    return Pythae(convolutional=convolutional, latents=16 if convolutional else 10, loss=loss)
 
 
-def drawn(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """z ~ q(z|x)."""
+def sample(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Draw z ~ q(z|x)."""
     return mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
 
 
@@ -170,20 +168,22 @@ def kl(mean: Tensor, log_variance: Tensor) -> Tensor:
     return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(1)
 
 
-def fit(baseline: Peer, train: Tensor, val: Tensor, rate: float, seconds: float) -> dict[str, Any]:
-    """Train for `seconds` of this process's CPU time; the weights best on `val` are kept.
+def fit(
+    baseline: BaselineVAE, train: Tensor, val: Tensor, rate: float, seconds: float
+) -> dict[str, Any]:
+    """Train for `seconds` of this process's CPU time and keep the weights best on `val`.
 
-    train, val: (n, 1, 28, 28) uint8. Returns CPU-seconds, images seen and updates.
+    train, val: (n, 1, 28, 28) uint8. Returns CPU seconds, images seen and updates.
     """
     optimiser = torch.optim.Adam(baseline.parameters(), rate, fused=True)  # the same steps, cheaper
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, baseline.decay)
     val = val[:CHECKED_ON]
-    lowest, best = held_out_loss(baseline, val), _copied(baseline)
+    lowest, best = held_out_loss(baseline, val), deepcopy(baseline.state_dict())
     spent, seen, updates, due = 0.0, 0, 0, seconds / CHECKS
     for rows in _batches(len(train)):
         start = time.process_time()
         optimiser.zero_grad()
-        loss = baseline.loss(_unit(train[rows]))
+        loss = baseline.loss(train[rows].float() / 255)
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         seen, updates = seen + len(rows), updates + 1
@@ -194,7 +194,7 @@ def fit(baseline: Peer, train: Tensor, val: Tensor, rate: float, seconds: float)
         if over or spent >= due:
             due += seconds / CHECKS
             if (found := held_out_loss(baseline, val)) < lowest:
-                lowest, best = found, _copied(baseline)
+                lowest, best = found, deepcopy(baseline.state_dict())
         if over:
             break
     baseline.load_state_dict(best)
@@ -202,17 +202,20 @@ def fit(baseline: Peer, train: Tensor, val: Tensor, rate: float, seconds: float)
 
 
 @torch.no_grad()
-def held_out_loss(baseline: Peer, images: Tensor) -> float:
-    """Mean of the baseline's own loss, in evaluation mode; nan where it is not finite."""
+def held_out_loss(baseline: BaselineVAE, images: Tensor) -> float:
+    """Mean loss in evaluation mode; nan where it is not finite."""
     baseline.eval()
-    total = sum(float(baseline.loss(x)) * len(x) for x in _units(images))
+    parts = images.split(CHUNK)
+    total = sum(float(baseline.loss(part.float() / 255)) * len(part) for part in parts)
     baseline.train()
     return total / len(images)
 
 
 @torch.no_grad()
-def findings(baseline: Peer, splits: dict[str, Tensor], count: int, seed: int) -> dict[str, Any]:
-    """What the judge needs of a trained baseline, as arrays.
+def decode_all(
+    baseline: BaselineVAE, splits: dict[str, Tensor], count: int, seed: int
+) -> dict[str, Any]:
+    """Arrays that the judge needs of a trained baseline.
 
     Images, uint8 (n, 28, 28, 1): `reconstructions` of test images from the posterior's mean;
     `val_means`, `test_means` from one posterior draw; `normal` from N(0, I); `gmm` from a mixture
@@ -223,11 +226,11 @@ def findings(baseline: Peer, splits: dict[str, Tensor], count: int, seed: int) -
     arrays: dict[str, Any] = {}
     for name in ("val", "test"):
         mean, log_variance = _encoded(baseline, splits[name])
-        decoded = _decoded(baseline, drawn(mean, log_variance))
+        decoded = _decoded(baseline, sample(mean, log_variance))
         arrays[f"{name}_means"] = _levels(decoded)
         arrays[f"{name}_kl"] = kl(mean, log_variance).numpy()
     arrays["reconstructions"] = _levels(_decoded(baseline, mean))  # of test, which comes last
-    codes = drawn(*_encoded(baseline, splits["train"][: min(FITTED_ON, 2 * count)]))
+    codes = sample(*_encoded(baseline, splits["train"][: min(FITTED_ON, 2 * count)]))
     arrays["normal"] = _levels(_decoded(baseline, torch.randn(count, codes.shape[1])))
     arrays["gmm"] = _levels(_decoded(baseline, _mixture_draws(codes.numpy(), count, seed)))
     return arrays
@@ -243,12 +246,14 @@ def _mixture_draws(codes: npt.NDArray[np.float32], count: int, seed: int) -> Ten
     return torch.from_numpy(draws).float()
 
 
-def _encoded(baseline: Peer, images: Tensor) -> tuple[Tensor, Tensor]:
-    means, log_variances = zip(*(baseline.encode(x) for x in _units(images)), strict=True)
+def _encoded(baseline: BaselineVAE, images: Tensor) -> tuple[Tensor, Tensor]:
+    means, log_variances = zip(
+        *(baseline.encode(part.float() / 255) for part in images.split(CHUNK)), strict=True
+    )
     return torch.cat(means), torch.cat(log_variances)
 
 
-def _decoded(baseline: Peer, z: Tensor) -> Tensor:
+def _decoded(baseline: BaselineVAE, z: Tensor) -> Tensor:
     return torch.cat([baseline.decode(part) for part in z.split(CHUNK)])
 
 
@@ -259,26 +264,14 @@ def _batches(n: int) -> Iterator[Tensor]:
         yield from (rows for rows in torch.randperm(n).split(BATCH) if len(rows) > 1)
 
 
-def _units(images: Tensor) -> Iterator[Tensor]:
-    return (_unit(part) for part in images.split(CHUNK))
-
-
-def _unit(images: Tensor) -> Tensor:
-    return images.float() / 255
-
-
 def _levels(x: Tensor) -> Images:
     found: Images = (x.clamp(0, 1) * 255).round().to(torch.uint8).numpy()
     return found.transpose(0, 2, 3, 1)
 
 
-def _copied(baseline: Peer) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in baseline.state_dict().items()}
-
-
 def main(job_path: Path, output: Path) -> None:
-    """Do the job of the file `job_path`; write `output` whole or not at all."""
-    job = read_json(job_path, producer_command="python benchmarks/baselines.py")
+    """Do the job of the file `job_path` and write `output`."""
+    job = read_json(job_path, producer_command="python benchmarks/run.py baselines")
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     torch.manual_seed(job["seed"])
@@ -291,7 +284,7 @@ def main(job_path: Path, output: Path) -> None:
     baseline = build(job["contender"], job["loss"])
     facts = fit(baseline, splits["train"], splits["val"], job["rate"], job["seconds"])
     facts["parameters"] = sum(each.numel() for each in baseline.parameters())
-    arrays = findings(baseline, splits, job["samples"], job["seed"])
+    arrays = decode_all(baseline, splits, job["samples"], job["seed"])
     write_npz(output, {"facts": np.array(json.dumps(facts)), **arrays}, kind=KIND)
 
 
