@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_runs import EVIL, GOAL, SUMMARY, attempt, write_attempts
 
 from genlab.agent import report, snapshot
-from genlab.agent.attempt import Attempt, keep
+from genlab.agent.attempt import keep
 from genlab.agent.comparison import search_workspace
 from genlab.agent.goal import goal
-from genlab.agent.planner import BASELINE
 from genlab.agent.registry import Registry
 from genlab.agent.settings import Settings
 from genlab.agent.story import RUN_KIND, run_file, story
@@ -23,54 +23,6 @@ from genlab.core.io import write_json
 from genlab.core.params import load_params
 
 ROOT = Path(__file__).resolve().parents[2]
-GOAL = goal("stripes on dummy, at least 90 % accuracy")
-EVIL = "</code><script>alert(1)</script> | `x` [a](javascript:b) \n# head"
-SUMMARY = {
-    "parameters": 1234, "trainable": 1234, "multiply_adds": 5678, "output": [1, 4], "layers": [],
-    "table": "Layer </pre>", "failure": "", "analysis": EVIL, "overruled": [],
-}  # fmt: skip
-
-
-def attempt(number: int, *accuracies: float, **more: Any) -> Attempt:
-    marks = [
-        {
-            "seed": seed,
-            "validation": {"accuracy": one, "low": 0.0, "high": 1.0, "loss": 1 - one, "n": 100},
-            "train_loss": 0.5,
-            "seconds": 1.25 + number,
-        }
-        for seed, one in enumerate(accuracies)
-    ]
-    metrics = {"accuracy": accuracies[0], "parameters": 1234} if accuracies else {}
-    told: dict[str, Any] = {
-        "run_id": f"qe_20260101_00000{number}",
-        "timestamp": f"2026-01-01T00:00:0{number}.000000+00:00",
-        "model_name": "Net",
-        "dataset": "dummy",
-        "metrics_summary": metrics,
-        "experiment_dir": f"experiments/qe_20260101_00000{number}",
-        "decision": "iterate" if accuracies else "failed",
-        "plan_origin": "baseline" if number == 1 else "llm",
-        "code_origin": "template" if number == 1 else "llm",
-        "iteration": number,
-        "architecture": BASELINE,
-        "checked": marks,
-        "spend": {"questions": 2 * number, "tokens_in": 100, "tokens_out": 50, "seconds": 3.5},
-    }
-    return Attempt.model_validate({**told, **more})
-
-
-def written(
-    workspace: Workspace, *found: Attempt, code: str = "class Net: ...", verdict: str = "achieved"
-) -> Workspace:
-    for each in found:
-        folder = workspace.root / each.experiment_dir
-        keep(folder, each, code, SUMMARY, b"weights")
-        Registry(workspace).put(each)
-    params = load_params(ROOT / "params.yaml").agent.model_copy(update={"backend": "openai"})
-    told = {"verdict": verdict, "backend": "openai, m", "settings": Settings(GOAL, params).told()}
-    write_json(run_file(workspace), {"kind": RUN_KIND, "version": 1, **told})
-    return workspace
 
 
 @pytest.fixture
@@ -104,7 +56,7 @@ def test_what_a_model_wrote_stays_text(workspace: Workspace) -> None:
                 "decision": "revise", "revised_goal": EVIL},
     )  # fmt: skip
     code = f"class Net:\n    '''{EVIL}\n```\n'''"
-    written(workspace, attempt(1, 0.5), evil, code=code)
+    write_attempts(workspace, attempt(1, 0.5), evil, code=code)
     page = Tags(report.write(workspace).read_text(encoding="utf-8"))
     assert not page.names & {"script", "a", "iframe", "b", "link"}
     assert page.text.count("<script>alert(1)</script>") >= 9
@@ -119,7 +71,7 @@ def test_what_a_model_wrote_stays_text(workspace: Workspace) -> None:
 
 
 def test_a_run_without_a_single_number_has_a_report(workspace: Workspace) -> None:
-    written(workspace, attempt(1, failure="it broke <b>"), verdict="stopped: no gain")
+    write_attempts(workspace, attempt(1, failure="it broke <b>"), verdict="stopped: no gain")
     page = report.write(workspace).read_text(encoding="utf-8")
     assert "it broke &lt;b&gt;" in page
     assert "The best model" not in page
@@ -127,7 +79,7 @@ def test_a_run_without_a_single_number_has_a_report(workspace: Workspace) -> Non
 
 
 def test_a_lucky_first_seed_does_not_pass_one_that_holds_on_all(workspace: Workspace) -> None:
-    written(workspace, attempt(1, 0.5), attempt(2, 0.99, 0.2), attempt(3, 0.91, 0.91, 0.92))
+    write_attempts(workspace, attempt(1, 0.5), attempt(2, 0.99, 0.2), attempt(3, 0.91, 0.91, 0.92))
     best = story(workspace).best
     assert best is not None
     assert best.iteration == 3
@@ -138,7 +90,7 @@ def test_search_at_the_same_budget_stands_beside_it(workspace: Workspace) -> Non
     for each in (attempt(1, 0.5), attempt(2, 0.7, 0.71, 0.72)):
         keep(beside.root / each.experiment_dir, each, "", SUMMARY, b"")
         Registry(beside).put(each)
-    written(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.93, 0.94))
+    write_attempts(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.93, 0.94))
     found = story(workspace).comparison
     assert found is not None
     assert found.difference == pytest.approx(0.23)
@@ -155,7 +107,7 @@ def test_search_at_the_same_budget_stands_beside_it(workspace: Workspace) -> Non
 def test_the_snapshot_holds_neither_clock_nor_run_id(workspace: Workspace, tmp_path: Path) -> None:
     test = {"accuracy": 0.9, "low": 0.8, "high": 0.95, "loss": 0.1, "n": 10}
     best = attempt(2, 0.95, 0.93, 0.94, decision="achieved", test=test)
-    written(workspace, attempt(1, 0.5), best)
+    write_attempts(workspace, attempt(1, 0.5), best)
     report.write(workspace)
     out, metrics, plots = tmp_path / "out", tmp_path / "agent.json", tmp_path / "plots"
     (out / "transcript.jsonl").parent.mkdir()

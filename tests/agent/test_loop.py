@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_runs import ROOT, settings
 from llm_server import Reply, Request, Server, good, refusal, status
 
 from genlab.agent import backends
 from genlab.agent.attempt import Attempt, attempts, mended, shown
-from genlab.agent.goal import Goal, goal
+from genlab.agent.goal import goal
 from genlab.agent.lab import Lab
 from genlab.agent.loop import Outcome, iterate
 from genlab.agent.progress import Silent
@@ -26,25 +27,11 @@ from genlab.agent.registry import Registry
 from genlab.agent.settings import Settings
 from genlab.agent.workspace import CONFIG, MODEL, Workspace, lay_out
 from genlab.core.errors import GenlabError
-from genlab.core.params import AgentParams, load_params
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-UNREACHABLE = goal("dummy stripes", metric="accuracy", at_least=1.0)
 SMALLER = goal("dummy stripes", metric="parameters", at_most=100)  # than the baseline's 124
-QUICK: dict[str, Any] = {
-    "backend": "openai", "planning_model": "scripted", "max_iterations": 3, "patience": 3,
-    "epochs": 1, "subset": 64, "validation": 20, "seeds": 2, "max_repairs": 1,
-}  # fmt: skip
 TINY = {"blocks": [{"kind": "plain", "channels": 4, "kernel": 1, "halve": True}]}
-
-
-def settings(wanted: Goal = UNREACHABLE, **changes: Any) -> Settings:
-    params = load_params(ROOT / "params.yaml").agent
-    knobs = {name: changes.pop(name) for name in list(changes) if name in AgentParams.model_fields}
-    params = params.model_copy(update={**QUICK, **knobs})
-    return Settings(wanted, params, llm_code=False, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -309,13 +296,13 @@ def test_without_repair_a_proposal_that_needs_one_is_refused(
 KILLED = """
     import os, signal, sys
     from pathlib import Path
-    sys.path[:0] = [{root!r} + part for part in ("/src", "/tests/agent", "/tests/support")]
+    sys.path[:0] = [{root!r} + part for part in ("/src", "/tests/support")]
     from genlab.agent import backends
     from genlab.agent.attempt import attempts, mended
     from genlab.agent.loop import iterate
     from genlab.agent.progress import Silent
     from genlab.agent.workspace import Workspace
-    from test_loop import settings
+    from agent_runs import settings
 
     class Deadly(Silent):
         number = 0

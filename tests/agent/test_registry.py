@@ -9,29 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from agent_runs import new_record
 
-from genlab.agent.registry import Record, Registry, best
+from genlab.agent.registry import Registry, best
 from genlab.agent.workspace import Workspace, goal_of, open_for, scaffold, slug
 from genlab.core.errors import GenlabError
 
 FIELDS = (
     "run_id", "timestamp", "model_name", "dataset", "metrics_summary", "experiment_dir", "decision"
 )  # fmt: skip
-
-
-def _record(workspace: Workspace, accuracy: float | None = 0.5, **changes: object) -> Record:
-    folder = workspace.new_run()
-    return Record.model_validate(
-        {
-            "run_id": folder.name,
-            "timestamp": datetime.now(UTC).isoformat(),
-            "model_name": "CurrentModel",
-            "dataset": "fashion_mnist",
-            "metrics_summary": {} if accuracy is None else {"accuracy": accuracy},
-            "experiment_dir": workspace.relative(folder),
-            **changes,
-        }
-    )
 
 
 @pytest.fixture
@@ -80,7 +66,7 @@ def test_runs_within_a_second_have_their_own_names(workspace: Workspace) -> None
 
 def test_a_record_is_kept_with_the_fields_that_others_read(workspace: Workspace) -> None:
     found = Registry(workspace)
-    record = _record(workspace, note="kept")
+    record = new_record(workspace, note="kept")
     found.put(record)
     stored = json.loads(found.path.read_text())
     assert isinstance(stored, list)
@@ -91,7 +77,7 @@ def test_a_record_is_kept_with_the_fields_that_others_read(workspace: Workspace)
 
 def test_a_record_is_replaced_by_its_run_id(workspace: Workspace) -> None:
     found = Registry(workspace)
-    first, second = _record(workspace), _record(workspace)
+    first, second = new_record(workspace), new_record(workspace)
     for each in (first, second, first.model_copy(update={"decision": "stop"})):
         found.put(each)
     assert [each.decision for each in found.records()] == ["stop", ""]
@@ -104,7 +90,7 @@ def test_a_damaged_registry_is_not_an_empty_one_and_is_rebuilt(
     workspace: Workspace, damage: str
 ) -> None:
     found = Registry(workspace)
-    records = [_record(workspace, accuracy) for accuracy in (0.1, None, 0.3)]
+    records = [new_record(workspace, accuracy) for accuracy in (0.1, None, 0.3)]
     for record in records:
         found.put(record)
     found.path.write_text(damage)
@@ -121,18 +107,20 @@ WRITER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from test_registry import _record
+from agent_runs import new_record
 from genlab.agent.registry import Registry
 from genlab.agent.workspace import Workspace
 workspace = Workspace(Path({root!r}))
 for _ in range(15):
-    Registry(workspace).put(_record(workspace))
+    Registry(workspace).put(new_record(workspace))
 """
 
 
 @pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(workspace: Workspace) -> None:
-    script = WRITER.format(tests=str(Path(__file__).parent), root=str(workspace.root))
+    script = WRITER.format(
+        tests=str(Path(__file__).parents[1] / "support"), root=str(workspace.root)
+    )
     writers = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(3)]
     assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
     names = [record.run_id for record in Registry(workspace).records()]
@@ -140,7 +128,7 @@ def test_processes_that_write_at_once_lose_nothing(workspace: Workspace) -> None
 
 
 def test_the_best_is_chosen_among_those_with_a_number(workspace: Workspace) -> None:
-    records = [_record(workspace, value) for value in (None, 0.4, 0.9, 0.9, None)]
+    records = [new_record(workspace, value) for value in (None, 0.4, 0.9, 0.9, None)]
     assert best(records, "accuracy") is records[2]
     assert best(records, "accuracy", higher=False) is records[1]
     assert best(records[:1], "accuracy") is None

@@ -11,7 +11,8 @@ from typing import Any
 
 import app_room
 import pytest
-from furnished import ROOT, write_grids
+import tiny
+from furnished import ROOT
 from PIL import Image
 from ruamel.yaml import YAML
 
@@ -49,7 +50,8 @@ def build(folder: Path) -> None:
     subprocess.run(
         ["git", "clone", "-q", "--depth", "1", f"file://{ROOT}", str(folder)], check=True
     )
-    write_grids(folder / "data" / "arc_grids", load_params(folder / "params.yaml"), 2000)
+    asked = load_params(folder / "params.yaml")
+    tiny.write_dataset(folder / "data" / "arc_grids", 2000, asked=asked)
     scratch = folder / "runs" / "scratch"  # what git holds of the training stays as it is
     run(folder, "stages/train.py", "--dataset", "arc_grids", "--epochs", "20",
         "--epoch-size", "1600", "--metrics-path", str(scratch / "training.json"),

@@ -12,19 +12,10 @@ from typing import Any
 
 import numpy as np
 import tiny
-from test_agent_report import attempt, lay_out, written
+from agent_runs import attempt, write_attempts
 
+from genlab.agent.workspace import lay_out
 from genlab.core.io import write_json, write_npz
-from genlab.core.params import Params, load_params
-from genlab.datasets.arc_grids import (
-    OBJECTS_FILE,
-    OBJECTS_KIND,
-    draw_grids,
-    file_name,
-    make_distribution,
-    write_splits,
-)
-from genlab.grids.generator import take_objects
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "2026-01-01"
@@ -40,8 +31,7 @@ TRAINING = {"epochs": 400, "samples_per_epoch": 128, "patience": 400}
 def furnish(folder: Path) -> Path:
     """Add params, results, grids and a workspace to `folder`; names and words are hostile."""
     tiny.write_params(folder, **TRAINING)
-    params = load_params(folder / "params.yaml")
-    write_grids(folder / "data" / "arc_grids", params, 400)
+    tiny.write_dataset(folder / "data" / "arc_grids")
     for name in ("dvc.yaml", "dvc.lock", "experiments.yaml"):
         shutil.copy(ROOT / name, folder / name)
     for name in ("metrics", "plots", "results"):
@@ -52,7 +42,7 @@ def furnish(folder: Path) -> Path:
     write_evidence(folder)
     workspace = lay_out(folder / "workspaces" / "project", HOSTILE + LONG)
     evil = {"model_name": HOSTILE, "remark": HOSTILE, "reason": HOSTILE, "faults": [HOSTILE, LONG]}
-    written(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.95, 0.95, **evil), code=HOSTILE)
+    write_attempts(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.95, 0.95, **evil), code=HOSTILE)
     return folder
 
 
@@ -62,20 +52,6 @@ def write_evidence(folder: Path) -> None:
     arrays = {"predicted": grids, "nats": np.zeros(40), "samples": grids}
     path = folder / "data" / "evaluated" / "arc_grids" / "evidence.npz"
     write_npz(path, arrays, kind="evaluation")
-
-
-def write_grids(folder: Path, params: Params, count: int) -> None:
-    """Split files of `count` grids, as the stage split names them."""
-    draw = draw_grids(make_distribution(params.grids), count, 0)
-    edges = [0, count * 8 // 10, count * 9 // 10, count]
-    rows = {
-        name: np.arange(low, high)
-        for name, low, high in zip(("train", "val", "test"), edges, edges[1:], strict=False)
-    }
-    name = file_name(params.grids.count)
-    write_splits(folder / name, {split: draw.grids[chosen] for split, chosen in rows.items()})
-    tables = {split: take_objects(draw.objects, chosen, count) for split, chosen in rows.items()}
-    write_npz(folder / OBJECTS_FILE, tables, kind=OBJECTS_KIND)
 
 
 def training(folder: Path, *options: str) -> subprocess.Popen[bytes]:

@@ -18,6 +18,7 @@ from genlab.datasets.arc_grids import (
     OBJECTS_KIND,
     Grids,
     draw_grids,
+    file_name,
     make_distribution,
 )
 from genlab.datasets.arc_grids import write_splits as write_grids
@@ -137,15 +138,17 @@ def grids(count: int, seed: int = 0) -> Grids:
     return draw_grids(make_distribution(params().grids), count, seed).grids
 
 
-def write_dataset(folder: Path, count: int = 400, seed: int = 0) -> Path:
-    """A split file of tiny grids, 80/10/10, with its objects, in `folder`."""
-    draw = draw_grids(make_distribution(params().grids), count, seed)
+def write_dataset(
+    folder: Path, count: int = 400, seed: int = 0, asked: Params | None = None
+) -> Path:
+    """A split file of grids (tiny ones, or as `asked`), 80/10/10, with its objects, in `folder`."""
+    draw = draw_grids(make_distribution((asked or params()).grids), count, seed)
     edges = [0, count * 8 // 10, count * 9 // 10, count]
     rows = {
         name: np.arange(a, b)
         for name, a, b in zip(("train", "val", "test"), edges, edges[1:], strict=False)
     }
-    path = folder / f"simplified_dataset_{count}.npz"
+    path = folder / file_name(asked.grids.count if asked else count)
     write_grids(path, {name: draw.grids[chosen] for name, chosen in rows.items()})
     tables = {name: take_objects(draw.objects, chosen, count) for name, chosen in rows.items()}
     write_npz(folder / OBJECTS_FILE, tables, kind=OBJECTS_KIND)
