@@ -127,10 +127,15 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
     mean["images_seen"] = 5000.0
     contenders = [("ours", 2.0), ("antixk", 12.0), ("antixk", 11.0), ("pythae-mlp", 30.0)]
     baselines = [
-        {"contender": name, "loss": "", "seeds": [0], "mean": {**mean, "frechet_distance": distance},
-         "sd": dict.fromkeys(mean)}
+        {
+            "contender": name,
+            "loss": "",
+            "seeds": [0],
+            "mean": {**mean, "frechet_distance": distance},
+            "sd": dict.fromkeys(mean),
+        }
         for name, distance in contenders
-    ]  # fmt: skip
+    ]
     write_json(folder / "results" / "baselines.json", {"rows": baselines})
     entry = {"value": 0.41, "interval": [0.4, 0.42], "n": 2000, "command": "dvc repro"}
     write_json(folder / "results" / "benchmarks.json", {"grids.valid_rate": entry})

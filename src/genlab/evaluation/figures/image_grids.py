@@ -58,7 +58,7 @@ class Mosaic(NamedTuple):
         import torch
         from torchvision.utils import make_grid
 
-        pixels = torch.from_numpy(np.ascontiguousarray(np.moveaxis(self.images, -1, 1)))
+        pixels = torch.tensor(np.moveaxis(self.images, -1, 1))
         # A blank last image, outside of the axes' limits: make_grid() does not pad a single one.
         pixels = torch.cat([pixels, torch.full_like(pixels[:1], 255)])
         canvas = make_grid(pixels, nrow=self.columns, padding=self.padding, pad_value=255)
