@@ -39,14 +39,14 @@ def split(
     chosen = find_dataset(dataset)
     params = load_params()
     source, data = data_path or Path("data/generated") / dataset, output or Path("data") / dataset
-    shared = chosen.split(params, source, data, params.seed if seed is None else seed)
-    write_json((output or Path("results") / dataset) / "data.json", shared.facts)
+    summary = chosen.split(params, source, data, params.seed if seed is None else seed)
+    write_json((output or Path("results") / dataset) / "data.json", summary.facts)
     sheet = (output or Path("plots") / dataset / "data") / "sheet.png"
     if chosen.kind == "grids":
-        figures.data_sheet(sheet, shared.pictured, shared.picture)
+        figures.data_sheet(sheet, summary.examples, summary.captions)
     else:
-        figures.image_sheet(sheet, shared.pictured, shared.picture, chosen.title)
-    print(f"{data}: " + ", ".join(f"{count} {name}" for name, count in shared.counts.items()))
+        figures.image_sheet(sheet, summary.examples, summary.captions, chosen.title)
+    print(f"{data}: " + ", ".join(f"{count} {name}" for name, count in summary.counts.items()))
 
 
 if __name__ == "__main__":

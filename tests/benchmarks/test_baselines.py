@@ -23,11 +23,10 @@ from genlab.core.io import write_json, write_npz
 from genlab.datasets.image_files import (
     LABELS_FILE,
     LABELS_KIND,
-    MANIFEST_FILE,
     SPLIT_KIND,
-    VERSION,
     load_images,
 )
+from genlab.datasets.manifests import MANIFEST_FILE, VERSION
 
 Images = npt.NDArray[np.uint8]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from fontTools.feaLib.builder import addOpenTypeFeaturesFromString
 from fontTools.fontBuilder import FontBuilder
-from fontTools.ttLib import newTable
+from fontTools.ttLib import TTFont, newTable
 from fontTools.ttLib.tables.BitmapGlyphMetrics import SmallGlyphMetrics
 from fontTools.ttLib.tables.C_B_D_T_ import cbdt_bitmap_format_17
 from fontTools.ttLib.tables.E_B_L_C_ import SbitLineMetrics, Strike, eblc_index_sub_table_1
@@ -17,7 +17,7 @@ from tiny import params as tiny_params
 from genlab.core.errors import GenlabError
 from genlab.core.params import ImageParams
 from genlab.datasets import emoji
-from genlab.datasets.emoji import FLAG, TWO_TONES, base, groups, label, open_emoji
+from genlab.datasets.emoji import FLAG, TWO_TONES, base, group_variants, label, open_emoji
 from genlab.datasets.sources import ImageSet
 
 LIGHT, DARK, JOIN, MALE = 0x1F3FB, 0x1F3FF, 0x200D, 0x2642
@@ -103,7 +103,7 @@ def _params(font: Path | str, **changes: object) -> ImageParams:
 
 def _everything(params: ImageParams) -> tuple[ImageSet, np.ndarray]:
     part = open_emoji("emoji", params).parts["all"]
-    return part, np.concatenate(list(part.chunks()))
+    return part, part.read(slice(None))
 
 
 @pytest.mark.parametrize("size", [32, 64])
@@ -154,34 +154,32 @@ def test_tone_gender_and_joiners_do_not_tell_emoji_apart() -> None:
 def test_equal_images_are_one_group() -> None:
     images = np.zeros((3, 2, 2, 3), dtype=np.uint8)
     images[1] = 9
-    found = groups([[1], [2], [3]], images)
+    found = group_variants([[1], [2], [3]], images)
     assert found[0] == found[2] != found[1]
 
 
-@pytest.mark.parametrize("content", [b"", b"no font at all", b"\0\1\0\0" + bytes(60)])
-def test_what_is_no_font_is_one_line(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "broken.ttf"
-    path.write_bytes(content)
-    with pytest.raises(GenlabError, match=r"broken\.ttf") as error:
-        open_emoji("emoji", _params(path))
-    assert "\n" not in str(error.value)
-
-
-def test_a_truncated_font_is_one_line(font: Path) -> None:
-    font.write_bytes(font.read_bytes()[:-2000])
-    with pytest.raises(GenlabError, match=r"Tiny\.ttf: .*original") as error:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda font: font.write_bytes(b""),
+        lambda font: font.write_bytes(b"no font at all"),
+        lambda font: font.write_bytes(b"\0\1\0\0" + bytes(60)),
+        lambda font: font.write_bytes(font.read_bytes()[:-2000]),
+        lambda font: _remove_bitmaps(font),
+    ],
+)
+def test_what_is_no_font_of_bitmaps_is_one_line(font: Path, damage) -> None:
+    damage(font)
+    with pytest.raises(GenlabError) as error:
         open_emoji("emoji", _params(font))
+    assert error.value.path == font
     assert "\n" not in str(error.value)
 
 
-def test_a_font_of_outlines_is_refused(font: Path, tmp_path: Path) -> None:
-    from fontTools.ttLib import TTFont
-
+def _remove_bitmaps(font: Path) -> None:
     with TTFont(font) as loaded:
         del loaded["CBDT"], loaded["CBLC"]
-        loaded.save(tmp_path / "plain.ttf")
-    with pytest.raises(GenlabError, match=r"plain\.ttf: no colour bitmaps"):
-        open_emoji("emoji", _params(tmp_path / "plain.ttf"))
+        loaded.save(font)
 
 
 def test_a_font_under_raw_is_found_and_a_missing_one_says_where_to_put_it(
@@ -189,10 +187,10 @@ def test_a_font_under_raw_is_found_and_a_missing_one_says_where_to_put_it(
 ) -> None:
     monkeypatch.setattr(emoji, "SYSTEM_FONTS", ())
     params = _params("", raw=str(tmp_path / "raw"))
-    with pytest.raises(GenlabError, match=r"put NotoColorEmoji.ttf into .*raw.*fonts-noto"):
+    with pytest.raises(GenlabError, match="fonts-noto"):
         open_emoji("emoji", params)
     (tmp_path / "raw").mkdir()
     font.rename(tmp_path / "raw" / "NotoColorEmoji.ttf")
     assert len(open_emoji("emoji", params).parts["all"].labels) == 6
-    with pytest.raises(GenlabError, match=r"images\.emoji_font: nowhere\.ttf is no file"):
+    with pytest.raises(GenlabError, match=r"nowhere\.ttf"):
         open_emoji("emoji", _params("nowhere.ttf"))

@@ -1,12 +1,10 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genlab.core.errors import GenlabError
-from genlab.datasets.datasheet import describe
-from genlab.datasets.splits import shared_grids, split_indices
-from genlab.grids.distribution import GridDistribution
-from genlab.grids.generator import AtomicImageGenerator
-from genlab.grids.parser import object_table, parse
+from genlab.datasets.splits import count_duplicates, split_groups, split_indices
 
 
 @pytest.mark.parametrize(
@@ -20,39 +18,59 @@ def test_shares_are_exact_and_every_item_goes_to_one_split(count, sizes):
     assert np.array_equal(np.sort(np.concatenate(list(indices.values()))), np.arange(count))
 
 
-def test_the_seed_decides_who_goes_where():
-    first, again, other = (split_indices(500, 0.1, 0.2, seed)["test"] for seed in (1, 1, 2))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
+@pytest.mark.parametrize(
+    "split",
+    [
+        lambda seed: split_indices(500, 0.1, 0.2, seed)["val"],
+        lambda seed: split_groups(np.arange(500), {"val": 0.1}, seed)["val"],
+    ],
+)
+def test_the_seed_decides_which_items_a_split_gets(split):
+    assert np.array_equal(split(1), split(1))
+    assert not np.array_equal(split(1), split(2))
 
 
-@pytest.mark.parametrize("shares", [(0.0, 0.1), (0.001, 0.1), (0.5, 0.5)])
-def test_an_empty_split_is_refused(shares):
-    with pytest.raises(GenlabError, match=r"split \w+ would hold 0 of 100"):
-        split_indices(100, *shares, seed=0)
+@pytest.mark.parametrize(
+    "split",
+    [
+        lambda: split_indices(100, 0.0, 0.1, seed=0),
+        lambda: split_indices(100, 0.5, 0.5, seed=0),
+        lambda: split_groups(np.zeros(50, dtype=np.int64), {"val": 0.1}, 0),
+    ],
+)
+def test_an_empty_split_is_refused(split):
+    with pytest.raises(GenlabError, match="would hold 0") as error:
+        split()
+    assert str(error.value.path) == "params.yaml"
 
 
-def test_a_grid_in_two_splits_is_counted():
-    grids, _ = AtomicImageGenerator(GridDistribution()).generate(20, seed=0)
-    assert shared_grids({"train": grids[:10], "test": grids[10:]}) == 0
-    assert shared_grids({"train": grids[:11], "test": grids[10:]}) == 1
-    assert shared_grids({"train": grids, "test": grids[:5]}) == 5
+@given(st.lists(st.integers(0, 60), min_size=100, max_size=300), st.integers(0, 2**31 - 1))
+def test_no_group_is_in_two_splits_and_every_item_in_one(labels, seed):
+    groups = np.array(labels)
+    try:
+        found = split_groups(groups, {"val": 0.2, "test": 0.2}, seed)
+    except GenlabError:
+        return  # a split would be empty: tested apart
+    assert np.array_equal(np.sort(np.concatenate(list(found.values()))), np.arange(len(groups)))
+    assert sum(len(set(groups[items])) for items in found.values()) == len(set(labels))
 
 
-def test_the_data_sheet_counts_what_is_there():
-    grids = np.zeros((2, 16, 16), dtype=np.uint8)
-    grids[0, 0, :3] = 4
-    grids[1, 0:2, 0:2] = 5
-    grids[1, 8, 0:4] = 4
-    facts = describe(grids, object_table(parse(grids)))
-    assert facts["count"] == 2
-    assert facts["black_share"] == 1 - 11 / 512
-    assert facts["object_count"] == {"1": 0.5, "2": 0.5}
-    assert facts["kinds"]["line_horizontal"] == pytest.approx(2 / 3)
-    assert facts["kinds"]["rectangle_filled"] == pytest.approx(1 / 3)
-    assert facts["colours"]["4"] == pytest.approx(2 / 3)
-    assert facts["colours"]["9"] == 0
-    assert facts["cell_colours"]["5"] == 4 / 512
-    assert facts["object_cells"] == {"3": pytest.approx(1 / 3), "4": pytest.approx(2 / 3)}
-    assert facts["object_sides"] == {"2": 1 / 3, "3": 1 / 3, "4": 1 / 3}
-    assert facts["mean_objects"] == 1.5
+def test_items_without_groups_are_split_exactly_and_in_order():
+    found = split_groups(np.arange(60_000), {"val": 0.1}, seed=0)
+    assert [len(found[name]) for name in ("train", "val")] == [54_000, 6_000]
+    assert (np.diff(found["val"]) > 0).all()
+
+
+def test_a_group_that_would_fill_a_split_goes_to_train():
+    groups = np.concatenate([np.zeros(30, dtype=np.int64), np.arange(1, 271)])
+    for seed in range(20):
+        found = split_groups(groups, {"val": 0.1, "test": 0.1}, seed)
+        assert set(range(30)) <= set(found["train"].tolist())
+
+
+def test_duplicates_are_counted_inside_and_across_splits():
+    found = count_duplicates(
+        {"train": [b"a", b"b", b"b", b"b"], "val": [b"c"], "test": [b"b", b"a", b"d"]}
+    )
+    expected = {"train": 2, "val": 0, "test": 0}
+    assert found == {**expected, "val_in_train": 0, "test_in_train": 2, "test_in_val": 0}

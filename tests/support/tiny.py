@@ -11,9 +11,10 @@ import numpy.typing as npt
 import torch
 from ruamel.yaml import YAML
 
-from genlab.core.io import sha256, write_json, write_npz
+from genlab.core.io import write_npz
 from genlab.core.params import Params, load_params, parse_params
 from genlab.datasets.arc_grids import (
+    GRIDS_KIND,
     OBJECTS_FILE,
     OBJECTS_KIND,
     Grids,
@@ -21,17 +22,9 @@ from genlab.datasets.arc_grids import (
     file_name,
     make_distribution,
 )
-from genlab.datasets.arc_grids import write_splits as write_grids
-from genlab.datasets.image_files import (
-    LABELS_FILE,
-    LABELS_KIND,
-    LEVELS,
-    MANIFEST_FILE,
-    SPLIT_KIND,
-    SPLITS,
-    VERSION,
-    write_images,
-)
+from genlab.datasets.image_files import LABELS_FILE, LABELS_KIND, LEVELS, SPLIT_KIND, write_images
+from genlab.datasets.manifests import write_manifest
+from genlab.datasets.splits import SPLITS
 from genlab.grids.generator import take_objects
 from genlab.vae.models.vae import VAE, Architecture
 from genlab.vae.training.tasks import Task, make_task
@@ -149,7 +142,8 @@ def write_dataset(
         for name, a, b in zip(("train", "val", "test"), edges, edges[1:], strict=False)
     }
     path = folder / file_name(asked.grids.count if asked else count)
-    write_grids(path, {name: draw.grids[chosen] for name, chosen in rows.items()})
+    splits = {name: draw.grids[chosen] for name, chosen in rows.items()}
+    write_npz(path, splits, kind=GRIDS_KIND)
     tables = {name: take_objects(draw.objects, chosen, count) for name, chosen in rows.items()}
     write_npz(folder / OBJECTS_FILE, tables, kind=OBJECTS_KIND)
     return path
@@ -205,19 +199,13 @@ def write_image_dataset(
     shape = (side, side, channels)
     splits = dict(zip(SPLITS, counts, strict=True))
     for seed, (split, count) in enumerate(splits.items()):
-        chunks = iter([images(count, seed, side, channels)])
-        write_images(folder / f"{split}.npy", count, shape, chunks)
+        pixels = images(count, seed, side, channels)
+        write_images(folder / f"{split}.npy", count, shape, pixels.__getitem__)
     labels = {split: image_labels(count) for split, count in splits.items()}
     write_npz(folder / LABELS_FILE, labels, kind=LABELS_KIND)
-    manifest = {
-        "kind": SPLIT_KIND,
-        "version": VERSION,
-        "counts": splits,
-        "shape": list(shape),
-        "labels": ["upright", "lying"],
-        "sha256": {file.name: sha256(file) for file in sorted(folder.iterdir())},
-    }
-    write_json(folder / MANIFEST_FILE, manifest)
+    facts = {"counts": splits, "shape": list(shape), "labels": ["upright", "lying"]}
+    files = [file.name for file in sorted(folder.iterdir())]
+    write_manifest(folder, SPLIT_KIND, files, facts)
     return folder
 
 

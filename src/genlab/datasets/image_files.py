@@ -1,50 +1,42 @@
-"""Image files: plain `.npy` arrays, written and read in chunks, checked when they are opened."""
+"""Image files: `.npy` arrays, written and read in chunks, checked when they are opened."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core import params
-from genlab.core.errors import GenlabError
-from genlab.core.io import atomic_write, read_json, read_npz
+from genlab.core.io import UNREADABLE, atomic_write, read_npz
+from genlab.datasets.manifests import read_manifest, split_command, stale
+from genlab.datasets.splits import check_split
 
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 Shape = tuple[int, int, int]
 
-SPLITS = ("train", "val", "test")
 SPLIT_KIND, LABELS_KIND = "split_images", "image_labels"
-LABELS_FILE, MANIFEST_FILE = "labels.npz", "manifest.json"
-VERSION = 1
+LABELS_FILE = "labels.npz"
 CHUNK = 2048
-"""Images in memory at once while a file is made or copied: 25 MB at 64 x 64 x 3."""
+"""Images in memory at once while a file is written or copied: 25 MB at 64 x 64 x 3."""
 LEVELS = 256
 
 
-@dataclass(eq=False)
-class Tally:
-    """What is counted of images while they pass: levels of each channel, and a hash an image."""
+class PixelStatistics:
+    """Histogram of the levels of each channel, and a hash of each image, updated by chunks."""
 
-    channels: int
-    levels: npt.NDArray[np.int64] = field(init=False)
-    hashes: list[bytes] = field(init=False, default_factory=list)
+    def __init__(self, channels: int) -> None:
+        self.levels = np.zeros((channels, LEVELS), dtype=np.int64)
+        self.hashes: list[bytes] = []
 
-    def __post_init__(self) -> None:
-        self.levels = np.zeros((self.channels, LEVELS), dtype=np.int64)
-
-    def add(self, images: Images) -> None:
+    def update(self, images: Images) -> None:
         """Count a chunk, uint8 (n, height, width, channels)."""
-        for channel in range(self.channels):
-            self.levels[channel] += np.bincount(images[..., channel].ravel(), minlength=LEVELS)
-        # Padding by a 1 keeps a hash that ends in zeros whole in a numpy array of bytes.
-        self.hashes += [hashlib.blake2b(i.data, digest_size=15).digest() + b"\1" for i in images]
+        for channel, counts in enumerate(self.levels):
+            counts += np.bincount(images[..., channel].ravel(), minlength=LEVELS)
+        self.hashes += [hashlib.blake2b(i.tobytes(), digest_size=16).digest() for i in images]
 
     @property
     def mean(self) -> list[float]:
@@ -62,76 +54,41 @@ class Tally:
         ]
 
 
-def write_images(path: str | Path, count: int, shape: Shape, chunks: Iterable[Images]) -> Tally:
-    """Write `count` images of `shape` that come in chunks as uint8 (count, *shape), C order.
+def write_images(
+    path: Path, count: int, shape: Shape, read: Callable[[slice], Images]
+) -> PixelStatistics:
+    """Write `count` images of `shape`; `read(rows)` returns some of them, uint8 (n, *shape).
 
-    One chunk is in memory at a time; the file is written whole or not at all. Raises a GenlabError
-    where the chunks hold another number or shape of images.
+    One chunk is in memory at a time; the file is written whole or not at all.
     """
-    tally = Tally(shape[2])
-    header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape)}
-    written = 0
-    with atomic_write(path) as temporary, temporary.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for chunk in chunks:
-            if chunk.dtype != np.uint8 or chunk.shape[1:] != shape:
-                raise GenlabError(
-                    f"{path}: images must be uint8 {shape}, got {chunk.dtype} {chunk.shape[1:]};"
-                    " check the images that the data set is made from"
-                )
-            plain = np.ascontiguousarray(chunk)
-            tally.add(plain)
-            file.write(plain.data)
-            written += len(plain)
-        if written != count:
-            raise GenlabError(f"{path}: {count} images expected, got {written}; check the source")
-    return tally
+    statistics = PixelStatistics(shape[2])
+    with atomic_write(path) as temporary:
+        full = (count, *shape)
+        np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=full).flush()
+        for start in range(0, count, CHUNK):
+            rows = slice(start, min(start + CHUNK, count))
+            images = read(rows)
+            # Opened for each chunk: pages of a mapping that stays open count as memory in use.
+            np.lib.format.open_memmap(temporary, mode="r+")[rows] = images
+            statistics.update(images)
+    return statistics
 
 
-def rows(path: Path, chosen: Sequence[int] | Labels, producer_command: str) -> Iterator[Images]:
-    """The images `chosen` of the file, in chunks; read, not mapped: memory is bounded."""
-    shape, offset = checked_header(path, producer_command)
-    size = int(np.prod(shape[1:]))
-    with path.open("rb", buffering=0) as file:
-        for start in range(0, len(chosen), CHUNK):
-            part = chosen[start : start + CHUNK]
-            images = np.empty((len(part), *shape[1:]), dtype=np.uint8)
-            for image, index in zip(images, part, strict=True):
-                file.seek(offset + int(index) * size)
-                file.readinto(image.data)
-            yield images
-
-
-def checked_header(path: Path, producer_command: str) -> tuple[tuple[int, int, int, int], int]:
-    """((n, height, width, channels), offset of the first image) of an image file.
+def open_images(path: Path, producer_command: str) -> Images:
+    """Map an image file, read only: uint8 (n, height, width, channels).
 
     Raises a GenlabError for a missing, truncated or foreign file.
     """
-    again = f"make it again with: {producer_command}"
     try:
-        with path.open("rb") as file:
-            shape, fortran, dtype = _numpy_header(file)
-            offset = file.tell()
+        images = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError as error:
-        raise GenlabError(f"{path} is missing; make it with: {producer_command}") from error
-    except (ValueError, EOFError) as error:
-        raise GenlabError(f"{path} is truncated or no .npy file; {again}") from error
-    if dtype != np.uint8 or fortran or len(shape) != 4:
-        order = "Fortran" if fortran else "C"
-        raise GenlabError(
-            f"{path}: images must be uint8 (n, height, width, channels) in C order,"
-            f" got {dtype} {shape} in {order} order; {again}"
-        )
-    size, expected = path.stat().st_size, offset + int(np.prod(shape))
-    if size != expected:
-        raise GenlabError(f"{path} is truncated: {size} bytes, {expected} expected; {again}")
-    return shape, offset
-
-
-def _numpy_header(file: BinaryIO) -> tuple[Any, bool, np.dtype[Any]]:
-    if np.lib.format.read_magic(file) != (1, 0):
-        raise ValueError("another version of the .npy format")
-    return np.lib.format.read_array_header_1_0(file)
+        raise stale(path, "is missing", producer_command) from error
+    except UNREADABLE as error:
+        raise stale(path, "is truncated or no .npy file", producer_command) from error
+    if images.dtype != np.uint8 or images.ndim != 4:
+        fault = f"must hold uint8 (n, height, width, channels), got {images.dtype} {images.shape}"
+        raise stale(path, fault, producer_command)
+    return images
 
 
 def load_images(path: str | Path, split: str, shape: Shape | None = None) -> Images:
@@ -140,18 +97,13 @@ def load_images(path: str | Path, split: str, shape: Shape | None = None) -> Ima
     With `shape`, the images must have it. Raises a GenlabError of one line for a missing, truncated
     or foreign file, and for a folder of another format version.
     """
-    folder, producer_command = Path(path), split_command(path)
-    manifest = _manifest(folder, split)
-    file = folder / f"{split}.npy"
-    found, _ = checked_header(file, producer_command)
-    wanted = shape or tuple(manifest["shape"])
-    if found[1:] != tuple(wanted) or found[0] != manifest["counts"][split]:
-        count = manifest["counts"][split]
-        raise GenlabError(
-            f"{file}: {count} images of {_times(wanted)} expected, got {found[0]} of"
-            f" {_times(found[1:])}; make it again with: {producer_command}"
-        )
-    images: Images = np.load(file, mmap_mode="r", allow_pickle=False)
+    manifest = _read_split_manifest(Path(path), split)
+    file = Path(path) / f"{split}.npy"
+    images = open_images(file, split_command(path))
+    expected = (manifest["counts"][split], *(shape or manifest["shape"]))
+    if images.shape != expected:
+        fault = f"must hold images of shape {expected}, got {images.shape}"
+        raise stale(file, fault, split_command(path))
     return images
 
 
@@ -160,73 +112,20 @@ def load_labels(path: str | Path, split: str) -> Labels:
 
     Raises a GenlabError as `load_images` does.
     """
-    folder, producer_command = Path(path), split_command(path)
-    manifest = _manifest(folder, split)
-    file = folder / LABELS_FILE
-    labels = read_npz(file, kind=LABELS_KIND, keys=[split], producer_command=producer_command)[
-        split
-    ]
-    return checked_labels(
-        labels, file, manifest["counts"][split], len(manifest["labels"]), producer_command
-    )
-
-
-def checked_labels(
-    labels: npt.NDArray[Any], file: Path, count: int, classes: int, producer_command: str
-) -> Labels:
-    """Return `labels` if they are int64 (count,), each in 0..classes-1."""
-    if labels.dtype != np.int64 or labels.shape != (count,):
-        raise GenlabError(
-            f"{file}: labels must be int64 ({count},), got {labels.dtype} {labels.shape};"
-            f" make it again with: {producer_command}"
-        )
-    if count and (labels.min() < 0 or labels.max() >= classes):
-        raise GenlabError(
-            f"{file}: labels must be 0 to {classes - 1}, got {labels.min()} to {labels.max()};"
-            f" make it again with: {producer_command}"
-        )
+    manifest = _read_split_manifest(Path(path), split)
+    file, command = Path(path) / LABELS_FILE, split_command(path)
+    labels = read_npz(file, kind=LABELS_KIND, keys=[split], producer_command=command)[split]
+    count, classes = manifest["counts"][split], len(manifest["labels"])
+    if (
+        labels.dtype != np.int64
+        or labels.shape != (count,)
+        or not np.isin(labels, range(classes)).all()
+    ):
+        fault = f"must hold {count} labels of {split}, int64, each 0 to {classes - 1}"
+        raise stale(file, fault, command)
     return labels
 
 
-def split_command(path: str | Path) -> str:
-    """The command that makes the folder `path` of a split data set."""
-    return _command("split", Path(path).name)
-
-
-def generate_command(path: str | Path) -> str:
-    """The command that makes the folder `path` of a data set that is not split yet."""
-    return _command("generate", Path(path).name)
-
-
-def _command(stage: str, name: str) -> str:
-    known = name if name in get_args(params.Dataset) else "DATASET"
-    return f"python stages/{stage}.py --dataset {known}"
-
-
-def read_manifest(
-    file: Path, kind: str, keys: Sequence[str], producer_command: str
-) -> dict[str, Any]:
-    """A manifest of this format version that holds `keys`; a GenlabError of one line otherwise."""
-    manifest: dict[str, Any] = read_json(file, producer_command=producer_command, kind=kind)
-    if manifest.get("version") != VERSION:
-        raise GenlabError(
-            f"{file} has format version {manifest.get('version')}, this genlab reads {VERSION};"
-            f" make it again with: {producer_command}"
-        )
-    missing = [key for key in keys if key not in manifest]
-    if missing:
-        raise GenlabError(
-            f"{file} has no key {missing[0]!r}; make it again with: {producer_command}"
-        )
-    return manifest
-
-
-def _manifest(folder: Path, split: str) -> dict[str, Any]:
-    if split not in SPLITS:
-        raise GenlabError(f"no split is called {split!r}; known: {', '.join(SPLITS)}")
-    keys = ("counts", "shape", "labels")
-    return read_manifest(folder / MANIFEST_FILE, SPLIT_KIND, keys, split_command(folder))
-
-
-def _times(shape: Sequence[int]) -> str:
-    return " x ".join(map(str, shape))
+def _read_split_manifest(folder: Path, split: str) -> dict[str, Any]:
+    check_split(split)
+    return read_manifest(folder, SPLIT_KIND, split_command(folder))

@@ -1,107 +1,61 @@
-"""Share a data set out to train, val and test."""
+"""Split a dataset into train, val and test, and count duplicates across the splits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.core.io import sha256, write_json, write_npz
-from genlab.core.params import Params
-from genlab.datasets.arc_grids import OBJECTS_FILE, OBJECTS_KIND, file_name, write_splits
-from genlab.datasets.datasheet import describe, entropy_facts, picture_facts
-from genlab.datasets.generated import read_generated
-from genlab.grids.generator import take_objects
 
-Grids = npt.NDArray[np.uint8]
-Objects = npt.NDArray[np.void]
 Indices = npt.NDArray[np.int64]
 
-PICTURED = 64
+SPLITS = ("train", "val", "test")
+EXAMPLES = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
-    """What is to be said of a data set that was shared out: items a split, the content of
-    data.json, some items of train, uint8 (n, ...), and what stands beside their picture.
+class SplitSummary:
+    """The outcome of a split: number of items per split, the content of data.json, some training
+    items, uint8 (n, ...), and the numbers that their picture shows.
     """
 
     counts: dict[str, int]
     facts: dict[str, Any]
-    pictured: npt.NDArray[np.uint8]
-    picture: dict[str, Any]
+    examples: npt.NDArray[np.uint8]
+    captions: dict[str, Any]
 
 
-def share_grids(name: str, params: Params, folder: Path, data: Path, seed: int) -> Shared:
-    """Share the grids of `folder` out, and write `data`; returns what is to be said of them.
-
-    Writes simplified_dataset_COUNT.npz and objects.npz (keys train, val, test) and manifest.json.
-    """
-    made = read_generated(folder)
-    count = len(made.grids)
-    indices = split_indices(count, params.grids.val_share, params.grids.test_share, seed)
-    splits = {split: made.grids[chosen] for split, chosen in indices.items()}
-    tables = {split: take_objects(made.objects, chosen, count) for split, chosen in indices.items()}
-    shared = shared_grids(splits)
-    if shared:
-        raise GenlabError(
-            f"{made.folder}: {shared} grids stand twice; make it again with stages/generate.py"
-        )
-    facts: dict[str, Any] = {
-        "count": count,
-        "duplicates_dropped": made.manifest["duplicates_dropped"],
-        "duplicates_across_splits": shared,
-        **entropy_facts(tables["test"], made.program, len(splits["test"]), seed),
-        "splits": {split: describe(splits[split], tables[split]) for split in splits},
-    }
-    file = data / file_name(count)
-    write_splits(file, splits)
-    write_npz(data / OBJECTS_FILE, tables, kind=OBJECTS_KIND)
-    manifest: dict[str, Any] = {
-        "kind": "split_grids",
-        "dataset": name,
-        "counts": {split: len(grids) for split, grids in splits.items()},
-        "objects": {split: len(table) for split, table in tables.items()},
-        "duplicates_across_splits": shared,
-        "sha256": {path.name: sha256(path) for path in (file, data / OBJECTS_FILE)},
-        "generated": made.manifest,
-    }
-    write_json(data / "manifest.json", manifest)
-    return Shared(manifest["counts"], facts, splits["train"][:PICTURED], picture_facts(facts))
+def check_split(split: str) -> None:
+    """Raise a GenlabError if there is no such split."""
+    if split not in SPLITS:
+        raise GenlabError(f"no split is called {split!r}; known: {', '.join(SPLITS)}", key="split")
 
 
 def split_indices(count: int, val_share: float, test_share: float, seed: int) -> dict[str, Indices]:
-    """Which items go where: a permutation of 0..count-1, cut into train, val and test.
+    """A random permutation of 0..count-1, cut into train, val and test.
 
     val and test hold their share of `count`, rounded to whole items; train holds the rest. Raises a
     GenlabError where a split would be empty.
     """
     val, test = round(count * val_share), round(count * test_share)
-    train = count - val - test
-    for name, items in (("train", train), ("val", val), ("test", test)):
-        if items < 1:
-            raise GenlabError(
-                f"split {name} would hold {items} of {count} items with val_share {val_share:g} and"
-                f" test_share {test_share:g}: raise count or change the shares in params.yaml"
-            )
+    train = max(0, count - val - test)
     order = np.random.default_rng(seed).permutation(count)
     parts = np.split(order, [train, train + val])
-    return dict(zip(("train", "val", "test"), parts, strict=True))
+    return _check_filled(dict(zip(SPLITS, parts, strict=True)), count, "grids")
 
 
 def split_groups(groups: Indices, shares: Mapping[str, float], seed: int) -> dict[str, Indices]:
-    """Which items go where, in their order, with no group torn apart: `train`, then each of shares.
+    """The items of each split in their order, no group in two splits: `train`, then `shares`.
 
     The groups (int64 (n,)) are put in random order and cut where the shares of n end; a group that
-    lies on a cut goes to the later split, what is left to train. Where every item is its own group,
-    shares are exact to the item. A group of more than a tenth of the smallest of shares goes to
-    train: the others are to stand for many groups. Raises a GenlabError where a split would be
-    empty.
+    lies on a cut goes to the later split, what is left to train. If every item is its own group,
+    shares are exact to the item. A group of more than a tenth of the smallest share goes to train,
+    so that the other splits hold many groups. Raises a GenlabError where a split would be empty.
     """
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(sizes))
@@ -113,20 +67,30 @@ def split_groups(groups: Indices, shares: Mapping[str, float], seed: int) -> dic
     place = np.searchsorted(edges, ends[group])
     found = {"train": np.flatnonzero(place == len(edges))}
     found |= {name: np.flatnonzero(place == index) for index, name in enumerate(shares)}
-    for name, items in found.items():
+    return _check_filled(found, len(groups), "images")
+
+
+def _check_filled(splits: dict[str, Indices], count: int, section: str) -> dict[str, Indices]:
+    for name, items in splits.items():
         if not len(items):
             raise GenlabError(
-                f"split {name} would hold 0 of {len(groups)} items: change images.val_share or"
-                " images.test_share in params.yaml"
+                f"split {name} would hold 0 of {count} items: use more items, or change"
+                f" {section}.val_share or {section}.test_share in params.yaml",
+                key=f"{section}.val_share",
+                path="params.yaml",
             )
-    return found
+    return splits
 
 
-def shared_grids(splits: Mapping[str, Grids]) -> int:
-    """How many grids stand more than once in all splits together: 0 in a sound data set."""
-    seen: set[bytes] = set()
-    total = 0
-    for grids in splits.values():
-        seen.update(grid.tobytes() for grid in grids)
-        total += len(grids)
-    return total - len(seen)
+def count_duplicates(splits: Mapping[str, Sequence[bytes]]) -> dict[str, int]:
+    """Duplicates among items, each given by its bytes or their hash.
+
+    Surplus copies inside each split and, under `A_in_B`, how many items of A are in B too.
+    """
+    distinct = {name: set(items) for name, items in splits.items()}
+    inside = {name: len(items) - len(distinct[name]) for name, items in splits.items()}
+    across = {
+        f"{later}_in_{earlier}": sum(item in distinct[earlier] for item in splits[later])
+        for earlier, later in combinations(splits, 2)
+    }
+    return {**inside, **across}

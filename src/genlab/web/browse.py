@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.errors import GenlabError
-from genlab.datasets.arc_grids import OBJECTS_FILE, find_data_file, load_split, read_objects
-from genlab.datasets.image_files import MANIFEST_FILE, load_images, load_labels, split_command
+from genlab.datasets.arc_grids import OBJECTS_FILE, find_data_file, load_objects, load_split
+from genlab.datasets.image_files import load_images, load_labels
+from genlab.datasets.manifests import MANIFEST_FILE, split_command
 from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS
@@ -193,9 +193,7 @@ def _grids(file: Path, split: str) -> Items:
 
 @fresh(keep=6)
 def _objects(file: Path, split: str) -> npt.NDArray[np.void]:
-    if not file.is_file():
-        raise GenlabError(f"{file} is missing; make it with: dvc repro split")
-    return read_objects(file, split, "dvc repro split")
+    return load_objects(file.parent, split)
 
 
 @fresh(keep=6)

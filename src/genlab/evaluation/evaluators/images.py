@@ -16,7 +16,8 @@ from tqdm import tqdm
 
 from genlab.core.io import sha256
 from genlab.core.stats import ratio_interval, scaled_interval
-from genlab.datasets.image_files import MANIFEST_FILE, load_images, load_labels
+from genlab.datasets.image_files import load_images, load_labels
+from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.distributions.likelihoods import Gaussian
 from genlab.evaluation import figures
 from genlab.evaluation.diagnostics.criteria import image_verdict

@@ -15,7 +15,8 @@ from genlab.core.io import sha256, write_json
 from genlab.core.params import FLAT, Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import find_data_file, load_split
-from genlab.datasets.image_files import MANIFEST_FILE, load_images
+from genlab.datasets.image_files import load_images
+from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.datasets.registry import Dataset
 from genlab.grids import palette
 from genlab.vae.models.vae import VAE, Items, to_array

@@ -1,0 +1,64 @@
+"""Manifests: what a dataset's folder holds, its checksums, and the command that makes it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+from genlab.core import params
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, sha256, write_json
+
+MANIFEST_FILE = "manifest.json"
+VERSION = 1
+
+
+def write_manifest(folder: Path, kind: str, files: Iterable[str], facts: dict[str, Any]) -> None:
+    """Write the folder's manifest: `facts` and the checksums of `files`. Write it last."""
+    sums = {name: sha256(folder / name) for name in files}
+    manifest = {"kind": kind, "version": VERSION, **facts, "sha256": sums}
+    write_json(folder / MANIFEST_FILE, manifest)
+
+
+def read_manifest(
+    folder: Path, kind: str, producer_command: str, *, verify: bool = False
+) -> dict[str, Any]:
+    """The folder's manifest.
+
+    Raises a GenlabError unless it has this kind and version and, with `verify`, every file has
+    its checksum.
+    """
+    file = folder / MANIFEST_FILE
+    manifest: dict[str, Any] = read_json(file, producer_command=producer_command, kind=kind)
+    if manifest.get("version") != VERSION:
+        found = manifest.get("version")
+        raise stale(
+            file, f"has format version {found}, this genlab reads {VERSION}", producer_command
+        )
+    for name, expected in manifest["sha256"].items() if verify else ():
+        if not (folder / name).is_file() or sha256(folder / name) != expected:
+            fault = f"is missing or not the file that {MANIFEST_FILE} describes (by its checksum)"
+            raise stale(folder / name, fault, producer_command)
+    return manifest
+
+
+def stale(file: Path, fault: str, producer_command: str) -> GenlabError:
+    """The error of a file that has to be made again."""
+    message = f"{file} {fault}; make it again with: {producer_command}"
+    return GenlabError(message, path=file, fix=producer_command)
+
+
+def generate_command(path: str | Path) -> str:
+    """The command that makes the folder `path`, or the dataset of that name, before the split."""
+    return _command("generate", Path(path).name)
+
+
+def split_command(path: str | Path) -> str:
+    """The command that makes the folder `path` of a split dataset."""
+    return _command("split", Path(path).name)
+
+
+def _command(stage: str, name: str) -> str:
+    known = name if name in get_args(params.Dataset) else "DATASET"
+    return f"python stages/{stage}.py --dataset {known}"
