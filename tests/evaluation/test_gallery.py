@@ -143,14 +143,6 @@ def test_wrong_grids_come_first_then_those_least_certain(
     assert all(item["scores"]["stray cells"] and item["faults"] for item in summary["sample_items"])
 
 
-def test_what_is_unusual_is_true_of_the_class(arrays: dict[str, Any]) -> None:
-    measured = image_attributes(arrays["truth"], arrays["labels"], NAMES, arrays["train_distances"])
-    lowest = int(np.argmin(np.where(measured["class"] == 0, measured["train_distance"], 9)))
-    found = gallery.unusual(lowest, measured, SAME_CLASS)
-    assert 0 < len(found) <= gallery.MOST_UNUSUAL
-    assert found["train_distance"] == pytest.approx(-1, abs=0.01)
-
-
 @pytest.mark.parametrize("kind", ["of_images", "of_grids"])
 def test_the_summary_holds_no_pictures_and_is_writable_as_json(
     kind: str, request: pytest.FixtureRequest

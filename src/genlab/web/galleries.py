@@ -168,15 +168,12 @@ def _failure(
     reason = (
         f"{test['sentence']} ({test['verdict']})" if test else "no tested attribute explains it"
     )
-    unusual = [
-        f"{words(name)} {'above' if share > 0 else 'below'} {abs(share):.0%} of its stratum"
-        for name, share in entry["unusual"].items()
-    ]
+    standing = ", ".join(f"{name} {number(value)}" for name, value in entry["scores"].items())
     return Failure(
         index=int(entry["index"]),
         sort=sort,
-        standing=", ".join(f"{name} {number(value)}" for name, value in entry["scores"].items()),
-        seen="; ".join([entry["class"], *unusual] if "class" in entry else unusual),
+        standing=standing,
+        seen=entry.get("class", standing),
         hypothesis=entry["hypothesis"] or UNEXPLAINED,
         explanation="; ".join([reason, *entry.get("faults", [])]),
         shown=shown,

@@ -96,7 +96,6 @@ class Failed(TypedDict):
 
     index: Index
     scores: dict[str, Number]
-    unusual: dict[str, float]
     hypothesis: str | None
     faults: NotRequired[list[str]]
 

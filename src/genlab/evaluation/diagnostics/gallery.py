@@ -34,10 +34,10 @@ from genlab.evaluation.diagnostics.error_analysis import (
     ranked,
     standardised_ratio,
 )
+from genlab.evaluation.figures.boards import paint_grids
 from genlab.evaluation.metrics.fidelity import mse
 from genlab.evaluation.metrics.reconstruction import wrong_cells
 from genlab.evaluation.reports import formats
-from genlab.grids.palette import to_rgb
 from genlab.grids.parser import object_table, parse
 
 Items = npt.NDArray[np.uint8]
@@ -45,12 +45,8 @@ Items = npt.NDArray[np.uint8]
 EVALUATE = "dvc repro evaluate"
 GRID_KEYS = ["predicted", "nats", "samples"]
 IMAGE_KEYS = [*GRID_KEYS, "train_distances", "sample_errors", "sample_labels", "sample_nearest"]
-CELL = 12
-"""Pixels of a cell in the gallery's pictures."""
 MIN_WRONG = 0.01
 """Share of wrong grids below which nats are the better measure of what is hard."""
-UNUSUAL, MOST_UNUSUAL = 0.9, 3
-"""An attribute in which an item surpasses so much of its stratum is listed, at most three."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +68,10 @@ class Section:
     pictures: Mapping[str, Items]
     details: Callable[[int], dict[str, Any]] = field(default=lambda index: {})
 
-    def test(self, *, bootstrap: int, seed: int) -> list[Test]:
-        """Test every hypothesis over all items."""
-        return compare(
-            self.errors,
-            self.attributes,
-            self.hypotheses,
-            self.stratum,
-            error_name=self.error_name,
-            bootstrap=bootstrap,
-            seed=seed,
-        )
+    def test(self, error: str, values: Column, **resampling: int) -> list[Test]:
+        """Test every hypothesis on the errors `values`, (n,)."""
+        claims, stratum = self.hypotheses, self.stratum
+        return compare(values, self.attributes, claims, stratum, error_name=error, **resampling)
 
     def describe(self, tests: Sequence[Test]) -> list[dict[str, Any]]:
         """Entries of failures.json; `also` names further supported hypotheses."""
@@ -98,30 +87,12 @@ class Section:
                     "attributes": {
                         k: v for k, v in values.items() if v is not False and k != "class"
                     },
-                    "unusual": unusual(index, self.attributes, self.stratum),
                     "hypothesis": reasons[0] if reasons else None,
                     "also": reasons[1:],
                     **self.details(index),
                 }
             )
         return items
-
-
-def unusual(index: int, attributes: Attributes, stratum: Stratum) -> dict[str, float]:
-    """Attributes in which an item is above, or below, at least UNUSUAL of its stratum.
-
-    Returns {attribute: share}, negative where the item is below; the most unusual first.
-    """
-    keys = attributes[stratum.attribute]
-    mates = keys == keys[index]
-    found = {}
-    for name, column in attributes.items():
-        if name != stratum.attribute and column.dtype != np.bool_:
-            above = float((column[mates] < column[index]).mean())
-            below = float((column[mates] > column[index]).mean())
-            found[name] = above if above >= below else -below
-    most = sorted(found.items(), key=lambda pair: -abs(pair[1]))[:MOST_UNUSUAL]
-    return {name: share for name, share in most if abs(share) >= UNUSUAL}
 
 
 def build_gallery(
@@ -157,12 +128,11 @@ def summarise(
     between them and the errors, None where it is undefined.
     """
     resampling = {"bootstrap": bootstrap, "seed": seed}
-    tests, sample_tests = real.test(**resampling), samples.test(**resampling)
+    tests = real.test(real.error_name, real.errors, **resampling)
+    sample_tests = samples.test(samples.error_name, samples.errors, **resampling)
     nats_tests, correlation = [], None
     if nats is not None and (nats > 0).all():
-        nats_tests = compare(
-            nats, real.attributes, real.hypotheses, real.stratum, error_name="nats", **resampling
-        )
+        nats_tests = real.test("nats", nats, **resampling)
     if nats is not None and np.ptp(nats) > 0 and np.ptp(real.errors) > 0:
         correlation = float(spearmanr(real.errors, nats).statistic)
     return {
@@ -283,23 +253,12 @@ def page(title: str, summary: Mapping[str, Any], sections: tuple[Section, Sectio
 def tile(item: npt.ArrayLike, truth: npt.ArrayLike | None = None) -> str:
     """An image (h, w, c) or a grid (h, w) as a PNG data URI.
 
-    Cells of a grid that differ from `truth` are outlined in white and black.
+    Cells of a grid that differ from `truth` are outlined in white.
     """
     picture = np.asarray(item, dtype=np.uint8)
     if picture.ndim == 2:
-        picture = _draw_grid(picture, picture if truth is None else np.asarray(truth))
+        wrong = None if truth is None else (picture != np.asarray(truth))[None]
+        picture = paint_grids(picture[None], wrong)[0]
     buffer = io.BytesIO()
     Image.fromarray(picture.squeeze()).save(buffer, format="PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
-
-
-def _draw_grid(cells: Items, truth: Items) -> Items:
-    """A grid (h, w) as RGB with CELL pixels to the cell."""
-    picture = to_rgb(cells).repeat(CELL, axis=0).repeat(CELL, axis=1)
-    picture[::CELL] = picture[:, ::CELL] = 60
-    for top, left in CELL * np.argwhere(cells != truth):
-        for inset, width, shade in ((0, 2, 255), (2, 1, 0)):
-            box = picture[top + inset : top + CELL - inset, left + inset : left + CELL - inset]
-            box[:width] = box[-width:] = shade
-            box[:, :width] = box[:, -width:] = shade
-    return picture

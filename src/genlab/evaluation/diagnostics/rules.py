@@ -1,7 +1,7 @@
 """Failure diagnosis: the known collapses of a VAE, each a rule over numbers alone."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -60,18 +60,12 @@ class Rule:
     description: str
 
 
-def diagnose(
-    kind: str,
-    metrics: Metrics,
-    series: Series,
-    *,
-    evidence_files: Sequence[str] = ("metrics.json", "training.json"),
-) -> list[dict[str, Any]]:
+def diagnose(kind: str, metrics: Metrics, series: Series) -> list[dict[str, Any]]:
     """Apply every rule of `kind`, grids or images, in the order of `RULES`.
 
     series: per-epoch `loss`, `reconstruction_loss`, `kl_divergence`, `beta_kl` and, where known,
     `skipped_updates` and `updates`, both of the epoch alone. Returns [{name, found, rule, evidence,
-    fix, evidence_files}]; `fix` is empty where the failure was not found. Raises KeyError where a
+    fix}]; `fix` is empty where the failure was not found. Raises KeyError where a
     metric is missing.
     """
     e = (grid_evidence if kind == "grids" else image_evidence)(metrics, series)
@@ -82,7 +76,6 @@ def diagnose(
             "rule": rule.description,
             "evidence": {name: _json(getattr(e, name)) for name in rule.evidence},
             "fix": rule.fix(e) if rule.predicate(e) else {},
-            "evidence_files": list(evidence_files),
         }
         for rule in RULES
         if rule.kind == kind

@@ -66,9 +66,7 @@ class Evaluator(ABC):
         started = time.perf_counter()
         metrics = self.measure()
         verdict = self.judge(metrics)
-        files = [str(self.paths.results / "metrics.json")]
-        files.append(str(self.paths.plots / "training_curves.png"))
-        findings = diagnose(self.dataset.kind, metrics, self.series, evidence_files=files)
+        findings = diagnose(self.dataset.kind, metrics, self.series)
         diagnosis = {"diagnoses": findings}
         for name, content in {
             "metrics": metrics,

@@ -38,136 +38,157 @@ PAIRED, SAMPLED, NEIGHBOURS = 16, 24, 16  # pictures in a figure
 DIRECTIONS, STEPS, WALKS = 6, 9, 6  # of traversals and interpolations
 PROJECTED = 3000
 FRECHET_BOOTSTRAP, UNITS_BOOTSTRAP = 30, 100
-QUERIES = 2000  # images whose nearest training images are looked for
+QUERIES = 2000  # images whose nearest training images are searched
 SAMPLES_KEPT = 2000  # of the best sampler, for the gallery
 
 
 @dataclass(frozen=True)
-class ImageEvidence:
-    """What a model did with held-out images; n test images, d latents.
-
-    truth, predicted: (n, h, w, c). reconstruction, kl: (n,) nats, -log p(x|z) and KL at one z.
-    log_weights: (m, k), see `likelihood.iwae`. mean, log_var: (n, d) posteriors. train: images of
-    that split. samples: of each sampler. facts: further entries of metrics.json about the model.
-    """
-
-    truth: Images
-    predicted: Images
-    reconstruction: Floats
-    kl: Floats
-    log_weights: Floats
-    mean: Floats
-    log_var: Floats
-    train: Images
-    samples: Mapping[str, SampleSet]
-    facts: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class ReferenceFeatures:
-    """Features of the images that everything is compared with, (n, f) each.
-
-    train: of the whole split; rows: as many of them as there are test images. neighbours: the
-    nearest training image of each of QUERIES test images.
-    """
+    """Features of real images, (n, f) of each split, and what they were extracted with."""
 
     classifier: Classifier
-    accuracy: float
     train: Floats
-    rows: npt.NDArray[np.int64]
     val: Floats
     test: Floats
-    neighbours: duplicates.Neighbours
 
-    @classmethod
-    def extract(
-        cls,
-        classifier: Classifier,
-        train: Images,
-        val: Images,
-        test: Images,
-        labels: Labels,
-        seed: int,
-    ) -> ReferenceFeatures:
-        """Extract features of the splits. labels: of the test images, (n,)."""
-        rng = np.random.default_rng([seed, 2])
-        known = labels if classifier.layout.task == "labels" else None
-        return cls(
-            classifier=classifier,
-            accuracy=classifier.accuracy(test, known),
-            train=classifier.features(train),
-            rows=np.sort(rng.permutation(len(train))[: len(test)]),
-            val=classifier.features(val),
-            test=classifier.features(test),
-            neighbours=duplicates.nearest(test[:QUERIES], train),
-        )
+    def compare(self, features: Floats, resampling: Mapping[str, int]) -> Metrics:
+        """Fréchet distance, precision, recall, density, coverage against the test images."""
+        seed = resampling["seed"]
+        far = frechet.frechet(features, self.test, bootstrap=FRECHET_BOOTSTRAP, seed=seed)
+        shape = manifold(features, self.test, **resampling)
+        intervals = {**far.pop("intervals"), **shape.pop("intervals")}
+        return {**far, **shape, "intervals": intervals}
 
 
 class ImageEvaluator(Evaluator):
-    """Evaluate a model of images; the sampler is picked on the validation split."""
+    """Evaluate a model of images; the sampler is picked on the validation split.
 
-    evidence: ImageEvidence
-    reference: ReferenceFeatures
+    test, predicted: (n, h, w, c). mean, log_var: (n, d) posteriors of the test images.
+    """
+
+    train: Images
+    test: Images
     labels: Mapping[str, Labels]
+    predicted: Images
+    mean: Floats
+    log_var: Floats
+    nats: Floats
+    samples: Mapping[str, SampleSet]
+    reference: ReferenceFeatures
 
     def measure(self) -> Metrics:
         """Reconstruct the test split, sample, and compare both with real images."""
         params, data, seed = self.params, self.paths.data, self.params.seed
-        train, val, test = (load_images(data, name) for name in ("train", "val", "test"))
+        self.train, val, test = (load_images(data, name) for name in ("train", "val", "test"))
         self.check_items(test)
         self.labels = {name: load_labels(data, name) for name in ("train", "test")}
         with start_sampling(params, data, self.checkpoint, self.model) as sampling:
-            nats, kl = inference.elbo_terms(self.model, test, seed)
-            self.check_bounds(nats + kl)
+            self.nats, kl = inference.elbo_terms(self.model, test, seed)
+            self.check_bounds(self.nats + kl)
             # Before the draws: what needs none of them is done while they are drawn.
-            classifier = extractor(
-                self.dataset.name,
-                data,
-                train,
-                self.labels["train"],
-                seed,
-                params.evaluate.extractor_examples,
+            examples, labels = params.evaluate.extractor_examples, self.labels["train"]
+            classifier = extractor(self.dataset.name, data, self.train, labels, seed, examples)
+            splits = (classifier.features(images) for images in (self.train, val, test))
+            self.reference = ReferenceFeatures(classifier, *splits)
+            known = duplicates.nearest(test[:QUERIES], self.train)
+            self.mean, self.log_var = inference.encode(self.model, test)
+            self.test, self.predicted = np.asarray(test), inference.reconstruct(self.model, test)
+            weights = inference.log_importance_weights(
+                self.model, test[: params.evaluate.iwae_items], params.evaluate.iwae_samples, seed
             )
-            self.reference = ReferenceFeatures.extract(
-                classifier, train, val, test, self.labels["test"], seed
-            )
-            mean, log_var = inference.encode(self.model, test)
-            settings, weighed = params.evaluate, test[: params.evaluate.iwae_items]
-            self.evidence = ImageEvidence(
-                truth=np.asarray(test),
-                predicted=inference.reconstruct(self.model, test),
-                reconstruction=nats,
-                kl=kl,
-                log_weights=inference.log_importance_weights(
-                    self.model, weighed, settings.iwae_samples, seed
-                ),
-                mean=mean,
-                log_var=log_var,
-                train=train,
-                samples=sampling.collect(self.model, train),
-                facts=self._model_facts(),
-            )
+            self.samples = sampling.collect(self.model, self.train)
         resampling = {"bootstrap": params.evaluate.bootstrap, "seed": seed}
-        metrics = measure_images(self.evidence, self.reference, params.threads, **resampling)
-        best = self.evidence.samples[metrics["best_sampler"]].images
+        metrics = {
+            **self._describe_model(),
+            **self._measure_reconstructions(kl, weights, resampling),
+            **self._measure_samples(resampling),
+        }
+        samples = self.samples[metrics["best_sampler"]].images
+        near = duplicates.nearest(samples[:QUERIES], self.train)
+        metrics["memorisation"] = duplicates.memorisation(near, known, **resampling)
+        metrics["sharpness"] = {
+            "test": fidelity.sharpness(self.test),
+            "reconstructions": fidelity.sharpness(self.predicted),
+            "samples": fidelity.sharpness(samples),
+        }
+        order = np.random.default_rng([seed, 2]).permutation(len(self.train))
         metrics["inception"] = inception_distances(
-            train[self.reference.rows],
-            self.evidence.truth,
-            {"reconstruction": self.evidence.predicted, "samples": best},
+            self.train[np.sort(order[: len(test)])],
+            self.test,
+            {"reconstruction": self.predicted, "samples": samples},
             seed,
         )
         return metrics
 
-    def _model_facts(self) -> dict[str, Any]:
-        model, likelihood = self.model, self.model.likelihood
-        sigma = likelihood.sigma().tolist() if isinstance(likelihood, Gaussian) else None
+    def _describe_model(self) -> Metrics:
+        model, classifier = self.model, self.reference.classifier
+        sigma = (
+            model.likelihood.sigma().tolist() if isinstance(model.likelihood, Gaussian) else None
+        )
+        known = self.labels["test"] if classifier.layout.task == "labels" else None
         return {
             "likelihood": model.architecture.likelihood,
-            "comparable": likelihood.comparable,
+            "comparable": model.likelihood.comparable,
             "tokens": model.architecture.tokens,
             "beta_max": self.facts["training"]["beta_max"],
             "sigma": sigma,
+            "latent_dim": self.mean.shape[1],
+            "n": len(self.test),
+            "mean_image_mse": fidelity.mean_image_mse(self.train, self.test),
+            "features": {
+                "kind": "classifier",
+                "task": classifier.layout.task,
+                "digest": classifier.digest,
+                "accuracy": classifier.accuracy(self.test, known),
+                "n": len(self.test),
+            },
         }
+
+    def _measure_reconstructions(
+        self, kl: Floats, weights: Floats, resampling: Mapping[str, int]
+    ) -> Metrics:
+        cells = self.test[0].size
+        bound = likelihood.bound_summary(self.nats + kl, self.nats, kl, cells=cells, **resampling)
+        iwae = likelihood.iwae_summary(weights, **resampling)
+        pixels = fidelity.fidelity(self.test, self.predicted, **resampling)
+        parts = (bound, iwae, pixels)
+        intervals = {name: found for part in parts for name, found in part.pop("intervals").items()}
+        intervals["bits_per_dim"] = intervals.pop("bits_per_cell")
+        intervals["active_units"] = likelihood.active_units_interval(
+            self.mean, bootstrap=UNITS_BOOTSTRAP, seed=resampling["seed"]
+        )
+        bits = 1 / (cells * np.log(2))
+        intervals["iwae_bits_per_dim"] = scaled_interval(intervals["neg_iwae_nats"], bits)
+        features = self.reference.classifier.features(self.predicted)
+        return {
+            "bits_per_dim": bound.pop("bits_per_cell"),
+            **bound,
+            **iwae,
+            **pixels,
+            "iwae_bits_per_dim": iwae["neg_iwae_nats"] * bits,
+            # The bound that IWAE's is to be compared with: of the same images.
+            "importance_neg_elbo_nats": -float(weights.mean()),
+            "active_units": likelihood.active_units(self.mean),
+            "aggregate": likelihood.aggregate_posterior(self.mean, self.log_var),
+            "kl_per_latent": likelihood.kl_per_latent(self.mean, self.log_var),
+            "reconstruction": self.reference.compare(features, resampling),
+            "intervals": intervals,
+        }
+
+    def _measure_samples(self, resampling: Mapping[str, int]) -> Metrics:
+        """Every sampler, compared with the reference of train against test (`floor`)."""
+        # Distances fall as n grows: samples are as many as the reference's training images, and
+        # those no more than the images they are compared with.
+        sizes = [len(found.images) for found in self.samples.values()]
+        n, reference = min(len(self.test), len(self.train), *sizes), self.reference
+        floor = frechet.train_reference(reference.train, reference.test, n, resampling["seed"])
+        measure = partial(_measure_sampler, reference=reference, floor=floor, resampling=resampling)
+        progress = partial(tqdm, total=len(sizes), desc="samplers", unit="sampler")
+        with ThreadPoolExecutor(self.params.threads) as pool:  # any number gives the same
+            found = list(progress(pool.map(measure, self.samples.values())))
+        samplers = dict(zip(self.samples, found, strict=True))
+        best = min(samplers, key=lambda name: float(samplers[name]["validation_frechet"]))
+        return {"floor": floor, "samplers": samplers, "best_sampler": best}
 
     def judge(self, metrics: Metrics) -> dict[str, Any]:
         """Apply the criteria of images."""
@@ -186,16 +207,38 @@ class ImageEvaluator(Evaluator):
 
     def draw(self, metrics: Metrics) -> None:
         """Draw reconstructions, samples with their neighbours, walks through the code, curves."""
-        folder, evidence = self.paths.plots, self.evidence
-        draw_images(folder, evidence, metrics)
-        mean, steps = evidence.mean, np.linspace(-3, 3, STEPS)
+        folder, best, mean = self.paths.plots, metrics["best_sampler"], self.mean
+        truth, predicted = self.test[:PAIRED], self.predicted[:PAIRED]
+        notes = [f"{value:.1f} dB" for value in fidelity.psnr(fidelity.mse(truth, predicted))]
+        title = "Test images over their reconstructions"
+        path = folder / "reconstructions.png"
+        figures.image_reconstructions(path, truth, predicted, title, notes)
+        captions = {
+            name: f"Fréchet {found['frechet_distance']:.3g}, recall {found['recall']:.2f}"
+            + ("; picked" if name == best else "")
+            for name, found in metrics["samplers"].items()
+        }
+        shown = sorted(self.samples, key=lambda name: name != best)
+        tiles = {name: self.samples[name].images[:SAMPLED] for name in shown}
+        figures.image_samplers(folder / "samplers.png", tiles, captions)
+        samples = self.samples[best].images
+        figures.image_sheet(folder / "samples.png", samples[:64], {}, f"Samples: {best}")
+        queries = samples[:NEIGHBOURS]
+        near, title = (
+            duplicates.nearest(queries, self.train),
+            "Samples over nearest training images",
+        )
+        nearest, path = self.train[near.indices], folder / "neighbours.png"
+        figures.neighbours(path, queries, nearest, near.distances, title)
+        figures.kl_by_latent(folder / "kl_by_latent.png", metrics["kl_per_latent"])
+        steps = np.linspace(-3, 3, STEPS)
         directions, lengths = latents.principal_directions(mean, DIRECTIONS)
         walked = latents.traverse(self.model, mean[0], directions, lengths, steps)
         rows = [f"direction {index + 1},\nin its SDs" for index in range(len(walked))]
         figures.traversals(folder / "traversals.png", walked, rows, steps.tolist())
         ends = mean[:WALKS], mean[WALKS : 2 * WALKS]
         between = latents.interpolate(self.model, *ends, STEPS)
-        title = "On the way between two test images"
+        title = "Interpolations between two test images"
         figures.interpolations(folder / "interpolations.png", between, title)
         points = PCA(2, random_state=0).fit_transform(mean[:PROJECTED])
         labels, names = self.labels["test"][:PROJECTED], list(self.dataset.labels)
@@ -205,17 +248,17 @@ class ImageEvaluator(Evaluator):
 
     def arrays(self, metrics: Metrics) -> Arrays:
         """Reconstructions, and samples with their nearest training images in features."""
-        evidence, reference = self.evidence, self.reference
-        samples = evidence.samples[metrics["best_sampler"]].images[:SAMPLES_KEPT]
+        reference = self.reference
+        samples = self.samples[metrics["best_sampler"]].images[:SAMPLES_KEPT]
         near = duplicates.nearest(reference.classifier.features(samples), reference.train)
         return {
-            "predicted": evidence.predicted,
-            "nats": evidence.reconstruction,
+            "predicted": self.predicted,
+            "nats": self.nats,
             "train_distances": duplicates.nearest(reference.test, reference.train).distances,
             "samples": samples,
             "sample_errors": near.distances,
             "sample_labels": self.labels["train"][near.indices],
-            "sample_nearest": np.stack([evidence.train[index] for index in near.indices]),
+            "sample_nearest": np.stack([self.train[index] for index in near.indices]),
         }
 
 
@@ -223,96 +266,8 @@ def extractor(
     name: str, data: Path, train: Images, labels: Labels, seed: int, examples: int
 ) -> Classifier:
     """The classifier that images of a dataset are compared by; without labels where it has none."""
-    return cached_classifier(
-        name,
-        train,
-        labels if name in LABELLED else None,
-        sha256(data / MANIFEST_FILE),
-        seed=seed,
-        examples=examples,
-    )
-
-
-def measure_images(
-    evidence: ImageEvidence,
-    reference: ReferenceFeatures,
-    threads: int = 1,
-    *,
-    bootstrap: int,
-    seed: int,
-) -> Metrics:
-    """metrics.json: flat numbers, nested groups, and `intervals` of the flat ones.
-
-    threads: samplers that are measured at a time; any number gives the same.
-    """
-    e, resampling = evidence, {"bootstrap": bootstrap, "seed": seed}
-    # Distances fall as n grows: samples are as many as the floor's training images, and those no
-    # more than the images they are held against.
-    compared = min(len(e.truth), len(e.train), *(len(one.images) for one in e.samples.values()))
-    floor = frechet.train_reference(reference.train, reference.test, compared, seed)
-    measure = partial(_measure_sampler, reference=reference, floor=floor, resampling=resampling)
-    progress = partial(tqdm, total=len(e.samples), desc="samplers", unit="sampler")
-    with ThreadPoolExecutor(threads) as pool:
-        found = list(progress(pool.map(measure, e.samples.values())))
-    samplers = dict(zip(e.samples, found, strict=True))
-    best = min(samplers, key=lambda name: float(samplers[name]["validation_frechet"]))
-    samples = e.samples[best].images
-    near = duplicates.nearest(samples[:QUERIES], e.train)
-    classifier = reference.classifier
-    return {
-        **e.facts,
-        **_bounds_and_fidelity(e, resampling),
-        "latent_dim": e.mean.shape[1],
-        "n": len(e.truth),
-        "mean_image_mse": fidelity.mean_image_mse(e.train, e.truth),
-        "sharpness": {
-            "test": fidelity.sharpness(e.truth),
-            "reconstructions": fidelity.sharpness(e.predicted),
-            "samples": fidelity.sharpness(samples),
-        },
-        "aggregate": likelihood.aggregate_posterior(e.mean, e.log_var),
-        "features": {
-            "kind": "classifier",
-            "task": classifier.layout.task,
-            "digest": classifier.digest,
-            "accuracy": reference.accuracy,
-            "n": len(e.truth),
-        },
-        "floor": floor,
-        "reconstruction": _compare(classifier.features(e.predicted), reference, resampling),
-        "best_sampler": best,
-        "samplers": samplers,
-        "memorisation": duplicates.memorisation(near, reference.neighbours, **resampling),
-        "kl_per_latent": likelihood.kl_per_latent(e.mean, e.log_var),
-    }
-
-
-def _bounds_and_fidelity(e: ImageEvidence, resampling: Mapping[str, int]) -> Metrics:
-    cells = e.truth[0].size
-    bound = likelihood.bound_summary(
-        e.reconstruction + e.kl, e.reconstruction, e.kl, cells=cells, **resampling
-    )
-    iwae = likelihood.iwae_summary(e.log_weights, **resampling)
-    pixels = fidelity.fidelity(e.truth, e.predicted, **resampling)
-    parts = (bound, iwae, pixels)
-    intervals = {name: found for part in parts for name, found in part.pop("intervals").items()}
-    intervals["bits_per_dim"] = intervals.pop("bits_per_cell")
-    intervals["active_units"] = likelihood.active_units_interval(
-        e.mean, bootstrap=UNITS_BOOTSTRAP, seed=resampling["seed"]
-    )
-    bits = 1 / (cells * np.log(2))
-    intervals["iwae_bits_per_dim"] = scaled_interval(intervals["neg_iwae_nats"], bits)
-    return {
-        "bits_per_dim": bound.pop("bits_per_cell"),
-        **bound,
-        **iwae,
-        **pixels,
-        "iwae_bits_per_dim": iwae["neg_iwae_nats"] * bits,
-        # The bound that IWAE's is to be held against: of the same images.
-        "importance_neg_elbo_nats": -float(e.log_weights.mean()),
-        "active_units": likelihood.active_units(e.mean),
-        "intervals": intervals,
-    }
+    known, source = labels if name in LABELLED else None, sha256(data / MANIFEST_FILE)
+    return cached_classifier(name, train, known, source, seed=seed, examples=examples)
 
 
 def _measure_sampler(
@@ -322,7 +277,7 @@ def _measure_sampler(
     resampling: Mapping[str, int],
 ) -> Metrics:
     features = reference.classifier.features(drawn.images)
-    found = _compare(features[: floor["n"]], reference, resampling)
+    found = reference.compare(features[: floor["n"]], resampling)
     key = "frechet_distance"
     found["intervals"]["relative_frechet"] = ratio_interval(
         found[key], found["intervals"][key], floor[key], floor["intervals"][key]
@@ -334,42 +289,3 @@ def _measure_sampler(
         **found,
         **drawn.facts,
     }
-
-
-def _compare(
-    features: Floats, reference: ReferenceFeatures, resampling: Mapping[str, int]
-) -> Metrics:
-    """Fréchet distance, precision, recall, density, coverage against the test images."""
-    seed = resampling["seed"]
-    far = frechet.frechet(features, reference.test, bootstrap=FRECHET_BOOTSTRAP, seed=seed)
-    shape = manifold(features, reference.test, **resampling)
-    intervals = {**far.pop("intervals"), **shape.pop("intervals")}
-    return {**far, **shape, "intervals": intervals}
-
-
-def draw_images(folder: Path, evidence: ImageEvidence, metrics: Metrics) -> None:
-    """The figures that need no model, as PNG files in `folder`."""
-    e, best, pairs = evidence, metrics["best_sampler"], slice(0, PAIRED)
-    psnr = fidelity.psnr(fidelity.mse(e.truth[pairs], e.predicted[pairs]))
-    figures.image_reconstructions(
-        folder / "reconstructions.png",
-        e.truth[pairs],
-        e.predicted[pairs],
-        "Test images over their reconstructions",
-        [f"{value:.1f} dB" for value in psnr],
-    )
-    captions = {
-        name: f"Fréchet {found['frechet_distance']:.3g}, recall {found['recall']:.2f}"
-        + ("; picked" if name == best else "")
-        for name, found in metrics["samplers"].items()
-    }
-    shown = sorted(e.samples, key=lambda name: name != best)
-    images = {name: e.samples[name].images for name in shown}
-    tiles = {name: found[:SAMPLED] for name, found in images.items()}
-    figures.image_samplers(folder / "samplers.png", tiles, captions)
-    figures.image_sheet(folder / "samples.png", images[best][:64], {}, f"Samples: {best}")
-    queries = images[best][:NEIGHBOURS]
-    near = duplicates.nearest(queries, e.train)
-    nearest, title = e.train[near.indices], "Samples over their nearest training images"
-    figures.neighbours(folder / "neighbours.png", queries, nearest, near.distances, title)
-    figures.kl_by_latent(folder / "kl_by_latent.png", metrics["kl_per_latent"])

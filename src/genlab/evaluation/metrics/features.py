@@ -25,13 +25,12 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from genlab.core import engine
-from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes
 
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 
-FORMAT, VERSION, HEADER = "genlab.classifier", 1, "genlab"
+LAYOUT = "layout"  # the key of the metadata in a file
 FEATURES = 128
 STEM, BROADEST, COARSEST = 16, 128, 8
 BATCH, SHIFT, TURNS, THUMBNAIL = 128, 2, 4, 4
@@ -133,12 +132,23 @@ class Classifier:
             start += len(x)
         return correct / (start * len(turns))
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: Path) -> None:
         """Write layout and weights (safetensors) atomically; equal ones give equal bytes."""
-        header = {"format": FORMAT, "version": VERSION, "layout": asdict(self.layout)}
-        # One metadata entry alone: safetensors writes several in an order that changes by process.
-        metadata = {HEADER: json.dumps(header, sort_keys=True)}
+        metadata = {LAYOUT: json.dumps(asdict(self.layout), sort_keys=True)}
         write_bytes(path, to_bytes(self._weights(), metadata=metadata))
+
+    @classmethod
+    def load(cls, path: Path) -> Classifier:
+        """Read a file of `save`. Raises OSError or ValueError where it is missing or damaged."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                layout = json.loads((file.metadata() or {}).get(LAYOUT, "{}"))
+                weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            network = Network(Layout(**layout))
+            network.load_state_dict(weights)
+        except (SafetensorError, TypeError, RuntimeError) as error:
+            raise ValueError(f"{path}: truncated, or not a classifier") from error
+        return cls(network)
 
     def _weights(self) -> dict[str, Tensor]:
         state = self.network.state_dict()
@@ -151,36 +161,13 @@ class Classifier:
             yield _input(images[start : start + size]).to(device)
 
 
-def load_classifier(path: str | Path, *, producer_command: str) -> Classifier:
-    """The classifier in the file `path`.
-
-    Raises GenlabError, naming the file and `producer_command`, the command that makes it again,
-    when the file is absent, truncated, foreign or of another version.
-    """
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {}).get(HEADER, "{}"))
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if header["format"] != FORMAT or header["version"] != VERSION:
-            raise ValueError(f"{header['format']} version {header['version']}")
-        network = Network(Layout(**header["layout"]))
-        network.load_state_dict(weights)
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise GenlabError(
-            f"{path}: missing, truncated, or not a {FORMAT} of version {VERSION} ({reason});"
-            f" make it again with: {producer_command}"
-        ) from error
-    return Classifier(network)
-
-
 def cached_classifier(
     name: str, train: Images, labels: Labels | None, source: str, *, seed: int, examples: int
 ) -> Classifier:
     """`train_classifier` on the data with the checksum `source`, from the user's cache.
 
     It depends on data, seed and this module's code, not on the model: so every experiment on the
-    same data is compared by the same features.
+    same data is compared by the same features. A damaged file is replaced.
     """
     parts = [
         source.encode(),
@@ -189,10 +176,13 @@ def cached_classifier(
     ]
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
     path = user_cache_path("genlab") / "features" / f"{name}-{key}.safetensors"
-    if not path.is_file():
+    try:
+        return Classifier.load(path)
+    except (OSError, ValueError):
         with engine.preserved_randomness():
-            train_classifier(train, labels, seed=seed, examples=examples).save(path)
-    return load_classifier(path, producer_command=f"rm {path}; dvc repro evaluate")
+            classifier = train_classifier(train, labels, seed=seed, examples=examples)
+        classifier.save(path)
+        return classifier
 
 
 def train_classifier(

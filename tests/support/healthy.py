@@ -1,0 +1,112 @@
+"""Metrics and training curves of healthy models, to which tests add one failure at a time."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from genlab.evaluation.metrics.reconstruction import grid_metrics
+
+
+def _sampler(distance: float) -> dict[str, Any]:
+    return {"frechet_distance": distance, "recall": 0.5, "validation_frechet": distance}
+
+
+def image_metrics(changes: dict[str, Any] | None = None, dims: int = 784) -> dict[str, Any]:
+    """Of a VAE of images of h w c = dims, with some entries replaced: {"samplers.prior.recall": 0}.
+
+    Nats go with dims.
+    """
+    kl, recon = 0.09 * dims, 2.2 * dims
+    distances = {"normal": 24.0, "prior": 24.0, "gaussian": 20.0, "gmm": 16.0, "flow": 14.0}
+    metrics: dict[str, Any] = {
+        "likelihood": "discretized_logistic_mixture",
+        "comparable": True,
+        "neg_elbo_nats": kl + recon,
+        "reconstruction_nats": recon,
+        "kl_nats": kl,
+        "bits_per_dim": (kl + recon) / (dims * math.log(2)),
+        "neg_iwae_nats": kl + recon - 5,
+        "active_units": 30,
+        "latent_dim": 40,
+        "kl_per_latent": [kl / 30] * 30 + [0.0] * 10,
+        "beta_max": 1.0,
+        "mse": 0.0093,
+        "mean_image_mse": 0.0866,
+        "ssim": 0.73,
+        "reconstruction": {"frechet_distance": 8.0},
+        "floor": {"frechet_distance": 0.67},
+        "best_sampler": "flow",
+        "samplers": {name: _sampler(distance) for name, distance in distances.items()},
+        "memorisation": {
+            "near_duplicate_rate": 0.01,
+            "exact_duplicate_rate": 0.0,
+            "held_out_exact_duplicate_rate": 0.0,
+            "median_ratio": 0.9,
+            "intervals": {
+                "near_duplicate_rate": {"low": 0.005, "high": 0.02, "n": 1000},
+                "exact_duplicate_rate": {"low": 0.0, "high": 0.004, "n": 1000},
+            },
+        },
+        "sharpness": {"test": 0.136, "reconstructions": 0.105, "samples": 0.109},
+        "aggregate": {"aggregate_gaussian_kl": 0.06 * kl / 40},
+        "sigma": None,
+        "features": {"kind": "classifier", "accuracy": 0.92},
+        "intervals": {
+            "neg_elbo_nats": {"low": kl + recon - 3, "high": kl + recon + 3, "n": 10_000},
+            "neg_iwae_nats": {"low": kl + recon - 9, "high": kl + recon - 1, "n": 1000},
+        },
+    }
+    metrics = copy.deepcopy(metrics)
+    for path, value in (changes or {}).items():
+        *sections, key = path.split(".")
+        place = metrics
+        for section in sections:
+            place = place[section]
+        assert key in place, path
+        place[key] = value
+    return metrics
+
+
+def image_series(**changes: Sequence[float | None]) -> dict[str, Any]:
+    """A free KL that a warm-up takes to a thirtieth, as a wide code at β = 0 does."""
+    healthy = {
+        "loss": [900.0, 1700.0, 1790.0, 1780.0, 1775.0, 1770.0],
+        "reconstruction_loss": [900.0, 1600.0, 1715.0, 1708.0, 1704.0, 1700.0],
+        "kl_divergence": [2100.0, 200.0, 75.0, 72.0, 71.0, 70.0],
+        "beta_kl": [0.0, 100.0, 75.0, 72.0, 71.0, 70.0],
+        "skipped_updates": [0.0] * 6,
+        "updates": [100.0] * 6,
+    }
+    return {**healthy, **changes}
+
+
+def grids() -> np.ndarray:
+    """Grids that are nine tenths black."""
+    rng = np.random.default_rng(0)
+    found = rng.integers(0, 10, (300, 16, 16), dtype=np.uint8)
+    found[rng.random(found.shape) < 0.9] = 0
+    return found
+
+
+def grid_run_metrics(predicted: np.ndarray, **changes: Any) -> dict[str, Any]:
+    """Metrics of an answer to `grids`, of a model that is healthy but for `changes`."""
+    latents = {"kl_nats": 45.0, "active_units": 100, "latent_dim": 128}
+    measured = grid_metrics(grids(), predicted, bootstrap=20)
+    return {**measured, **latents, "data_entropy_bound_nats": 37.0, **changes}
+
+
+def grid_series(**changes: list[float]) -> dict[str, list[float]]:
+    """Curves of a healthy model of grids."""
+    healthy = {
+        "kl_divergence": [20.0, 40.0, 45.0],
+        "beta_kl": [0.0, 20.0, 45.0],
+        "loss": [200.0, 90.0, 60.0],
+        "skipped_updates": [0.0, 0.0, 0.0],
+        "updates": [100.0, 100.0, 100.0],
+    }
+    return {**healthy, **changes}
