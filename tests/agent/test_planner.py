@@ -12,14 +12,14 @@ from pydantic import BaseModel
 
 from genlab.agent import planner
 from genlab.agent.answers import parse, response_format
-from genlab.agent.candidate import Candidate, Sandbox, Training
+from genlab.agent.candidate import Candidate, Constraints, Training
 from genlab.agent.goal import goal
 from genlab.agent.planner import BASELINE, Planned, planned, settled, stalled
 from genlab.agent.proposal import Proposal, Review, proposal_in
 from genlab.agent.registry import Record
 from genlab.agent.space import Block, ModelConfig
 
-ROOM = Sandbox((1, 28, 28), 10, 100_000, epochs=3, subset=5000)
+CONSTRAINTS = Constraints((1, 28, 28), 10, 100_000, epochs=3, subset=5000)
 GOAL = goal("fashion mnist, > 90 % accuracy")
 ONE = ModelConfig(blocks=(Block(kind="plain", channels=16, halve=True),))
 STARTS = {"base": Candidate(BASELINE), "one": Candidate(ONE)}
@@ -40,7 +40,7 @@ def _record(run_id: str, accuracy: float | None, origin: str = "llm") -> Record:
 def _planned(proposal: dict[str, Any], tried: dict[str, str] | None = None) -> Planned:
     records = [_record("base", 0.7, "baseline"), _record("one", 0.8)]
     return planned(
-        Proposal.model_validate(proposal), ROOM, tried or {}, records,
+        Proposal.model_validate(proposal), CONSTRAINTS, tried or {}, records,
         STARTS, "accuracy", random.Random(0),
     )  # fmt: skip
 
@@ -107,7 +107,9 @@ def test_it_stalls_when_the_last_ones_brought_nothing() -> None:
 
 def test_the_planner_is_shown_goal_room_and_every_attempt() -> None:
     records = [_record("base", 0.7, "baseline"), _record("one", None)]
-    asked = planner.ask_for_proposal(GOAL, ROOM, records, "It failed: forward broke", "20 s each.")
+    asked = planner.ask_for_proposal(
+        GOAL, CONSTRAINTS, records, "It failed: forward broke", "20 s each."
+    )
     text = "\n".join(message["content"] for message in asked)
     for part in (
         "fashion mnist, > 90 % accuracy", "accuracy >= 0.9", "1 x 28 x 28", "100000 parameters",
@@ -145,7 +147,7 @@ def _drawn(shape: dict[str, Any], rng: random.Random) -> Any:
 @pytest.mark.parametrize("seed", range(20))
 def test_what_the_schema_allows_fits_but_for_size_and_halvings(seed: int) -> None:
     rng = random.Random(seed)
-    drawn = parse(json.dumps(_drawn(_sent(proposal_in(ROOM, tuple(STARTS))), rng)), Proposal)
+    drawn = parse(json.dumps(_drawn(_sent(proposal_in(CONSTRAINTS, tuple(STARTS))), rng)), Proposal)
     assert isinstance(drawn, Proposal)
     found = _planned(drawn.model_dump())
     fine = (".halve: nothing is left", "kernel: ", "widths shrunk")

@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from genlab.agent import search
-from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Candidate, Sandbox, Training
+from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Candidate, Constraints, Training
 from genlab.agent.space import Block, Input, ModelConfig, parsed, repaired
 from genlab.agent.template import source
 from genlab.core.errors import GenlabError
 
 SHAPE: Input = (1, 28, 28)
 MOST = 200_000
-ROOM = Sandbox(SHAPE, 10, MOST, epochs=3, subset=1000)
+CONSTRAINTS = Constraints(SHAPE, 10, MOST, epochs=3, subset=1000)
 SHAPES = st.sampled_from([(1, 28, 28), (3, 32, 32), (1, 16, 16), (3, 5, 9), (1, 2, 2), (2, 1, 1)])
 KINDS = ("plain", "residual", "depthwise")
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -121,13 +121,13 @@ def test_a_file_of_a_config_is_read_with_one_line_for_its_first_fault() -> None:
 
 def test_search_never_proposes_what_was_tried_and_all_of_it_runs() -> None:
     rng, tried = random.Random(0), set[str]()
-    found = search.untried(rng, ROOM, tried)
+    found = search.untried(rng, CONSTRAINTS, tried)
     for step in range(40):
         assert found.digest not in tried
         tried.add(found.digest)
         if step % 8 == 0:
             _check(found.config, SHAPE)
-        found = search.mutated(found, rng, ROOM, tried)
+        found = search.mutated(found, rng, CONSTRAINTS, tried)
 
 
 def test_search_draws_and_reaches_every_training_that_a_planner_may_choose(
@@ -138,8 +138,8 @@ def test_search_draws_and_reaches_every_training_that_a_planner_may_choose(
     drawn = {tuple(search.random_training(rng).model_dump().values()) for _ in range(2000)}
     assert drawn == whole
     monkeypatch.setattr(search, "OF_TRAINING", 1.0)
-    walked, now = set(), search.untried(rng, ROOM, set())
+    walked, now = set(), search.untried(rng, CONSTRAINTS, set())
     for _ in range(2000):
-        now = search.mutated(now, rng, ROOM, {now.digest})
+        now = search.mutated(now, rng, CONSTRAINTS, {now.digest})
         walked.add(tuple(now.training.model_dump().values()))
     assert walked == whole

@@ -47,7 +47,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Sandbox:
+class Constraints:
     """What candidates have to fit into.
 
     epochs, subset: of every evaluation. No attempt has more or fewer, or they could not be
@@ -61,18 +61,18 @@ class Sandbox:
     subset: int
 
 
-def held(calls: Mapping[str, Any], room: Sandbox, edits: list[str]) -> Training:
+def held(calls: Mapping[str, Any], constraints: Constraints, edits: list[str]) -> Training:
     """The training that the `calls` of a proposal ask for, held against the run's own settings.
 
     What is not the planner's to choose is overruled, and what is out of range moved; each is told.
     """
-    _settled(calls.get("input_size"), list(room.shape), "calls.input_size", edits)
+    _settled(calls.get("input_size"), list(constraints.shape), "calls.input_size", edits)
     asked = calls.get("eval_config")
     if not isinstance(asked, Mapping):
         if asked is not None:
             edits.append(f"calls.eval_config: {str(asked)[:40]!r} is no set of fields, left out")
         asked = {}
-    for name, value in (("epochs", room.epochs), ("subset", room.subset)):
+    for name, value in (("epochs", constraints.epochs), ("subset", constraints.subset)):
         _settled(asked.get(name), value, f"calls.eval_config.{name}", edits)
     for name in sorted(map(str, set(asked) - _KNOWN)):
         edits.append(f"calls.eval_config.{name[:40]}: not the planner's to set, left out")

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
-from genlab.agent.candidate import Sandbox
+from genlab.agent.candidate import Constraints
 from genlab.agent.quick_evaluator import EvalConfig, Evaluator
 from genlab.agent.summary import Inspector
 
@@ -30,10 +30,10 @@ class Lab(AbstractContextManager["Lab"]):
         """Where they are built and described, by the same worker: it imports torch once."""
         return Inspector(worker=self.evaluator.worker)
 
-    def room(self, config: EvalConfig, most_parameters: int) -> Sandbox:
+    def constraints(self, config: EvalConfig, most_parameters: int) -> Constraints:
         """What candidates for the exam of `config` have to fit into."""
         exam = self.evaluator.exam(config)
-        return Sandbox(exam.shape, exam.classes, most_parameters, config.epochs, config.subset)
+        return Constraints(exam.shape, exam.classes, most_parameters, config.epochs, config.subset)
 
     def close(self) -> None:
         """End the worker, if there is one."""

@@ -27,7 +27,7 @@ from genlab.agent.attempt import (
     summary_of,
 )
 from genlab.agent.briefing import told
-from genlab.agent.candidate import Candidate, Sandbox, Training
+from genlab.agent.candidate import Candidate, Constraints, Training
 from genlab.agent.coder import Written, assemble
 from genlab.agent.lab import Lab
 from genlab.agent.ledger import Ledger
@@ -139,13 +139,15 @@ class Run:
         params = self.settings.params
         self.say.begin(number, params.max_iterations)
         self.say.step("planning")
-        room = self.lab.room(self.settings.evaluation(Training()), params.max_parameters)
-        planned, failure = self._planned(number, room)
+        constraints = self.lab.constraints(
+            self.settings.evaluation(Training()), params.max_parameters
+        )
+        planned, failure = self._planned(number, constraints)
         self.say.step(f"writing {planned.config.name}")
-        written = self._written(planned, room)
+        written = self._written(planned, constraints)
         self.say.step("measuring its structure")
         name = planned.config.name
-        measured = self.lab.inspector.summary(written.source, name, room.shape)
+        measured = self.lab.inspector.summary(written.source, name, constraints.shape)
         summary = analysed(measured, self._coder if number > 1 else None)
         evaluation = tried(
             self.lab, self.settings, written.source, name, planned.training, measured, self.say.step
@@ -209,7 +211,7 @@ class Run:
             make_current(self.workspace, best)
         self.say.attempt(self.attempts[-1])
 
-    def _planned(self, number: int, room: Sandbox) -> tuple[Planned, str]:
+    def _planned(self, number: int, constraints: Constraints) -> tuple[Planned, str]:
         """What is tried next, and why it is not the planner's where it should have been."""
         if number == 1:
             return Planned(BASELINE, origin="baseline"), ""
@@ -221,9 +223,16 @@ class Run:
             remark = "Search's turn: the planner's last attempt brought no gain."
         elif self.backend is not None:
             try:
-                proposal = self._proposed(room)
+                proposal = self._proposed(constraints)
                 found = planner.planned(
-                    proposal, room, known, records, starts, goal.metric, rng, higher=goal.higher
+                    proposal,
+                    constraints,
+                    known,
+                    records,
+                    starts,
+                    goal.metric,
+                    rng,
+                    higher=goal.higher,
                 )
                 if self.settings.repair or not found.origin.startswith("llm+repaired"):
                     return found, ""
@@ -233,7 +242,7 @@ class Run:
         if not any(each.is_searched for each in self.attempts):
             records = records[:1]  # its first one is a fresh idea, whatever the planner's were
         chance, parent = planner.next_of_search(
-            room, known, records, starts, goal.metric, rng, higher=goal.higher
+            constraints, known, records, starts, goal.metric, rng, higher=goal.higher
         )
         return Planned(chance.config, chance.training, "search", parent, remark), failure
 
@@ -251,12 +260,14 @@ class Run:
         known = self.attempts if self.settings.branching else self.attempts[-1:]
         return {str(each.iteration): each.candidate for each in known}
 
-    def _proposed(self, room: Sandbox) -> Proposal:
+    def _proposed(self, constraints: Constraints) -> Proposal:
         last, best = self.attempts[-1], self.best if self.settings.branching else None
         told_of = told(last, best, self._analysis(last))
         left = f"Attempts left: {self.settings.params.max_iterations - len(self.attempts)}."
-        asked = planner.ask_for_proposal(self.settings.goal, room, self._records, told_of, left)
-        shape = proposal_in(room, tuple(self._branches))
+        asked = planner.ask_for_proposal(
+            self.settings.goal, constraints, self._records, told_of, left
+        )
+        shape = proposal_in(constraints, tuple(self._branches))
         return self._answered(asked, shape, PLAN_TOKENS)
 
     def _reviewed(self, last: Attempt) -> Review:
@@ -283,12 +294,17 @@ class Run:
     def _coder(self) -> Backend | None:
         return self.backend if self.settings.llm_code else None
 
-    def _written(self, planned: Planned, room: Sandbox) -> Written:
+    def _written(self, planned: Planned, constraints: Constraints) -> Written:
         """Its code: the template's where it is nobody's idea or no LLM may write."""
         coder = self._coder if planned.origin != "baseline" else None
-        probe = partial(self.lab.inspector.probe, shape=room.shape)
+        probe = partial(self.lab.inspector.probe, shape=constraints.shape)
         return assemble(
-            planned.config, room.shape, room.classes, coder, probe, self.settings.max_repairs
+            planned.config,
+            constraints.shape,
+            constraints.classes,
+            coder,
+            probe,
+            self.settings.max_repairs,
         )
 
     def _enter(self, attempt: Attempt) -> None:

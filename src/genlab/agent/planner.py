@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from genlab.agent import search
-from genlab.agent.candidate import Candidate, Sandbox, held
+from genlab.agent.candidate import Candidate, Constraints, held
 from genlab.agent.goal import Goal
 from genlab.agent.messages import Message
 from genlab.agent.proposal import Choice, Proposal, Review
@@ -40,7 +40,7 @@ BASELINE = ModelConfig(
 
 def planned(
     proposal: Proposal,
-    room: Sandbox,
+    constraints: Constraints,
     tried: Mapping[str, str],
     records: Sequence[Record],
     starts: Mapping[str, Candidate],
@@ -56,9 +56,11 @@ def planned(
     since it is.
     """
     parent = proposal.branch_from if proposal.branch_from in starts else None
-    found = repaired(proposal.architecture, room.shape, room.classes, room.most_parameters)
+    found = repaired(
+        proposal.architecture, constraints.shape, constraints.classes, constraints.most_parameters
+    )
     edits = list(found.edits)
-    asked = Candidate(found.config, held(proposal.calls, room, edits))
+    asked = Candidate(found.config, held(proposal.calls, constraints, edits))
     if proposal.branch_from is not None and parent is None:
         edits.append(f"branch_from: there is no attempt {proposal.branch_from[:40]!r}")
     if asked.digest not in tried:
@@ -66,7 +68,7 @@ def planned(
         remark = proposal.modifications[:MAX_WORDS]
         return Planned(asked.config, asked.training, origin, parent, remark, edits)
     again = tried[asked.digest]
-    chance, parent = next_of_search(room, tried, records, starts, metric, rng, higher=higher)
+    chance, parent = next_of_search(constraints, tried, records, starts, metric, rng, higher=higher)
     return Planned(
         chance.config,
         chance.training,
@@ -78,7 +80,7 @@ def planned(
 
 
 def next_of_search(
-    room: Sandbox,
+    constraints: Constraints,
     tried: Collection[str],
     records: Sequence[Record],
     starts: Mapping[str, Candidate],
@@ -95,8 +97,8 @@ def next_of_search(
     leader = best(known, metric, higher=higher)
     drawn = [record for record in known if record.plan_origin != "baseline"]
     if leader is None or len(drawn) < search.RANDOM_FIRST:
-        return search.untried(rng, room, tried), None
-    return search.mutated(starts[leader.run_id], rng, room, tried), leader.run_id
+        return search.untried(rng, constraints, tried), None
+    return search.mutated(starts[leader.run_id], rng, constraints, tried), leader.run_id
 
 
 def settled(review: Review, goal: Goal, values: Sequence[float]) -> tuple[Choice, str]:
@@ -132,15 +134,15 @@ An architecture has `blocks` (each with kind: plain, residual or depthwise; chan
 
 
 def ask_for_proposal(
-    goal: Goal, room: Sandbox, records: Sequence[Record], last: str, budget: str
+    goal: Goal, constraints: Constraints, records: Sequence[Record], last: str, budget: str
 ) -> list[Message]:
     """The messages that ask for the next attempt."""
-    channels, height, width = room.shape
+    channels, height, width = constraints.shape
     told = (
         f"Goal: {goal.text}\nThat is: {goal}.\n"
-        f"Images: {channels} x {height} x {width}, {room.classes} classes."
-        f" At most {room.most_parameters} parameters. Every attempt trains for {room.epochs} epochs"
-        f" on a subset of {room.subset}. {budget}\n\n"
+        f"Images: {channels} x {height} x {width}, {constraints.classes} classes."
+        f" At most {constraints.most_parameters} parameters. Every attempt trains for {constraints.epochs} epochs"
+        f" on a subset of {constraints.subset}. {budget}\n\n"
         f"Attempts so far, a line each:\n{as_prompt(list(records))}\n\n{last}\n"
         "Propose the next attempt. It must differ from all of these."
     )

@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Sandbox, Training
+from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Constraints, Training
 from genlab.agent.space import CHANNELS, HIDDEN, KERNELS, MAX_HIDDEN_LAYERS, Kind, ModelConfig
 
 Choice = Literal["iterate", "achieved", "stop", "revise"]
@@ -89,16 +89,18 @@ def _only(value: list[int] | int) -> dict[str, Any]:
     return {"type": "array", "items": _one_of(*sorted(set(value))), **count, "enum": [value]}
 
 
-def _calls(room: Sandbox) -> dict[str, Any]:
-    """The arguments of the next tool calls, for a run in `room`."""
+def _calls(constraints: Constraints) -> dict[str, Any]:
+    """The arguments of the next tool calls, for a run in `constraints`."""
     of_evaluator = {
         "lr": _one_of(*RATES),
         "batch_size": _one_of(*BATCHES),
         "optimiser": _one_of(*OPTIMISERS),
-        "epochs": _only(room.epochs),
-        "subset": _only(room.subset),
+        "epochs": _only(constraints.epochs),
+        "subset": _only(constraints.subset),
     }
-    return _object({"input_size": _only(list(room.shape)), "eval_config": _object(of_evaluator)})
+    return _object(
+        {"input_size": _only(list(constraints.shape)), "eval_config": _object(of_evaluator)}
+    )
 
 
 def _mapping(given: object) -> object:
@@ -179,14 +181,16 @@ def _fold(found: dict[str, Any], name: str, known: set[str]) -> None:
 
 
 @cache
-def proposal_in(room: Sandbox, starts: tuple[str, ...]) -> type[Proposal]:
+def proposal_in(constraints: Constraints, starts: tuple[str, ...]) -> type[Proposal]:
     """`Proposal` as an endpoint is sent it: nothing in it that this run cannot do.
 
     starts: the attempts that it may branch from.
     """
     branch = {"anyOf": [_one_of(*starts), {"type": "null"}]}
     name = Annotated[str | None, BeforeValidator(_name), WithJsonSchema(branch)]
-    calls = Annotated[dict[str, Any], BeforeValidator(_mapping), WithJsonSchema(_calls(room))]
+    calls = Annotated[
+        dict[str, Any], BeforeValidator(_mapping), WithJsonSchema(_calls(constraints))
+    ]
     return create_model(
         "Proposal",
         __base__=Proposal,

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Candidate, Sandbox, Training
+from genlab.agent.candidate import BATCHES, OPTIMISERS, RATES, Candidate, Constraints, Training
 from genlab.agent.space import (
     CHANNELS,
     DROPOUT,
@@ -74,7 +74,7 @@ def random_training(rng: random.Random) -> Training:
 
 
 def mutated(
-    start: Candidate, rng: random.Random, room: Sandbox, tried: Collection[str]
+    start: Candidate, rng: random.Random, constraints: Constraints, tried: Collection[str]
 ) -> Candidate:
     """A neighbour of `start` whose digest is not among `tried`: one to three small changes.
 
@@ -87,24 +87,26 @@ def mutated(
                 training = _another_training(training, rng)
             else:
                 config = rng.choice(CHANGES)(config, rng)
-        found = _fitting(config, training, room)
+        found = _fitting(config, training, constraints)
         if found.digest not in tried:
             return found
-    return untried(rng, room, tried)
+    return untried(rng, constraints, tried)
 
 
-def untried(rng: random.Random, room: Sandbox, tried: Collection[str]) -> Candidate:
+def untried(rng: random.Random, constraints: Constraints, tried: Collection[str]) -> Candidate:
     """A random candidate that has not been tried; the last one drawn where all of TRIES have."""
     for _ in range(TRIES):
-        found = _fitting(random_config(rng, room.shape), random_training(rng), room)
+        found = _fitting(random_config(rng, constraints.shape), random_training(rng), constraints)
         if found.digest not in tried:
             break
     return found
 
 
-def _fitting(config: ModelConfig, training: Training, room: Sandbox) -> Candidate:
+def _fitting(config: ModelConfig, training: Training, constraints: Constraints) -> Candidate:
     drawn = config.model_dump()
-    fitting = repaired(drawn, room.shape, room.classes, room.most_parameters).config
+    fitting = repaired(
+        drawn, constraints.shape, constraints.classes, constraints.most_parameters
+    ).config
     return Candidate(fitting, training)
 
 
