@@ -1,6 +1,7 @@
 """Reports: every number from the result files, one line where a file is missing or outdated."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from stage_runs import run_stage
 from genlab.core.errors import GenlabError
 from genlab.core.experiments import flatten_results, write_rows
 from genlab.core.io import write_bytes, write_json
+from genlab.evaluation import reports
 from genlab.evaluation.reports import formats, render, tables
 from genlab.evaluation.reports.context import RESULTS, load_baselines
 from genlab.evaluation.reports.render import BEGIN, END
@@ -139,9 +141,12 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
     write_json(folder / "results" / "baselines.json", {"rows": baselines})
     entry = {"value": 0.41, "interval": [0.4, 0.42], "n": 2000, "command": "dvc repro"}
     write_json(folder / "results" / "benchmarks.json", {"grids.valid_rate": entry})
-    for png in (root / "plots").glob("*/*/**/*.png"):
-        write_bytes(folder / png.relative_to(root), PNG)
-    shutil.copy(root / "params.yaml", folder)
+    for template in Path(reports.__file__).parent.glob("templates/*.md.j2"):
+        for path in re.findall(r'figure\("([^"]+\.png)"\)', template.read_text()):
+            write_bytes(folder / path, PNG)
+    params = (root / "params.yaml").read_text()
+    datasets = f"datasets: [{GRIDS}, {IMAGES}]"
+    (folder / "params.yaml").write_text(re.sub(r"(?m)^datasets: \[.*?\]", datasets, params))
     (folder / "benchmarks").mkdir()
     shutil.copy(root / "benchmarks" / "targets.yaml", folder / "benchmarks")
     (folder / "README.md").write_text(README)
