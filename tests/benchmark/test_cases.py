@@ -86,13 +86,6 @@ def test_a_fault_is_one_line_with_the_place(
     assert "\n" not in message
 
 
-def test_an_image_that_is_none_is_told(tmp_path: Path) -> None:
-    case = make_case(tmp_path, 1)
-    case.template.write_bytes(b"GIF89a")
-    with pytest.raises(GenlabError, match=r"template\.png is no JPEG, PNG or WebP"):
-        load_case(case.folder)
-
-
 def test_images_are_turned_upright(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6

@@ -101,6 +101,7 @@ def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return _command(folder, sys.executable, str(ROOT / "stages" / "experiments.py"), *arguments)
 
 
+@pytest.mark.slow
 def test_experiments_run_are_kept_and_are_not_run_twice(project: Path) -> None:
     first = _run(project, "--jobs", "2")
     assert first.returncode == 2

@@ -33,16 +33,6 @@ def log(root: Path, name: str, epochs: int) -> Path:
     return file
 
 
-@pytest.mark.parametrize("dataset", ["arc_grids", "fashion_mnist"])
-def test_the_committed_runs_have_a_curve_for_every_panel(root: Path, dataset: str) -> None:
-    found = curves.runs(root, dataset)
-    assert found[0].name == curves.CURRENT
-    panels = curves.PANELS["grids" if dataset == "arc_grids" else "images"]
-    for panel in panels:
-        points = found[0].series[panel.key]
-        assert [epoch for epoch, _ in points] == list(range(1, found[0].epochs + 1))
-
-
 def test_experiments_of_dvc_are_found_in_gits_refs(tmp_path: Path) -> None:
     file = tmp_path / "results/arc_grids/training.json"
     write_json(file, {"series": {"loss": [1.0]}})

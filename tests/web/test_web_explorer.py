@@ -9,12 +9,10 @@ import pytest
 import tiny
 
 from genlab.core.errors import GenlabError
-from genlab.core.io import write_npz
 from genlab.vae.sampling.posterior import encode, reconstruct
 from genlab.vae.training.checkpoint import save_checkpoint
 from genlab.web import evidence
 from genlab.web.explorer import Explorer, open_explorer
-from genlab.web.files import Missing
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +78,3 @@ def test_the_nearest_grid_is_the_one_with_fewest_other_cells() -> None:
     expected = min(range(50), key=lambda i: int((train[i] != asked).sum()))
     assert evidence.nearest_grid(asked, train) == (expected, int((train[expected] != asked).sum()))
     assert evidence.nearest_grid(train[17], train) == (17, 0)
-
-
-def test_samples_stand_beside_their_neighbours(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match="dvc repro evaluate"):
-        evidence.neighbours(tmp_path, "arc_grids", 0, 3)
-    tiny.write_dataset(tmp_path / "data/arc_grids")
-    train = tiny.grids(400)[:320]
-    arrays = {"predicted": train[:3], "nats": np.zeros(3), "samples": train[5:10]}
-    write_npz(tmp_path / "data/evaluated/arc_grids/evidence.npz", arrays, kind="evaluation")
-    found = evidence.neighbours(tmp_path, "arc_grids", 3, 10)
-    assert [near.index for near in found] == [3, 4]
-    assert all("copy" in near.distance for near in found)
-    assert (found[0].nearest == train[8]).all()

@@ -5,28 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from furnished import furnish
 
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_json
 from genlab.web import galleries, opinions
 from genlab.web.files import Missing
-
-
-@pytest.mark.parametrize("sort", galleries.SORTS)
-def test_the_committed_gallery_is_shown(tmp_path: Path, sort: str) -> None:
-    furnish(tmp_path)
-    found = galleries.gallery(tmp_path, "arc_grids", sort)
-    assert len(found.failures) >= 10
-    assert sum(found.hypotheses.values()) == len(found.failures)
-    assert len({failure.subject for failure in found.failures}) == len(found.failures)
-    for name, count in found.hypotheses.items():
-        assert len(found.of([name])) == count
-    assert found.of([]) == found.failures
-    table = galleries.tests_table(found, "tests")
-    assert table.count("<tr>") == 1 + len(found.tests)
-    assert galleries.card(found.failures[0]).count("<img") == len(found.failures[0].shown)
 
 
 def test_without_the_stage_it_names_the_command(tmp_path: Path) -> None:

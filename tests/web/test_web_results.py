@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from genlab.core.errors import GenlabError
-from genlab.web import bars
 from genlab.web.changes import Change
 from genlab.web.files import Missing
 from genlab.web.pipeline import read_pipeline
@@ -49,18 +48,6 @@ def test_no_run_and_half_a_run_are_told_apart(copied: Path, tmp_path: Path) -> N
     file.write_text("{}")
     with pytest.raises(GenlabError, match="older run"):
         read_results(copied, "arc_grids")
-
-
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_every_criterion_and_every_bar_has_a_row(root: Path, dataset: str) -> None:
-    found = read_results(root, dataset)
-    assert bars.criteria(found).count("<tr>") == 1 + len(found.verdict["criteria"])
-    shown = bars.targets(root, dataset)
-    assert "≥" in shown
-    assert shown.count("<tr>") > 5
-    assert (
-        bars.samplers(found, "grids" if dataset == "arc_grids" else "images").count("(picked)") == 1
-    )
 
 
 def results(root: Path, **changes: object) -> Results:
