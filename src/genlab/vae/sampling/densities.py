@@ -1,6 +1,6 @@
-"""Densities fitted to a finished model's codes, to draw new ones from.
+"""Densities fitted to the codes of a trained model, to draw new codes from.
 
-codes: (n, d) float64. Each function returns a draw (count, generator) -> (count, d) float32.
+codes: (n, d) float64. A draw is a function (count, generator) -> (count, d) float32.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ FLOW = {"width": 128, "depth": 4, "components": 10}
 FLOW_STEPS, FLOW_BATCH, FLOW_LR = 2000, 64, 2e-3
 
 
-def gaussian(codes: Floats) -> Draw:
-    """A normal with the mean and covariance of `codes`."""
+def fit_gaussian(codes: Floats) -> Draw:
+    """Fit a normal with the mean and covariance of `codes`."""
     centre = torch.from_numpy(codes.mean(0)).float()
     values, vectors = np.linalg.eigh(np.cov(codes.T))
     root = torch.from_numpy(vectors * np.sqrt(np.maximum(values, 0.0))).float()
@@ -46,13 +46,11 @@ def gaussian(codes: Floats) -> Draw:
     return draw
 
 
-def mixture(
-    codes: Floats, seed: int, components: tuple[int, ...] = COMPONENTS
-) -> tuple[Draw, Facts]:
-    """A mixture of normals in the PRINCIPAL directions of most variance, a normal in the others.
+def fit_gmm(codes: Floats, seed: int) -> tuple[Draw, Facts]:
+    """Fit a mixture of normals in the PRINCIPAL directions, and a normal in the others.
 
-    The number of components is the first of `components` that HELD_OUT of the codes like better
-    than the next one. Facts: `components`, `held_out_nats` (a code, in those directions),
+    The number of components is the first of COMPONENTS that HELD_OUT of the codes like better than
+    the next one. Facts: `components`, `held_out_nats` (per code, in those directions),
     `regularised`: whether a covariance was not positive definite and a greater ridge fixed it.
     Raises GenlabError where there are more components than codes.
     """
@@ -63,17 +61,17 @@ def mixture(
     kept = min(PRINCIPAL, len(values))
     reduced = (codes - centre) @ vectors[:, :kept]
     split = len(codes) - max(1, int(HELD_OUT * len(codes)))
-    best: tuple[float, int, GaussianMixture, bool] | None = None
-    for count in progress(components, desc="gmm", unit="fit", leave=False):
+    best: tuple[float, GaussianMixture, bool] | None = None
+    for count in progress(COMPONENTS, desc="gmm", unit="fit", leave=False):
         if best is not None and count > split:
             break
-        fitted, fixed = fit_mixture(reduced[:split], count, seed)
+        fitted, regularised = fit_mixture(reduced[:split], count, seed)
         score = float(fitted.score(reduced[split:]))
         if best is not None and score <= best[0]:
             break
-        best = (score, count, fitted, fixed)
+        best = (score, fitted, regularised)
     assert best is not None
-    score, count, fitted, fixed = best
+    score, fitted, regularised = best
     rest = torch.from_numpy(np.sqrt(values[kept:])).float()
     basis = torch.from_numpy(vectors).float()
     means = torch.from_numpy(fitted.means_).float()
@@ -88,11 +86,12 @@ def mixture(
         others = torch.randn(number, len(rest), generator=generator) * rest
         return origin + torch.cat([principal, others], dim=1) @ basis.T
 
-    return draw, {"components": count, "held_out_nats": -score, "regularised": fixed}
+    facts = {"components": len(means), "held_out_nats": -score, "regularised": regularised}
+    return draw, facts
 
 
 def fit_mixture(codes: Floats, components: int, seed: int) -> tuple[GaussianMixture, bool]:
-    """A full-covariance mixture, and whether it took more than the least ridge.
+    """Fit a full-covariance mixture; returns it, and whether it took more than the least ridge.
 
     Raises GenlabError where there are more components than codes, or no ridge helps.
     """
@@ -104,9 +103,12 @@ def fit_mixture(codes: Floats, components: int, seed: int) -> tuple[GaussianMixt
     scale = float(codes.var(0).mean()) or 1.0
     for ridge in RIDGES:
         model = GaussianMixture(
-            components, reg_covar=ridge * scale, max_iter=30, init_params="k-means++",
+            components,
+            reg_covar=ridge * scale,
+            max_iter=30,
+            init_params="k-means++",
             random_state=seed,
-        )  # fmt: skip
+        )
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -114,7 +116,7 @@ def fit_mixture(codes: Floats, components: int, seed: int) -> tuple[GaussianMixt
         except ValueError:  # a covariance isn't positive definite
             continue
         thinnest = float(np.linalg.eigvalsh(model.covariances_).min())
-        # What is no wider than the ridge stands by the ridge alone.
+        # A component no wider than the ridge exists by the ridge alone.
         return model, ridge > RIDGES[0] or thinnest < 2 * ridge * scale
     raise GenlabError(
         f"gmm: no ridge up to {RIDGES[-1]:g} of the variance makes {components} covariances"
@@ -122,10 +124,11 @@ def fit_mixture(codes: Floats, components: int, seed: int) -> tuple[GaussianMixt
     )
 
 
-def autoregressive(codes: Floats, tokens: int, seed: int) -> tuple[Draw, Facts]:
-    """An autoregressive mixture over the codes' tokens, fitted by gradients.
+def fit_flow(codes: Floats, tokens: int, seed: int) -> tuple[Draw, Facts]:
+    """Fit an autoregressive mixture density over the codes' tokens by gradients.
 
-    Facts: `held_out_nats`, its mean negative log density of held-out codes.
+    Facts: `held_out_nats`, its mean negative log density of held-out codes. Raises GenlabError
+    where there are too few codes.
     """
     scale = torch.from_numpy(codes.std(0)).float().clamp_min(1e-6)
     shift = torch.from_numpy(codes.mean(0)).float()
@@ -134,22 +137,21 @@ def autoregressive(codes: Floats, tokens: int, seed: int) -> tuple[Draw, Facts]:
     train, rest = whitened[:-held], whitened[-held:]
     if not len(train):
         raise GenlabError(f"flow: {len(codes)} codes are too few to fit a density to")
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
         model = MixtureDensityPrior(codes.shape[1], tokens, **FLOW)
         model.init_from_codes(train, train, seed)
         optimiser = torch.optim.AdamW(model.parameters(), lr=FLOW_LR, weight_decay=0.01)
         rows = shuffled_rows(seed, len(train), 0, FLOW_STEPS * FLOW_BATCH)
-        with torch.enable_grad():
-            for step in progress(range(FLOW_STEPS), desc="flow", unit="batch", leave=False):
-                for group in optimiser.param_groups:
-                    group["lr"] = lr_at(step / FLOW_STEPS, "cosine", FLOW_LR)
-                batch = train[rows[step * FLOW_BATCH : (step + 1) * FLOW_BATCH]]
-                loss = -model.token_log_prob(batch).sum(1).mean()
-                optimiser.zero_grad()
-                (loss / codes.shape[1]).backward()
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                optimiser.step()
+        for step in progress(range(FLOW_STEPS), desc="flow", unit="batch", leave=False):
+            for group in optimiser.param_groups:
+                group["lr"] = lr_at(step / FLOW_STEPS, "cosine", FLOW_LR)
+            batch = train[rows[step * FLOW_BATCH : (step + 1) * FLOW_BATCH]]
+            loss = -model.token_log_prob(batch).sum(1).mean()
+            optimiser.zero_grad()
+            (loss / codes.shape[1]).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
     with torch.no_grad():
         nats = -float(model.token_log_prob(rest).sum(1).mean()) + float(scale.log().sum())
 

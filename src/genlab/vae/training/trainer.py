@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel
 from tqdm import tqdm
 
 from genlab.core.params import Params
@@ -28,6 +27,7 @@ from genlab.vae.models.vae import VAE, ElboTerms, Items, to_tensor
 from genlab.vae.training.batches import epoch_generator, shuffled_rows
 from genlab.vae.training.checkpoint import Progress, load_state, save_state
 from genlab.vae.training.objective import scale_gradient, training_loss
+from genlab.vae.training.optimizer import average_weights, half_precision, make_optimizer
 from genlab.vae.training.parallel import ShardedGradient
 from genlab.vae.training.schedules import beta_at, lr_at
 from genlab.vae.training.tasks import Task
@@ -37,7 +37,6 @@ LOSSES = ("loss", "reconstruction_loss", "kl_divergence")
 EXPLODING = 20.0  # times the running mean of the gradient norm
 NORM_RATE = 0.05  # of that running mean
 
-Tensors = tuple[Tensor, ...] | list[Tensor]
 EpochEnd = Callable[[int, VAE, dict[str, float], dict[str, float]], None]
 
 
@@ -64,9 +63,9 @@ class Trainer:
         self.cells = self.val[0].numel()
         torch.manual_seed(params.seed)
         self.model = VAE(task.architecture).to(self.device)
-        self.average = _average(self.model, params.ema)
+        self.average = average_weights(self.model, params.ema)
         self.standard_prior = StandardPrior(params.latent_dim)
-        self.optimiser = _optimiser(self.model, params)
+        self.optimizer = make_optimizer(self.model, params)
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.gradient = ShardedGradient(trained, params.threads)
         self.half = half_precision(params.precision, self.device)
@@ -79,7 +78,7 @@ class Trainer:
 
     @property
     def _stateful(self) -> dict[str, Any]:
-        modules = {"model": self.model, "optimiser": self.optimiser, "average": self.average}
+        modules = {"model": self.model, "optimizer": self.optimizer, "average": self.average}
         return {name: module for name, module in modules.items() if module is not None}
 
     @property
@@ -203,9 +202,9 @@ class Trainer:
             self.progress.skipped_updates += 1
         else:
             if self.params.grad_clip > 0:
-                for group in self.optimiser.param_groups:
+                for group in self.optimizer.param_groups:
                     torch.nn.utils.clip_grad_norm_(group["params"], self.params.grad_clip)
-            self.optimiser.step()
+            self.optimizer.step()
             for name in ("prior", "likelihood"):
                 if name in sums:
                     getattr(self.model, name).observe(sums[name])
@@ -236,7 +235,7 @@ class Trainer:
         return surrogate * (share / self.cells), sums
 
     def _loss(
-        self, model: VAE, x: Tensor, out: Tensor, codes: Tensors, beta: float
+        self, model: VAE, x: Tensor, out: Tensor, codes: tuple[Tensor, ...], beta: float
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """`training_loss` of items x, whose decoder output is `out`; codes: mean, log_var, z."""
         gate = torch.ones((), device=self.device)
@@ -295,7 +294,7 @@ class Trainer:
     def _set_lr(self, lr: float) -> None:
         """Set the learning rate; beside a learned prior, a settled autoencoder moves less."""
         rate = 1.0 if self.delayed else self.model.prior.AUTOENCODER_LR
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = lr if group["prior"] else lr * rate
 
     def batches(self, epoch: int) -> Iterator[Tensor]:
@@ -318,44 +317,3 @@ class Trainer:
     def remove_state(self) -> None:
         """Remove the state of the unfinished run, once its results are written."""
         shutil.rmtree(self.state_file.parent, ignore_errors=True)
-
-
-def _optimiser(model: VAE, params: Params) -> torch.optim.AdamW:
-    """AdamW; weight decay for weight matrices alone (not biases, norms, positions, codebooks)."""
-    layers = torch.nn.Linear | torch.nn.Conv2d | torch.nn.ConvTranspose2d
-    matrices = {id(module.weight) for module in model.modules() if isinstance(module, layers)}
-    autoencoder = [model.encoder, model.decoder, model.likelihood]
-    groups = []
-    for of_prior, parts in ((False, autoencoder), (True, [model.prior])):
-        parameters = [p for part in parts for p in part.parameters() if p.requires_grad]
-        for decay in (True, False):
-            chosen = [p for p in parameters if (id(p) in matrices) == decay]
-            rate = params.weight_decay if decay else 0.0
-            groups.append({"params": chosen, "weight_decay": rate, "prior": of_prior})
-    groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, lr=params.lr, betas=(0.9, 0.99), fused=True)
-
-
-def _average(model: VAE, ema: float) -> AveragedModel | None:
-    """A copy of the model whose weights follow it slowly; None where `ema` is 0.
-
-    It follows faster at first, so that a short run's average forgets the weights it began with.
-    Buffers (sigma, clusters) are running means by themselves: they are copied.
-    """
-    if not ema:
-        return None
-
-    @torch.no_grad()
-    def follow(averaged: Tensors, current: Tensors, seen: Tensor | int) -> None:
-        updates = int(seen)
-        memory = min(ema, (1 + updates) / (10 + updates))
-        torch._foreach_lerp_(averaged, current, 1 - memory)
-
-    return AveragedModel(model, multi_avg_fn=follow)
-
-
-def half_precision(precision: str, device: torch.device) -> bool:
-    """Whether networks run in bfloat16: asked for, or `auto` on a GPU that has it."""
-    if precision == "auto":
-        return device.type == "cuda" and torch.cuda.is_bf16_supported()
-    return precision == "bfloat16"

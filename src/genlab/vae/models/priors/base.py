@@ -40,8 +40,8 @@ class Prior(nn.Module, ABC):
         """log p of each token in nats: (batch, latent_dim) -> (batch, tokens)."""
 
     @abstractmethod
-    def sample(self, count: int, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
-        """Draw z ~ p(z): (count, latent_dim); a temperature below 1 concentrates the draws."""
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw z ~ p(z): (count, latent_dim)."""
 
     def token_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
         """KL(q(z|x) || p(z)) of each token in nats, estimated at z ~ q(z|x): (batch, tokens)."""
@@ -72,8 +72,8 @@ class StandardPrior(Prior):
     def token_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
         return kl_standard_normal(mean, log_var)
 
-    def sample(self, count: int, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
-        return torch.randn(count, self.tokens, generator=generator) * temperature
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(count, self.tokens, generator=generator)
 
 
 class AutoregressivePrior(Prior):
@@ -108,7 +108,7 @@ class AutoregressivePrior(Prior):
         self.window = CausalWindow(self.side, self.REACH)
 
     def _make_network(self, inputs: int, width: int, depth: int, outputs: int) -> None:
-        """Make the layers that turn `inputs` features per token into `outputs` numbers per token."""
+        """Make the layers from `inputs` features to `outputs` numbers per token."""
         offsets = len(self.window.offsets)
         self.inputs = inputs
         self.read = nn.Linear(offsets * inputs, width)
@@ -153,9 +153,9 @@ class AutoregressivePrior(Prior):
         """log p(z_t | z_<t, c) under given classes (batch,): (batch, tokens), nats."""
 
     @torch.no_grad()
-    def sample(self, count: int, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
         device = self.position.device  # the generator's numbers come from the CPU on any device
-        classes = self._sample_classes(count, generator, temperature)
+        classes = self._sample_classes(count, generator)
         # One row more, of zeros, for everything outside of the square
         rows = self.tokens + 1
         z = torch.zeros(count, rows, self.token_dim, device=device)
@@ -173,16 +173,14 @@ class AutoregressivePrior(Prior):
             h = h + self.reread(summaries[:, window].flatten(1))
             h = h + self.recount(counted / self.divisor[t])
             out = self.head(self.norm(self.second(h if late is None else h + late[:, 0])))
-            z[:, t] = self._sample_token(out, generator, temperature)
+            z[:, t] = self._sample_token(out, generator)
             inputs[:, t], occupied[:, t] = self._embed(z[:, t])
         return z[:, :-1].flatten(1)
 
-    def _sample_classes(
-        self, count: int, generator: torch.Generator, temperature: float
-    ) -> Tensor | None:
+    def _sample_classes(self, count: int, generator: torch.Generator) -> Tensor | None:
         """Draw global classes: (count,) integers, or None where there are none yet."""
-        shares = (self.class_logits / temperature).softmax(0).cpu()
-        drawn = torch.multinomial(shares, count, replacement=True, generator=generator)
+        weights = self.class_logits.softmax(0).cpu()
+        drawn = torch.multinomial(weights, count, replacement=True, generator=generator)
         return drawn.to(self.position.device)
 
     @abstractmethod
@@ -195,7 +193,7 @@ class AutoregressivePrior(Prior):
         """
 
     @abstractmethod
-    def _sample_token(self, out: Tensor, generator: torch.Generator, temperature: float) -> Tensor:
+    def _sample_token(self, out: Tensor, generator: torch.Generator) -> Tensor:
         """Draw a token from the network's output (batch, outputs): (batch, token_dim)."""
 
     @abstractmethod
@@ -203,7 +201,7 @@ class AutoregressivePrior(Prior):
         """What later tokens see of a token (..., token_dim): (..., inputs) and a flag (...)."""
 
 
-def choose_component(logits: Tensor, generator: torch.Generator) -> Tensor:
+def sample_component(logits: Tensor, generator: torch.Generator) -> Tensor:
     """Draw one component per row of logits (batch, k): (batch, 1) integers."""
-    shares = logits.softmax(-1).cpu()
-    return torch.multinomial(shares, 1, generator=generator).to(logits.device)
+    weights = logits.softmax(-1).cpu()
+    return torch.multinomial(weights, 1, generator=generator).to(logits.device)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from genlab.distributions.gaussian import LOG_TWO_PI
 from genlab.vae.models.mixer import LOG_VAR_RANGE, LOG_VAR_START
-from genlab.vae.models.priors.base import AutoregressivePrior, choose_component
+from genlab.vae.models.priors.base import AutoregressivePrior, sample_component
 
 # Codes nearer than this many posterior standard deviations are one cluster. On settled grid codes
 # (three seeds) clusters have radii up to 11 and centres 22 or more apart.
@@ -174,8 +174,8 @@ class CodebookPrior(AutoregressivePrior):
         """Embedding and occupancy of tokens of these component densities (..., components)."""
         return density.softmax(-1) @ self.symbols, density.argmax(-1) != self.background
 
-    def _sample_token(self, out: Tensor, generator: torch.Generator, temperature: float) -> Tensor:
-        chosen = choose_component(self.inactive + out / temperature, generator)[:, 0]
+    def _sample_token(self, out: Tensor, generator: torch.Generator) -> Tensor:
+        chosen = sample_component(self.inactive + out, generator)[:, 0]
         noise = torch.randn(len(out), self.token_dim, generator=generator).to(out.device)
         return self.means[chosen] + self.variances[chosen].sqrt() * noise
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
-from genlab.vae.models.priors.base import AutoregressivePrior, choose_component
+from genlab.vae.models.priors.base import AutoregressivePrior, sample_component
 
 LOG_STD_RANGE = (-6.0, 4.0)
 HEAD_SCALE = 0.3  # of the usual scale of the head's weights: mixtures begin broad and alike
@@ -84,19 +84,15 @@ class MixtureDensityPrior(AutoregressivePrior):
         mixed = torch.logsumexp(F.log_softmax(logits, dim=-1) + density, dim=-1)
         return mixed - self.token_dim * HALF_LOG_TWO_PI
 
-    def _sample_classes(
-        self, count: int, generator: torch.Generator, temperature: float
-    ) -> Tensor | None:
-        if not self.initialized:
-            return None
-        return super()._sample_classes(count, generator, temperature)
+    def _sample_classes(self, count: int, generator: torch.Generator) -> Tensor | None:
+        return super()._sample_classes(count, generator) if self.initialized else None
 
-    def _sample_token(self, out: Tensor, generator: torch.Generator, temperature: float) -> Tensor:
+    def _sample_token(self, out: Tensor, generator: torch.Generator) -> Tensor:
         logits, means, log_std = self._mixture(out)
-        chosen = choose_component(logits / temperature, generator)
+        chosen = sample_component(logits, generator)
         chosen = chosen[:, :, None].expand(-1, -1, self.token_dim)
         noise = torch.randn(len(out), self.token_dim, generator=generator).to(out.device)
-        std = log_std.gather(1, chosen)[:, 0].exp() * temperature
+        std = log_std.gather(1, chosen)[:, 0].exp()
         return means.gather(1, chosen)[:, 0] + std * noise
 
     def _embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
