@@ -1,107 +1,186 @@
-"""log p(x | z) is a likelihood; the focal loss is one only where it is switched off."""
+"""Every likelihood is normalised, agrees with an independent source, and samples what it scores."""
 
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Iterator
 
 import pytest
+import tiny
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
+from scipy.stats import logistic, norm
+from torch.distributions import ContinuousBernoulli as TorchContinuousBernoulli
 
-from genlab.distributions.likelihoods import Categorical
-from genlab.vae.training.objective import balance_classes, focal_nll
+from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
+from genlab.distributions.likelihoods import (
+    HALF_LEVEL,
+    Categorical,
+    Gaussian,
+    ImageLikelihood,
+    to_unit,
+)
+from genlab.vae.models.vae import make_likelihood
 
-frequencies = st.lists(st.integers(0, 1000), min_size=2, max_size=10).filter(any)
+DISCRETE = ("gaussian", "gaussian_analytic", "discretized_logistic_mixture")
 
 
-def _case(classes: int = 10, batch: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    logits = 3 * torch.randn(batch, classes, 4, 4, generator=generator, dtype=torch.float64)
-    x = torch.randint(0, classes, (batch, 4, 4), generator=generator)
-    return logits, x
+@pytest.fixture(autouse=True)
+def _double() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def _generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _likelihood(name: str, channels: int = 1) -> ImageLikelihood:
+    architecture = tiny.image_architecture(
+        likelihood=name, channels=channels, likelihood_components=3
+    )
+    likelihood = make_likelihood(architecture).double().eval()
+    assert isinstance(likelihood, ImageLikelihood)
+    return likelihood
+
+
+def _out(likelihood: ImageLikelihood, batch: int, side: int = 1) -> torch.Tensor:
+    return torch.randn(batch, likelihood.outputs, side, side, generator=_generator())
+
+
+# -- categorical
 
 
 @given(st.lists(st.floats(-30, 30), min_size=6, max_size=6))
-def test_the_likelihood_sums_to_one_over_all_grids_of_a_tiny_canvas(numbers: list[float]) -> None:
+def test_the_categorical_sums_to_one_over_all_grids_of_a_tiny_canvas(numbers: list[float]) -> None:
     everything = torch.tensor(list(itertools.product(range(3), repeat=2))).view(9, 1, 2)
     logits = torch.tensor(numbers, dtype=torch.float64).view(1, 3, 1, 2).expand(9, -1, -1, -1)
-    total = Categorical(10).log_prob(logits, everything).exp().sum()
+    total = Categorical(3).log_prob(logits, everything).exp().sum()
     assert float(total) == pytest.approx(1.0, abs=1e-9)
 
 
-def test_the_likelihood_of_a_grid_is_the_sum_of_its_cells_in_nats() -> None:
-    logits, x = _case()
+def test_the_categorical_is_the_sum_of_its_cells_in_nats() -> None:
+    logits = 3 * torch.randn(5, 10, 4, 4, generator=_generator())
+    x = torch.randint(0, 10, (5, 4, 4), generator=_generator())
     by_hand = logits.log_softmax(1).gather(1, x[:, None])[:, 0]
-    torch.testing.assert_close(Categorical(10).cell_log_prob(logits, x), by_hand)
     torch.testing.assert_close(Categorical(10).log_prob(logits, x), by_hand.sum((1, 2)))
 
 
-def test_uniform_logits_cost_log_ten_nats_a_cell() -> None:
-    x = torch.arange(10, dtype=torch.uint8).view(1, 2, 5)
-    nats = -Categorical(10).log_prob(torch.zeros(1, 10, 2, 5), x)
-    assert float(nats) == pytest.approx(10 * 2.302585, rel=1e-6)
+# -- images
 
 
-def test_focal_with_gamma_0_and_weights_of_one_is_the_negative_log_likelihood() -> None:
-    logits, x = _case()
-    focal = focal_nll(logits, x, 0.0, torch.ones(10, dtype=torch.float64))
-    torch.testing.assert_close(focal, -Categorical(10).log_prob(logits, x))
+@pytest.mark.parametrize("name", DISCRETE)
+@pytest.mark.parametrize("scale", [0.0, 1.0, 4.0])
+def test_a_discrete_likelihood_sums_to_one_over_256_levels(name: str, scale: float) -> None:
+    likelihood = _likelihood(name)
+    out = scale * _out(likelihood, 1).expand(256, -1, -1, -1)
+    levels = torch.arange(256).view(256, 1, 1, 1).to(torch.uint8)
+    total = likelihood.log_prob(out, levels).detach().exp().sum()
+    assert float(total) == pytest.approx(1.0, abs=1e-4)
 
 
-@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
-def test_focal_follows_its_definition(gamma: float) -> None:
-    logits, x = _case()
-    weights = torch.linspace(0.2, 2.0, 10, dtype=torch.float64)
-    p = logits.softmax(1).gather(1, x[:, None])[:, 0]
-    expected = (-weights[x] * (1 - p) ** gamma * p.log()).sum((1, 2))
-    torch.testing.assert_close(focal_nll(logits, x, gamma, weights), expected)
+def test_a_mixture_over_two_linked_channels_sums_to_one() -> None:
+    likelihood = _likelihood("discretized_logistic_mixture", 2)
+    out = _out(likelihood, 1).expand(256 * 256, -1, -1, -1)
+    x = torch.cartesian_prod(torch.arange(256), torch.arange(256)).view(-1, 2, 1, 1)
+    total = likelihood.log_prob(out, x.to(torch.uint8)).exp().sum()
+    assert float(total) == pytest.approx(1.0, abs=1e-4)
 
 
-@pytest.mark.parametrize("gamma", [0.25, 0.5, 1.0, 2.0])
-@pytest.mark.parametrize("certainty", [20.0, 200.0, 1e4])
-def test_the_focal_gradient_stays_finite_where_the_model_is_certain(
-    gamma: float, certainty: float
-) -> None:
-    logits = torch.zeros(1, 10, 2, 2)
-    logits[:, 3] = certainty
-    logits.requires_grad_()
-    right, wrong = torch.full((1, 2, 2), 3), torch.full((1, 2, 2), 4)
-    for x in (right, wrong):
-        (gradient,) = torch.autograd.grad(focal_nll(logits, x, gamma, torch.ones(10)).sum(), logits)
-        assert gradient.isfinite().all()
+def _bins(x: torch.Tensor, half: float, low: float, high: float) -> tuple[object, object]:
+    """Edges of the bins of levels spread over [low, high], open at both ends."""
+    value = low + (high - low) * x.numpy().ravel() / 255
+    lower, upper = value - half, value + half
+    lower[x.numpy().ravel() == 0], upper[x.numpy().ravel() == 255] = -math.inf, math.inf
+    return lower, upper
 
 
-@settings(deadline=None)
-@given(frequencies, st.floats(0, 1))
-def test_class_weights_have_a_frequency_weighted_mean_of_one(
-    counts: list[int], power: float
-) -> None:
-    shares = torch.tensor(counts, dtype=torch.float64)
-    shares = shares / shares.sum()
-    weights = balance_classes(shares, power)
-    assert float((weights * shares).sum()) == pytest.approx(1.0, rel=1e-9)
-    assert weights.isfinite().all()
+def test_the_gaussian_is_the_mass_of_scipys_normal() -> None:
+    likelihood = Gaussian(1)
+    with torch.no_grad():
+        likelihood.log_sigma.fill_(math.log(0.07))
+    x = torch.tensor([0, 1, 90, 128, 254, 255], dtype=torch.uint8).view(6, 1, 1, 1)
+    out = torch.tensor([0.1, 0.0, 0.3, 0.6, 0.9, 0.8]).view(6, 1, 1, 1)
+    lower, upper = _bins(x, HALF_LEVEL, 0.0, 1.0)
+    means = out.numpy().ravel()
+    expected = torch.from_numpy(norm.cdf(upper, means, 0.07) - norm.cdf(lower, means, 0.07)).log()
+    torch.testing.assert_close(likelihood.log_prob(out, x), expected)
 
 
-@given(frequencies)
-def test_power_0_gives_weights_of_one(counts: list[int]) -> None:
-    shares = torch.tensor(counts, dtype=torch.float64)
-    weights = balance_classes(shares / shares.sum(), 0.0)
-    torch.testing.assert_close(weights, torch.ones_like(weights))
+def test_the_gaussian_stays_finite_and_steep_far_out_in_its_tails() -> None:
+    torch.set_default_dtype(torch.float32)
+    out = torch.tensor([-3.0, 4.0, 0.5]).view(3, 1, 1, 1).requires_grad_()
+    x = torch.tensor([200, 30, 128], dtype=torch.uint8).view(3, 1, 1, 1)
+    log_prob = Gaussian(1).log_prob(out, x)
+    (gradient,) = torch.autograd.grad(log_prob.sum(), out)
+    assert torch.isfinite(log_prob).all()
+    assert torch.isfinite(gradient).all()
+    assert float(gradient[0]) > 1
+    assert float(gradient[1]) < -1
 
 
-def test_rarer_colours_weigh_more_by_the_power_of_their_frequency() -> None:
-    weights = balance_classes(torch.tensor([0.9, 0.09, 0.01]), 0.5)
-    assert float(weights[2] / weights[1]) == pytest.approx(3.0, rel=1e-5)
-    assert weights[0] < weights[1] < weights[2]
+def test_the_analytic_sigma_is_the_likeliest_and_its_running_mean_finds_it() -> None:
+    likelihood = Gaussian(1, analytic=True).train()
+    out = 0.5 + 0.1 * torch.rand(50, 1, 4, 4, generator=_generator())
+    noise = 0.1 * torch.randn(out.shape, generator=_generator(1))
+    x = (255 * (out + noise)).round().clamp(0, 255).to(torch.uint8)
+    best = float(likelihood.log_prob(out, x).sum())
+    learned = Gaussian(1)
+    for log_sigma in torch.linspace(-3.0, -1.5, 16):
+        with torch.no_grad():
+            learned.log_sigma.fill_(float(log_sigma))
+            assert float(learned.log_prob(out, x).sum()) <= best + 0.5
+    for _ in range(600):
+        statistics = likelihood.statistics(out, x)
+        assert statistics is not None
+        likelihood.observe(statistics)
+    expected = (to_unit(x) - out).square().mean((0, 2, 3)).sqrt()
+    torch.testing.assert_close(likelihood.eval().sigma(), expected, rtol=0.01, atol=0)
 
 
-def test_a_colour_that_never_occurs_weighs_as_much_as_the_rarest_that_does() -> None:
-    weights = balance_classes(torch.tensor([0.9, 0.1, 0.0]), 0.5)
-    assert weights[2] == weights[1]
+def test_a_single_logistic_is_that_of_scipy() -> None:
+    x = torch.tensor([0, 3, 77, 200, 255], dtype=torch.uint8).view(5, 1, 1, 1)
+    out = torch.zeros(5, 3, 1, 1)
+    out[:, 1, 0, 0] = torch.tensor([-0.8, -1.0, -0.4, 0.5, 0.9])
+    out[:, 2, 0, 0] = torch.tensor([-1.0, -0.5, -1.5, 0.0, 0.5])
+    means, scales = out[:, 1].flatten().numpy(), (out[:, 2].flatten() - 1.5).exp().numpy()
+    lower, upper = _bins(x, 1 / 255, -1.0, 1.0)
+    expected = logistic.cdf(upper, means, scales) - logistic.cdf(lower, means, scales)
+    found = DiscretizedLogisticMixture(1, 1).log_prob(out, x)
+    torch.testing.assert_close(found, torch.from_numpy(expected).log())
 
 
-def test_weights_of_no_data_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least one colour"):
-        balance_classes(torch.zeros(10), 0.5)
+def test_bernoulli_is_cross_entropy_and_the_continuous_one_that_of_torch() -> None:
+    x = torch.randint(0, 256, (6, 2, 3, 3), generator=_generator()).to(torch.uint8)
+    plain, continuous = _likelihood("bernoulli", 2), _likelihood("continuous_bernoulli", 2)
+    out = 3 * _out(plain, 6, 3)
+    value, p = x.double() / 255, torch.from_numpy(expit(out.numpy()))
+    expected = (value * p.log() + (1 - value) * (1 - p).log()).sum((1, 2, 3))
+    torch.testing.assert_close(plain.log_prob(out, x), expected)
+    reference = TorchContinuousBernoulli(probs=p).log_prob(value).sum((1, 2, 3))
+    torch.testing.assert_close(continuous.log_prob(out, x), reference)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("name", tiny.IMAGE_LIKELIHOODS)
+def test_samples_have_the_mean_of_the_likelihood(name: str, channels: int) -> None:
+    likelihood = _likelihood(name, channels)
+    if name == "discretized_logistic_mixture":
+        one = torch.zeros(1, likelihood.outputs, 1, 1)  # wide logistics are cut at the ends
+        one[:, 3 + 3 * channels : 3 + 6 * channels] = -3.0
+    else:
+        one = 0.5 + 0.1 * _out(likelihood, 1)
+    draws = likelihood.sample_unit(one.expand(20_000, -1, -1, -1), _generator(2)).detach()
+    assert draws.shape == (20_000, channels, 1, 1)
+    assert 0 <= float(draws.min()) <= float(draws.max()) <= 1
+    error = 5 * float(draws.std()) / 20_000**0.5 + 0.01
+    assert float((draws.mean(0) - likelihood.mean(one)[0]).abs().max()) < error
+
+
+def test_an_unknown_likelihood_is_refused() -> None:
+    with pytest.raises(ValueError, match="'poisson'"):
+        make_likelihood(tiny.image_architecture(likelihood="poisson"))

@@ -37,12 +37,6 @@ def test_directions_are_those_of_most_variance() -> None:
         assert abs(row @ expected) == pytest.approx(1.0, abs=0.01)
 
 
-def test_codes_that_do_not_vary_have_lengths_of_zero() -> None:
-    rows, lengths = latents.principal_directions(np.ones((10, 4)), 2)
-    assert rows.shape == (2, 4)
-    assert lengths.tolist() == [0.0, 0.0]
-
-
 def test_a_traversal_goes_along_each_row_in_steps_of_its_length(model: VAE) -> None:
     dim = model.architecture.latent_dim
     start, rows = RNG.normal(size=dim), RNG.normal(size=(2, dim))

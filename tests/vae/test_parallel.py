@@ -29,7 +29,7 @@ def _gradient(shards: int, model: VAE, rows: int = ROWS) -> tuple[list[Tensor], 
     return [parameter.grad.clone() for parameter in model.parameters()], numbers
 
 
-@pytest.mark.parametrize("shards", [2, 3])
+@pytest.mark.parametrize("shards", [2, 3, 2 * ROWS])
 def test_shards_add_up_to_the_gradient_of_the_whole(shards: int) -> None:
     model = tiny.model()
     whole, sums = _gradient(1, model)
@@ -61,16 +61,6 @@ def test_repeats_are_bit_identical(shards: int) -> None:
         assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
 
 
-def test_more_shards_than_rows_is_no_fault() -> None:
-    model = tiny.model()
-    whole, _ = _gradient(1, model, rows=2)
-    parts, sums = _gradient(5, model, rows=2)
-    assert sums["rows"] == 2
-    scale = torch.cat([gradient.flatten() for gradient in whole]).norm()
-    for a, b in zip(whole, parts, strict=True):
-        assert float((a - b).norm() / scale) < 1e-5
-
-
 def test_a_parameter_that_the_loss_does_not_use_gets_zeros() -> None:
     used, unused = torch.ones(3, requires_grad=True), torch.ones(2, requires_grad=True)
     ShardedGradient([used, unused], 2)(lambda rows: (used.sum(), {}), 4)
@@ -80,20 +70,12 @@ def test_a_parameter_that_the_loss_does_not_use_gets_zeros() -> None:
     assert unused.grad.tolist() == [0.0, 0.0]
 
 
-def test_a_fault_in_a_thread_comes_out() -> None:
-    def part(rows: slice) -> tuple[Tensor, dict[str, Tensor]]:
-        raise RuntimeError("no gradient here")
-
-    with pytest.raises(RuntimeError, match="no gradient here"):
-        ShardedGradient([torch.ones(1, requires_grad=True)], 2)(part, 4)
-
-
 def test_a_gradient_lies_in_memory_as_its_weights_do() -> None:
     # Fed channels last, a convolution gives its weights' gradient channels last too.
     layer = torch.nn.Conv2d(8, 8, 3)
     x = torch.randn(4, 8, 6, 6).to(memory_format=torch.channels_last)
     raw = torch.autograd.grad(layer(x).sum(), [layer.weight])[0]
-    assert raw.stride() != layer.weight.stride()  # else there is nothing to mend
+    assert raw.stride() != layer.weight.stride()  # else there is nothing to fix
 
     gradient = ShardedGradient(list(layer.parameters()), 1)
     gradient(lambda rows: (layer(x[rows]).sum(), {}), len(x))

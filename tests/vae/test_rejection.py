@@ -10,19 +10,18 @@ import torch
 from torch import Tensor
 
 from genlab.core.errors import GenlabError
-from genlab.vae.sampling import rejection as acceptance
-from genlab.vae.sampling.rejection import accepted
+from genlab.vae.sampling import rejection
 
 SIDE = 8
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptance, "WIDTH", 4)
-    monkeypatch.setattr(acceptance, "HIDDEN", 8)
-    monkeypatch.setattr(acceptance, "CODE_WIDTH", 8)
-    monkeypatch.setattr(acceptance, "DROPOUT", 0.0)
-    monkeypatch.setattr(acceptance, "LR", 5e-3)
+    monkeypatch.setattr(rejection, "WIDTH", 4)
+    monkeypatch.setattr(rejection, "HIDDEN", 8)
+    monkeypatch.setattr(rejection, "CODE_WIDTH", 8)
+    monkeypatch.setattr(rejection, "DROPOUT", 0.0)
+    monkeypatch.setattr(rejection, "LR", 5e-3)
 
 
 def _draw(count: int, generator: torch.Generator) -> Tensor:
@@ -40,14 +39,14 @@ def _real(bright: float, count: int = 1000) -> np.ndarray[Any, Any]:
     return np.tile(levels[:, None, None, None], (1, SIDE, SIDE, 1))
 
 
-def _accepted(real: np.ndarray[Any, Any], seed: int = 0) -> Any:
+def _fit(real: np.ndarray[Any, Any], seed: int = 0) -> Any:
     codes = torch.from_numpy(real[:, 0, 0] > 128).float()
     codes = codes + 0.01 * torch.randn(codes.shape, generator=torch.Generator().manual_seed(5))
-    return accepted(_draw, _show, real, codes, seed)
+    return rejection.fit_rejection(_draw, _show, real, codes, seed)
 
 
 def test_what_is_kept_is_spread_as_the_real_images_are() -> None:
-    draw, facts = _accepted(_real(0.9))
+    draw, facts = _fit(_real(0.9))
     z = draw(2000, torch.Generator().manual_seed(1))
     assert z.shape == (2000, 1)
     assert float(z.mean()) == pytest.approx(0.9, abs=0.05)
@@ -57,7 +56,7 @@ def test_what_is_kept_is_spread_as_the_real_images_are() -> None:
 
 
 def test_nearly_all_is_kept_where_nothing_is_wrong() -> None:
-    draw, facts = _accepted(_real(0.5))
+    draw, facts = _fit(_real(0.5))
     assert float(draw(2000, torch.Generator().manual_seed(1)).mean()) == pytest.approx(0.5, abs=0.1)
     assert facts["acceptance"] > 0.8
     assert facts["discriminator_accuracy"] == pytest.approx(0.5, abs=0.08)
@@ -70,12 +69,12 @@ def test_blur_alone_is_nothing_to_tell_apart() -> None:
     grain[:, 1::2, 1::2] = 0
     for dy, dx in ((0, 0), (0, 1), (1, 0)):  # so that it sums to nothing over 2 x 2 pixels
         grain[:, 1::2, 1::2] -= grain[:, dy::2, dx::2]
-    _, facts = _accepted((real + grain).astype(np.uint8))
+    _, facts = _fit((real + grain).astype(np.uint8))
     assert facts["discriminator_accuracy"] < 0.65
 
 
 def test_the_seed_decides_what_is_kept() -> None:
-    draws = [_accepted(_real(0.7, 300), seed=seed)[0] for seed in (3, 3)]
+    draws = [_fit(_real(0.7, 300), seed=seed)[0] for seed in (3, 3)]
     first, again = (draw(50, torch.Generator().manual_seed(0)) for draw in draws)
     assert torch.equal(first, again)
 
@@ -85,6 +84,6 @@ def test_a_model_that_diverged_is_one_line(monkeypatch: pytest.MonkeyPatch) -> N
         for each in parameters:
             torch.nn.init.constant_(each, float("nan"))
 
-    monkeypatch.setattr(acceptance, "_fit", lambda model, *_: broken(model.parameters()))
+    monkeypatch.setattr(rejection, "_train", lambda model, *_: broken(model.parameters()))
     with pytest.raises(GenlabError, match="not finite"):
-        _accepted(_real(0.5, 200))
+        _fit(_real(0.5, 200))

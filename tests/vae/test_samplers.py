@@ -11,9 +11,8 @@ import torch
 
 from genlab.core.errors import GenlabError
 from genlab.vae.models.vae import VAE
-from genlab.vae.sampling import densities, samplers
+from genlab.vae.sampling import densities, rejection, samplers
 from genlab.vae.sampling import posterior as inference
-from genlab.vae.sampling import rejection as acceptance
 
 TRAIN = tiny.grids(60)
 IMAGES = tiny.images(60)
@@ -30,9 +29,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(densities, "FLOW", {"width": 8, "depth": 2, "components": 2})
     monkeypatch.setattr(densities, "FLOW_STEPS", 3)
     monkeypatch.setattr(densities, "PRINCIPAL", 3)
-    monkeypatch.setattr(acceptance, "CHUNK", 400)
-    monkeypatch.setattr(acceptance, "WIDTH", 8)
-    monkeypatch.setattr(acceptance, "HIDDEN", 8)
+    monkeypatch.setattr(rejection, "CHUNK", 400)
+    monkeypatch.setattr(rejection, "WIDTH", 8)
+    monkeypatch.setattr(rejection, "HIDDEN", 8)
 
 
 def _draw(model: VAE, name: str, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -42,11 +41,14 @@ def _draw(model: VAE, name: str, count: int, seed: int = 0) -> np.ndarray[Any, A
 
 @pytest.mark.parametrize("prior", ["standard", "autoregressive"])
 @pytest.mark.parametrize("name", samplers.OF_GRIDS)
-def test_samples_are_grids(name: str, prior: str) -> None:
-    grids = _draw(tiny.model(prior=prior), name, 13)
-    assert grids.shape == (13, tiny.SIZE, tiny.SIZE)
-    assert grids.dtype == np.uint8
-    assert grids.max() < tiny.CLASSES
+def test_samples_are_grids_and_the_seed_decides_them(name: str, prior: str) -> None:
+    model = tiny.model(prior=prior)
+    first, again, other = (_draw(model, name, 13, seed) for seed in (1, 1, 2))
+    assert first.shape == (13, tiny.SIZE, tiny.SIZE)
+    assert first.dtype == np.uint8
+    assert first.max() < tiny.CLASSES
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 @pytest.mark.parametrize(("prior", "name"), ON_IMAGES)
@@ -55,14 +57,6 @@ def test_samples_are_images_and_the_seed_decides_them(name: str, prior: str) -> 
     first, again, other = (_draw(model, name, 5, seed) for seed in (1, 1, 2))
     assert first.shape == (5, tiny.SIDE, tiny.SIDE, 1)
     assert first.dtype == np.uint8
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-@pytest.mark.parametrize("name", samplers.OF_GRIDS)
-def test_the_seed_decides_the_samples(name: str) -> None:
-    model = tiny.model()
-    first, again, other = (_draw(model, name, 8, seed) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -76,20 +70,15 @@ def test_every_model_has_the_samplers_that_say_something_about_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "name", "known"),
+    ("model", "known"),
     [
-        (tiny.model, "flow", "prior, ancestral, gaussian, got 'flow'"),
-        (tiny.model, "gm", "prior, ancestral, gaussian, got 'gm'"),
-        (tiny.image_model, "gm", "accepted, prior, ancestral, normal, gaussian, gmm, got 'gm'"),
-        (tiny.image_model, "flow", "accepted, prior, ancestral, normal, gaussian, gmm, got 'flow'"),
+        (tiny.model, "prior, ancestral, gaussian, got 'flow'"),
+        (tiny.image_model, "accepted, prior, ancestral, normal, gaussian, gmm, got 'flow'"),
     ],
 )
-def test_a_sampler_that_a_model_has_not_is_one_line_with_those_that_it_has(
-    model: Any, name: str, known: str
-) -> None:
-    with pytest.raises(GenlabError) as caught:
-        samplers.fit(model(), name, TRAIN, seed=0)
-    assert str(caught.value) == f"sampler must be one of {known}"
+def test_a_sampler_that_a_model_has_not_is_refused(model: Any, known: str) -> None:
+    with pytest.raises(GenlabError, match=known):
+        samplers.fit(model(), "flow", TRAIN, seed=0)
 
 
 def test_any_number_of_samples_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,16 +126,6 @@ def test_what_a_sampler_of_the_prior_draws_is_what_it_is_called(name: str) -> No
         assert float((z.std(0) - 1).abs().max()) < 0.1
 
 
-def test_the_gaussian_has_the_mean_and_covariance_of_the_codes() -> None:
-    model = tiny.model(latent_dim=16)
-    codes, _ = inference.encode(model, TRAIN)
-    sampler = samplers.fit(model, "gaussian", TRAIN, seed=0)
-    z = sampler.draw(20_000, torch.Generator().manual_seed(0)).numpy()
-    scale = np.cov(codes.T).trace()
-    assert np.abs(z.mean(0) - codes.mean(0)).max() < 0.05 * scale**0.5
-    np.testing.assert_allclose(np.cov(z.T), np.cov(codes.T), atol=0.05 * scale)
-
-
 def test_a_mixture_is_fitted_to_draws_from_the_posteriors_and_says_what_it_found() -> None:
     model = tiny.image_model(prior="standard")
     mean, log_var = inference.encode(model, IMAGES)
@@ -157,9 +136,3 @@ def test_a_mixture_is_fitted_to_draws_from_the_posteriors_and_says_what_it_found
     assert np.cov(mean.T).trace() < 0.8 * spread  # so that the means alone would be found out
     assert sampler.facts["components"] >= 1
     assert isinstance(sampler.facts["regularised"], bool)
-
-
-def test_more_latents_than_training_grids_is_no_fault() -> None:
-    model = tiny.model(latent_dim=64)
-    sampler = samplers.fit(model, "gaussian", TRAIN[:10], seed=0)
-    assert len(samplers.sample(model, sampler, 5, seed=0)) == 5

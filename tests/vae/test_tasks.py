@@ -47,15 +47,6 @@ def test_a_batch_holds_the_rows_asked_for_channels_first() -> None:
     assert np.array_equal(_grid_task().batch(rows).numpy(), GRIDS[rows])
 
 
-def test_images_are_read_from_disk_as_they_are_asked_for(tmp_path: Any) -> None:
-    np.save(tmp_path / "images.npy", IMAGES)
-    task = _rgb_task()
-    task.items = np.load(tmp_path / "images.npy", mmap_mode="r")
-    x = task.batch(np.array([3, 1]))
-    x += 1  # a copy: the map itself is read only
-    assert np.array_equal(x.numpy(), IMAGES[[3, 1]].transpose(0, 3, 1, 2) + 1)
-
-
 def test_images_are_trained_on_as_they_are_and_cost_their_likelihood() -> None:
     task = tiny.image_task(tiny.images(8), corruption=1.0, beta_max=0.0, focal_gamma=5.0)
     model = tiny.image_model()

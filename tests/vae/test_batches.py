@@ -1,0 +1,56 @@
+"""Batches walk through every item once per pass, and corruption is what was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+from genlab.vae.training.batches import corrupt, epoch_generator, shuffled_rows
+from genlab.vae.training.trainer import Trainer
+
+GRIDS = torch.from_numpy(tiny.grids(150))
+
+
+def test_every_pass_is_another_permutation_decided_by_the_seed() -> None:
+    rows = np.concatenate([shuffled_rows(0, 100, start, 64) for start in range(0, 320, 64)])
+    for start in (0, 100, 200):
+        assert sorted(rows[start : start + 100]) == list(range(100))
+    assert not np.array_equal(rows[:100], rows[100:200])
+    assert np.array_equal(rows, shuffled_rows(0, 100, 0, 320))
+    assert not np.array_equal(rows, shuffled_rows(1, 100, 0, 320))
+
+
+def test_batches_have_the_size_asked_for(tmp_path: Path) -> None:
+    params = tiny.params(batch_size=24)
+    task = tiny.task(GRIDS.numpy(), batch_size=24)
+    trainer = Trainer(params, task, GRIDS[:4].numpy(), tmp_path)
+    assert [len(x) for x in trainer.batches(0)] == [24, 24]
+    assert trainer.updates_per_epoch == 2
+
+
+def test_every_epoch_has_its_own_random_numbers() -> None:
+    draws = {
+        float(torch.rand(1, generator=epoch_generator(seed, epoch)))
+        for seed in range(3)
+        for epoch in range(3)
+    }
+    assert len(draws) == 9
+    assert epoch_generator(1, 2).initial_seed() == epoch_generator(1, 2).initial_seed()
+
+
+def test_no_corruption_is_the_identity() -> None:
+    assert corrupt(GRIDS, 0.0, tiny.CLASSES, torch.Generator()) is GRIDS
+
+
+@pytest.mark.parametrize(("share", "untouched"), [(1.0, 0.0), (0.5, 0.5)])
+def test_a_share_of_the_grids_is_corrupted(share: float, untouched: float) -> None:
+    many = GRIDS.repeat(10, 1, 1)
+    spoilt = corrupt(many, share, tiny.CLASSES, torch.Generator().manual_seed(0))
+    assert spoilt.shape == many.shape
+    assert 0 <= int(spoilt.min()) <= int(spoilt.max()) < tiny.CLASSES
+    same = (spoilt == many).flatten(1).all(1).float().mean()
+    assert float(same) == pytest.approx(untouched, abs=0.05)

@@ -1,0 +1,183 @@
+"""A checkpoint comes back bit for bit, and every other file is refused in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from genlab.core.errors import GenlabError
+from genlab.vae.models.vae import VAE
+from genlab.vae.training.checkpoint import (
+    CHECKPOINT,
+    HEADER,
+    decode_history,
+    encode_history,
+    find_checkpoint,
+    load_checkpoint,
+    release,
+    require_shape,
+    save_checkpoint,
+)
+
+PRODUCER_COMMAND = "dvc repro train"
+FACTS = {"dataset": "arc_grids", "training": {"beta_max": 0.5, "epochs": 3}}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    save_checkpoint(path, tiny.model(), FACTS)
+    return path
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        tiny.model(),
+        tiny.model(prior="standard", latent_dim=4),
+        tiny.model(network="conv", prior="standard"),
+        *(tiny.image_model(likelihood=name) for name in tiny.IMAGE_LIKELIHOODS),
+        tiny.image_model(network="mixer", prior="standard"),
+    ],
+)
+def test_a_checkpoint_comes_back_bit_for_bit(tmp_path: Path, model: VAE) -> None:
+    path = tmp_path / "model.safetensors"
+    save_checkpoint(path, model, FACTS)
+    loaded, facts = load_checkpoint(path, producer_command=PRODUCER_COMMAND)
+    assert facts == FACTS
+    assert loaded.architecture == model.architecture
+    assert not loaded.training
+    assert tiny.bits(loaded) == tiny.bits(model)
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path, facts in zip(paths, (FACTS, dict(reversed(FACTS.items()))), strict=True):
+        save_checkpoint(path, tiny.model(), facts)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_a_checkpoint_is_no_pickle(file: Path) -> None:
+    assert len(load_file(file)) == len(tiny.model().state_dict())
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _behead(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5])
+
+
+def _foreign_text(path: Path) -> None:
+    path.write_text("not a checkpoint\n" * 50)
+
+
+def _foreign_archive(path: Path) -> None:
+    with path.open("wb") as target:
+        np.savez(target, weights=np.zeros(3))
+
+
+def _foreign_weights(path: Path) -> None:
+    save_file({"weight": torch.zeros(3)}, path)
+
+
+def _pickle(path: Path) -> None:
+    torch.save({"weight": torch.zeros(3)}, path)
+
+
+def _relabelled(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def spoil(path: Path) -> None:
+        with safe_open(path, framework="pt") as source:
+            header = json.loads(source.metadata()[HEADER])
+        change(header)
+        save_file(load_file(path), path, metadata={HEADER: json.dumps(header)})
+
+    return spoil
+
+
+def _shapes(**changes: object) -> Callable[[Path], None]:
+    return _relabelled(lambda header: header["architecture"].update(changes))
+
+
+def _lossy(path: Path) -> None:
+    with safe_open(path, framework="pt") as source:
+        header = dict(source.metadata())
+    weights = load_file(path)
+    weights.popitem()
+    save_file(weights, path, metadata=header)
+
+
+SPOILS = {
+    "absent": (Path.unlink, "no checkpoint there"),
+    "truncated": (_truncate, "truncated or not a checkpoint"),
+    "a few bytes": (_behead, "truncated or not a checkpoint"),
+    "text": (_foreign_text, "truncated or not a checkpoint"),
+    "an npz": (_foreign_archive, "truncated or not a checkpoint"),
+    "a pickle": (_pickle, "truncated or not a checkpoint"),
+    "weights of something else": (_foreign_weights, "found no format"),
+    "another version": (
+        _relabelled(lambda header: header.update(version=99)),
+        "found genlab.vae 99",
+    ),
+    "another width": (_shapes(width=16), "another architecture"),
+    "another prior": (_shapes(prior="standard"), "another architecture"),
+    "an unknown network": (_shapes(network="gan"), "must be mixer or"),
+    "an unknown prior": (_shapes(prior="vamp"), "another architecture"),
+    "an unknown shape": (_shapes(heads=2), "another architecture"),
+    "a missing weight": (_lossy, "another architecture"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILS)
+def test_a_spoilt_checkpoint_is_one_line_with_file_and_fix(file: Path, name: str) -> None:
+    spoil, reason = SPOILS[name]
+    spoil(file)
+    with pytest.raises(GenlabError, match=reason) as caught:
+        load_checkpoint(file, producer_command=PRODUCER_COMMAND)
+    message = str(caught.value)
+    assert str(file) in message
+    assert message.endswith(PRODUCER_COMMAND)
+    assert "\n" not in message
+
+
+def test_a_released_checkpoint_serves_until_there_is_a_trained_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trained = Path("data/checkpoints/arc_grids") / CHECKPOINT
+    assert find_checkpoint("arc_grids") == trained
+    with pytest.raises(GenlabError, match="no checkpoint there"):
+        release("arc_grids")
+    save_checkpoint(trained, tiny.model(), FACTS)
+    released = release("arc_grids")
+    assert released == Path("checkpoints/arc_grids.safetensors")
+    assert released.read_bytes() == trained.read_bytes()
+    assert find_checkpoint("arc_grids") == trained
+    trained.unlink()
+    assert find_checkpoint("arc_grids") == released
+    assert find_checkpoint("arc_grids", tmp_path / "elsewhere") == released
+
+
+def test_a_checkpoint_for_another_size_is_refused() -> None:
+    model = tiny.model()
+    require_shape(model, tiny.grids(3), Path("data"))
+    with pytest.raises(GenlabError, match=r"data/arc_grids: items are 16x16.* for 8x8"):
+        require_shape(model, np.zeros((3, 16, 16), dtype=np.uint8), Path("data/arc_grids"))
+
+
+def test_a_history_comes_back_with_what_json_lacks() -> None:
+    rows = [{"loss": 1.5, "elbo": float("nan")}, {"loss": float("inf")}]
+    text = json.dumps(encode_history(rows), allow_nan=False)
+    rows = decode_history({"history": json.loads(text)})
+    assert rows[0]["loss"] == 1.5
+    assert np.isnan([rows[0]["elbo"], rows[1]["loss"]]).all()
