@@ -19,14 +19,14 @@ help: ## List the targets
 
 setup: $(STAMP) ## Make the environment .venv from the lock (a few minutes, once)
 
-$(STAMP): requirements.lock pyproject.toml ci/setup.sh
-	@PYTHON='$(PYTHON)' sh ci/setup.sh
+$(STAMP): requirements.lock pyproject.toml scripts/setup.sh
+	@PYTHON='$(PYTHON)' sh scripts/setup.sh
 
 repro: $(STAMP) ## Run the pipeline: data, training, measurement, failures, verdict
 	@$(PY) -m dvc repro $(ARGS)
 
 smoke: $(STAMP) ## Run the whole pipeline at a small size in a temporary clone (about 2 minutes)
-	@$(PY) ci/smoke.py $(ARGS)
+	@$(PY) scripts/smoke.py $(ARGS)
 
 experiments: $(STAMP) ## Run the documented experiments (ARGS="--only NAME --jobs 2 --force")
 	@$(PY) stages/experiments.py $(ARGS)
@@ -58,7 +58,7 @@ dev: $(STAMP) ## The same, reloading on change
 	@$(VENV)/bin/uvicorn app:app --reload
 
 lock: $(STAMP) ## Write requirements.lock again from pyproject.toml
-	@sh ci/lock.sh
+	@sh scripts/lock.sh
 
 clean: ## Remove caches of tools; results and data stay
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist dvc_plots

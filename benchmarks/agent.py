@@ -77,7 +77,7 @@ ABLATIONS = {
     "no_repair": {"repair": False},
     "no_branching": {"branching": False},
 }
-METRICS, LOCK = Path("metrics/agent.json"), Path("dvc.lock")
+METRICS, LOCK = Path("results/agent.json"), Path("dvc.lock")
 DATA = Path("data")
 
 Seeds = Annotated[int, typer.Option(min=1, max=10, help="Number of runs, one per seed.")]

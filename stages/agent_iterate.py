@@ -1,15 +1,16 @@
 """Stage agent_iterate: let the research agent work towards agent.goal, and keep what it found.
 
 It works in workspaces/, where a killed or finished run is resumed, and writes snapshots:
-data/agent/ (best model, report, transcript), metrics/agent.json and plots/agent/progress.png.
+data/agent/ (best model, report, transcript), results/agent.json, metrics/agent.json (the headline)
+and plots/agent/progress.png.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
 
-import typer
+from pydantic import Field
 
 from genlab.agent import report, snapshot
 from genlab.agent.progress import progress
@@ -17,34 +18,38 @@ from genlab.agent.run import check, run
 from genlab.agent.settings import Settings
 from genlab.agent.workspace import open_in
 from genlab.core.errors import run_cli
-from genlab.core.params import load_params, overrides
+from genlab.core.params import load_params, overridable, parse_options
 
 
-@overrides("seed")
-def agent_iterate(
-    data_path: Annotated[Path, typer.Option(help="Folder of the datasets' folders.")] = Path(
-        "data"
-    ),
-    workspaces: Annotated[Path, typer.Option(help="Where it works.")] = Path("workspaces"),
-    output: Annotated[Path, typer.Option(help="Snapshot of the best model.")] = Path("data/agent"),
-    metrics_path: Annotated[Path, typer.Option(help="Numbers.")] = Path("metrics/agent.json"),
-    plots_path: Annotated[Path, typer.Option(help="Folder for PNG.")] = Path("plots/agent"),
-    *,
-    overrides: dict[str, Any],
-) -> None:
-    """Work on agent.goal of params.yaml until it is reached or a limit is.
+class Options(overridable("seed")):
+    """Work on agent.goal of params.yaml until it is met or a limit is reached.
 
     Example: dvc repro agent_iterate
     """
-    settings = Settings.of_stage(load_params().with_overrides(**overrides), data_path)
+
+    data_path: Path = Field(Path("data"), description="Folder of the datasets' folders.")
+    workspaces: Path = Field(Path("workspaces"), description="Folder of workspaces.")
+    output: Path = Field(Path("data/agent"), description="Snapshot of the best model.")
+    metrics_path: Path = Field(Path("metrics/agent.json"), description="Headline numbers.")
+    results_path: Path = Field(Path("results/agent.json"), description="All numbers.")
+    plots_path: Path = Field(Path("plots/agent"), description="Folder for PNG.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the stage with these arguments, by default the command line's."""
+    options = parse_options(Options, arguments)
+    params = load_params().with_overrides(**options.overrides)
+    settings = Settings.of_stage(params, options.data_path)
     print(f"goal: {settings.goal.words}")
     check(settings)
-    workspace = open_in(workspaces, settings.goal.text, snapshot.key(settings))
-    with progress(settings.goal) as say:
-        run(settings, workspace, say)
-    told = snapshot.write(workspace, output, metrics_path, plots_path)
-    print(f"{metrics_path}: {report.line(told)}")
+    workspace = open_in(options.workspaces, settings.goal.text, snapshot.key(settings))
+    with progress(settings.goal) as reporter:
+        run(settings, workspace, reporter)
+    found = snapshot.write(
+        workspace, options.output, options.metrics_path, options.results_path, options.plots_path
+    )
+    print(f"{options.results_path}: {report.line(found)}")
 
 
 if __name__ == "__main__":
-    run_cli(lambda: typer.run(agent_iterate))
+    run_cli(main)

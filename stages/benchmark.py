@@ -1,38 +1,51 @@
 """Stage benchmark: run the image tools over the cases, score, and write the leaderboard.
 
-Goes on in runs/ (images and scores that are there are kept) and writes data/benchmark/items.json
-and report.html, metrics/benchmark.json and plots/benchmark/scores.png.
+Resumes in runs/ (images and scores that are there are kept) and writes data/benchmark/items.json
+and report.html, results/benchmark.json, metrics/benchmark.json (the headline) and
+plots/benchmark/scores.png.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from pydantic import Field
 
 from genlab.benchmark.snapshot import Places, snapshot
 from genlab.core.errors import run_cli
-from genlab.core.params import load_params
+from genlab.core.params import load_params, overridable, parse_options
 
 
-def benchmark(
-    runs: Annotated[Path, typer.Option(help="Folder of images and the store.")] = Places.runs,
-    output: Annotated[Path, typer.Option(help="Folder for items and report.")] = Places.data,
-    metrics_path: Annotated[Path, typer.Option(help="File for the numbers.")] = Places.metrics,
-    plots_path: Annotated[Path, typer.Option(help="Folder for the figure.")] = Places.plots,
-) -> None:
-    """Run the tools of params.yaml over its cases; what was made before is not made again.
+class Options(overridable("seed", "bootstrap")):
+    """Run the tools of params.yaml over its cases; finished images are not made again.
 
     Example: python stages/benchmark.py
     """
-    params = load_params()
-    places = Places(runs, output, metrics_path, plots_path)
-    standings = snapshot(params.benchmark, params.seed, places)
+
+    runs: Path = Field(Places.runs, description="Folder of images and the store.")
+    output: Path = Field(Places.data, description="Folder for items and report.")
+    metrics_path: Path = Field(Places.metrics, description="Headline numbers.")
+    results_path: Path = Field(Places.results, description="All numbers.")
+    plots_path: Path = Field(Places.plots, description="Folder for the figure.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the stage with these arguments, by default the command line's."""
+    options = parse_options(Options, arguments)
+    params = load_params().with_overrides(**options.overrides)
+    places = Places(
+        options.runs,
+        options.output,
+        options.metrics_path,
+        options.results_path,
+        options.plots_path,
+    )
+    standings = snapshot(params.benchmark, places, seed=params.seed, bootstrap=params.bootstrap)
     best = next((s for s in standings if s.score is not None), None)
     line = "no tool has a score" if best is None else f"{best.tool} leads with {best.score:.3f}"
-    print(f"{metrics_path}: {line}")
+    print(f"{options.results_path}: {line}")
 
 
 if __name__ == "__main__":
-    run_cli(lambda: typer.run(benchmark))
+    run_cli(main)

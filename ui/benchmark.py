@@ -258,10 +258,9 @@ def standings(state: tuple) -> tuple:
     from genlab.benchmark.leaderboard import leaderboard
     from genlab.benchmark.leaderboard import people as found
 
-    bootstrap = LIVE.params.bootstrap
     return (
-        leaderboard(LIVE.store, run_id=state[0], bootstrap=bootstrap),
-        found(LIVE.store, run_id=state[0], bootstrap=bootstrap),
+        leaderboard(LIVE.store, run_id=state[0]),
+        found(LIVE.store, run_id=state[0]),
     )
 
 

@@ -112,7 +112,7 @@ def test_the_snapshot_holds_neither_clock_nor_run_id(workspace: Workspace, tmp_p
     out, metrics, plots = tmp_path / "out", tmp_path / "agent.json", tmp_path / "plots"
     (out / "transcript.jsonl").parent.mkdir()
     (out / "transcript.jsonl").write_text("of an older run")
-    snapshot.write(workspace, out, metrics, plots)
+    snapshot.write(workspace, out, tmp_path / "metrics.json", metrics, plots)
     text = metrics.read_text()
     assert "qe_" not in text
     assert "2026" not in text
@@ -127,7 +127,7 @@ def test_the_snapshot_holds_neither_clock_nor_run_id(workspace: Workspace, tmp_p
     }  # fmt: skip
     first = (plots / "progress.png").read_bytes()
     report.write(workspace)
-    snapshot.write(workspace, out, metrics, plots)
+    snapshot.write(workspace, out, tmp_path / "metrics.json", metrics, plots)
     assert (plots / "progress.png").read_bytes() == first
 
 

@@ -79,9 +79,9 @@ def verdicts(items: dict[str, Item]) -> list[tuple[Any, ...]]:
 def test_none_is_asked_unless_params_name_one() -> None:
     params = load_params(ROOT / "params.yaml").benchmark
     assert judge_of(params) is None
-    named = judge_of(params.model_copy(update={"judge": "eye-1", "judge_cost": 0.5}))
+    named = judge_of(params.model_copy(update={"judge": "eye-1"}))
     assert named is not None
-    assert (named.model, named.needs.cost) == ("eye-1", 0.5)
+    assert (named.model, named.needs.cost) == ("eye-1", 0.02)
 
 
 def test_its_stars_stand_beside_the_score(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_its_stars_stand_beside_the_score(world: World, monkeypatch: pytest.Monk
     listed = snapshot.listed(list(items.values()))["items"][0]
     assert listed["judge"]["stars"] == 4
     assert "run_id" not in listed["judge"]
-    measured = snapshot.metrics([standing], list(items.values()))["tools"]["turned"]
+    measured = snapshot.results([standing], list(items.values()))["tools"]["turned"]
     assert measured["judge"] == {"stars": 4.0, "pictures": 3}
     shown = page(world.store, world.run_id)
     assert "a &lt;b&gt;soft&lt;/b&gt; seam" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -22,16 +23,17 @@ def outs(folder: Path) -> dict[str, bytes]:
     shutil.copytree(ROOT / "cases" / "astronaut-officer", folder / "cases" / "astronaut-officer")
     named = {"tools": ["control_untouched", "control_pasted"], "cases": str(folder / "cases")}
     params = load_params(ROOT / "params.yaml").benchmark
-    small = params.model_copy(update={**named, "scorers": 1, "bootstrap": 100})
+    small = params.model_copy(update=named)
     runs, data = folder / "runs", folder / "data"
-    snapshot(small, 0, Places(runs, data, folder / "metrics.json", folder / "plots"))
+    places = Places(runs, data, folder / "metrics.json", folder / "results.json", folder / "plots")
+    snapshot(small, places, seed=0, bootstrap=100)
     with Store(runs / STORE) as store:
         [run] = store.runs()
     page = (data / "report.html").read_text(encoding="utf-8").replace(run.run_id, "RUN")
     page = re.sub(r"begun [^<]* UTC", "begun", page)
     page = re.sub(r"<td>[0-9.]+</td></tr>", "<td>seconds</td></tr>", page)
     written = {"report.html": page.encode()}
-    for path in (data / "items.json", folder / "metrics.json", folder / "plots" / "scores.png"):
+    for path in (data / "items.json", places.results, places.metrics, folder / "plots/scores.png"):
         written[path.name] = path.read_bytes()
     return written
 
@@ -40,3 +42,4 @@ def test_a_fresh_stage_writes_the_same_bytes(tmp_path: Path) -> None:
     first, second = outs(tmp_path / "one"), outs(tmp_path / "two")
     assert [name for name in first if first[name] != second[name]] == []
     assert b'"scored"' in first["items.json"]
+    assert len(json.loads(first["metrics.json"])) == 5

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ci.smoke import IDENTITY
 from ruamel.yaml import YAML
+from scripts.smoke import IDENTITY
 
 from genlab.core.errors import GenlabError
 from genlab.core.experiments import (
@@ -183,7 +183,10 @@ def test_a_truncated_or_foreign_table_names_its_command(tmp_path: Path, content:
     ("content", "says"),
     [
         ("x: {why: a, params: {beta_mx: 1}}", "x: beta_mx is not a known key; did you mean beta_m"),
-        ("x: {why: a, params: {beta_max: -1}}", "x: beta_max must be >= 0, got -1"),
+        (
+            "x: {why: a, params: {beta_max: -1}}",
+            "x: beta_max should be greater than or equal to 0, got -1",
+        ),
         ("x: {why: a, params: {grids.sze: 8}}", "x: grids.sze is not a known key; did you mean si"),
         ("x: {params: {}}", "x: why is missing"),
         ("x: {why: a, parms: {}}", "x: parms is not a known key; did you mean params?"),

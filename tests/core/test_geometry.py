@@ -10,23 +10,23 @@ import tiny
 from genlab.core import geometry
 from genlab.core.errors import GenlabError
 from genlab.core.geometry import require_fitting, side_of, tokens_of
-from genlab.core.params import SECTIONS, load_params
+from genlab.core.params import load_params
 from genlab.datasets.registry import DATASETS
 from genlab.vae.models.vae import VAE
 from genlab.vae.training.tasks import make_task
 
-IMAGES = [name for name in SECTIONS if name not in geometry.GRIDS]
+IMAGES = [name for name in DATASETS if name not in geometry.GRIDS]
 
 
 def _params(dataset: str, **changes: Any) -> Any:
     """What a params file says for `dataset`, unchecked against its shapes: sections stay empty."""
-    empty: dict[str, Any] = {name: {} for name in SECTIONS}
+    empty: dict[str, Any] = {name: {} for name in ("images_model", *DATASETS)}
     own = {} if dataset in geometry.GRIDS else tiny.IMAGE_TRAINING
     content = {**tiny.values(), **own, **empty, **changes}
     return tiny.Params.model_validate(content)
 
 
-@pytest.mark.parametrize("dataset", SECTIONS)
+@pytest.mark.parametrize("dataset", DATASETS)
 def test_the_side_is_that_of_the_registry(dataset: str) -> None:
     params = load_params(tiny.PARAMS_FILE)
     assert side_of(params, dataset) == DATASETS[dataset].shape[0]
@@ -44,7 +44,7 @@ def test_grids_and_emoji_have_the_side_that_params_name() -> None:
     assert tokens_of(changed.model_copy(update={"patch": 8}), "emoji") == 64
 
 
-@pytest.mark.parametrize("dataset", SECTIONS)
+@pytest.mark.parametrize("dataset", DATASETS)
 def test_the_committed_params_can_be_built_for_every_data_set(dataset: str) -> None:
     params = load_params(tiny.PARAMS_FILE).for_dataset(dataset)
     chosen = DATASETS[dataset]
@@ -123,9 +123,9 @@ def test_the_committed_params_can_be_built_for_every_data_set(dataset: str) -> N
         (
             "fashion_mnist",
             {"patch": 7},
-            "patch must be 2, 4, 8 or 16 for network conv, which elbo_terms images, got 7",
+            "patch must be 2, 4, 8 or 16 for network conv, which halves images, got 7",
         ),
-        ("fashion_mnist", {"patch": 1}, "for network conv, which elbo_terms images, got 1"),
+        ("fashion_mnist", {"patch": 1}, "for network conv, which halves images, got 1"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_key_value_and_cure(
@@ -155,7 +155,12 @@ def test_a_mixer_may_have_fewer_latents_than_patches_under_the_standard_prior() 
 
 
 def test_only_data_sets_that_are_listed_or_asked_for_are_checked() -> None:
-    content = {**tiny.values(), "datasets": ["arc_grids"], "fashion_mnist": {"latent_dim": 100}}
+    content = {
+        **tiny.values(),
+        "datasets": ["arc_grids"],
+        "images_model": {},
+        "fashion_mnist": {"latent_dim": 100},
+    }
     params = tiny.parse_params(content, "tiny")
     with pytest.raises(GenlabError) as caught:
         params.for_dataset("fashion_mnist")

@@ -11,7 +11,6 @@ import pytest
 import tiny
 from PIL import Image
 from torchvision import datasets
-from typer.testing import CliRunner
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
@@ -112,8 +111,7 @@ def test_a_changed_file_is_not_split(made, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_the_two_stages_lead_from_archive_to_sheet(tmp_path, monkeypatch):
-    import typer
+def test_the_two_stages_lead_from_archive_to_sheet(tmp_path, monkeypatch, capsys):
     from stages import generate, split
 
     monkeypatch.chdir(tmp_path)
@@ -130,12 +128,9 @@ def test_the_two_stages_lead_from_archive_to_sheet(tmp_path, monkeypatch):
             (folder / f"{part}-{kind}-ubyte.gz").write_bytes(packed)
             resources.append((f"{part}-{kind}-ubyte.gz", hashlib.md5(packed).hexdigest()))
     monkeypatch.setattr(datasets.MNIST, "resources", resources)
-    for command in (generate.generate, split.split):
-        app = typer.Typer()
-        app.command()(command)
-        done = CliRunner().invoke(app, ["--dataset", "mnist"])
-        assert done.exit_code == 0, done.output
-    assert "36 train, 4 val, 10 test" in done.output
+    for stage in (generate, split):
+        stage.main(["--dataset", "mnist"])
+    assert "36 train, 4 val, 10 test" in capsys.readouterr().out
     facts = json.loads(Path("results/mnist/data.json").read_text())
     assert facts["class_counts"]["train"]["0"] == 36
     assert load_images("data/mnist", "val", (28, 28, 1)).shape == (4, 28, 28, 1)

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from llm_server import Server, good
 from ruamel.yaml import YAML
-from stages.agent_iterate import agent_iterate
+from stages import agent_iterate
 
 from genlab.agent.settings import Settings
 from genlab.core.errors import GenlabError
@@ -30,7 +29,7 @@ TINY = {
     "max_iterations": 2,
     "epochs": 1, "subset": 64, "validation": 20, "seeds": 2,
 }  # fmt: skip
-OUTS = ("data/agent", "metrics/agent.json", "plots/agent")
+OUTS = ("data/agent", "metrics/agent.json", "results/agent.json", "plots/agent")
 
 
 def _params(place: Path, **changes: object) -> None:
@@ -44,17 +43,15 @@ def _params(place: Path, **changes: object) -> None:
 
 def _stage(place: Path, **changes: object) -> None:
     _params(place, **changes)
-    app = typer.Typer()
-    app.command()(agent_iterate)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        app([], standalone_mode=False)
+        agent_iterate.main([])
 
 
 def _numbers(place: Path) -> dict[str, str]:
     """Hashes of what git keeps of the stage."""
     return {
-        name: sha256(place / name) for name in ("metrics/agent.json", "plots/agent/progress.png")
+        name: sha256(place / name) for name in ("results/agent.json", "plots/agent/progress.png")
     }
 
 
@@ -65,7 +62,7 @@ def test_its_numbers_depend_on_params_alone_and_its_work_outlives_its_outs(tmp_p
     assert {path.name for path in (one / "data/agent").iterdir()} >= {
         "model_code.py", "model_config.yaml", "report.html", "weights.safetensors",
     }  # fmt: skip
-    metrics = json.loads((one / "metrics/agent.json").read_text())
+    metrics = json.loads((one / "results/agent.json").read_text())
     assert metrics["attempts"] == 2
     assert metrics["best"]["seeds"] == 2
     accuracy = metrics["best"]["test_accuracy"]
@@ -121,7 +118,7 @@ def test_a_paid_run_reproduces_under_dvc_without_a_key(tmp_path: Path) -> None:
     assert _dvc(other, "init", "--no-scm").returncode == 0
     done = _dvc(other, "repro")
     assert done.returncode == 0, done.stdout
-    assert (other / "metrics/agent.json").read_bytes() == (paid / "metrics/agent.json").read_bytes()
+    assert (other / "results/agent.json").read_bytes() == (paid / "results/agent.json").read_bytes()
     # The transcript is a dep: another one is another run, here one that was cut short.
     lines = recorded.read_text(encoding="utf-8").splitlines(keepends=True)
     recorded.write_text("".join(lines[:-1]), encoding="utf-8")

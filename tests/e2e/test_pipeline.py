@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ci.smoke import IDENTITY, SMALL, smoke
 from PIL import Image
 from ruamel.yaml import YAML
+from scripts.smoke import IDENTITY, SMALL, smoke
 
 from genlab.core.io import sha256
 

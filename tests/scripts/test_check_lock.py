@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ci.check_lock import main, stale
-from ci.smoke import IDENTITY
+from scripts.check_lock import find_stale, main
+from scripts.smoke import IDENTITY
 
 STAGE = """
 import pathlib, sys
@@ -72,7 +72,7 @@ def _replace(path: Path, old: str, new: str) -> None:
 
 def test_a_clean_clone_without_data_is_fresh(clone: Path) -> None:
     assert not (clone / "data").exists()
-    assert stale(clone) == []
+    assert find_stale(clone) == []
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_a_clean_clone_without_data_is_fresh(clone: Path) -> None:
 )
 def test_a_change_is_named(clone: Path, file: str, old: str, new: str, says: str) -> None:
     _replace(clone / file, old, new)
-    assert any(says in line for line in stale(clone)), stale(clone)
+    assert any(says in line for line in find_stale(clone)), find_stale(clone)
 
 
 def test_a_result_that_was_not_committed_is_named(clone: Path) -> None:
     (clone / "metrics" / "x.json").unlink()
-    assert stale(clone) == ["measure: changed outs: metrics/x.json: deleted"]
+    assert find_stale(clone) == ["measure: changed outs: metrics/x.json: deleted"]
 
 
 def test_a_stage_that_ran_on_other_data_is_named(clone: Path) -> None:
@@ -101,10 +101,10 @@ def test_a_stage_that_ran_on_other_data_is_named(clone: Path) -> None:
     assert "md5:" in lines[place + 2]
     lines[place + 2] = "      md5: " + "0" * 32 + ".dir"
     (clone / "dvc.lock").write_text("\n".join(lines) + "\n")
-    assert "measure: was run on another data/x than data made" in stale(clone)
+    assert "measure: was run on another data/x than data made" in find_stale(clone)
 
 
-def test_a_missing_lock_fails_with_the_cure(
+def test_a_missing_lock_names_the_fix(
     clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (clone / "dvc.lock").unlink()

@@ -64,13 +64,13 @@ TRAINING: dict[str, Any] = {
     "beta_max": 1.0,
     "beta_schedule": "linear",
     "beta_warmup": 0.5,
-    "beta_cycles": 2,
     "beta_delay": 0.0,
     "free_bits": 0.0,
     "focal_gamma": 2.0,
     "class_balance_exponent": 0.5,
     "corruption": 0.5,
     "wandb": False,
+    "bootstrap": 100,
 }
 # What differs for images of SIDE x SIDE pixels: one latent at each of 7 x 7 places
 SIDE = 28
@@ -93,7 +93,11 @@ IMAGE_LIKELIHOODS = (
     "gaussian_analytic",
     "discretized_logistic_mixture",
 )
-IMAGES_ALONE: dict[str, Any] = {"datasets": ["fashion_mnist"], "fashion_mnist": {}}
+IMAGES_ALONE: dict[str, Any] = {
+    "datasets": ["fashion_mnist"],
+    "images_model": {},
+    "fashion_mnist": {},
+}
 GRIDS: dict[str, Any] = {"count": 400, "size": SIZE, "min_objects": 1, "max_objects": 2}
 EVALUATE: dict[str, Any] = {
     "samples": 100,
@@ -101,7 +105,6 @@ EVALUATE: dict[str, Any] = {
     "extractor_examples": 400,
     "iwae_samples": 4,
     "iwae_items": 8,
-    "bootstrap": 100,
 }
 
 

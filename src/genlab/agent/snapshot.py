@@ -40,8 +40,11 @@ def key(settings: Settings) -> str:
     return told.hexdigest()[:12]
 
 
-def write(workspace: Workspace, output: Path, metrics: Path, plots: Path) -> Story:
-    """Copy the best model and the report to `output`, numbers to `metrics`, the plot to `plots`."""
+def write(workspace: Workspace, output: Path, metrics: Path, results: Path, plots: Path) -> Story:
+    """Copy best model and report to `output`, the plot to `plots`; write the numbers.
+
+    metrics: file for the headline, at most five numbers. results: file for all of them.
+    """
     told = story(workspace)
     copies = {name: workspace.experiments / name for name in (report.MARKDOWN, report.PAGE)}
     copies |= {name: workspace.experiments / name for name in (report.PLOT, report.DARK_PLOT)}
@@ -55,8 +58,22 @@ def write(workspace: Workspace, output: Path, metrics: Path, plots: Path) -> Sto
         else:  # search has no transcript: an older run's must not stand for it
             (output / name).unlink(missing_ok=True)
     write_bytes(plots / report.PLOT, (workspace.experiments / report.PLOT).read_bytes())
-    write_json(metrics, numbers(told))
+    found = numbers(told)
+    write_json(results, found)
+    write_json(metrics, headline(found))
     return told
+
+
+def headline(found: dict[str, Any]) -> dict[str, Any]:
+    """The five numbers that `dvc metrics diff` compares; `found` is what `numbers` returns."""
+    best = found.get("best", {})
+    return {
+        "passed": found["reached_by_agent"],
+        "val_accuracy": best.get("val_accuracy", {}).get("mean"),
+        "test_accuracy": best.get("test_accuracy", {}).get("accuracy"),
+        "parameters": best.get("parameters"),
+        "attempts": found["attempts"],
+    }
 
 
 def numbers(told: Story) -> dict[str, Any]:

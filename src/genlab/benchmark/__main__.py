@@ -136,7 +136,6 @@ def run_cases(
             store,
             runs,
             concurrency=concurrency or params.concurrency,
-            scorers=params.scorers,
             timeout=params.timeout,
             retries=params.retries,
             max_cost=params.max_cost if max_cost is None else max_cost,

@@ -17,12 +17,10 @@ from typing import Any
 
 from PIL import Image, ImageOps
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import InitErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from genlab.core.errors import GenlabError
-from genlab.core.faults import did_you_mean, first_fault
+from genlab.core.errors import GenlabError, did_you_mean, violations
 
 CASE_FILE = "case.yaml"
 VERSION = 1
@@ -152,7 +150,9 @@ def load_case(folder: Path) -> Case:
     try:
         content = _File.model_validate(_yaml(path))
     except ValidationError as error:
-        raise FaultyCases([f"{path}: {fault}" for fault in _each_fault(error)]) from error
+        raise FaultyCases(
+            [f"{path}: {line}" for _, line in violations(error, _File.model_fields)]
+        ) from error
     template = _beside(path, "template", content.template)
     avatars = {
         name: _beside(path, f"avatars.{name}", file) for name, file in content.avatars.items()
@@ -310,23 +310,3 @@ def _check_images(path: Path, case: Case) -> None:
             )
     if faults:
         raise FaultyCases(faults)
-
-
-def _each_fault(error: ValidationError) -> list[str]:
-    """A line for each fault of case.yaml, those of misspelt keys before those of missing ones."""
-    faults = sorted(error.errors(), key=lambda fault: fault["type"] == "missing")
-    alone = [
-        ValidationError.from_exception_data(
-            error.title,
-            [
-                InitErrorDetails(
-                    type=fault["type"],
-                    loc=fault["loc"],
-                    input=fault["input"],
-                    ctx=fault.get("ctx", {}),
-                )
-            ],
-        )
-        for fault in faults
-    ]
-    return [first_fault(one, _File) for one in alone]

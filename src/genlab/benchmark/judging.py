@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # a judge brings its client along, which takes a second to im
     from genlab.benchmark.judge import Judge, Verdict
 
 COLUMN = "judge"  # of an item's details
+JUDGE_COST = 0.02  # dollars per answer, an estimate; they count to max_cost
 Note = Callable[[Item, Mapping[str, Any]], Awaitable[None]]
 
 
@@ -31,7 +32,7 @@ def judge_of(params: BenchmarkParams) -> Judge | None:
         return None
     from genlab.benchmark.judge import Judge
 
-    return Judge(params.judge, params.judge_cost)
+    return Judge(params.judge, JUDGE_COST)
 
 
 class Judging:

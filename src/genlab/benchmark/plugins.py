@@ -24,8 +24,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 from PIL import Image
 
 from genlab.benchmark.cases import Case
-from genlab.core.errors import GenlabError
-from genlab.core.faults import did_you_mean
+from genlab.core.errors import GenlabError, did_you_mean
 
 Kind = Literal[
     "refused",

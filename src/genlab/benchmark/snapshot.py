@@ -44,10 +44,13 @@ class Places:
     runs: Path = Path("runs")
     data: Path = Path("data/benchmark")
     metrics: Path = Path("metrics/benchmark.json")
+    results: Path = Path("results/benchmark.json")
     plots: Path = Path("plots/benchmark")
 
 
-def snapshot(params: BenchmarkParams, seed: int, places: Places) -> list[Standing]:
+def snapshot(
+    params: BenchmarkParams, places: Places, *, seed: int, bootstrap: int
+) -> list[Standing]:
     """Bring the stage's run to its end and write its outs; returns the standings."""
     cases = load_cases(Path(params.cases))
     tools = chosen(load_tools(), params.tools)
@@ -56,7 +59,6 @@ def snapshot(params: BenchmarkParams, seed: int, places: Places) -> list[Standin
             store,
             places.runs,
             concurrency=params.concurrency,
-            scorers=params.scorers,
             timeout=params.timeout,
             retries=params.retries,
             max_cost=params.max_cost,
@@ -65,13 +67,13 @@ def snapshot(params: BenchmarkParams, seed: int, places: Places) -> list[Standin
         run_id = own_run(runner, places.runs, cases, tools)
         watch = Watch([tool.tool_id for tool in tools], len(cases))
         asyncio.run(watch.follow(runner, run_id))
-        standings = leaderboard(store, run_id=run_id, bootstrap=params.bootstrap, seed=seed)
+        standings = leaderboard(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
         items = store.items(run_id)
-        write_report(
-            store, run_id, places.data / "report.html", bootstrap=params.bootstrap, seed=seed
-        )
+        write_report(store, run_id, places.data / "report.html", bootstrap=bootstrap, seed=seed)
     write_json(places.data / "items.json", listed(items))
-    write_json(places.metrics, metrics(standings, items))
+    found = results(standings, items)
+    write_json(places.results, found)
+    write_json(places.metrics, headline(found))
     scores(places.plots / "scores.png", standings)
     return standings
 
@@ -122,8 +124,20 @@ def _own_items(
         yield run.run_id, known, items
 
 
-def metrics(standings: Iterable[Standing], items: Sequence[Item]) -> dict[str, Any]:
-    """What `dvc metrics diff` compares: no seconds, no dates, nothing that people may add to.
+def headline(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The five numbers that `dvc metrics diff` compares; `found` is what `results` returns."""
+    tools = found["tools"].values()
+    return {
+        "cases": found["cases"],
+        "scored": sum(tool["scored"] for tool in tools),
+        "failures": sum(sum(tool["failures"].values()) for tool in tools),
+        "best_score": max((t["score"] for t in tools if t["score"] is not None), default=None),
+        "cost": rounded(sum(tool["cost"] for tool in tools)),
+    }
+
+
+def results(standings: Iterable[Standing], items: Sequence[Item]) -> dict[str, Any]:
+    """The leaderboard in numbers: no seconds, no dates, nothing that people may add to.
 
     The cost is what the images took, in whichever run they were made.
     """

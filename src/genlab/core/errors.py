@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -45,6 +50,40 @@ class GenlabError(Exception):
         self.key = key
         self.path = None if path is None else Path(path)
         self.fix = fix
+
+
+def invalid(error: ValidationError, source: str | Path, known: Iterable[str] = ()) -> GenlabError:
+    """Turn pydantic's error into one line: the first violated rule, and how many more there are.
+
+    known: words that a misspelt key is compared with.
+    """
+    (key, line), *others = violations(error, known)
+    more = f" (and {len(others)} more)" if others else ""
+    return GenlabError(f"{source}: {line}{more}", key=key or None, path=source)
+
+
+def violations(error: ValidationError, known: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """Key and line of every violated rule, those of misspelt keys before those of missing ones."""
+    found = []
+    for rule in sorted(error.errors(), key=lambda rule: rule["type"] == "missing"):
+        key = ".".join(str(part) for part in rule["loc"] if part != "[key]")
+        line = rule["msg"].removeprefix("Value error, ").replace("Input", key or "it", 1)
+        if rule["type"] == "extra_forbidden":
+            line = f"{key} is not a known key{did_you_mean(key.rpartition('.')[2], known)}"
+        elif rule["type"] == "missing":
+            line = f"{key} is missing"
+        elif rule["type"] == "value_error":  # a rule of ours over several fields of a section
+            line = f"{key}.{line}" if key else line
+        else:
+            line = f"{line if key in line else f'{key}: {line}'}, got {rule['input']!r}"
+        found.append((key, line))
+    return found
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `"; did you mean beta_max?"`, or nothing where no known word is near."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def describe_os_error(error: OSError) -> str:

@@ -18,12 +18,10 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from genlab.core.engine import machine_line
-from genlab.core.errors import GenlabError
-from genlab.core.faults import did_you_mean, first_fault
-from genlab.core.io import atomic_write, write_bytes
+from genlab.core.errors import GenlabError, did_you_mean, invalid
+from genlab.core.io import atomic_write, read_yaml, write_bytes
 from genlab.core.params import PARAMS_FILE, digest, parse_params
 from genlab.core.progress import progress
 
@@ -41,7 +39,8 @@ class Description(BaseModel):
 
     why: str = Field(min_length=1, description="What it shows, one sentence.")
     params: dict[str, Any] = Field(description="Params that differ, dotted keys.")
-    dataset: str = Field(default="arc_grids", description="Dataset whose results are kept.")
+    base: str | None = Field(default=None, description="Experiment that they are added to.")
+    dataset: str | None = Field(default=None, description="Dataset; else the base's, arc_grids.")
     seeds: list[int] = Field(default=[], description="Run once with each of these seeds.")
     keep: list[str] = Field(default=[], description="Names of figures to keep.")
     fixes: list[str] = Field(default=[], description="Provoked failures that this run fixes.")
@@ -91,33 +90,47 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
 
     Raises a `GenlabError` for an error in the file, before anything is run.
     """
-    base, code = _read_yaml(params_path), _code_digest()
+    defaults, code = read_yaml(params_path), _code_digest()
+    described = _describe(path)
     found = []
-    for name, entry in _read_yaml(path).items():
+    for name, description in described.items():
         place = f"{path}: {name}"
-        try:
-            description = Description.model_validate(entry)
-        except ValidationError as error:
-            raise GenlabError(f"{place}: {first_fault(error, Description)}") from error
+        if description.base is not None and description.base not in described:
+            near = did_you_mean(description.base, described)
+            raise GenlabError(f"{place}: no experiment is called {description.base!r}{near}")
+        base = described[description.base] if description.base else None
+        dataset = description.dataset or (base and base.dataset) or "arc_grids"
+        params = {**(base.params if base else {}), **description.params}
         runs: list[tuple[str, dict[str, Any]]] = [(name, {})]
         if description.seeds:
             runs = [(f"{name}-seed{seed}", {"seed": seed}) for seed in description.seeds]
         for run, seed in runs:
-            changes = {**description.params, **seed}
-            values = _apply(base, {"datasets": [description.dataset], **changes}, place)
-            params = parse_params(values, place)
+            changes = {**params, **seed}
+            checked = parse_params(
+                _apply(defaults, {"datasets": [dataset], **changes}, place), place
+            )
             found.append(
                 Experiment(
                     name=run,
                     why=description.why,
                     params=changes,
-                    dataset=description.dataset,
+                    dataset=dataset,
                     keep=tuple(description.keep),
                     fixes=tuple(description.fixes),
-                    seed=params.seed,
-                    fingerprint=digest({"code": code, "params": params.model_dump()}),
+                    seed=checked.seed,
+                    fingerprint=digest({"code": code, "params": checked.resolve(dataset)}),
                 )
             )
+    return found
+
+
+def _describe(path: str | Path) -> dict[str, Description]:
+    found = {}
+    for name, entry in read_yaml(path).items():
+        try:
+            found[name] = Description.model_validate(entry)
+        except ValidationError as error:
+            raise invalid(error, f"{path}: {name}", Description.model_fields) from error
     return found
 
 
@@ -367,7 +380,7 @@ def _last_line(log: Path) -> str:
 
 def _code_digest() -> str:
     """SHA-256 of the pipeline's declaration and of the code that its stages depend on."""
-    stages = _read_yaml("dvc.yaml").get("stages", {})
+    stages = read_yaml("dvc.yaml").get("stages", {})
     deps = {dep for stage in stages.values() for dep in stage.get("deps", []) if "$" not in dep}
     files = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard", *sorted(deps))
     names = ["dvc.yaml", *sorted(filter(None, files.decode().split("\0")))]
@@ -387,17 +400,4 @@ def _apply(base: Any, changes: Mapping[str, Any], source: str) -> dict[str, Any]
         if key not in target:
             raise GenlabError(f"{source}: {place} is not a known key{did_you_mean(key, target)}")
         target[key] = value
-    return values
-
-
-def _read_yaml(path: str | Path) -> dict[str, Any]:
-    try:
-        values = YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise GenlabError(f"{path} is missing; run from the repository's root") from error
-    except YAMLError as error:
-        fault = " ".join(str(error).split())
-        raise GenlabError(f"{path} is not valid YAML: {fault}") from error
-    if not isinstance(values, dict):
-        raise GenlabError(f"{path} must hold keys and values, got {type(values).__name__}")
     return values

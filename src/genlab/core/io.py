@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from genlab.core.errors import GenlabError
 
@@ -106,6 +108,28 @@ def read_json(path: str | Path, *, producer_command: str, kind: str | None = Non
                 f"{path} holds {found or 'something else'}, not {kind}; make it with: {producer_command}"
             )
     return value
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read a YAML file of keys and values that git holds; a key that stands twice is an error."""
+    restore = f"git checkout -- {path}"
+    try:
+        values = YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise GenlabError(
+            f"{path} is missing; run from the repository's root, or restore it with: {restore}",
+            path=path,
+            fix=restore,
+        ) from error
+    except UnicodeDecodeError as error:
+        raise GenlabError(f"{path} is not UTF-8 text; save it as UTF-8", path=path) from error
+    except YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise GenlabError(f"{path} is not valid YAML: {reason}", path=path) from error
+    if not isinstance(values, dict):
+        kind = type(values).__name__
+        raise GenlabError(f"{path} must hold keys and values, got {kind}", path=path)
+    return values
 
 
 def write_npz(

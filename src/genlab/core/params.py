@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-import typer
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
-from pydantic.fields import FieldInfo
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, SettingsError
 
-from genlab.core.errors import GenlabError
-from genlab.core.faults import did_you_mean, first_fault
-from genlab.core.geometry import require_fitting
+from genlab.core.errors import GenlabError, did_you_mean, invalid
+from genlab.core.geometry import GRIDS, require_fitting
+from genlab.core.io import read_yaml
+from genlab.core.renamed import reject_old_keys
 
 PARAMS_FILE = "params.yaml"
 
@@ -53,7 +57,7 @@ class GridParams(_Section):
     size: int = Field(ge=8, le=16, description="Side of a grid in cells.")
     min_objects: int = Field(ge=1, le=8, description="Fewest objects a grid.")
     max_objects: int = Field(ge=1, le=8, description="Most objects a grid.")
-    kinds: dict[Kind, Weight] = Field(description="Weight of each kind of object.")
+    kinds: dict[Kind, Weight] = Field(description="Weights of kinds of objects other than 1.")
     spacing: int = Field(ge=0, le=4, description="Free cells between two objects.")
     val_share: Share = Field(description="Share of the validation split.")
     test_share: Share = Field(description="Share of the test split.")
@@ -69,12 +73,14 @@ class GridParams(_Section):
                 "val_share + test_share must be < 1 to leave grids for training,"
                 f" got {self.val_share + self.test_share:g}"
             )
-        absent = [kind for kind in get_args(Kind) if kind not in self.kinds]
-        if absent:
-            raise ValueError(f"kinds.{absent[0]} is missing; give its weight, 0 to leave it out")
-        if not any(self.kinds.values()):
-            raise ValueError("kinds must hold a weight over 0, got none")
+        if not any(self.weights.values()):
+            raise ValueError("kinds must leave a weight over 0, got none")
         return self
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Relative frequency of each kind of object, 1 where `kinds` does not say otherwise."""
+        return {kind: self.kinds.get(kind, 1.0) for kind in get_args(Kind)}
 
 
 class ImageParams(_Section):
@@ -107,7 +113,6 @@ class EvaluateParams(_Section):
     )
     iwae_samples: int = Field(ge=1, description="k of the IWAE bound.")
     iwae_items: int = Field(ge=1, description="Test items of the IWAE bound.")
-    bootstrap: int = Field(ge=100, le=100_000, description="Resamples behind every interval.")
 
 
 class AgentParams(_Section):
@@ -152,13 +157,10 @@ class BenchmarkParams(_Section):
     cases: str = Field(min_length=1, description="Folder of the cases, a folder each.")
     tools: list[str] = Field(min_length=1, description="Tools that are run, by their ids.")
     concurrency: int = Field(ge=1, le=256, description="Images that are made at a time, at most.")
-    scorers: int = Field(ge=1, le=256, description="Processes that score.")
     timeout: float = Field(gt=0, description="Seconds that a tool may take for an image.")
     retries: int = Field(ge=0, le=20, description="Tries more after a passing fault.")
     max_cost: float = Field(ge=0, description="Most dollars of a run; 0 = free tools alone.")
     judge: str = Field(description="Vision model that gives stars of its own; empty = none.")
-    judge_cost: float = Field(ge=0, description="Dollars a picture that it judges, an estimate.")
-    bootstrap: int = Field(ge=100, le=100_000, description="Resamples behind every interval.")
 
 
 class Params(_Section):
@@ -218,7 +220,6 @@ class Params(_Section):
         ge=0, lt=1, description="Share of the run before beta and the learned prior come in."
     )
     beta_warmup: float = Field(ge=0, le=1, description="Share of the run in which beta rises.")
-    beta_cycles: int = Field(ge=1, le=1000, description="Cycles of the cyclical schedule.")
     free_bits: float = Field(ge=0, description="Nats a latent that go free of the KL term.")
     focal_gamma: float = Field(ge=0, description="Focal exponent at beta 0; 0 = off.")
     class_balance_exponent: float = Field(
@@ -227,12 +228,14 @@ class Params(_Section):
     corruption: float = Field(ge=0, le=1, description="Share of corrupted grids at beta 0.")
 
     wandb: bool = Field(description="Mirror the logs to Weights & Biases.")
+    bootstrap: int = Field(ge=100, le=100_000, description="Resamples per interval.")
 
     grids: GridParams
     images: ImageParams
     evaluate: EvaluateParams
     agent: AgentParams
     benchmark: BenchmarkParams
+    images_model: dict[str, Any] = Field(description="What all image datasets share.")
     arc_grids: dict[str, Any] = Field(description="What differs for arc_grids.")
     fashion_mnist: dict[str, Any] = Field(description="What differs for fashion_mnist.")
     mnist: dict[str, Any] = Field(description="What differs for mnist.")
@@ -252,18 +255,19 @@ class Params(_Section):
         return self
 
     def for_dataset(self, name: str) -> Params:
-        """These params with what the section of dataset `name` says put over the flat keys."""
-        if name not in SECTIONS:
+        """Return the params of a dataset: its section over the images' over the flat keys."""
+        if name not in DATASETS:
             raise GenlabError(
-                f"no dataset is called {name!r}{did_you_mean(name, SECTIONS)};"
-                f" known: {', '.join(SECTIONS)}"
+                f"no dataset is called {name!r}{did_you_mean(name, DATASETS)};"
+                f" known: {', '.join(DATASETS)}",
+                key="dataset",
             )
-        return _with_section(self.model_dump(), name, self._source, shapes=True)
+        return _merge(self.model_dump(), name, self._source, shapes=True)
 
     def with_overrides(self, **overrides: Any) -> Params:
-        """These params with other values for flat keys, checked again; `None` changes nothing.
+        """Return params with other values for flat keys, checked again; `None` changes nothing.
 
-        An overridden key is dropped from the datasets' sections, so that it holds for all of them.
+        An overridden key is dropped from all sections, so that it holds for every dataset.
         """
         chosen = {key: value for key, value in overrides.items() if value is not None}
         if not chosen:
@@ -281,35 +285,56 @@ class Params(_Section):
         values = self.model_dump()
         return digest({key: values[key] for key in keys} if keys else values)
 
+    def resolve(self, name: str) -> dict[str, dict[str, Any]]:
+        """What each stage of dataset `name` depends on: {stage: {key: value}}.
 
-SECTIONS: tuple[str, ...] = get_args(Dataset)
+        Sections are merged, and keys that the dataset does not read are left out: a change of
+        what only grids use leaves the stages of images up to date.
+        """
+        values = self.for_dataset(name).model_dump()
+        grids = name in GRIDS
+        unused = UNUSED_BY_GRIDS if grids else UNUSED_BY_IMAGES
+        data = {k: v for k, v in values["grids" if grids else "images"].items() if k not in unused}
+        if name != "emoji":
+            data = {k: v for k, v in data.items() if not k.startswith("emoji")}
+        shares = {key: data.pop(key) for key in ("val_share", "test_share")}
+        seed = {"seed": self.seed}
+        intervals = {**seed, "bootstrap": self.bootstrap}
+        measured = {k: v for k, v in values["evaluate"].items() if k not in unused}
+        return {
+            "generate": {**seed, **data},
+            "split": {**seed, **shares},
+            "train": {key: values[key] for key in TRAINING_KEYS if key not in unused},
+            "evaluate": {
+                "device": self.device,
+                "threads": self.threads,
+                **intervals,
+                **measured,
+            },
+            "failure_gallery": intervals,
+        }
+
+
+PARTS = (GridParams, ImageParams, EvaluateParams, AgentParams, BenchmarkParams)
+DATASETS: tuple[str, ...] = get_args(Dataset)
+SECTIONS = ("images_model", *DATASETS)
 FLAT = tuple(
     name
     for name, field in Params.model_fields.items()
     if field.annotation in (int, float, bool, str) or get_origin(field.annotation) is Literal
 )
-NEVER_IN_A_SECTION = ("seed", "datasets", "beta_max", "beta_schedule")
+TRAINING_KEYS = tuple(name for name in FLAT if name not in ("wandb", "bootstrap"))
+NEVER_IN_A_SECTION = ("seed", "beta_max", "beta_schedule", "bootstrap")
+# What changes no byte of a dataset's results.
+UNUSED_BY_GRIDS = ("workers", "likelihood_components", "image_samples", "extractor_examples")
+UNUSED_BY_IMAGES = (
+    "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "samples",
+)  # fmt: skip
 
 
 def load_params(path: str | Path = PARAMS_FILE) -> Params:
-    """Read and check a params file. Raises a `GenlabError` of one line on any fault."""
-    source = str(path)
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise GenlabError(
-            f"{source} is missing; run from the repository's root, or restore it with:"
-            f" git checkout {source}"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise GenlabError(f"{source} is not UTF-8 text; save it as UTF-8") from error
-    try:
-        values = YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
-        raise GenlabError(f"{source} is not valid YAML: {_yaml_fault(error)}") from error
-    if not isinstance(values, dict):
-        raise GenlabError(f"{source} must hold keys and values, got {type(values).__name__}")
-    return parse_params(values, source)
+    """Read and check a params file. Raises a `GenlabError` of one line on any error."""
+    return parse_params(read_yaml(path), str(path))
 
 
 def parse_params(values: dict[str, Any], source: str, *, shapes: bool = True) -> Params:
@@ -317,32 +342,30 @@ def parse_params(values: dict[str, Any], source: str, *, shapes: bool = True) ->
 
     shapes: whether the shapes must fit the items of every dataset that the pipeline runs over.
     """
-    params = _validated(values, source)
-    for name in SECTIONS:
-        _with_section(values, name, source, shapes=shapes and name in params.datasets)
+    params = _validate(values, source)
+    for name in DATASETS:
+        _merge(values, name, source, shapes=shapes and name in params.datasets)
     return params
 
 
-def _with_section(values: dict[str, Any], name: str, source: str, *, shapes: bool) -> Params:
-    """The params of dataset `name`: its section's keys over the flat ones.
-
-    shapes: whether its items are to be built for, so that the shapes must fit them.
-    """
-    section: dict[str, Any] = values[name]
-    for key in section:
-        if key in NEVER_IN_A_SECTION:
-            raise GenlabError(
-                f"{source}: {name}.{key} is not allowed, a dataset never sets {key};"
-                f" set the flat {key} instead"
-            )
-        if key not in FLAT:
-            known = [flat for flat in FLAT if flat not in NEVER_IN_A_SECTION]
-            raise GenlabError(
-                f"{source}: {name}.{key} is not a training key{did_you_mean(key, known)};"
-                " a dataset's section holds flat training keys"
-            )
-    place = f"{source} (with section {name})" if section else source
-    params = _validated({**values, **section}, place)
+def _merge(values: dict[str, Any], name: str, source: str, *, shapes: bool) -> Params:
+    """Merge the sections of dataset `name` into the flat keys, and check the result."""
+    place = source
+    merged = dict(values)
+    for section in (name,) if name in GRIDS else ("images_model", name):
+        for key in values[section]:
+            if key not in TRAINING_KEYS or key in NEVER_IN_A_SECTION:
+                known = [flat for flat in TRAINING_KEYS if flat not in NEVER_IN_A_SECTION]
+                reject_old_keys({key: None}, f"{source}: {section}")
+                raise GenlabError(
+                    f"{source}: {section}.{key} is not allowed{did_you_mean(key, known)}; a"
+                    " section holds training keys, and seed and beta are the same for all",
+                    key=f"{section}.{key}",
+                )
+        if values[section]:
+            merged |= values[section]
+            place = f"{source} (with section {section})"
+    params = _validate(merged, place)
     if shapes:
         try:
             require_fitting(params, name)
@@ -351,17 +374,13 @@ def _with_section(values: dict[str, Any], name: str, source: str, *, shapes: boo
     return params
 
 
-def _validated(values: dict[str, Any], source: str) -> Params:
+def _validate(values: dict[str, Any], source: str) -> Params:
+    reject_old_keys(values, source)
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        raise GenlabError(f"{source}: {first_fault(error, Params)}") from error
-
-
-def _yaml_fault(error: YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    return f"{problem} (line {mark.line + 1}); mend that line" if mark else str(problem)
+        known = [key for model in (Params, *PARTS) for key in model.model_fields]
+        raise invalid(error, source, known) from error
 
 
 def digest(values: Mapping[str, Any]) -> str:
@@ -370,39 +389,55 @@ def digest(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def overrides(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a Typer command an option for each flat key in `names`, as a dict `overrides`.
+class StageOptions(BaseSettings):
+    """Command line of a stage: options of its own, and flat params to override."""
 
-    Type and help come from the key's field; the default is what `params.yaml` says. The command
-    declares a keyword `overrides: dict[str, Any]`, which holds `None` for what was not given.
-    """
-    options = [_option(name, Params.model_fields[name]) for name in names]
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command, eval_str=True)
-        kept = [p for p in own.parameters.values() if p.name != "overrides"]
-
-        @wraps(command)
-        def run(**arguments: Any) -> None:
-            given = {name: arguments.pop(name) for name in names}
-            command(**arguments, overrides=given)
-
-        run.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in [*kept, *options]}
-        return run
-
-    return decorate
-
-
-def _option(name: str, field: FieldInfo) -> inspect.Parameter:
-    kind: Any = field.annotation
-    text = f"{field.description} [default: what {PARAMS_FILE} says]"
-    if get_origin(kind) is Literal:
-        text = f"{field.description} One of {', '.join(kind.__args__)}. [default: {PARAMS_FILE}]"
-        kind = str
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=typer.Option(None, help=text, show_default=False),
-        annotation=kind | None,
+    model_config = SettingsConfigDict(
+        extra="forbid", cli_kebab_case=True, cli_hide_none_type=True, cli_exit_on_error=False
     )
+
+    @classmethod
+    def settings_customise_sources(cls, *_: Any, **__: Any) -> tuple[()]:
+        """Read the command line alone: an environment variable `SEED` is no option of ours."""
+        return ()
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """Flat params that were given; the others are None."""
+        return {key: getattr(self, key) for key in FLAT if hasattr(self, key)}
+
+
+class DatasetOptions(StageOptions):
+    """Command line of a stage that runs once per dataset."""
+
+    dataset: str = Field("arc_grids", description="Name of the dataset.")
+
+
+Options = TypeVar("Options", bound=StageOptions)
+
+
+def overridable(*names: str) -> type[StageOptions]:
+    """Return a base class with an option per flat param in `names`, None where not given.
+
+    Values are checked by `Params.with_overrides`.
+    """
+    fields: dict[str, Any] = {}
+    for name in names:
+        field = Params.model_fields[name]
+        text = f"{field.description} [default: {PARAMS_FILE}]"
+        kind: Any = field.annotation
+        fields[name] = (kind | None, Field(None, description=text))
+    return create_model("Overridable", __base__=StageOptions, **fields)
+
+
+def parse_options(options: type[Options], arguments: Sequence[str] | None = None) -> Options:
+    """Parse a command line, by default this program's.
+
+    Raises a `GenlabError` of one line that names the option.
+    """
+    try:
+        return CliApp.run(options, cli_args=None if arguments is None else list(arguments))
+    except ValidationError as error:
+        raise invalid(error, "command line") from error
+    except SettingsError as error:
+        raise GenlabError(f"{error}; see --help".removeprefix("error parsing CLI: ")) from error

@@ -30,7 +30,7 @@ def make_distribution(params: GridParams) -> GridDistribution:
             size=params.size,
             min_objects=params.min_objects,
             max_objects=params.max_objects,
-            kinds={str(kind): weight for kind, weight in params.kinds.items()},
+            kinds=params.weights,
             spacing=params.spacing,
         )
     except ValueError as error:

@@ -217,7 +217,6 @@ class Live:
             self.store,
             self.runs_folder,
             concurrency=params.concurrency,
-            scorers=params.scorers,
             timeout=params.timeout,
             retries=params.retries,
             max_cost=max_cost,

@@ -38,8 +38,7 @@ from ruamel.yaml.error import YAMLError
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import Needs, Option, Picture, ToolFailure
 from genlab.benchmark.tools.connection import client, failure_of, image_of
-from genlab.core.errors import GenlabError
-from genlab.core.faults import first_fault
+from genlab.core.errors import GenlabError, invalid
 
 PRODUCER_COMMAND = "see genlab.benchmark.tools.endpoint for an example"
 MOST_IMAGES = 16  # in one request
@@ -191,7 +190,7 @@ def load_endpoints(path: Path) -> list[EndpointTool]:
         line = f", line {mark.line + 1}" if mark else ""
         raise GenlabError(f"{path}{line}: not valid YAML; mend it, {PRODUCER_COMMAND}") from error
     except ValidationError as error:
-        raise GenlabError(f"{path}: {first_fault(error, _File)}") from error
+        raise invalid(error, path) from error
 
 
 def letterboxed(

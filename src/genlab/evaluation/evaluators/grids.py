@@ -91,7 +91,7 @@ class GridEvaluator(Evaluator):
             beta_max=self.facts["training"]["beta_max"],
             entropy_nats=described["data_entropy_bound_nats"],
             object_range=(self.params.grids.min_objects, self.params.grids.max_objects),
-            bootstrap=settings.bootstrap,
+            bootstrap=self.params.bootstrap,
             seed=seed,
         )
 

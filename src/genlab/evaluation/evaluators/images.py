@@ -97,7 +97,7 @@ class ImageEvaluator(Evaluator):
                 self.model, test[: params.evaluate.iwae_items], params.evaluate.iwae_samples, seed
             )
             self.samples = sampling.collect(self.model, self.train)
-        resampling = {"bootstrap": params.evaluate.bootstrap, "seed": seed}
+        resampling = {"bootstrap": params.bootstrap, "seed": seed}
         metrics = {
             **self._describe_model(),
             **self._measure_reconstructions(kl, weights, resampling),

@@ -12,7 +12,7 @@ import torch
 from genlab.core import engine
 from genlab.core.geometry import side_of
 from genlab.core.io import sha256, write_json
-from genlab.core.params import FLAT, Params, digest
+from genlab.core.params import TRAINING_KEYS, Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import find_data_file, load_split
 from genlab.datasets.image_files import load_images
@@ -24,7 +24,6 @@ from genlab.vae.training.checkpoint import CHECKPOINT, encode_history, save_chec
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
-TRAINING_KEYS = FLAT
 SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl")
 UNFINISHED = Path("data/.making")
 PICTURE_EVERY = 10  # epochs

@@ -1,6 +1,6 @@
 """Run the whole pipeline at a small size in a temporary clone; the user's results stay untouched.
 
-    python ci/smoke.py [--keep FOLDER]
+    python scripts/smoke.py [--keep FOLDER]
 
 The clone holds the working tree as it is, uncommitted changes and new files included.
 """
@@ -8,7 +8,6 @@ The clone holds the working tree as it is, uncommitted changes and new files inc
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -22,7 +21,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parent.parent
-# Small enough for three minutes on two cores; what it learns is little, and every stage runs.
+# Small enough for three minutes on two cores: it learns little, and every stage runs.
 SMALL: dict[str, Any] = {
     "grids.count": 3000,
     "width": 32,
@@ -32,10 +31,18 @@ SMALL: dict[str, Any] = {
     "prior_components": 16,
     "epochs": 3,
     "samples_per_epoch": 1024,
+    "bootstrap": 100,
     "evaluate.samples": 200,
     "evaluate.iwae_samples": 8,
     "evaluate.iwae_items": 16,
-    "evaluate.bootstrap": 100,
+    "evaluate.image_samples": 200,
+    "evaluate.extractor_examples": 4000,
+    "images_model.width": 8,
+    "images_model.prior_width": 16,
+    "images_model.prior_components": 4,
+    "images_model.epochs": 2,
+    "images_model.samples_per_epoch": 512,
+    "fashion_mnist.latent_dim": 98,
     "agent.backend": "search",
     "agent.compare_with_search": False,
     "agent.max_iterations": 2,
@@ -44,23 +51,13 @@ SMALL: dict[str, Any] = {
     "agent.validation": 100,
     "agent.seeds": 1,
     "benchmark.tools": ["control_untouched", "control_pasted"],
-    "benchmark.bootstrap": 100,
 }
-# Fashion-MNIST takes part where its files are on this machine already: nothing is downloaded here.
-FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
-IMAGES: dict[str, Any] = {
-    "fashion_mnist.width": 8,
-    "fashion_mnist.latent_dim": 98,
-    "fashion_mnist.prior_width": 16,
-    "fashion_mnist.prior_components": 4,
-    "fashion_mnist.epochs": 2,
-    "fashion_mnist.samples_per_epoch": 512,
-    "evaluate.image_samples": 200,
-    "evaluate.extractor_examples": 4000,
-}
-SMALL |= IMAGES if FASHION_MNIST.is_dir() else {"datasets": ["arc_grids"]}
-# The agent's goal is about Fashion-MNIST: without it that stage is left out.
-TARGETS = () if FASHION_MNIST.is_dir() else ("failure_gallery@arc_grids", "benchmark")
+# Nothing is downloaded: without Fashion-MNIST on this machine, its stages and the agent's, whose
+# goal is about it, are left out.
+TARGETS: tuple[str, ...] = ()
+if not Path("/usr/share/datasets/fashion-mnist").is_dir():
+    SMALL["datasets"] = ["arc_grids"]
+    TARGETS = ("failure_gallery@arc_grids", "benchmark")
 IDENTITY = {
     f"GIT_{role}_{field}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -69,22 +66,17 @@ IDENTITY = {
 
 
 def clone(target: Path, params: Mapping[str, Any], source: Path = ROOT) -> Path:
-    """Copy what git knows or would take of `source` to `target`, with `params`, as one commit.
+    """Copy what git tracks or would add of `source` to `target`, with `params`, as one commit.
 
     `target` gets its own git history and its own dvc cache. `dvc.lock` stays behind, so that every
     stage is run.
     """
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=source,
-        check=True,
-        capture_output=True,
-    ).stdout.decode()
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
-        origin = source / name
-        if origin.is_file() and name != "dvc.lock":
+        if (source / name).is_file() and name != "dvc.lock":
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(origin, target / name)
+            shutil.copy2(source / name, target / name)
     set_params(target / "params.yaml", params)
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "The working tree"]):
         subprocess.run(["git", *command], cwd=target, check=True, env={**os.environ, **IDENTITY})
@@ -92,7 +84,7 @@ def clone(target: Path, params: Mapping[str, Any], source: Path = ROOT) -> Path:
 
 
 def set_params(path: Path, params: Mapping[str, Any]) -> None:
-    """Change dotted keys of a params file; its comments stay."""
+    """Change dotted keys of a params file."""
     yaml = YAML()
     values = yaml.load(path.read_text(encoding="utf-8"))
     for place, value in params.items():
@@ -109,15 +101,14 @@ def set_params(path: Path, params: Mapping[str, Any]) -> None:
 
 def run(folder: Path, command: Sequence[str]) -> None:
     """Run `command` in a clone: its own code, this interpreter, its own dvc cache."""
-    environment = {**os.environ, **IDENTITY}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    environment["PYTHONPATH"] = str(folder / "src")  # before the editable install of the original
-    environment["DVC_NO_ANALYTICS"] = "1"
-    subprocess.run(command, cwd=folder, check=True, env=environment)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # PYTHONPATH comes before the editable install of the original.
+    own = {"PATH": path, "PYTHONPATH": str(folder / "src"), "DVC_NO_ANALYTICS": "1"}
+    subprocess.run(command, cwd=folder, check=True, env={**os.environ, **IDENTITY, **own})
 
 
 def smoke(folder: Path, params: Mapping[str, Any] = SMALL) -> Path:
-    """The pipeline's results in a clone below `folder`; returns the clone."""
+    """Run the pipeline in a clone below `folder`; returns the clone."""
     target = clone(folder / "genlab", params)
     run(target, [sys.executable, "-m", "dvc", "repro", *TARGETS])
     return target
@@ -130,13 +121,11 @@ def main() -> None:
     keep = parser.parse_args().keep
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="genlab-smoke-") as temporary:
-        folder = keep or Path(temporary)
         try:
-            target = smoke(folder)
+            target = smoke(keep or Path(temporary))
+            run(target, [sys.executable, "-m", "dvc", "metrics", "show"])
         except subprocess.CalledProcessError as error:
             sys.exit(f"smoke: `{' '.join(map(str, error.cmd))}` failed: see above")
-        for path in sorted((target / "metrics").glob("*/metrics.json")):
-            print(path.relative_to(target), json.dumps(json.loads(path.read_text()), indent=2))
     print(f"smoke: the whole pipeline ran in {time.monotonic() - start:.0f} s")
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What a reviewer wants to see between two commits, as Markdown: metrics, params, figures.
-#   sh ci/review.sh BASE HEAD [URL of raw files]
+#   sh scripts/review.sh BASE HEAD [URL of raw files]
 set -eu
 base=$1
 head=$2

@@ -1,0 +1,40 @@
+"""Old names of what stands in users' files, read in one place, with the new name of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from genlab.core.errors import GenlabError
+
+RENAMED: Mapping[str, str] = {
+    "epoch_size": "samples_per_epoch",
+    "class_weight_power": "class_balance_exponent",
+    "evaluate.feature_images": "evaluate.extractor_examples",
+    "evaluate.importance_samples": "evaluate.iwae_samples",
+    "evaluate.importance_grids": "evaluate.iwae_items",
+    "evaluate.bootstrap": "bootstrap",
+    "benchmark.bootstrap": "bootstrap",
+}
+REMOVED: Mapping[str, str] = {
+    "beta_cycles": "the cyclical schedule has 4 cycles",
+    "benchmark.scorers": "two processes score",
+    "benchmark.judge_cost": "an answer of the judge counts as 0.02 dollars",
+}
+
+
+def reject_old_keys(values: Mapping[str, Any], source: str) -> None:
+    """Raise a `GenlabError` that names the new key where `values` holds an old one."""
+    for key in _dotted(values):
+        if key in RENAMED:
+            new = RENAMED[key]
+            raise GenlabError(f"{source}: {key} is now called {new}; rename it", key=key, fix=new)
+        if key in REMOVED:
+            raise GenlabError(f"{source}: {key} is gone ({REMOVED[key]}); delete it", key=key)
+
+
+def _dotted(values: Mapping[str, Any]) -> Iterable[str]:
+    for key, value in values.items():
+        yield str(key)
+        if isinstance(value, Mapping):
+            yield from (f"{key}.{inner}" for inner in value)
