@@ -157,8 +157,8 @@ def make_run(store: Store, folder: Path, *, run_id: str, cases: int = 3) -> None
     random = np.random.default_rng(1)
     for item in store.items(run_id):
         if item.tool_id == "sim_fail":
-            told = {"failure_kind": "refused", "failure": "refused by <b>policy</b>"}
-            store.set_item(item.item_id, status="failed", attempts=1, **told)
+            failure = {"failure_kind": "refused", "failure": "refused by <b>policy</b>"}
+            store.set_item(item.item_id, status="failed", attempts=1, **failure)
             continue
         path = store.path.parent / run_id / item.tool_id / f"{item.case_id}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -225,7 +225,7 @@ def serving(
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A headless Chromium of this machine, with a profile of its own."""
+    """A headless Chromium of this machine, with a fresh profile."""
     from playwright.sync_api import sync_playwright
 
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))

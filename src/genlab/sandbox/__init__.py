@@ -38,7 +38,7 @@ before: a venv in root's home can be bound by root alone, and a guard of another
 guest's reach. Where such a home, or data in it, is closed to others, the guest keeps
 CAP_DAC_READ_SEARCH, so that mounts or Landlock alone say what it may read, as for an ordinary user.
 
-`tests/faults/attacks.py` tries each of these as an attack.
+`tests/support/attacks.py` has an attack for each; `make faults` tries them all.
 """
 
 from genlab.sandbox.limits import Finished, Limits

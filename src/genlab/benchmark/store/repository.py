@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -158,10 +157,9 @@ class Store:
 
     def progress(self, run_id: str) -> dict[Status, int]:
         """How many items of a run stand at each status."""
-        query = select(Item.status).filter_by(run_id=run_id)
-        with self._session() as session:
-            counted = Counter(session.exec(query))
-        return {status: counted[status] for status in STATUSES}
+        query = "SELECT status, count(*) FROM run_items WHERE run_id = :run GROUP BY status"
+        counted = dict(self.rows(query, run=run_id))
+        return {status: counted.get(status, 0) for status in STATUSES}
 
     def spent(self, run_id: str) -> float:
         """Dollars of a run, those of attempts that failed included."""
