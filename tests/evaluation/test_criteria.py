@@ -82,7 +82,7 @@ def test_copies_among_real_measurements_fail() -> None:
     held_out = Neighbours(np.arange(1000), rng.uniform(0.05, 0.1, 1000), np.zeros(1000, bool))
     distances = np.where(np.arange(1000) < 100, 0.0, rng.uniform(0.05, 0.1, 1000))
     samples = Neighbours(np.arange(1000), distances, distances == 0)
-    found = memorisation(samples, held_out, bootstrap=20)
+    found = memorisation(samples, held_out)
     assert _of_images({"memorisation": found}) == ["near_copies", "exact_duplicate_rate"]
 
 

@@ -157,7 +157,7 @@ def test_the_best_sampler_is_the_most_legal_of_those_that_count() -> None:
     assert evaluation.best_sampler(samplers(a=(0.5, False), b=(0.7, False))) == "b"
 
 
-def test_skipped_updates_are_told_apart_by_epoch() -> None:
+def test_skipped_updates_are_counted_per_epoch() -> None:
     found = _series(10)
     assert found["skipped_updates"] == [0.0, 2.0, 0.0, 3.0]
     assert found["updates"] == [10.0] * 4

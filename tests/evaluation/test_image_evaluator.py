@@ -195,7 +195,7 @@ def test_the_extractor_is_trained_once_for_the_same_data(
     assert _json(METRICS / "metrics.json") == before
 
 
-# -- the slow sampler, drawn in a process of its own
+# -- the slow sampler, drawn in a subprocess
 
 
 def _params(threads: int) -> Params:
@@ -355,7 +355,7 @@ SPOILS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
 
 
 @pytest.mark.parametrize("spoil", SPOILS)
-def test_what_is_missing_spoilt_or_foreign_is_one_line_with_the_cure(
+def test_what_is_missing_damaged_or_foreign_is_one_line_with_the_fix(
     place: Path, capsys: pytest.CaptureFixture[str], spoil: str
 ) -> None:
     change, stage, words = SPOILS[spoil]

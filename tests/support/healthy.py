@@ -46,7 +46,6 @@ def image_metrics(changes: dict[str, Any] | None = None, dims: int = 784) -> dic
             "near_duplicate_rate": 0.01,
             "exact_duplicate_rate": 0.0,
             "held_out_exact_duplicate_rate": 0.0,
-            "median_ratio": 0.9,
             "intervals": {
                 "near_duplicate_rate": {"low": 0.005, "high": 0.02, "n": 1000},
                 "exact_duplicate_rate": {"low": 0.0, "high": 0.004, "n": 1000},

@@ -94,7 +94,6 @@ def image_evidence(metrics: Metrics, series: Series) -> SimpleNamespace:
         classifier_accuracy=metrics["features"]["accuracy"],
         near_share_low=near,
         exact_share_low=exact,
-        median_ratio=copies.get("median_ratio"),
         kl_over_early_peak=ratio(kl[-1], early),
         rate_bound_nats=_rate_bound(metrics),
         runaway=_runs_away(kl, kl + column(series, "reconstruction_loss"), beta),

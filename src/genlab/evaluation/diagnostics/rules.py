@@ -271,7 +271,6 @@ RULES: tuple[Rule, ...] = (
             "near_share_low",
             "exact_duplicate_rate",
             "held_out_exact_duplicate_rate",
-            "median_ratio",
         ),
         lambda e: {
             "weight_decay": 0.1,

@@ -105,7 +105,7 @@ class ImageEvaluator(Evaluator):
         }
         samples = self.samples[metrics["best_sampler"]].images
         near = duplicates.nearest(samples[:QUERIES], self.train)
-        metrics["memorisation"] = duplicates.memorisation(near, known, **resampling)
+        metrics["memorisation"] = duplicates.memorisation(near, known)
         metrics["sharpness"] = {
             "test": fidelity.sharpness(self.test),
             "reconstructions": fidelity.sharpness(self.predicted),
@@ -166,8 +166,6 @@ class ImageEvaluator(Evaluator):
             **iwae,
             **pixels,
             "iwae_bits_per_dim": iwae["neg_iwae_nats"] * bits,
-            # The bound that IWAE's is to be compared with: of the same images.
-            "importance_neg_elbo_nats": -float(weights.mean()),
             "active_units": likelihood.active_units(self.mean),
             "aggregate": likelihood.aggregate_posterior(self.mean, self.log_var),
             "kl_per_latent": likelihood.kl_per_latent(self.mean, self.log_var),

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from genlab.core.stats import Floats, percentile_interval, share_interval
+from genlab.core.stats import Floats, share_interval
 
 LEVELS = 255
 NEAR_PERCENTILE = 1
@@ -67,50 +67,31 @@ def nearest(queries: npt.NDArray[Any], train: npt.NDArray[Any]) -> Neighbours:
     return Neighbours(indices, distances, squared == 0)
 
 
-def memorisation(
-    samples: Neighbours, held_out: Neighbours, *, bootstrap: int = 1000, seed: int = 0
-) -> dict[str, Any]:
-    """Samples' distances to the training images over those of held-out images.
+def memorisation(samples: Neighbours, held_out: Neighbours) -> dict[str, Any]:
+    """How many samples are copies of training images, beside held-out images.
 
     samples, held_out: `nearest` of n samples and of m test images among the same training images.
     Returns
 
-    - `median_distance`, `held_out_median_distance`, and `median_ratio`, the first over the second:
-      about 1 is new, well below 1 is memorised; above 1, samples are unlike all real images;
     - `near_duplicate_rate`: share of samples nearer than `near_threshold`, the distance that
       NEAR_PERCENTILE of the held-out images fall below, so about 0.01 where nothing is memorised;
     - `exact_duplicate_rate`: share of samples equal to a training image in every number, and
       `held_out_exact_duplicate_rate`, the same of test images (data sets hold duplicates);
-    - `n`, `n_reference`, `intervals`: the ratio's from a bootstrap over samples and test images,
-      the shares' Wilson's at a fixed threshold.
-
-    `median_ratio` is left out where the median test image is a copy.
+    - `n`, `n_reference`, `intervals`: Wilson's, at a fixed threshold.
     """
-    near, reference = samples.distances, held_out.distances
-    n, threshold = len(near), float(np.percentile(reference, NEAR_PERCENTILE))
-    hits = {"near_duplicate_rate": near < threshold, "exact_duplicate_rate": samples.copies}
-    metrics: dict[str, Any] = {
-        "median_distance": float(np.median(near)),
-        "held_out_median_distance": float(np.median(reference)),
-        "near_threshold": threshold,
+    n, threshold = len(samples.distances), np.percentile(held_out.distances, NEAR_PERCENTILE)
+    hits = {
+        "near_duplicate_rate": samples.distances < threshold,
+        "exact_duplicate_rate": samples.copies,
+    }
+    return {
         **{name: float(hit.mean()) for name, hit in hits.items()},
+        "near_threshold": float(threshold),
         "held_out_exact_duplicate_rate": float(held_out.copies.mean()),
         "n": n,
-        "n_reference": len(reference),
+        "n_reference": len(held_out.distances),
+        "intervals": {name: share_interval(int(hit.sum()), n) for name, hit in hits.items()},
     }
-    intervals = {name: share_interval(int(hit.sum()), n) for name, hit in hits.items()}
-    if metrics["held_out_median_distance"] > 0:
-        metrics["median_ratio"] = metrics["median_distance"] / metrics["held_out_median_distance"]
-        rng = np.random.default_rng(seed)
-        above, below = (_medians(values, bootstrap, rng) for values in (near, reference))
-        defined = below > 0
-        intervals["median_ratio"] = percentile_interval(above[defined] / below[defined], n)
-    return {**metrics, "intervals": intervals}
-
-
-def _medians(values: Floats, bootstrap: int, rng: np.random.Generator) -> Floats:
-    n = len(values)
-    return np.array([np.median(values[rng.integers(n, size=n)]) for _ in range(bootstrap)])
 
 
 def _flat(rows: npt.NDArray[Any]) -> Floats:

@@ -110,17 +110,11 @@ def kl_per_latent(mean: Floats, log_var: Floats) -> list[float]:
 def aggregate_posterior(mean: Floats, log_var: Floats) -> dict[str, float]:
     """How far the codes of all items together are from N(0, I). mean, log_var: (n, d).
 
-    `aggregate_std_p05`, `aggregate_std_p95`: percentiles over latents of their standard deviation;
     `aggregate_gaussian_kl`: KL of a normal of the codes' mean and covariance from N(0, I), nats per
     latent.
     """
     centre = mean.mean(axis=0)
     covariance = np.cov(mean.T) + np.diag(np.exp(log_var).mean(axis=0))
-    low, high = np.percentile(np.sqrt(np.diag(covariance)), (5, 95))
     _, log_det = np.linalg.slogdet(covariance)
     nats = 0.5 * (np.trace(covariance) + centre @ centre - len(centre) - log_det)
-    return {
-        "aggregate_std_p05": float(low),
-        "aggregate_std_p95": float(high),
-        "aggregate_gaussian_kl": float(nats / len(centre)),
-    }
+    return {"aggregate_gaussian_kl": float(nats / len(centre))}
