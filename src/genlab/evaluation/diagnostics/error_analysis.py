@@ -90,21 +90,9 @@ def compare(
     for each, held, layers, part, draws in zip(
         hypotheses, flags, strata, terms, resampled, strict=True
     ):
-        with_it, without = values[held], values[~held]
-        means = [float(side.mean()) if len(side) else None for side in (with_it, without)]
-        test: Test = {
-            "name": each.name,
-            "sentence": each.sentence,
-            "error": error_name,
-            "n_with": len(with_it),
-            "n_without": len(without),
-            "error_with": means[0],
-            "error_without": means[1],
-            "ratio": means[0] / means[1] if means[0] is not None and means[1] else None,
-            **{stratum.ratio: None, "low": None, "high": None},
-            "level": each_level,
-            "verdict": "untestable",
-        }
+        test: Test = {"name": each.name, "sentence": each.sentence, "error": error_name}
+        test |= _means(values, held) | {"level": each_level, "verdict": "untestable"}
+        test |= dict.fromkeys((stratum.ratio, "low", "high"))
         if len(layers) and values.any():
             ratios = _standardised(draws, layers)
             ratios = ratios[~np.isnan(ratios)]
@@ -115,6 +103,19 @@ def compare(
             test["verdict"] = "supported" if low > 1 else "refuted" if high < 1 else "undecided"
         tests.append(test)
     return tests
+
+
+def _means(errors: Floats, flags: Flags) -> Test:
+    """Mean errors with and without an attribute, and their ratio; None where undefined."""
+    sides = errors[flags], errors[~flags]
+    with_it, without = (float(side.mean()) if len(side) else None for side in sides)
+    return {
+        "n_with": len(sides[0]),
+        "n_without": len(sides[1]),
+        "error_with": with_it,
+        "error_without": without,
+        "ratio": with_it / without if with_it is not None and without else None,
+    }
 
 
 def explain(
