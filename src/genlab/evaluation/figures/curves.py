@@ -125,15 +125,14 @@ def colour_confusion(path: str | Path, matrix: npt.ArrayLike) -> None:
         axes.set_title("Per cent of each true colour's cells; empty: no cell")
 
 
-def capacity_curve(
-    path: str | Path, points: Sequence[tuple[int, float, float, float]], entropy_nats: float
-) -> None:
+def capacity_curve(path: str | Path, points: npt.ArrayLike, entropy_nats: float) -> None:
     """Exact-match accuracy against the number of latents, with its interval.
 
-    points: (latent_dim, accuracy, low, high). The upper axis is the entropy bound per latent.
+    points: (n, 4) of latents, accuracy and its interval's ends, by latents. The upper axis is the
+    entropy bound per latent.
     """
     bits = entropy_nats / math.log(2)
-    dims, values, low, high = (np.array(column) for column in zip(*sorted(points), strict=True))
+    dims, values, low, high = np.asarray(points, dtype=np.float64).T
     with figure_file(path, 3.4) as figure:
         axes = figure.subplots()
         errors = 100 * np.maximum([values - low, high - values], 0)
@@ -144,7 +143,7 @@ def capacity_curve(
             )
         axes.margins(y=0.14)
         axes.set_xscale("log", base=2)
-        axes.set_xticks(dims, [str(dim) for dim in dims])
+        axes.set_xticks(dims, [f"{dim:.0f}" for dim in dims])
         axes.set(xlabel="latents", ylabel="exact match, %")
         upper = axes.secondary_xaxis("top")
         upper.set_xticks(dims, [f"{bits / dim:.2g}" for dim in dims])

@@ -90,19 +90,13 @@ def draw_comparisons(root: Path, dataset: str) -> list[Path]:
     runs, metrics = context["runs"], context["metrics"]
     paths = []
     if find_dataset(dataset).kind == "grids":
-        capacity = runs[runs.index.str.startswith("latents-")]
-        exact = (
-            "metrics.exact_grid_accuracy",
-            *(f"metrics.intervals.exact_grid_accuracy.{end}" for end in ("low", "high")),
-        )
-        points = capacity[["metrics.latent_dim", *exact]].itertuples(index=False, name=None)
+        exact = "exact_grid_accuracy"
+        columns = ["latent_dim", exact, f"intervals.{exact}.low", f"intervals.{exact}.high"]
+        capacity = runs[runs.index.str.startswith("latents-")].sort_values("metrics.latent_dim")
         if len(capacity):
             paths.append(folder / "capacity_curve.png")
-            figures.capacity_curve(
-                paths[-1],
-                [(int(dim), *interval) for dim, *interval in points],
-                metrics["data_entropy_bound_nats"],
-            )
+            points = capacity[[f"metrics.{column}" for column in columns]].to_numpy(float)
+            figures.capacity_curve(paths[-1], points, metrics["data_entropy_bound_nats"])
         curves = {
             label: runs.at[name, "training.reconstruction_loss"]
             for name, label in BASELINE_RUNS.items()
@@ -113,16 +107,16 @@ def draw_comparisons(root: Path, dataset: str) -> list[Path]:
         figures.loss_over_baselines(paths[-1], curves, reference)
     sweep = runs[runs.index.str.startswith("images-beta-")]
     if len(sweep):
-        columns = {
+        names = {
             "metrics.beta_max": "beta",
             "metrics.kl_nats": "rate",
             "metrics.mse": "mse",
             "metrics.neg_iwae_nats": "neg_iwae_nats",
             "frechet": "frechet",
         }
-        points = sweep[list(columns)].rename(columns=columns).sort_values("rate")
+        points = sweep[list(names)].rename(columns=names).sort_values("rate").to_dict("records")
         paths.append(folder / "rate_distortion.png")
-        figures.rate_distortion(paths[-1], points.to_dict("records"))
+        figures.rate_distortion(paths[-1], points)
     return paths
 
 
