@@ -31,10 +31,10 @@ Row = tuple[int, ...]
 
 
 class PlainLoop:
-    """The default program (spacing 1, no overlap), one object at a time."""
+    """The default distribution (spacing 1), one object at a time."""
 
-    def __init__(self, program: GridDistribution, seed: int) -> None:
-        self.program = program
+    def __init__(self, distribution: GridDistribution, seed: int) -> None:
+        self.distribution = distribution
         self.draw = random.Random(seed).randrange
         self.plans: list[list[Plan]] = [[] for _ in KINDS]
         for index, shape in enumerate(SHAPES):
@@ -42,11 +42,11 @@ class PlainLoop:
             self.plans[shape.kind].append(plan)
 
     def generate(self, count: int) -> tuple[Grids, npt.NDArray[np.void]]:
-        size = self.program.size
+        size = self.distribution.size
         grids = np.zeros((count, size, size), dtype=np.uint8)
         rows: list[Row] = []
         for index in range(count):
-            number = self.draw(self.program.min_objects, self.program.max_objects + 1)
+            number = self.draw(self.distribution.min_objects, self.distribution.max_objects + 1)
             while (objects := self.attempt(index, number, grids[index])) is None:
                 grids[index] = 0
             rows += objects
@@ -54,7 +54,7 @@ class PlainLoop:
 
     def attempt(self, index: int, number: int, grid: Grids) -> list[Row] | None:
         """Draw `number` objects into `grid`: their rows, or None where one finds no place."""
-        size = self.program.size
+        size = self.distribution.size
         taken = np.zeros((size + 2, size + 2), dtype=np.bool_)
         rows: list[Row] = []
         for _ in range(number):
@@ -93,10 +93,10 @@ def generator(
     seed: Annotated[int, typer.Option(help="Seed of both.")] = 0,
 ) -> Iterator[Result]:
     """Time the generator against a plain loop."""
-    program = GridDistribution()
-    ours, loop = AtomicImageGenerator(program), PlainLoop(program, seed)
+    distribution = GridDistribution()
+    ours, loop = AtomicImageGenerator(distribution), PlainLoop(distribution, seed)
     grids, _ = loop.generate(1000)
-    if not is_valid(grids, program.min_objects, program.max_objects).all():
+    if not is_valid(grids, distribution.min_objects, distribution.max_objects).all():
         raise GenlabError("benchmarks/generator.py: the plain loop draws invalid grids; fix it")
     ours.draw(count, seed)
     speedups = []

@@ -10,7 +10,7 @@ import pytest
 import tiny
 
 from genlab.core.errors import GenlabError
-from genlab.core.io import read_json, sha256, write_json
+from genlab.core.io import read_json, sha256, write_json, write_npz
 from genlab.datasets.arc_grids import load_objects, load_split
 from genlab.datasets.grid_stages import (
     describe,
@@ -19,6 +19,7 @@ from genlab.datasets.grid_stages import (
     read_generated,
     split_grids,
 )
+from genlab.datasets.manifests import write_manifest
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.parser import object_table, parse
 from genlab.grids.shapes import KINDS
@@ -99,6 +100,16 @@ def test_a_damaged_input_is_named_and_nothing_is_written(generated, tmp_path, da
     assert error.value.path == generated / name
     assert error.value.fix == "python stages/generate.py --dataset arc_grids"
     assert not (tmp_path / "out").exists()
+
+
+def test_duplicate_grids_are_not_split(generated, tmp_path):
+    grids, _, _, manifest = read_generated(generated)
+    grids[7] = grids[3]
+    write_npz(generated / "grids.npz", {"grids": grids}, kind="grids")
+    facts = {key: value for key, value in manifest.items() if key != "sha256"}
+    write_manifest(generated, "generated_grids", ["grids.npz", "objects.npz"], facts)
+    with pytest.raises(GenlabError, match="1 duplicate"):
+        split_grids("arc_grids", tiny.params(), generated, tmp_path / "out", seed=0)
 
 
 @pytest.mark.parametrize("change", [{"version": 2}, {"distribution": {"size": 99}}])

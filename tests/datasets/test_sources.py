@@ -1,4 +1,4 @@
-"""Published data sets, read from tiny archives in their true formats, checked, found, fetched."""
+"""Published datasets, read from tiny archives in their true formats, checked, downloaded."""
 
 import gzip
 import hashlib
@@ -27,6 +27,7 @@ from genlab.datasets import sources
 from genlab.datasets.sources import Source, open_celeba, open_cifar10, open_mnist
 
 COUNTS = {"train": 7, "test": 3}
+LOADERS = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}
 
 
 @pytest.fixture(autouse=True)
@@ -71,11 +72,11 @@ def _idx_files() -> dict[str, bytes]:
     return files
 
 
-@pytest.fixture(params=["mnist", "fashion_mnist"])
+@pytest.fixture(params=LOADERS)
 def idx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """(name of the data set, folder of its four archives); torchvision's sums are theirs."""
+    """(name of the dataset, folder of its four archives); torchvision's sums are theirs."""
     name = request.param
-    loader = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
+    loader = LOADERS[name]
     folder = tmp_path / "raw" / loader.__name__ / "raw"
     folder.mkdir(parents=True)
     archives = {f"{file}.gz": gzip.compress(data) for file, data in _idx_files().items()}
@@ -139,46 +140,30 @@ def test_a_damaged_archive_is_named(idx, tmp_path: Path, damage) -> None:
 # Downloads
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A real HTTP server on loopback: (its address, the folder it serves)."""
-    folder = tmp_path / "served"
-    folder.mkdir()
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(_Quiet, directory=str(folder))
-    ) as served:
-        thread = threading.Thread(target=served.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{served.server_port}/", folder
-        served.shutdown()
-        thread.join()
+def mirror(idx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the archives, moved away and served by HTTP on loopback as the only mirror."""
+    served = idx[1].rename(tmp_path / "mirror")
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        address = f"http://127.0.0.1:{server.server_port}/"
+        monkeypatch.setattr(LOADERS[idx[0]], "mirrors", [address])
+        threading.Thread(target=server.serve_forever).start()
+        yield served
+        server.shutdown()
 
 
-def test_what_is_not_here_is_downloaded_and_kept(idx, server, tmp_path: Path, monkeypatch) -> None:
-    name, folder = idx
-    address, served = server
-    for file in list(folder.iterdir()):
-        file.rename(served / file.name)
-    loader = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
-    monkeypatch.setattr(loader, "mirrors", [address])
+def test_what_is_not_here_is_downloaded_and_kept(idx, mirror: Path, tmp_path: Path) -> None:
+    name, _ = idx
     _check_idx(open_mnist(name, _params(tmp_path / "raw", download=True)))
-    shutil.rmtree(served)
+    shutil.rmtree(mirror)
     _check_idx(open_mnist(name, _params(tmp_path / "raw")))
 
 
-def test_a_wrong_download_leaves_nothing_behind(idx, server, tmp_path: Path, monkeypatch) -> None:
+def test_a_wrong_download_leaves_nothing_behind(idx, mirror: Path, tmp_path: Path) -> None:
     name, folder = idx
-    address, served = server
-    for file in list(folder.iterdir()):
-        file.unlink()
-        (served / file.name).write_bytes(b"a login page")
-    loader = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
-    monkeypatch.setattr(loader, "mirrors", [address])
+    for file in mirror.iterdir():
+        file.write_bytes(b"a login page")
     error = _error(lambda: open_mnist(name, _params(tmp_path / "raw", download=True)))
     assert f"into {folder}" in str(error.fix)
     assert [path for path in (tmp_path / "raw").rglob("*") if path.is_file()] == []
@@ -231,7 +216,7 @@ BATCHES = [f"data_batch_{index}" for index in range(1, 6)]
 
 @pytest.fixture
 def cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """cifar-10-python.tar.gz with 2 images a batch; torchvision's sums are its own."""
+    """cifar-10-python.tar.gz with 2 images per batch; its checksums count as published."""
     cls, rng = datasets.CIFAR10, np.random.default_rng(0)
     folder = tmp_path / "made" / cls.base_folder
     folder.mkdir(parents=True)

@@ -75,7 +75,7 @@ def enumeration(distribution, draws):
 
 
 def table_of(sets):
-    """The object table of these sets of placements, a grid each, all in colour 1."""
+    """The object table of these sets of placements, one grid per set, all in colour 1."""
     rows = []
     for grid, placements in enumerate(sets):
         for index, row, col in sorted(placements):

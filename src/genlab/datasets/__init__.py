@@ -1,1 +1,1 @@
-"""Training data: what data sets there are, how they are made, stored, checked and shared out."""
+"""The datasets: generated or read from their source, split, stored and checked."""

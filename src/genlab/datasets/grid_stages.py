@@ -146,7 +146,7 @@ def describe(grids: Grids, objects: Objects) -> dict[str, Any]:
 def entropy_facts(
     objects: Objects, distribution: GridDistribution, count: int, seed: int
 ) -> dict[str, Any]:
-    """Upper bound on the entropy of a grid, nats, from a sample of `count` grids with `objects`."""
+    """Upper bound on the entropy per grid, nats, from a sample of `count` grids with `objects`."""
     nats = grid_nats(objects, distribution, count)
     return {
         "data_entropy_bound_nats": float(nats.mean()),

@@ -38,20 +38,13 @@ class PixelStatistics:
             counts += np.bincount(images[..., channel].ravel(), minlength=LEVELS)
         self.hashes += [hashlib.blake2b(i.tobytes(), digest_size=16).digest() for i in images]
 
-    @property
-    def mean(self) -> list[float]:
-        """Mean of each channel, levels scaled to [0, 1]."""
+    def mean_and_std(self) -> tuple[list[float], list[float]]:
+        """Mean and standard deviation of each channel, levels scaled to [0, 1]."""
         values = np.arange(LEVELS) / (LEVELS - 1)
-        return [float(row @ values / row.sum()) for row in self.levels]
-
-    @property
-    def std(self) -> list[float]:
-        """Standard deviation of each channel over all pixels, levels scaled to [0, 1]."""
-        values = np.arange(LEVELS) / (LEVELS - 1)
-        return [
-            float(np.sqrt(row @ (values - mean) ** 2 / row.sum()))
-            for row, mean in zip(self.levels, self.mean, strict=True)
-        ]
+        shares = self.levels / self.levels.sum(axis=1, keepdims=True)
+        means = shares @ values
+        deviations = values - means[:, None]
+        return means.tolist(), np.sqrt((shares * deviations**2).sum(axis=1)).tolist()
 
 
 def write_images(

@@ -95,12 +95,13 @@ def split_images(name: str, params: Params, folder: Path, data: Path, seed: int)
     }
     labels = {split: part.labels[indices] for split, (part, indices) in chosen.items()}
     write_npz(data / LABELS_FILE, labels, kind=LABELS_KIND)
+    mean, std = statistics["train"].mean_and_std()
     facts: dict[str, Any] = {
         "dataset": name,
         "counts": {split: len(part) for split, part in labels.items()},
         "shape": shape,
-        "channel_mean": statistics["train"].mean,
-        "channel_std": statistics["train"].std,
+        "channel_mean": mean,
+        "channel_std": std,
     }
     record = {**facts, "labels": names, "seed": seed, "generated": manifest}
     write_manifest(data, SPLIT_KIND, [*(f"{s}.npy" for s in SPLITS), LABELS_FILE], record)
@@ -110,8 +111,8 @@ def split_images(name: str, params: Params, folder: Path, data: Path, seed: int)
     }
     facts["duplicates"] = count_duplicates({s: found.hashes for s, found in statistics.items()})
     channels = ("grey",) if shape[2] == 1 else ("red", "green", "blue")
-    means = zip(channels, facts["channel_mean"], strict=True)
-    captions = {**facts["counts"], **{f"mean {channel}": mean for channel, mean in means}}
+    means = zip(channels, mean, strict=True)
+    captions = {**facts["counts"], **{f"mean {channel}": value for channel, value in means}}
     return SplitSummary(facts["counts"], facts, _examples(*chosen["train"]), captions)
 
 

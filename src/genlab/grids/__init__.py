@@ -1,1 +1,1 @@
-"""The grid language: its palette, shapes, generating program, parser and entropy."""
+"""The grid language: palette, shapes, generator, parser and entropy bound."""
