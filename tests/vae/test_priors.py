@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from genlab.vae.models.priors import CodebookPrior, MixtureDensityPrior, StandardPrior, make_prior
-from genlab.vae.models.priors.base import AutoregressivePrior
+from genlab.vae.models.priors.base import LearnedPrior
 
 LEARNED = ["autoregressive", "autoregressive_mixture"]
 
@@ -25,7 +25,7 @@ def _prior(name: str, latent_dim: int = 8, tokens: int = 4, size: float = 0.5) -
     """A learned prior with noise on every weight, in float64."""
     torch.manual_seed(0)
     prior = make_prior(name, latent_dim, tokens, width=8, depth=2, components=3)
-    assert isinstance(prior, AutoregressivePrior)
+    assert isinstance(prior, LearnedPrior)
     codebook = isinstance(prior, CodebookPrior)
     prior = tiny.stir(prior.double(), 0, size if codebook else 0.5 * size)
     if codebook:
@@ -49,7 +49,7 @@ def _z(count: int, latent_dim: int, seed: int = 1) -> Tensor:
         ("autoregressive_mixture", MixtureDensityPrior),
     ],
 )
-def test_a_prior_is_made_by_its_name_and_sampled_by_its_seed(name: str, kind: type) -> None:
+def test_its_name_makes_a_prior_and_its_seed_decides_the_sample(name: str, kind: type) -> None:
     prior = make_prior(name, 8, 4, 8, 2, 2)
     assert isinstance(prior, kind)
     first, again, other = (prior.sample(6, _generator(seed)) for seed in (1, 1, 2))

@@ -1,4 +1,4 @@
-"""How beta and the learning rate move over a run; progress is the share of the run in [0, 1]."""
+"""Schedules of beta and the learning rate; progress is the share of the run in [0, 1]."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def beta_at(
 ) -> float:
     """Weight of the KL term at `progress`.
 
-    Nothing for the first `delay` share of the run; what follows refers to the rest of it.
-    constant: beta_max all along. linear, sigmoid: rise from 0 to beta_max in the first `warmup`
-    share of the run. cyclical: `cycles` equal cycles, each a linear rise over its first `warmup`
-    share and then beta_max (Fu et al. 2019). Raises ValueError for another schedule.
+    0 for the first `delay` share of the run; the rest counts from there. constant: beta_max.
+    linear, sigmoid: rise from 0 to beta_max in the first `warmup` share. cyclical: `cycles` equal
+    cycles, each a linear rise over its first `warmup` share and then beta_max (Fu et al. 2019).
+    Raises ValueError for another schedule.
     """
     if progress < delay:
         return 0.0

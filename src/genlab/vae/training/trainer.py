@@ -142,7 +142,7 @@ class Trainer:
     def _start_prior(self, epoch: int) -> None:
         """Start a learned prior from the codes that have formed, when its epoch has come.
 
-        Encoder and decoder settle first, at beta 0, since a prior fitted to codes that are still
+        Encoder and decoder converge first, at beta 0, since a prior fitted to codes that are still
         finding their places is work thrown away (and most of an update's cost).
         """
         prior = self.model.prior
@@ -292,7 +292,7 @@ class Trainer:
         }
 
     def _set_lr(self, lr: float) -> None:
-        """Set the learning rate; beside a learned prior, a settled autoencoder moves less."""
+        """Set the learning rate; the autoencoder learns slower beside a codebook prior."""
         rate = 1.0 if self.delayed else self.model.prior.AUTOENCODER_LR
         for group in self.optimizer.param_groups:
             group["lr"] = lr if group["prior"] else lr * rate

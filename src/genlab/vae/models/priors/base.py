@@ -76,7 +76,7 @@ class StandardPrior(Prior):
         return torch.randn(count, self.tokens, generator=generator)
 
 
-class AutoregressivePrior(Prior):
+class LearnedPrior(Prior):
     """A distribution per token of a square, given a global class and the tokens before it.
 
     Two causal windows, one read after the other in reading order, show each token its neighbours;

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from genlab.distributions.gaussian import LOG_TWO_PI
 from genlab.vae.models.mixer import LOG_VAR_RANGE, LOG_VAR_START
-from genlab.vae.models.priors.base import AutoregressivePrior, sample_component
+from genlab.vae.models.priors.base import LearnedPrior, sample_component
 
-# Codes nearer than this many posterior standard deviations are one cluster. On settled grid codes
+# Codes nearer than this many posterior standard deviations are one cluster. On converged grid codes
 # (three seeds) clusters have radii up to 11 and centres 22 or more apart.
 CLUSTER_RADIUS = 10.0
 INACTIVE = -1e9
@@ -28,7 +28,7 @@ MEMORY = 0.98  # of the running sums behind the components, from update to updat
 MIN_SEEN = 1e-4  # tokens in that memory below which a component is left as it is
 
 
-class CodebookPrior(AutoregressivePrior):
+class CodebookPrior(LearnedPrior):
     """p(z) = sum_c p(c) prod_t sum_k w_k(z_<t, c) N(z_t; m_k, diag(v_k)), one codebook for all.
 
     A token enters the network through its responsibilities under the codebook, so that a tight

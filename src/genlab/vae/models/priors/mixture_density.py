@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
-from genlab.vae.models.priors.base import AutoregressivePrior, sample_component
+from genlab.vae.models.priors.base import LearnedPrior, sample_component
 
 LOG_STD_RANGE = (-6.0, 4.0)
 HEAD_SCALE = 0.3  # of the usual scale of the head's weights: mixtures begin broad and alike
@@ -24,7 +24,7 @@ MIN_CLASS_SHARE = 1e-4  # that a class starts with
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
-class MixtureDensityPrior(AutoregressivePrior):
+class MixtureDensityPrior(LearnedPrior):
     """p(z) = sum_c p(c) prod_t sum_k w_k(z_<t, c) N(z_t; m_k(z_<t, c), diag(s_k(z_<t, c)^2)).
 
     The global class is the nearest cluster of whole codes; until `init_from_codes` has found the
