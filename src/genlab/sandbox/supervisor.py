@@ -112,6 +112,7 @@ class Supervisor(AbstractContextManager["Supervisor"]):
             socket.send_fds(self.control, [packet], [theirs])
         except OSError as error:
             os.close(output)
+            self.kill()
             raise GenlabError("sandbox: the guard is gone; start it again") from error
         finally:
             os.close(theirs)

@@ -122,8 +122,10 @@ class Store:
     def items(self, run_id: str | None = None) -> list[Item]:
         """The items of a run (None: of all runs) in the order they were queued."""
         query = select(Item).order_by(col(Item.item_id))
+        if run_id is not None:
+            query = query.filter_by(run_id=run_id)
         with self._session() as session:
-            return list(session.exec(query.filter_by(run_id=run_id) if run_id else query))
+            return list(session.exec(query))
 
     def item(self, item_id: int) -> Item:
         """One item. Raises a `GenlabError` where there is none."""
