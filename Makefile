@@ -12,10 +12,10 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup repro smoke experiments report test faults pictures lint bench app dev lock clean
+.PHONY: help setup repro smoke experiments report test test-fast coverage faults pictures lint docs bench app dev lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## Make the environment .venv from the lock (a few minutes, once)
 
@@ -37,16 +37,27 @@ report: $(STAMP) ## Write reports/ and the README's results from the run's files
 test: $(STAMP) ## Run the tests on two processes (WORKERS=4, ARGS="-k name")
 	@$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
+test-fast: $(STAMP) ## Run the tests that take no training, no process and no browser (about a minute)
+	@$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m 'not slow and not e2e' \
+	    tests/core tests/grids tests/distributions tests/datasets tests/vae $(ARGS)
+
+coverage: $(STAMP) ## Measure line and branch coverage of src
+	@$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --cov=src --cov-branch $(ARGS)
+
 faults: $(STAMP) ## Run the zero-tolerance checks at full size; writes results/faults.json
 	@GENLAB_FAULTS=results/faults.json $(PY) -m pytest tests/faults $(ARGS)
 
 pictures: $(STAMP) ## Take the README's pictures of the app again (some minutes)
 	@GENLAB_SHOTS=docs/pictures $(PY) -m pytest -q tests/e2e/test_shots.py
 
-lint: $(STAMP) ## Check style and types
+docs: $(STAMP) ## Build the documentation into site/, strictly
+	@$(PY) -m mkdocs build --strict
+
+lint: $(STAMP) ## Check style, types and directions of imports
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy --strict src
+	@$(VENV)/bin/lint-imports --no-logo
 
 bench: $(STAMP) ## Run every benchmark and compare it with its target (ARGS="NAME", ARGS=--list)
 	@$(PY) benchmarks/run.py $(or $(ARGS),--all)
