@@ -177,7 +177,7 @@ def report_of(run_id: str) -> str:
 def rater() -> str:
     """Whose stars they are."""
     name = st.text_input(
-        "Your name (it travels with your stars)",
+        "Your name (saved with your ratings)",
         value=remembered("rater", "anonymous"),
         max_chars=80,
         key="rater",

@@ -156,7 +156,7 @@ def pairs(way: Pairs) -> None:
 def who() -> str:
     """The rater's name."""
     return st.text_input(
-        "Your name (it travels with your stars)",
+        "Your name (saved with your ratings)",
         value=remembered("rater"),
         max_chars=80,
         key="rater",

@@ -148,7 +148,7 @@ def test_another_marking_or_other_data_make_another_key(tmp_path: Path) -> None:
     assert key() != first
 
 
-def test_a_folder_without_a_run_is_told_in_a_line(workspace: Workspace) -> None:
+def test_a_folder_without_a_run_is_reported_in_a_line(workspace: Workspace) -> None:
     with pytest.raises(GenlabError, match=r"run\.json is missing"):
         story(workspace)
     write_json(run_file(workspace), {"kind": RUN_KIND, "version": 1})

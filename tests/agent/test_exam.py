@@ -1,4 +1,4 @@
-"""Marks are computed from logits and labels that stay outside; what breaks is told in a line."""
+"""Marks are computed from logits and labels that stay outside; a fault is reported in a line."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_an_answer_that_nests_too_deeply_is_malformed(levels: int) -> None:
         parse('{"arguments": ' + "[" * levels + "1" + "]" * levels + "}", Open)
 
 
-def test_the_model_is_told_what_was_wrong(backend: Make) -> None:
+def test_the_model_is_asked_again_with_its_fault(backend: Make) -> None:
     with Server([llm.good({"blocks": 9}), llm.good(GOOD)]) as server:
         backend(server).ask(ASKED)
     first, second = (request.body["messages"] for request in server.requests)

@@ -108,7 +108,7 @@ def play(lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Cal
 Play = Callable[..., Played]
 
 
-def told(found: list[Attempt]) -> list[Any]:
+def reported(found: list[Attempt]) -> list[Any]:
     """What an attempt is, whatever the clock says."""
     return [
         (a.candidate.digest, a.plan_origin, a.code_origin, a.decision, a.values("accuracy"),
@@ -198,7 +198,7 @@ def test_a_claim_of_success_does_not_hold_against_the_numbers(play: Play) -> Non
     assert not run.outcome.verdict.startswith("achieved")
 
 
-def test_where_the_planner_fails_search_steps_in_and_it_is_told(play: Play) -> None:
+def test_where_the_planner_fails_search_steps_in_and_it_is_reported(play: Play) -> None:
     run = play(settings(max_iterations=2), [refusal(), status(400, message="no"), refusal()])
     last = run.outcome.attempts[-1]
     assert last.plan_origin == "search"
@@ -353,7 +353,7 @@ def test_a_run_that_is_killed_loses_nothing_and_pays_for_nothing_twice(
     place = lay_out(tmp_path / "replayed")
     with backends.opened(params, place, Silent()) as backend:
         again = iterate(settings(), backend, place, lab=lab)
-    assert told(again.attempts) == told(outcome.attempts)
+    assert reported(again.attempts) == reported(outcome.attempts)
 
 
 def test_what_a_kill_came_between_is_put_right(lab: Lab, workspace: Workspace) -> None:

@@ -81,34 +81,34 @@ def test_code_config_decision_and_transcript_are_shown(
     place: tuple[Path, AppTest, list[Any]],
 ) -> None:
     folder, shown, _ = place
-    told = attempts.read(next(folder.glob("workspaces/*/project.json")).parent)
-    assert isinstance(told, Story)
+    story = attempts.read(next(folder.glob("workspaces/*/project.json")).parent)
+    assert isinstance(story, Story)
     shown.selectbox(key="attempt").set_value(2).run()
-    found = attempts.files(told, told.attempts[1])
+    found = attempts.files(story, story.attempts[1])
     codes = {(each.language, each.value.strip()) for each in shown.code}
     for language, words in (("python", found.code), ("yaml", found.config), ("text", found.table)):
         assert (language, words.strip()) in codes
     words = [each.value for each in shown.text]
-    assert told.attempts[1].remark in words
-    asked = attempts.questions(told.workspace.root)
-    assert len(asked) == told.spend["questions"]
+    assert story.attempts[1].remark in words
+    asked = attempts.questions(story.workspace.root)
+    assert len(asked) == story.spend["questions"]
     assert len([each for each in shown.expander if "tokens" in each.label]) == len(asked)
     assert {each.label: each.value for each in shown.metric}["questions"] == str(len(asked))
 
 
 def test_the_chart_holds_each_attempt_and_the_goal(place: tuple[Path, AppTest, list[Any]]) -> None:
     folder, _, _ = place
-    told = attempts.read(next(folder.glob("workspaces/*/project.json")).parent)
-    assert isinstance(told, Story)
-    lines, points = attempts_chart.lines(told), attempts_chart.points(told)
-    shown = [layer["data"]["values"] for layer in attempts_chart.chart(told)["layer"]]
+    story = attempts.read(next(folder.glob("workspaces/*/project.json")).parent)
+    assert isinstance(story, Story)
+    lines, points = attempts_chart.lines(story), attempts_chart.points(story)
+    shown = [layer["data"]["values"] for layer in attempts_chart.chart(story)["layer"]]
     assert shown == [lines, points]
     assert [each["value"] for each in lines if each["line"] == "goal"] == [1.0, 1.0]
     assert [each["attempt"] for each in points] == [1, 2, 3]
     best = [each["value"] for each in lines if each["line"] == "best so far"]
     assert best == sorted(best)
     assert best[-1] == max(each["value"] for each in points)
-    assert "attempt 3" in attempts_chart.chart_words(told)
+    assert "attempt 3" in attempts_chart.chart_words(story)
 
 
 def test_without_a_workspace_the_page_says_so(

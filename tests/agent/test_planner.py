@@ -60,7 +60,7 @@ def test_a_repeat_is_refused_and_the_best_one_mutated() -> None:
     assert found.remark == "Search's: the planner proposed one again."
 
 
-def test_what_the_run_has_settled_is_overruled_and_told() -> None:
+def test_what_the_run_has_settled_is_overruled_and_reported() -> None:
     calls = {
         "input_size": [3, 28, 28],
         "eval_config": {"lr": 0.01, "epochs": 500, "subset": 5000, "seeds": [7]},
@@ -76,7 +76,7 @@ def test_what_the_run_has_settled_is_overruled_and_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "values", "holds", "told"),
+    ("said", "values", "holds", "reported"),
     [
         ("achieved", [0.91, 0.92, 0.93], "achieved", ""),
         ("achieved", [0.95, 0.95, 0.89], "iterate", "does not hold"),
@@ -88,11 +88,11 @@ def test_what_the_run_has_settled_is_overruled_and_told() -> None:
     ],
 )
 def test_what_counts_as_reached_is_in_the_numbers(
-    said: Any, values: list[float], holds: str, told: str
+    said: Any, values: list[float], holds: str, reported: str
 ) -> None:
     decision, why = settled(Review(decision=said), GOAL, values)
     assert decision == holds
-    assert told in why
+    assert reported in why
 
 
 def test_it_stalls_when_the_last_ones_brought_nothing() -> None:
@@ -175,13 +175,18 @@ def test_a_sloppy_proposal_is_understood(sloppy: dict[str, Any]) -> None:
     parsed = parse(f"Sure! {json.dumps(sloppy)} Good luck.", Proposal)
     assert isinstance(parsed, Proposal)
     found = _planned(parsed.model_dump())
-    told = sloppy.get("architecture") or sloppy
-    assert bool(found.config.blocks) == ("blocks" in told)
+    reported = sloppy.get("architecture") or sloppy
+    assert bool(found.config.blocks) == ("blocks" in reported)
     if "optimizer" in {**sloppy, **sloppy.get("eval_config", {})}:
         assert (found.training.optimiser, found.training.lr) == ("sgd", 0.01)
 
 
 def test_a_sloppy_review_is_understood() -> None:
-    told = {"assessment": ["a", "b"], "strengths": "small", "weaknesses": None, "decision": " Stop"}
-    found = parse(json.dumps(told), Review)
+    reported = {
+        "assessment": ["a", "b"],
+        "strengths": "small",
+        "weaknesses": None,
+        "decision": " Stop",
+    }
+    found = parse(json.dumps(reported), Review)
     assert found == Review(assessment="a b", strengths=["small"], decision="stop")

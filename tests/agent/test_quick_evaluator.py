@@ -1,4 +1,4 @@
-"""A stranger's model is trained behind walls, and marked by what it cannot reach."""
+"""A stranger's model is trained in the sandbox, and marked by what it cannot reach."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_a_model_is_marked_on_every_seed(evaluator: Evaluator) -> None:
     config = QUICK.model_copy(update={"seeds": (0, 1)})
     found = evaluator.evaluate(GOOD, "CurrentModel", config)
     assert found.failure == ""
-    told = found.summary()
-    assert told["accuracy"] > 0.7  # chance is a quarter
-    assert [each["seed"] for each in told["seeds"]] == [0, 1]
-    assert told["train_loss"] > 0
-    assert told["seconds"] >= sum(each.seconds for each in found.seeds)
+    reported = found.summary()
+    assert reported["accuracy"] > 0.7  # chance is a quarter
+    assert [each["seed"] for each in reported["seeds"]] == [0, 1]
+    assert reported["train_loss"] > 0
+    assert reported["seconds"] >= sum(each.seconds for each in found.seeds)
     test = evaluator.final(GOOD, "CurrentModel", config, found.weights)
     assert test.n == len(final_part("dummy", evaluator.data))
     assert test.accuracy > 0.6

@@ -66,7 +66,7 @@ def test_each_edit_names_the_place_and_what_was_there() -> None:
         "layers": 3,
     }
     edits = repaired(proposed, SHAPE, 10, 10**7).edits
-    for told in (
+    for reported in (
         "blocks[0].stride: no such field",
         "blocks[0].channels: 9999 became 256, allowed is 4..256",
         "blocks[0].kernel: 4 became 3",
@@ -77,7 +77,7 @@ def test_each_edit_names_the_place_and_what_was_there() -> None:
         "dropout: 1.5 became 0.7",
         "layers: no such field",
     ):
-        assert any(edit.startswith(told) for edit in edits), (told, edits)
+        assert any(edit.startswith(reported) for edit in edits), (reported, edits)
 
 
 def test_a_config_that_is_too_large_shrinks_and_says_so() -> None:

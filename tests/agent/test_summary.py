@@ -1,4 +1,4 @@
-"""What is told of a model is what was measured of it."""
+"""What is reported of a model is what was measured of it."""
 
 from __future__ import annotations
 

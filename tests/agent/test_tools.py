@@ -1,4 +1,4 @@
-"""Nine tools with the signatures they are told with, and a workspace that holds."""
+"""Nine tools with the signatures of the prompt, and a workspace that holds."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def _refused(call: Callable[[], object], words: str) -> None:
 def test_signatures_are_those_that_were_promised(line: str) -> None:
     name = line.partition("(")[0]
     found = str(inspect.signature(getattr(tools, name))).replace("'str'", "str")
-    told = f"{name}{found}".replace("'", "")
-    assert told == line.replace("'", "")
+    reported = f"{name}{found}".replace("'", "")
+    assert reported == line.replace("'", "")
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -371,9 +371,9 @@ def test_a_config_becomes_a_model_that_says_who_wrote_it(root: Path) -> None:
     code = tools.read_file(str(MODEL))
     assert code.startswith("# Written by: template\n# colour: no such field")
     assert "kernel: 5" in tools.read_file("configs/models/current_model_config.yaml")
-    told = tools.pytorch_model_summary(str(MODEL), "CurrentModel", (1, 16, 16))
-    assert told["parameters"] == CONFIG.parameters((1, 16, 16), 4)
-    assert told["output"] == [1, 4]
+    reported = tools.pytorch_model_summary(str(MODEL), "CurrentModel", (1, 16, 16))
+    assert reported["parameters"] == CONFIG.parameters((1, 16, 16), 4)
+    assert reported["output"] == [1, 4]
     found = tools.pytorch_quick_evaluator(str(MODEL), "CurrentModel", LONGER)
     assert {"accuracy", "val_loss", "train_loss", "seconds", "run_id"} <= set(found)
     record = next(
@@ -392,11 +392,11 @@ def test_a_config_becomes_a_model_that_says_who_wrote_it(root: Path) -> None:
 def test_a_promotion_trains_on_everything_and_is_kept(root: Path) -> None:
     tools.write_file("m.py", CODE)
     run_id = tools.pytorch_quick_evaluator("m.py", "CurrentModel", QUICK)["run_id"]
-    told = tools.promote(run_id, epochs=2, seeds=(0, 1))
-    assert told["n"] == 1200  # of the validation part, all
-    assert told["interval"][0] <= told["accuracy"] <= told["interval"][1]
+    reported = tools.promote(run_id, epochs=2, seeds=(0, 1))
+    assert reported["n"] == 1200  # of the validation part, all
+    assert reported["interval"][0] <= reported["accuracy"] <= reported["interval"][1]
     kept = read_json(root / "experiments" / run_id / "promoted.json", producer_command="promote")
-    assert kept == told
+    assert kept == reported
     assert Registry(Workspace(root)).rebuild() >= 1
     _refused(lambda: tools.promote("qe_none"), "there is no attempt 'qe_none'")
 

@@ -80,7 +80,7 @@ def test_a_resumed_run_does_not_ask_again(path: Path) -> None:
     assert recording.asked == 1
 
 
-def test_a_run_that_departs_is_asked_anew_and_says_so(path: Path, said: list[str]) -> None:
+def test_a_run_that_departs_is_asked_again_and_says_so(path: Path, said: list[str]) -> None:
     record(path, FIRST, SECOND, THIRD)
     backend = Scripted(lambda item: '{"blocks": 9}')
     with Recording(backend, path, say=said.append) as recording:
@@ -163,7 +163,7 @@ def test_a_budget_holds_over_kills(path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 20, 200])
-def test_a_torn_last_line_is_dropped_and_said(path: Path, said: list[str], cut: int) -> None:
+def test_a_truncated_last_line_is_dropped_and_said(path: Path, said: list[str], cut: int) -> None:
     record(path, FIRST, SECOND)
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
@@ -204,7 +204,7 @@ def test_two_runs_do_not_write_one_file(path: Path) -> None:
 def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SECRET", "open-sesame-please")
     leaks = "open-sesame-please sk-abcdefgh12345678 Bearer abcdefgh12345678 given-by-hand"
-    backend = Scripted(lambda item: f"I was told {leaks}")
+    backend = Scripted(lambda item: f"I was given {leaks}")
     asked = Question("tools", [{"role": "user", "content": leaks}])
     with Recording(backend, path, secrets=["given-by-hand"]) as recording:
         answer = recording.ask(asked)
@@ -212,5 +212,5 @@ def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for secret in ("open-sesame", "12345678", "given-by-hand"):
         assert secret not in kept
         assert secret not in str(backend.asked)
-    assert answer.text.startswith("I was told [redacted] [redacted] Bearer [redacted]")
+    assert answer.text.startswith("I was given [redacted] [redacted] Bearer [redacted]")
     assert Replay(path, secrets=["given-by-hand"]).ask(asked) == answer

@@ -55,7 +55,7 @@ def test_raters_who_give_the_same_agree_and_those_who_guess_do_not() -> None:
         ({str(i): {"a": 3, "b": 3} for i in range(20)}, "every rating is the same"),
     ],
 )
-def test_alpha_that_cannot_be_told_says_why(ratings: dict[str, dict[str, int]], why: str) -> None:
+def test_an_unknown_alpha_says_why(ratings: dict[str, dict[str, int]], why: str) -> None:
     found = agreement.alpha(ratings)
     assert found.value is None
     assert why in found.why
@@ -69,7 +69,7 @@ def test_machine_and_people_in_the_same_order_correlate_wholly() -> None:
     assert agreement.spearman(list(score), list(-score)).value == pytest.approx(-1)
 
 
-def test_a_correlation_of_few_or_equal_pictures_is_not_told() -> None:
+def test_a_correlation_of_few_or_equal_pictures_is_not_reported() -> None:
     assert "too few" in agreement.spearman([0.1] * (LEAST - 1), [1.0] * (LEAST - 1)).why
     assert "no order" in agreement.spearman([0.5] * 20, list(range(20))).why
 
@@ -96,7 +96,7 @@ def test_a_tool_that_always_won_has_a_finite_strength() -> None:
     assert 0 < (found["a"].low or 0) < (found["a"].high or 0) < 10
 
 
-def test_strengths_without_a_common_scale_are_not_told() -> None:
+def test_strengths_without_a_common_scale_are_not_reported() -> None:
     apart = agreement.strengths([("a", "b"), ("b", "a")] * 5 + [("c", "d")] * 5)
     assert {found.value for found in apart.values()} == {None}
     assert "never compared" in apart["a"].why

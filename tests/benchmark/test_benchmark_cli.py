@@ -83,10 +83,10 @@ def test_leaderboard_and_report_come_from_the_store(place: Path) -> None:
     rows = {row["tool"]: row for row in csv.DictReader(io.StringIO(table))}
     assert rows["good_tool"]["rank"] == "1"
     assert rows["hostile_tool"]["failures"] == "refused:7"
-    told = json.loads(_run("leaderboard", "--run", "last", "--json"))
-    assert told["run_id"] == swap_runs.RUN
-    assert [line["tool"] for line in told["tools"]] == list(rows)
-    assert "too few" in told["people"]["alpha"]["why"]
+    reported = json.loads(_run("leaderboard", "--run", "last", "--json"))
+    assert reported["run_id"] == swap_runs.RUN
+    assert [line["tool"] for line in reported["tools"]] == list(rows)
+    assert "too few" in reported["people"]["alpha"]["why"]
     assert _run("report", swap_runs.RUN) == f"wrote report_{swap_runs.RUN}.html\n"
     assert (place / f"report_{swap_runs.RUN}.html").stat().st_size > 10_000
 
@@ -125,7 +125,7 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path, made: Pa
         while b"0 to stop here" not in said:
             said += os.read(ours, 4096)
         os.write(ours, b"\x03")
-        with contextlib.suppress(OSError):  # how the end of a terminal is told
+        with contextlib.suppress(OSError):  # how the end of a terminal is reported
             while part := os.read(ours, 4096):
                 said += part
         assert process.wait(20) == 130, said.decode()
@@ -159,7 +159,7 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path, made: Pa
         (("generate-cases", "--templates", "here"), "go together"),
     ],
 )
-def test_a_mistake_names_its_cure(
+def test_a_mistake_names_its_fix(
     place: Path, made: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(GenlabError) as fault:

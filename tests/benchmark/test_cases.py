@@ -102,7 +102,7 @@ def test_consent_names_the_line_to_change(tmp_path: Path) -> None:
         require_consent(case)
 
 
-def test_no_cases_is_told_with_the_cure(tmp_path: Path) -> None:
+def test_no_cases_is_reported_with_the_fix(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "absent"):
         with pytest.raises(GenlabError, match="genlab-benchmark generate-cases"):
             load_cases(folder)
@@ -154,8 +154,8 @@ def photographs(root: Path, tmp_path: Path) -> tuple[Path, Path]:
 @pytest.mark.slow
 def test_no_photograph_is_lost_for_its_name(tmp_path: Path, photographs: tuple[Path, Path]) -> None:
     root = tmp_path / "cases"
-    told = list(pair(*photographs, root))
-    assert not any(one.faulty for one in told)
+    reported = list(pair(*photographs, root))
+    assert not any(one.faulty for one in reported)
     cases = load_cases(root)
     titles = {case.case_id: case.sources["template"].title for case in cases}
     assert {titles[name] for name in ("img-1", "img-1-2", "img-1-3")} == {
@@ -185,9 +185,9 @@ def test_a_fault_in_one_photograph_leaves_the_others_and_the_case_that_was_there
     before = load_case(root / "img-1").digest
     (templates / "IMG 1.png").write_bytes((templates / "IMG 1.png").read_bytes()[:5000])
     (root / "zoe" / "note.txt").write_text("mine")
-    told = list(pair(templates, avatars, root, force=True))
-    assert [one.faulty for one in told] == [False, False, True, False]
-    assert "IMG 1.png is cut short" in told[2].line
+    reported = list(pair(templates, avatars, root, force=True))
+    assert [one.faulty for one in reported] == [False, False, True, False]
+    assert "IMG 1.png is cut short" in reported[2].line
     assert load_case(root / "img-1").digest == before
     assert not (root / "zoe" / "note.txt").exists()  # asked for: --force
     assert sorted(path.name for path in root.iterdir()) == ["img-1", "zoe"]
@@ -212,8 +212,8 @@ def test_a_slug_keeps_letters(text: str, name: str) -> None:
 
 @pytest.mark.slow
 def test_the_demo_is_made_of_the_photographs_that_ship(root: Path, tmp_path: Path) -> None:
-    told = list(generate_demo(tmp_path))
-    assert [one.faulty for one in told] == [False] * len(RECIPES)
+    reported = list(generate_demo(tmp_path))
+    assert [one.faulty for one in reported] == [False] * len(RECIPES)
     made, shipped = load_cases(tmp_path), load_cases(root / "cases")
     for one, known in zip(made, shipped, strict=True):
         assert (one.title, one.sources, one.consent) == (known.title, known.sources, True)

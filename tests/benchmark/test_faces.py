@@ -1,4 +1,4 @@
-"""Faces: found where they are, upright or leaning, and told apart by who they are."""
+"""Faces: found where they are, upright or leaning, and reported apart by who they are."""
 
 from pathlib import Path
 

@@ -71,8 +71,8 @@ class World:
 
         asyncio.run(listened())
         items = {f"{i.tool_id}/{i.case_id}": i for i in self.store.items(run_id)}
-        told = {e["run_item_id"]: e["status"] for e in events if e["type"] == "update"}
-        assert told == {item.item_id: item.status for item in items.values()}
+        reported = {e["run_item_id"]: e["status"] for e in events if e["type"] == "update"}
+        assert reported == {item.item_id: item.status for item in items.values()}
         return run_id, items
 
     def outs(self, run_id: str) -> tuple[dict[str, Any], dict[str, Any]]:

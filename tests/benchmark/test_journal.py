@@ -16,7 +16,7 @@ PATIENCE = 10.0  # seconds
 
 
 class Slow(Store):
-    """A store whose disk lets a transaction through when it is told to."""
+    """A store whose disk lets a transaction through when it is reported to."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []

@@ -108,7 +108,7 @@ def test_an_option_that_a_tool_does_not_take_is_refused(
         ),
     ],
 )
-def test_what_is_no_tool_is_told_with_its_package(
+def test_what_is_no_tool_is_reported_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str
 ) -> None:
     monkeypatch.setattr(Turned, "tool_id", "turned")  # put back whatever a body sets
@@ -135,7 +135,7 @@ def test_a_file_adds_tools_and_gives_a_baseline_an_address(tmp_path: Path) -> No
         load_tools(tmp_path / "other.yaml")
 
 
-def test_an_unknown_tool_is_told_with_the_nearest() -> None:
+def test_an_unknown_tool_is_reported_with_the_nearest() -> None:
     with pytest.raises(GenlabError, match="did you mean baseline_local"):
         chosen(load_tools(), ["baseline_locl"])
 

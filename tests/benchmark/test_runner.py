@@ -204,7 +204,7 @@ def test_a_scorer_that_crashes_costs_one_image_its_score(world: World) -> None:
     assert kinds(items) == [("scored", ""), ("failed", "error"), ("scored", "")]
 
 
-def test_a_bug_of_the_scorer_is_told(world: World) -> None:
+def test_a_bug_of_the_scorer_is_reported(world: World) -> None:
     (item,) = world.done(make_cases(world.folder / "cases", 1), Turned(), scorer=raising_score)
     assert "ZeroDivisionError: one by none" in item.failure
 
@@ -274,7 +274,7 @@ def test_no_answer_waits_for_its_turn_to_be_put_on_the_disk(
     assert not list(world.runs.glob("*/giving/.*.answer"))
 
 
-def test_an_image_the_store_was_not_told_of_is_found_again(world: World) -> None:
+def test_an_image_the_store_was_not_reported_of_is_found_again(world: World) -> None:
     tool = Turned(cost=0.1)
     items = world.done(make_cases(world.folder / "cases", 2), tool, max_cost=1.0)
     for item in items:  # as a process that was killed in the middle leaves it
@@ -296,7 +296,7 @@ def test_a_damaged_image_is_made_again(world: World, fault: str) -> None:
     path = world.runs / one.image
     if fault.startswith("truncated"):
         path.write_bytes(path.read_bytes()[:-40])
-        if "unknown" in fault:  # the store was not told of it before the kill
+        if "unknown" in fault:  # the store was not reported of it before the kill
             world.store.set_item(one.item_id, status="generating", image="", image_sha256="")
     elif fault == "gone":
         path.unlink()
@@ -390,7 +390,7 @@ def test_listeners_hear_every_step_in_order(world: World) -> None:
     assert scored["score"] == 1.0
 
 
-def test_a_slow_listener_gets_the_state_anew_and_holds_up_nobody(
+def test_a_slow_listener_gets_the_state_again_and_holds_up_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(events, "BACKLOG", 4)

@@ -130,7 +130,7 @@ def test_a_shifted_picture_keeps_its_background(
     assert any("shifted by" in note for note in got.notes)
 
 
-def test_a_picture_painted_anew_keeps_most_and_another_scene_little(
+def test_a_picture_painted_again_keeps_most_and_another_scene_little(
     template: Image, swap: Image, case: Case
 ) -> None:
     heads = [face for face in faces.near(template, regions_of(case)) if face is not None]
@@ -264,7 +264,7 @@ def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> Non
     assert got(far).outcome == "tiny_face"
 
 
-def test_torn_and_huge_files_are_told_apart(case: Case, tmp_path: Path, swap: Image) -> None:
+def test_truncated_and_huge_files_are_told_apart(case: Case, tmp_path: Path, swap: Image) -> None:
     swaps = [s.model_dump() for s in case.swaps]
     whole = tmp_path / "whole.png"
     PIL.Image.fromarray(swap).save(whole)

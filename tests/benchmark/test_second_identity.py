@@ -91,8 +91,8 @@ def test_absence_is_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(second_identity.VARIABLE, raising=False)
     assert second_identity.version() == "none"
     assert second_identity.state().startswith("none;")
-    told = CliRunner().invoke(app, ["tools"]).output
-    assert "second identity model: none;" in told
+    reported = CliRunner().invoke(app, ["tools"]).output
+    assert "second identity model: none;" in reported
 
 
 @pytest.mark.parametrize("fault", ["missing", "words", "cut short", "a folder"])
@@ -105,9 +105,9 @@ def test_a_wrong_file_is_one_line_before_anything_is_made(
     elif fault != "missing":
         path.write_bytes(b"not a model" if fault == "words" else averaging()[:-30])
     monkeypatch.setenv(second_identity.VARIABLE, str(path))
-    with pytest.raises(GenlabError) as told:
+    with pytest.raises(GenlabError) as reported:
         second_identity.version()
-    assert str(told.value).startswith(f"{second_identity.VARIABLE}={path}: ")
-    assert "unset it" in str(told.value)
-    assert "\n" not in str(told.value)
-    assert second_identity.state() == str(told.value)
+    assert str(reported.value).startswith(f"{second_identity.VARIABLE}={path}: ")
+    assert "unset it" in str(reported.value)
+    assert "\n" not in str(reported.value)
+    assert second_identity.state() == str(reported.value)

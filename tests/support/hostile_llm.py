@@ -1,6 +1,6 @@
 """Hostile and malformed answers of a language model, drawn by a seed, with valid ones in between.
 
-A third are broken in transit (errors, truncated, empty, refused, bytes that are no text); the others
+A third are broken in transit (errors, truncated, empty, refused, no text); the others
 are JSON of the wrong kind (types, depths, sizes, names, claims) or code that means harm. Valid
 answers lead the loop to where the next hostile one is met.
 

@@ -136,10 +136,10 @@ class Prepared(Turned):
 
 
 class Failing(Turned):
-    """Fails as it is told, `times` times for each case, and then gives the image."""
+    """Fails with the given failure, `times` times for each case, and then gives the image."""
 
     tool_id = "failing"
-    title = "Fails as told"
+    title = "Fails as asked"
 
     def __init__(self, failure: Exception, times: int = 10**9, **needs: Any) -> None:
         super().__init__(**needs)

@@ -1,4 +1,4 @@
-"""The API: what it answers, what it refuses, and that a run is neither lost nor told wrongly."""
+"""The API: what it answers, what it refuses, and that no run is lost or misreported."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ def api(live: Live) -> TestClient:
 def is_problem(answer: Any, status: int) -> bool:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
-    told = answer.json()
-    assert set(told) == {"type", "title", "status", "detail"}
-    assert told["status"] == status
-    assert "\n" not in told["detail"]
-    assert "Traceback" not in told["detail"]
+    reported = answer.json()
+    assert set(reported) == {"type", "title", "status", "detail"}
+    assert reported["status"] == status
+    assert "\n" not in reported["detail"]
+    assert "Traceback" not in reported["detail"]
     return True
 
 
@@ -191,18 +191,18 @@ def test_a_follower_that_comes_back_loses_nothing(api: TestClient) -> None:
     # From every event on: all that follow it, in order, each once.
     first = last - 6
     for after in (first, last - 1, last):
-        told: list[int] = []
+        reported: list[int] = []
         with api.websocket_connect(f"/api/run/{run_id}?after={after}") as socket:
-            while not told or told[-1] < last:
+            while not reported or reported[-1] < last:
                 if after == last:  # nothing more: the server closes
                     with pytest.raises(WebSocketDisconnect):
                         socket.receive_json()
                     break
-                told.append(socket.receive_json()["sequence"])
-        assert told == list(range(after + 1, last + 1))
+                reported.append(socket.receive_json()["sequence"])
+        assert reported == list(range(after + 1, last + 1))
 
 
-def test_a_run_of_an_earlier_process_is_told_from_the_store(api: TestClient) -> None:
+def test_a_run_of_an_earlier_process_is_reported_from_the_store(api: TestClient) -> None:
     with api.websocket_connect("/api/run/2026-01-01?after=5") as socket:
         state = socket.receive_json()
     assert len(state["items"]) == 6
@@ -214,13 +214,13 @@ def test_no_follower_of_many_loses_or_reorders_an_event() -> None:
     events, followers = 1000, 40
 
     async def follow(slow: bool) -> list[int]:
-        told: list[int] = []
+        reported: list[int] = []
         async for message in feed.follow():
             said = json.loads(message)
-            told.append(said["sequence"])
-            if slow and len(told) % 50 == 0:
+            reported.append(said["sequence"])
+            if slow and len(reported) % 50 == 0:
                 await asyncio.sleep(0.001)
-        return told
+        return reported
 
     async def all_of_them() -> list[list[int]]:
         waiting = [asyncio.create_task(follow(n % 2 == 0)) for n in range(followers)]
@@ -235,8 +235,8 @@ def test_no_follower_of_many_loses_or_reorders_an_event() -> None:
                 time.sleep(0.002)
         feed.add({"type": "run", "status": "finished"})
 
-    for told in asyncio.run(all_of_them()):
-        assert told == list(range(told[0], told[0] + events + 2))
+    for reported in asyncio.run(all_of_them()):
+        assert reported == list(range(reported[0], reported[0] + events + 2))
 
 
 # restarts
@@ -367,7 +367,7 @@ def test_what_is_not_there_is_a_404(api: TestClient) -> None:
         pass
 
 
-def test_a_case_that_has_changed_is_read_anew(tmp_path: Path) -> None:
+def test_a_case_that_has_changed_is_read_again(tmp_path: Path) -> None:
     folder = app_room.make_project(tmp_path, cases=1) / "cases" / "case-001"
     other = Live(tmp_path)
     (before,) = other.cases()

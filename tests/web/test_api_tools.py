@@ -111,7 +111,7 @@ def test_every_fault_is_an_outcome_of_its_own(
     assert KEY not in failure.reason
 
 
-def test_nobody_at_the_address_is_told(case: Case) -> None:
+def test_nobody_at_the_address_is_reported(case: Case) -> None:
     with ImageServer([turned()]) as server:
         gone = server
     with pytest.raises(ToolFailure, match="nothing answers") as caught:

@@ -203,8 +203,8 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Live) -> None:
     assert way.current is None
     way.undo()
     way.prefer("right")
-    (told,) = lived.store.preferences()
-    assert told.loser == left
+    (reported,) = lived.store.preferences()
+    assert reported.loser == left
     assert Pairs(lived.store, "ada", of_run(lived, RUN)).current is None
 
 

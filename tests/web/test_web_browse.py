@@ -103,7 +103,7 @@ def test_what_is_copied_can_be_pasted(rows: list[list[int]]) -> None:
         ("<script>alert(1)</script>", "row 1 holds '<'"),
     ],
 )
-def test_a_text_that_is_no_grid_is_told_where(text: str, words: str) -> None:
+def test_a_text_that_is_no_grid_is_reported_where(text: str, words: str) -> None:
     with pytest.raises(GenlabError) as caught:
         sketch.from_text(text)
     assert words in str(caught.value)

@@ -68,7 +68,7 @@ def test_a_run_in_the_making_grows_while_it_goes_on(tmp_path: Path) -> None:
     assert again.run.epochs == 3
 
 
-def test_a_torn_series_names_its_file(tmp_path: Path) -> None:
+def test_a_truncated_series_names_its_file(tmp_path: Path) -> None:
     folder = tmp_path / "plots/arc_grids/training/plots/metrics"
     folder.mkdir(parents=True)
     (folder / "loss.tsv").write_text("step\tloss\n1\t2.5\n2\n")

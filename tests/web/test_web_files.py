@@ -24,7 +24,7 @@ def test_another_file_of_the_same_size_and_time_is_read_again(tmp_path: Path) ->
     assert json_at(file, producer_command="x") == [2]
 
 
-def test_a_truncated_file_is_a_fault_every_time_until_it_is_mended(tmp_path: Path) -> None:
+def test_a_truncated_file_is_a_fault_every_time_until_it_is_fixed(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text("[1,")
     for _ in range(2):
@@ -41,7 +41,7 @@ def test_a_truncated_file_is_a_fault_every_time_until_it_is_mended(tmp_path: Pat
     "shape",
     [shapes.Metrics, shapes.Verdict, shapes.Failures, shapes.Benchmarks],
 )
-def test_a_file_of_another_shape_is_named_with_its_cure(
+def test_a_file_of_another_shape_is_named_with_its_fix(
     tmp_path: Path, content: bytes, shape: object
 ) -> None:
     file = tmp_path / "found.json"
@@ -58,7 +58,7 @@ def test_a_file_of_another_shape_is_named_with_its_cure(
 @pytest.mark.parametrize(
     "content", [b"[]", b"", b"stages: [1]", b"a: {b", b"\xff", b"a: 2020-99-99"]
 )
-def test_a_foreign_yaml_is_named_with_its_cure(tmp_path: Path, content: bytes) -> None:
+def test_a_foreign_yaml_is_named_with_its_fix(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "dvc.yaml"
     file.write_bytes(content)
     with pytest.raises(GenlabError, match=r"dvc\.yaml.*git checkout -- dvc\.yaml"):

@@ -141,7 +141,8 @@ def ask_for_proposal(
     told = (
         f"Goal: {goal.text}\nThat is: {goal}.\n"
         f"Images: {channels} x {height} x {width}, {constraints.classes} classes."
-        f" At most {constraints.most_parameters} parameters. Every attempt trains for {constraints.epochs} epochs"
+        f" At most {constraints.most_parameters} parameters."
+        f" Every attempt trains for {constraints.epochs} epochs"
         f" on a subset of {constraints.subset}. {budget}\n\n"
         f"Attempts so far, a line each:\n{as_prompt(list(records))}\n\n{last}\n"
         "Propose the next attempt. It must differ from all of these."
