@@ -13,7 +13,6 @@ from genlab.evaluation.diagnostics.grid_attributes import (
     HYPOTHESES,
     faults,
     grid_attributes,
-    kind_words,
 )
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
@@ -118,13 +117,6 @@ def test_more_objects_alone_do_not_make_a_kind_hard(data: dict[str, Any]) -> Non
     assert tests["many_objects"]["verdict"] == "supported"
 
 
-def test_without_any_cause_nothing_is_found_in_many_looks(data: dict[str, Any]) -> None:
-    for seed in range(3):
-        errors = np.random.default_rng(seed).exponential(1, 2500)
-        tests = compare(errors, data["attributes"], error_name="nats", seed=seed)
-        assert {test["verdict"] for test in tests} == {"undecided"}
-
-
 def test_no_error_at_all_is_untestable_and_writable_as_json(data: dict[str, Any]) -> None:
     tests = compare(np.zeros(2500), data["attributes"], error_name="wrong cells", bootstrap=50)
     assert {test["verdict"] for test in tests} == {"untestable"}
@@ -171,11 +163,3 @@ def test_faults_are_named(cells: dict[tuple[int, int], int], words: str) -> None
         grid[place] = colour
     assert len(faults(grid)) == 1
     assert words in faults(grid)[0]
-
-
-def test_kinds_are_said_as_people_say_them() -> None:
-    assert [kind_words(kind) for kind in ("line_antidiagonal", "l_shape", "plus")] == [
-        "an antidiagonal line",
-        "an L shape",
-        "a plus",
-    ]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
-from skimage.metrics import peak_signal_noise_ratio, structural_similarity
+from skimage.metrics import peak_signal_noise_ratio
 
 from genlab.evaluation.metrics.fidelity import ROUNDING_PSNR, fidelity, mse, psnr, ssim
 
@@ -29,12 +29,6 @@ def test_equal_images_are_perfect() -> None:
     assert psnr(mse(images, images)) == pytest.approx([ROUNDING_PSNR] * 6)
 
 
-def test_black_against_white_is_as_bad_as_it_gets() -> None:
-    black = np.zeros((2, 12, 12, 1), np.uint8)
-    assert mse(black, black + 255) == pytest.approx([1, 1])
-    assert psnr(mse(black, black + 255)) == pytest.approx([0, 0])
-
-
 def test_errors_of_unsigned_levels_do_not_wrap_around() -> None:
     one, other = np.full((1, 11, 11, 1), 10, np.uint8), np.full((1, 11, 11, 1), 20, np.uint8)
     assert mse(one, other) == mse(other, one) == pytest.approx([(10 / 255) ** 2])
@@ -56,24 +50,6 @@ def test_psnr_of_mere_rounding_is_its_ceiling() -> None:
     assert -10 * math.log10(rounding) == pytest.approx(ROUNDING_PSNR, abs=0.05)
 
 
-def test_ssim_is_the_mean_over_channels_of_the_grey_one() -> None:
-    images = _images()
-    noisy = _noisy(images, 40)
-    wanted = [
-        structural_similarity(
-            images[0, ..., c],
-            noisy[0, ..., c],
-            data_range=255,
-            gaussian_weights=True,
-            sigma=1.5,
-            use_sample_covariance=False,
-        )
-        for c in range(3)
-    ]
-    assert ssim(images[:1], noisy[:1])[0] == pytest.approx(np.mean(wanted))
-    assert wanted[0] < 0.99
-
-
 def test_ssim_follows_wangs_formula() -> None:
     """One pixel's window fits into 11 x 11: the index is a plain weighted formula there."""
     one, other = _images(1, 11, 1)[0, ..., 0], _images(1, 11, 1, seed=5)[0, ..., 0]
@@ -86,14 +62,6 @@ def test_ssim_follows_wangs_formula() -> None:
     c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
     wanted = (2 * mx * my + c1) * (2 * cov + c2) / ((mx**2 + my**2 + c1) * (vx + vy + c2))
     assert ssim(one[None, ..., None], other[None, ..., None]) == pytest.approx([wanted])
-
-
-def test_more_noise_is_worse_in_all_three() -> None:
-    images = _images()
-    little, much = (fidelity(images, _noisy(images, s), bootstrap=10) for s in (5, 50))
-    assert little["mse"] < much["mse"]
-    assert little["psnr"] > much["psnr"]
-    assert little["ssim"] > much["ssim"]
 
 
 def test_the_summary_holds_means_counts_and_intervals_around_them() -> None:

@@ -8,7 +8,6 @@ import pytest
 from genlab.evaluation.diagnostics import image_attributes as measured
 from genlab.evaluation.diagnostics.image_attributes import (
     MEANING,
-    class_means,
     image_attributes,
     image_hypotheses,
 )
@@ -60,13 +59,6 @@ def test_diagonal_neighbours_are_one_part_and_specks_are_none() -> None:
         image[place, place] = 255
     image[20, 20] = 255  # a speck
     assert _of(image)["parts"] == 1
-
-
-def test_parts_are_counted_in_each_image_alone() -> None:
-    images = np.stack([_black()] * 3)
-    images[0, 2:8, 2:8] = images[0, 12:20, 2:8] = images[2, 2:8, 2:8] = 255
-    found = image_attributes(images, [0, 0, 0], NAMES)
-    assert found["parts"].tolist() == [2, 0, 1]
 
 
 def test_texture_sees_the_inside_and_edges_the_outline() -> None:
@@ -122,12 +114,6 @@ def test_atypicality_is_measured_from_the_mean_of_the_own_class() -> None:
     assert found == pytest.approx([0, 0.4, 1, 1])
 
 
-def test_a_class_without_images_takes_the_mean_of_all() -> None:
-    images = np.stack([_black() + np.uint8(level) for level in (0, 102)])
-    means = class_means(images, np.array([0, 0]), 2)
-    assert means == pytest.approx(np.full((2, 28, 28, 1), 0.2))
-
-
 def test_every_attribute_is_explained(rng: np.random.Generator) -> None:
     images = rng.integers(256, size=(3, 32, 32, 3), dtype=np.uint8)
     found = image_attributes(images, [0, 1, 0], NAMES, [0.1, 0.2, 0.3])
@@ -181,19 +167,6 @@ def test_a_quarter_is_that_of_the_own_class() -> None:
             range(40 * label, 40 * label + 10)
         )
     assert np.array_equal(holds["class_two"], labels == 1)
-
-
-def test_only_what_was_measured_is_claimed(rng: np.random.Generator) -> None:
-    grey = image_attributes(
-        rng.integers(256, size=(3, 28, 28, 1), dtype=np.uint8), [0, 1, 0], NAMES
-    )
-    names = {each.name for each in image_hypotheses(NAMES, grey)}
-    assert not names & {"colourful", "far_from_training"}
-    colour = image_attributes(
-        rng.integers(256, size=(3, 32, 32, 3), dtype=np.uint8), [0, 1, 0], NAMES, [0.1, 0.2, 0.3]
-    )
-    more = {each.name for each in image_hypotheses(NAMES, colour)}
-    assert more - names == {"colourful", "far_from_training"}
 
 
 @pytest.fixture

@@ -112,18 +112,6 @@ def _json(path: Path) -> Any:
 # -- what the stages leave
 
 
-def test_training_leaves_a_checkpoint_its_history_and_a_summary(done: Path) -> None:
-    model, facts = load_checkpoint(done / MODEL, producer_command="train")
-    assert model.architecture == tiny.image_architecture()
-    assert facts["dataset"] == NAME
-    summary = _json(done / METRICS / "training.json")
-    assert summary["items_seen"] == 128
-    assert {"loss", "reconstruction_loss", "kl_divergence", "psnr"} <= set(summary["series"])
-    assert "pixel_accuracy" not in summary["best"]
-    with Image.open(done / PLOTS / "training/plots/images/reconstructions_best.png") as picture:
-        assert picture.width == 12 * 30 * 3  # twelve images with an edge, three times as large
-
-
 def test_evaluation_says_what_it_promises_of_every_sampler(done: Path) -> None:
     metrics = _json(done / METRICS / "metrics.json")
     nats = metrics["reconstruction_nats"] + metrics["kl_nats"]
@@ -254,25 +242,6 @@ def _refused(capsys: pytest.CaptureFixture[str], stage: str, *arguments: str) ->
     assert said.err.rstrip("\n").endswith(lines[0])
     assert list(Path().rglob("*.part*")) == []
     return lines[0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--likelihood", "categorical"], "likelihood must be one of images for fashion_mnist"),
-        (["--likelihood", "poisson"], "likelihood must be one of categorical, bernoulli"),
-        (["--latent-dim", "0"], "latent_dim should be greater than or equal to 1"),
-        (["--latent-dim", "50"], "latent_dim must be a multiple of the 49 patches"),
-        (["--patch", "7"], "patch must be 2, 4, 8 or 16 for network conv"),
-        (["--prior-components", "0"], "prior_components should be greater than or equal to 1"),
-    ],
-)
-def test_what_cannot_be_built_is_one_line(
-    place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
-) -> None:
-    before = _lasting(place)
-    assert words in _refused(capsys, "train", *arguments)
-    assert _lasting(place) == before
 
 
 def _another_shape(place: Path) -> None:

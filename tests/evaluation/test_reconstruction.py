@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from genlab.core.stats import mean_interval, resampled_sums, share_interval
 from genlab.evaluation.metrics.reconstruction import (
     colour_confusion,
     grid_metrics,
@@ -86,28 +85,6 @@ def test_the_same_seed_gives_the_same_intervals() -> None:
     first = grid_metrics(truth, predicted, bootstrap=50, seed=7)
     assert first == grid_metrics(truth, predicted, bootstrap=50, seed=7)
     assert first != grid_metrics(truth, predicted, bootstrap=50, seed=8)
-
-
-def test_the_bootstrap_interval_of_a_mean_is_that_of_the_normal_theory() -> None:
-    values = np.random.default_rng(0).normal(5, 2, 2500)
-    interval = mean_interval(values, bootstrap=4000, seed=0)
-    half = 1.96 * values.std() / 50
-    assert interval["low"] == pytest.approx(values.mean() - half, abs=half / 10)
-    assert interval["high"] == pytest.approx(values.mean() + half, abs=half / 10)
-
-
-def test_a_resample_draws_as_many_rows_as_there_are() -> None:
-    sums = resampled_sums(np.ones((37, 1)), bootstrap=130, seed=0)
-    assert (sums == 37).all()
-
-
-def test_wilson_interval_is_the_closed_form() -> None:
-    n, k, z = 50, 45, 1.959963984540054
-    centre = (k + z**2 / 2) / (n + z**2)
-    half = z / (n + z**2) * np.sqrt(k * (n - k) / n + z**2 / 4)
-    found = share_interval(k, n)
-    assert found["low"] == pytest.approx(centre - half)
-    assert found["high"] == pytest.approx(centre + half)
 
 
 def test_confusion_counts_pairs_of_colours() -> None:

@@ -1,0 +1,41 @@
+"""Intervals against closed forms and simulations."""
+
+import numpy as np
+import pytest
+
+from genlab.core.stats import mean_interval, ratio_interval, resampled_sums, share_interval
+
+
+def test_the_bootstrap_interval_of_a_mean_is_that_of_the_normal_theory() -> None:
+    values = np.random.default_rng(0).normal(5, 2, 2500)
+    interval = mean_interval(values, bootstrap=4000, seed=0)
+    half = 1.96 * values.std() / 50
+    assert interval["low"] == pytest.approx(values.mean() - half, abs=half / 10)
+    assert interval["high"] == pytest.approx(values.mean() + half, abs=half / 10)
+
+
+def test_a_resample_draws_as_many_rows_as_there_are() -> None:
+    sums = resampled_sums(np.ones((37, 1)), bootstrap=130, seed=0)
+    assert (sums == 37).all()
+
+
+def test_wilson_interval_is_the_closed_form() -> None:
+    n, k, z = 50, 45, 1.959963984540054
+    centre = (k + z**2 / 2) / (n + z**2)
+    half = z / (n + z**2) * np.sqrt(k * (n - k) / n + z**2 / 4)
+    found = share_interval(k, n)
+    assert found["low"] == pytest.approx(centre - half)
+    assert found["high"] == pytest.approx(centre + half)
+
+
+def test_the_interval_of_a_ratio_is_that_of_a_simulation() -> None:
+    rng = np.random.default_rng(0)
+    over, under = rng.normal(20, 1, 100_000), rng.normal(4, 0.3, 100_000)
+    low, high = np.quantile(over / under, [0.025, 0.975])
+    interval = ratio_interval(
+        20,
+        {"low": 20 - 1.96, "high": 20 + 1.96, "n": 7},
+        4,
+        {"low": 4 - 0.588, "high": 4.588, "n": 5},
+    )
+    assert interval == {"low": pytest.approx(low, 0.03), "high": pytest.approx(high, 0.03), "n": 7}
