@@ -27,7 +27,7 @@ from genlab.grids.shapes import KINDS
 
 @pytest.fixture
 def generated(tmp_path):
-    generate_grids("arc_grids", tiny.params(), tmp_path / "generated", count=200, seed=1)
+    generate_grids("arc_grids", tiny.params(seed=1), tmp_path / "generated", count=200)
     return tmp_path / "generated"
 
 

@@ -35,18 +35,15 @@ GRIDS_FILE = "grids.npz"
 BOOTSTRAP = 2000
 
 
-def generate_grids(
-    name: str, params: Params, folder: Path, count: int | None = None, seed: int | None = None
-) -> str:
+def generate_grids(name: str, params: Params, folder: Path, count: int | None = None) -> str:
     """Draw grids into `folder`; returns a line about them.
 
-    `count` and `seed` default to the params. Writes grids.npz (key grids), objects.npz (key
+    `count` defaults to the param. Writes grids.npz (key grids), objects.npz (key
     objects) and manifest.json.
     """
     distribution = make_distribution(params.grids)
     count = params.grids.count if count is None else count
-    seed = params.seed if seed is None else seed
-    draw = draw_grids(distribution, count, seed)
+    draw = draw_grids(distribution, count, params.seed)
     write_npz(folder / GRIDS_FILE, {"grids": draw.grids}, kind=GRIDS_KIND)
     write_npz(folder / OBJECTS_FILE, {"objects": draw.objects}, kind=OBJECTS_KIND)
     facts = {
@@ -54,7 +51,7 @@ def generate_grids(
         "count": count,
         "objects": len(draw.objects),
         "duplicates_dropped": draw.duplicates,
-        "seed": seed,
+        "seed": params.seed,
         "distribution": asdict(distribution),
     }
     write_manifest(folder, KIND, [GRIDS_FILE, OBJECTS_FILE], facts)

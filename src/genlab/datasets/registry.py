@@ -30,12 +30,10 @@ class Dataset:
     classes: int
     labels: tuple[str, ...] = ()
 
-    def generate(
-        self, params: Params, folder: Path, count: int | None = None, seed: int | None = None
-    ) -> str:
+    def generate(self, params: Params, folder: Path, count: int | None = None) -> str:
         """Make the dataset's items in `folder` (stage generate); returns a line about them."""
         if self.kind == "grids":
-            return generate_grids(self.name, params, folder, count, seed)
+            return generate_grids(self.name, params, folder, count)
         if count is not None:
             raise GenlabError(
                 f"--count is for generated grids; {self.name} has a fixed size: leave it out",
