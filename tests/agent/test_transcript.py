@@ -13,9 +13,15 @@ from pydantic import BaseModel
 pytest.importorskip("openai", reason="the package openai is not installed")
 
 
+from genlab.agent.candidate import Constraints
+from genlab.agent.goal import goal
 from genlab.agent.llm import Answer, Budget, BudgetSpent, LLMFailure, Meter, Question
+from genlab.agent.planner import ask_for_proposal
+from genlab.agent.proposal import proposal_in
 from genlab.agent.transcript import Recording, Replay, read
+from genlab.agent.transcript_lines import digest
 from genlab.core.errors import GenlabError
+from genlab.core.params import load_params
 
 
 class Plan(BaseModel):
@@ -214,3 +220,20 @@ def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert secret not in str(backend.asked)
     assert answer.text.startswith("I was given [redacted] [redacted] Bearer [redacted]")
     assert Replay(path, secrets=["given-by-hand"]).ask(asked) == answer
+
+
+def test_the_recorded_example_asks_what_the_planner_asks_today(root: Path) -> None:
+    """Otherwise a replay stops: record transcripts/stripes.jsonl again."""
+    params = load_params(root / "params.yaml").agent
+    constraints = Constraints((1, 16, 16), 4, params.max_parameters, params.epochs, params.subset)
+    asked = [line for line in read(root / params.transcript) if line.shape == "Proposal"]
+    assert len(asked) == 3
+    for number, line in enumerate(asked, start=1):
+        shape = proposal_in(constraints, tuple(str(each) for each in range(1, number + 1)))
+        question = Question("planning", line.messages, shape, line.max_tokens)
+        assert line.key == digest(question)
+        wanted = goal(line.messages[1]["content"].partition("\n")[0].removeprefix("Goal: "))
+        left = f"Attempts left: {params.max_iterations - number}."
+        system, user = ask_for_proposal(wanted, constraints, [], "", left)
+        assert line.messages[0] == system
+        assert line.messages[1]["content"].startswith(user["content"].partition("\n\n")[0])
