@@ -39,3 +39,12 @@ def denormals() -> Iterator[None]:
     """What `engine.deterministic` sets for its process must not outlive the test that calls it."""
     yield
     torch.set_flush_denormal(False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark by folder what `make test-fast` leaves out."""
+    for item in items:
+        if "faults" in item.path.parts:
+            item.add_marker(pytest.mark.slow)
+        if "e2e" in item.path.parts:
+            item.add_marker(pytest.mark.e2e)

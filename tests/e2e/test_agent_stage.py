@@ -21,8 +21,6 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import load_params, parse_params
 
-pytestmark = pytest.mark.e2e
-
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
     "goal": "dummy stripes, 100 % accuracy", "dataset": "dummy", "backend": "search",

@@ -19,8 +19,6 @@ from stage_runs import Done, end, run_stage, start_stage, wait_for_epochs
 from genlab.core.io import sha256
 from genlab.vae.training.checkpoint import save_checkpoint
 
-pytestmark = pytest.mark.e2e
-
 CHECKPOINT = Path("data/checkpoints/arc_grids/model.safetensors")
 DATA = Path("data/arc_grids")
 DATA_FILE = DATA / "simplified_dataset_400.npz"

@@ -9,7 +9,6 @@ import app_room
 import pytest
 from furnished import LONG, RUN, training
 
-pytestmark = pytest.mark.e2e
 READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 EPOCH = "Number(document.body.innerText.match(/training now, epoch (\\d+)/)?.[1] ?? 0)"
 PATIENCE = 180_000  # milliseconds until a training has imported torch on a busy machine

@@ -9,12 +9,10 @@ from typing import Any
 
 import app_room
 import httpx
-import pytest
 from furnished import RUN
 
 from genlab.benchmark.store.repository import Store
 
-pytestmark = pytest.mark.e2e
 WAIT = 180_000  # milliseconds; a loaded machine is slow
 LONG = {"sim_paint": {"seconds": 300}}
 
