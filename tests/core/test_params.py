@@ -23,6 +23,7 @@ from genlab.core.params import (
     overridable,
     parse_options,
 )
+from genlab.core.renamed import REMOVED, RENAMED
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
 DEFAULTS: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encoding="utf-8"))
@@ -107,10 +108,6 @@ def test_every_flat_key_explains_itself() -> None:
         ({"network": "conv"}, None, "prior must be standard for network conv"),
         ({"batch_size": 8001}, None, "batch_size must be <= samples_per_epoch (4000)"),
         ({"beta_max": -1, "epochs": 0}, None, "(and 1 more)"),
-        ({"epoch_size": 4000}, "epoch_size", "samples_per_epoch"),
-        ({"evaluate.importance_grids": 9}, "evaluate.importance_grids", "evaluate.iwae_items"),
-        ({"images_model.epoch_size": 9}, "epoch_size", "samples_per_epoch"),
-        ({"beta_cycles": 4}, "beta_cycles", "is gone"),
     ],
 )
 def test_an_error_is_one_line_with_key_value_and_range(
@@ -119,6 +116,13 @@ def test_an_error_is_one_line_with_key_value_and_range(
     error = _error(tmp_path, changes)
     assert says in str(error)
     assert key is None or error.key == key
+
+
+@pytest.mark.parametrize(("old", "new"), [*RENAMED.items(), *REMOVED.items()])
+def test_an_old_key_names_the_new_one(tmp_path: Path, old: str, new: str) -> None:
+    error = _error(tmp_path, {old: 1})
+    assert error.key == old
+    assert new in str(error)
 
 
 @pytest.mark.parametrize(

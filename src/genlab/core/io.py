@@ -22,7 +22,6 @@ from ruamel.yaml.error import YAMLError
 from genlab.core.errors import GenlabError
 
 HEADER = "header"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the zip format's first date: file bytes must not hold the clock
 # What numpy and zipfile raise on a file that is cut short or is something else altogether.
 UNREADABLE = (ValueError, EOFError, OSError, KeyError, TypeError, zipfile.BadZipFile, zlib.error)
 
@@ -135,24 +134,16 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 def write_npz(
     path: str | Path, arrays: Mapping[str, Array], *, kind: str, version: int = 1
 ) -> None:
-    """Write named arrays as a compressed `.npz` whose bytes depend on its content alone.
+    """Write named arrays as a compressed `.npz`; numpy dates its entries 1980, so bytes repeat.
 
     Beside the arrays stands a text entry `header`, JSON with `kind` and `version`, which `read_npz`
     checks. `numpy.load` reads the file as it is. Arrays of Python objects are refused.
     """
+    if HEADER in arrays:
+        raise ValueError(f"an array cannot be called {HEADER!r}: that entry is the format's")
     header = np.array(json.dumps({"kind": kind, "version": version}))
-    with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for name, array in ((HEADER, header), *arrays.items()):
-            if name == HEADER and array is not header:
-                raise ValueError(
-                    f"an array cannot be called {HEADER!r}: that entry is the format's"
-                )
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.asanyarray(array), allow_pickle=False)
-            entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, buffer.getbuffer())
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **{HEADER: header, **arrays})
 
 
 def read_npz(

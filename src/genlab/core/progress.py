@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -27,6 +27,19 @@ class _LogLines:
         self._stream.flush()
 
 
+class _LogBar(tqdm):  # type: ignore[type-arg]
+    """A bar whose postfix waits for the next line."""
+
+    def set_postfix(
+        self,
+        ordered_dict: Mapping[str, object] | None = None,
+        refresh: bool | None = False,
+        **values: Any,
+    ) -> None:
+        """Set the postfix without printing a line for it."""
+        super().set_postfix(ordered_dict, refresh=False, **values)
+
+
 def progress(iterable: Iterable[Any] | None = None, **options: Any) -> tqdm[Any]:
     """Return a tqdm bar with `options`; where stderr is no terminal, it prints lines.
 
@@ -35,5 +48,6 @@ def progress(iterable: Iterable[Any] | None = None, **options: Any) -> tqdm[Any]
     """
     if not sys.stderr.isatty():
         every = {"mininterval": LOG_SECONDS, "maxinterval": LOG_SECONDS, "delay": NO_EMPTY_BAR}
-        options = {"file": _LogLines(sys.stderr), "ncols": 100, **every, **options}
+        lines = _LogLines(sys.stderr)
+        return _LogBar(iterable, **{"file": lines, "ncols": 100, **every, **options})
     return tqdm(iterable, **options)

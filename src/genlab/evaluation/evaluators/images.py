@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.decomposition import PCA
-from tqdm import tqdm
 
 from genlab.core.io import sha256
+from genlab.core.progress import progress as progress_bar
 from genlab.core.stats import ratio_interval, scaled_interval
 from genlab.datasets.image_files import load_images, load_labels
 from genlab.datasets.manifests import MANIFEST_FILE
@@ -181,7 +181,7 @@ class ImageEvaluator(Evaluator):
         n, reference = min(len(self.test), len(self.train), *sizes), self.reference
         floor = frechet.train_reference(reference.train, reference.test, n, resampling["seed"])
         measure = partial(_measure_sampler, reference=reference, floor=floor, resampling=resampling)
-        progress = partial(tqdm, total=len(sizes), desc="samplers", unit="sampler")
+        progress = partial(progress_bar, total=len(sizes), desc="samplers", unit="sampler")
         with ThreadPoolExecutor(self.params.threads) as pool:  # any number gives the same
             found = list(progress(pool.map(measure, self.samples.values())))
         samplers = dict(zip(self.samples, found, strict=True))

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from tqdm import tqdm
 
 from genlab.core import engine, runtime
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params
+from genlab.core.progress import progress as progress_bar
 from genlab.datasets.image_files import load_images
 from genlab.evaluation.evaluators.base import load_model
 from genlab.vae.models.vae import VAE
@@ -52,7 +52,7 @@ class SamplerRuns:
         """Draw from each sampler, in the order of reports. Raises what a sampler's fit raises."""
         names = samplers.names(model)
         found = {}
-        with tqdm(sorted(names, key=SLOW.__eq__), desc="draws", unit="sampler") as progress:
+        with progress_bar(sorted(names, key=SLOW.__eq__), desc="draws", unit="sampler") as progress:
             for name in progress:  # the slow one comes last
                 progress.set_postfix_str(name)
                 if self._slow is None or name != SLOW:
