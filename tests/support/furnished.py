@@ -36,6 +36,8 @@ def furnish(folder: Path) -> Path:
         shutil.copy(ROOT / name, folder / name)
     for name in ("metrics", "plots", "results"):
         shutil.copytree(ROOT / name, folder / name)
+    (folder / "benchmarks").mkdir()
+    shutil.copy(ROOT / "benchmarks/targets.yaml", folder / "benchmarks")
     results = folder / "results" / "arc_grids"
     change(results / "failures.json", _hostile_failures)
     change(results / "diagnosis.json", _hostile_diagnosis)

@@ -31,6 +31,8 @@ def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("dvc.yaml", "dvc.lock", "experiments.yaml"):
         shutil.copy(root / name, folder / name)
     shutil.copytree(root / "metrics", folder / "metrics")
+    (folder / "benchmarks").mkdir()
+    shutil.copy(root / "benchmarks/targets.yaml", folder / "benchmarks")
     shutil.copytree(root / "results", folder / "results")
     (folder / "plots").symlink_to(root / "plots")
     data = folder / "data"
