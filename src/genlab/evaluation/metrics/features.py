@@ -22,10 +22,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from genlab.core import engine
 from genlab.core.io import write_bytes
+from genlab.core.progress import progress as progress_bar
 
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
@@ -221,7 +221,7 @@ def train_classifier(
         )
         network.train()
         rows = _rounds(len(images), batch)
-        for _ in tqdm(range(steps), desc="features", unit="batch", disable=not progress):
+        for _ in progress_bar(range(steps), desc="features", unit="batch", disable=not progress):
             x, target = _training_batch(images, wanted, next(rows))
             optimiser.zero_grad()
             network.loss(x, target).backward()  # type: ignore[no-untyped-call]
