@@ -268,7 +268,7 @@ def _follow(place: Path, cases: Path, tools: list[_Painter], scorer: Scorer) -> 
         (place / f"{run_id}.json").write_text(
             json.dumps(
                 [
-                    snapshot.metrics(leaderboard(store, run_id=run_id), store.items(run_id)),
+                    snapshot.results(leaderboard(store, run_id=run_id), store.items(run_id)),
                     snapshot.listed(store.items(run_id)),
                 ]
             )

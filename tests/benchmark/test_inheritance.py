@@ -78,7 +78,7 @@ class World:
     def outs(self, run_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
         items = self.store.items(run_id)
         standings = leaderboard(self.store, run_id=run_id)
-        return snapshot.metrics(standings, items), snapshot.listed(items)
+        return snapshot.results(standings, items), snapshot.listed(items)
 
 
 @pytest.fixture
