@@ -36,9 +36,9 @@ def parameters() -> str:
     lines = [
         "# Parameters",
         "",
-        "Generated from the models in `genlab.core.params`. Change a value in `params.yaml`, or for",
-        "one experiment with `dvc exp run -S KEY=VALUE`. An unknown key, a wrong type or a value out",
-        "of range is one error line and exit code 2.",
+        "Generated from the models in `genlab.core.params`. Change a value in `params.yaml`, or",
+        "for one experiment with `dvc exp run -S KEY=VALUE`. An unknown key, a wrong type or a",
+        "value out of range is one error line and exit code 2.",
     ]
     sections: dict[str, list[str]] = {"Top level": []}
     for section, name, field in _fields(Params):
