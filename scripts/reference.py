@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from pydantic import BaseModel
@@ -98,22 +96,30 @@ def metrics() -> str:
 
 
 def commands() -> str:
-    """The help text of every command."""
+    """Every command with its help text and options."""
     from typer.main import get_command
 
     from genlab import cli
 
-    lines = ["# Commands", "", "Generated from the help texts. `make help` lists the make targets."]
-    for path, text in _help(get_command(cli.app), "genlab"):
-        lines += ["", f"## {path}", "", "```text", text, "```"]
+    lines = ["# Commands", "", "Generated from the commands. `make help` lists the make targets."]
+    for name in [*cli.COMMANDS, "doctor"]:  # the first ones are stubs until they are loaded
+        lazy = name in cli.COMMANDS
+        command = cli.load_command(name) if lazy else get_command(cli.app).commands[name]
+        lines += _command(command, f"genlab {name}")
     return "\n".join(lines) + "\n"
 
 
-def _help(command: Any, path: str) -> Iterator[tuple[str, str]]:
-    context = typer.Context(command, info_name=path, max_content_width=100)
-    yield path, re.sub(r"\x1b\[[0-9;]*m", "", command.get_help(context)).strip()
-    if hasattr(command, "list_commands"):
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            if child is not None and not child.hidden:
-                yield from _help(child, f"{path} {name}")
+def _command(command: Any, path: str) -> Iterator[str]:
+    """Markdown of a click command and its sub-commands."""
+    text = (command.help or "").replace("\b", "").split("\f")[0].strip()
+    yield from ["", f"## {path}", "", "```text", text, "```"]
+    options = [p for p in command.params if getattr(p, "help", None) and not p.hidden]
+    if options:
+        yield from ["", "| option | meaning |", "| --- | --- |"]
+        for option in options:
+            names = ", ".join([*option.opts, *option.secondary_opts])
+            meaning = option.help.replace("|", "\\|").replace("\n", " ")
+            yield f"| `{names}` | {meaning} |"
+    for name, child in sorted(getattr(command, "commands", {}).items()):
+        if not child.hidden:
+            yield from _command(child, f"{path} {name}")
