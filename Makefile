@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup repro smoke experiments report test test-fast coverage faults pictures lint docs bench app dev lock clean
+.PHONY: help setup repro smoke experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -50,8 +50,11 @@ faults: $(STAMP) ## Run the zero-tolerance checks at full size; writes results/f
 pictures: $(STAMP) ## Take the README's pictures of the app again (some minutes)
 	@GENLAB_SHOTS=docs/pictures $(PY) -m pytest -q tests/e2e/test_shots.py
 
-docs: $(STAMP) ## Build the documentation into site/, strictly
-	@$(PY) -m mkdocs build --strict
+docs: $(STAMP) ## Build the documentation into build/site/, strictly
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+
+diagram: $(STAMP) ## Draw docs/pictures/packages.svg from the imports in the code
+	@$(PY) scripts/import_diagram.py
 
 lint: $(STAMP) ## Check style, types and directions of imports
 	@$(PY) -m ruff check .

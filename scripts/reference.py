@@ -81,12 +81,12 @@ def _values(field: FieldInfo) -> str:
 
 def metrics() -> str:
     """The descriptions of the numbers in metrics/."""
-    from genlab.evaluation import summary
+    from genlab.evaluation.evaluators import summary
 
     lines = [
         "# Metrics",
         "",
-        "Generated from `genlab.evaluation.summary`, which writes `metrics/`.",
+        "Generated from `genlab.evaluation.evaluators.summary`, which writes `metrics/`.",
     ]
     for dataset, model in (("Grids", summary.GridSummary), ("Images", summary.ImageSummary)):
         lines += ["", f"## {dataset}", "", "| metric | range | meaning |", "| --- | --- | --- |"]

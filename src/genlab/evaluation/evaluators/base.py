@@ -18,6 +18,7 @@ from genlab.core.io import write_json, write_npz
 from genlab.core.params import Params
 from genlab.datasets.registry import Dataset
 from genlab.evaluation.diagnostics.rules import detected_issues, diagnose
+from genlab.evaluation.evaluators.summary import Summary
 from genlab.vae.models.vae import VAE
 from genlab.vae.training.checkpoint import (
     decode_history,
@@ -74,7 +75,7 @@ class Evaluator(ABC):
             "diagnosis": diagnosis,
         }.items():
             write_json(self.paths.results / f"{name}.json", content)
-        summary = {"passed": verdict["passed"], **self.summarise(metrics)}
+        summary = self.summarise(metrics, passed=verdict["passed"]).model_dump()
         write_json(self.paths.summary, summary)
         self.draw(metrics)
         write_npz(self.paths.arrays / "evidence.npz", self.arrays(metrics), kind="evaluation")
@@ -93,8 +94,8 @@ class Evaluator(ABC):
         """verdict.json."""
 
     @abstractmethod
-    def summarise(self, metrics: Metrics) -> dict[str, Any]:
-        """The scalars of metrics/<dataset>.json."""
+    def summarise(self, metrics: Metrics, *, passed: bool) -> Summary:
+        """Select the scalars of metrics/<dataset>.json."""
 
     @abstractmethod
     def draw(self, metrics: Metrics) -> None:

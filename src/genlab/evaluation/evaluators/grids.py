@@ -16,6 +16,7 @@ from genlab.datasets.arc_grids import arc_agi_grids, load_objects, load_split
 from genlab.evaluation import figures
 from genlab.evaluation.diagnostics.criteria import grid_verdict
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Floats, Metrics
+from genlab.evaluation.evaluators.summary import GridSummary
 from genlab.evaluation.metrics import likelihood, reconstruction, validity
 from genlab.grids.parser import is_valid
 from genlab.vae.sampling import posterior as inference
@@ -99,15 +100,18 @@ class GridEvaluator(Evaluator):
         """Apply the criteria of grids."""
         return grid_verdict(metrics, self.series)
 
-    def summarise(self, metrics: Metrics) -> dict[str, Any]:
-        """Eight scalars with `passed`."""
-        names = ("pixel_accuracy", "nonblack_accuracy", "neg_elbo_over_entropy_bound")
-        return {
-            **{name: metrics[name] for name in (*names, "active_units")},
-            "exact_match": metrics["exact_grid_accuracy"],
-            "valid_rate": metrics["samplers"][best_sampler(metrics)]["valid_rate"],
-            "arc_exact_match": metrics["arc_agi"]["exact_grid_accuracy"],
-        }
+    def summarise(self, metrics: Metrics, *, passed: bool) -> GridSummary:
+        """Select the scalars of metrics/<dataset>.json."""
+        return GridSummary(
+            passed=passed,
+            active_units=metrics["active_units"],
+            pixel_accuracy=metrics["pixel_accuracy"],
+            nonblack_accuracy=metrics["nonblack_accuracy"],
+            exact_match=metrics["exact_grid_accuracy"],
+            neg_elbo_over_entropy_bound=metrics["neg_elbo_over_entropy_bound"],
+            valid_rate=metrics["samplers"][best_sampler(metrics)]["valid_rate"],
+            arc_exact_match=metrics["arc_agi"]["exact_grid_accuracy"],
+        )
 
     def draw(self, metrics: Metrics) -> None:
         """Draw reconstructions, samples, colours and curves."""

@@ -23,6 +23,7 @@ from genlab.evaluation import figures
 from genlab.evaluation.diagnostics.criteria import image_verdict
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Floats, Metrics
 from genlab.evaluation.evaluators.sampling import SampleSet, start_sampling
+from genlab.evaluation.evaluators.summary import ImageSummary
 from genlab.evaluation.metrics import duplicates, fidelity, frechet, likelihood
 from genlab.evaluation.metrics.features import Classifier, cached_classifier
 from genlab.evaluation.metrics.inception import inception_distances
@@ -193,15 +194,21 @@ class ImageEvaluator(Evaluator):
         least = MIN_ACCURACY.get(self.dataset.name)
         return image_verdict(metrics, self.series, min_accuracy=least)
 
-    def summarise(self, metrics: Metrics) -> dict[str, Any]:
-        """Ten scalars with `passed`."""
+    def summarise(self, metrics: Metrics, *, passed: bool) -> ImageSummary:
+        """Select the scalars of metrics/<dataset>.json."""
         best = metrics["samplers"][metrics["best_sampler"]]
-        names = ("bits_per_dim", "ssim", "psnr", "kl_nats", "active_units")
-        return {
-            **{name: metrics[name] for name in names},
-            **{name: best[name] for name in ("relative_frechet", "precision", "recall")},
-            "near_duplicate_rate": metrics["memorisation"]["near_duplicate_rate"],
-        }
+        return ImageSummary(
+            passed=passed,
+            active_units=metrics["active_units"],
+            bits_per_dim=metrics["bits_per_dim"],
+            ssim=metrics["ssim"],
+            psnr=metrics["psnr"],
+            kl_nats=metrics["kl_nats"],
+            relative_frechet=best["relative_frechet"],
+            precision=best["precision"],
+            recall=best["recall"],
+            near_duplicate_rate=metrics["memorisation"]["near_duplicate_rate"],
+        )
 
     def draw(self, metrics: Metrics) -> None:
         """Draw reconstructions, samples with their neighbours, walks through the code, curves."""
