@@ -11,6 +11,7 @@ from pathlib import Path
 import grimp
 import matplotlib
 import matplotlib.pyplot as plt
+import networkx as nx
 from matplotlib.patches import FancyArrowPatch
 
 matplotlib.use("Agg")
@@ -44,8 +45,10 @@ def layers(edges: set[tuple[str, str]]) -> list[list[str]]:
 
 def draw(path: Path) -> None:
     """Write the diagram as SVG."""
-    edges = import_edges()
-    rows = layers(edges)
+    every = import_edges()
+    rows = layers(every)
+    # Imports that a chain of others implies would only hide the order.
+    edges = set(nx.transitive_reduction(nx.DiGraph(sorted(every))).edges)
     widest = max(map(len, rows))
     place = {
         name: ((column + (widest - len(row)) / 2) * 2.2, 1.5 * level)
@@ -74,7 +77,7 @@ def draw(path: Path) -> None:
     axes.axis("off")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    print(f"{path}: {len(place)} packages, {len(edges)} imports")
+    print(f"{path}: {len(place)} packages, {len(every)} imports")
 
 
 if __name__ == "__main__":
