@@ -106,7 +106,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
     split = {"count": 800, "black_share": 0.9, "mean_objects": 3.5, "mean_object_cells": 7.5}
     data = {
         GRIDS: {"count": 1000, "duplicates_dropped": 1, "duplicates_across_splits": 0}
-        | {"compressor_nats": 74.0, "splits": {"train": {**split, "kinds": {"plus": 1.0}}}},
+        | {"splits": {"train": {**split, "kinds": {"plus": 1.0}}}},
         IMAGES: {"counts": {"train": 800, "val": 100, "test": 100}, "shape": [28, 28, 1]}
         | {"class_counts": {"train": {"Bag": 800}}, "duplicates": {"test_in_train": 0}}
         | {"channel_mean": [0.29], "channel_std": [0.35]},
