@@ -45,10 +45,16 @@ def open_emoji(name: str, params: ImageParams) -> Source:
     and glyphs whose images are equal, are one group; so variants of one emoji share a split. Raises
     a GenlabError for a missing font and one without colour bitmaps.
     """
-    font = _find_font(name, params)
-    rendered = [
-        (_render(png, font, params.emoji_size), sequence) for png, sequence in _read_glyphs(font)
-    ]
+    font = _find_font(params)
+    try:
+        rendered = [
+            (_render(png, params.emoji_size), sequence) for png, sequence in _read_glyphs(font)
+        ]
+    except Exception as error:  # fontTools and PIL each raise many kinds for a damaged file
+        fix = f"name another font in images.emoji_font, such as the original {FONT}"
+        reason = " ".join(str(error).split())[:80]
+        message = f"{font}: not a font of colour bitmaps ({reason}); {fix}"
+        raise GenlabError(message, path=font, fix=fix) from error
     images = np.stack([image for image, _ in rendered if image is not None])
     sequences = [sequence for image, sequence in rendered if image is not None]
     labels = np.array([label(sequence) for sequence in sequences], dtype=np.int64)
@@ -87,39 +93,25 @@ def group_variants(sequences: Sequence[Sequence[int]], images: Images) -> Labels
     return group[:count].astype(np.int64)
 
 
-def _find_font(name: str, params: ImageParams) -> Path:
-    if params.emoji_font:
-        chosen = Path(params.emoji_font)
-        if not chosen.is_file():
-            raise GenlabError(
-                f"params.yaml: images.emoji_font: {chosen} is no file; name a font",
-                key="images.emoji_font",
-                path=chosen,
-            )
-        return chosen
-    for place in (Path(params.raw) / FONT, *SYSTEM_FONTS):
-        if place.is_file():
-            return place
-    fix = f"put {FONT} into {params.raw}, or install the Debian package fonts-noto-color-emoji"
-    raise GenlabError(
-        f"no font for {name}: {fix}, or name one in images.emoji_font",
-        key="images.emoji_font",
-        fix=fix,
-    )
+def _find_font(params: ImageParams) -> Path:
+    wanted = params.emoji_font
+    places = [Path(wanted)] if wanted else [Path(params.raw) / FONT, *SYSTEM_FONTS]
+    if found := next(filter(Path.is_file, places), None):
+        return found
+    fix = "name a font in images.emoji_font, or install the Debian package fonts-noto-color-emoji"
+    message = f"no font at {' or '.join(map(str, places))}; {fix}"
+    raise GenlabError(message, key="images.emoji_font", fix=fix)
 
 
 def _read_glyphs(file: Path) -> list[tuple[bytes, CodePoints]]:
     """The PNG and the code points of each glyph of the font's first strike."""
-    from fontTools.ttLib import TTFont, TTLibError  # type: ignore[import-untyped]
+    from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
-    try:
-        with TTFont(file) as font:
-            if "CBDT" in font and "CBLC" in font:
-                strike, sequences = font["CBDT"].strikeData[0], _read_sequences(font)
-                return [(strike[g].imageData, sequences[g]) for g in strike if g in sequences]
-    except (TTLibError, AttributeError, AssertionError, IndexError, KeyError, ValueError) as error:
-        raise _damaged(file, " ".join(str(error).split())[:80]) from error
-    raise _damaged(file, "no colour bitmaps, tables CBDT and CBLC")
+    with TTFont(file) as font:
+        strike, sequences = font["CBDT"].strikeData[0], _read_sequences(font)
+        return [
+            (strike[glyph].imageData, sequences[glyph]) for glyph in strike if glyph in sequences
+        ]
 
 
 def _read_sequences(font: Any) -> dict[str, CodePoints]:
@@ -142,15 +134,12 @@ def _read_sequences(font: Any) -> dict[str, CodePoints]:
     return {**single, **joined}
 
 
-def _render(png: bytes, file: Path, size: int) -> Images | None:
+def _render(png: bytes, size: int) -> Images | None:
     """A glyph on white, in a square of its longer side, resized; None if it is blank."""
     from PIL import Image
 
-    try:
-        with Image.open(io.BytesIO(png)) as image:
-            glyph = image.convert("RGBA")
-    except (OSError, SyntaxError, ValueError) as error:
-        raise _damaged(file, f"a glyph is no complete PNG: {error}") from error
+    with Image.open(io.BytesIO(png)) as image:
+        glyph = image.convert("RGBA")
     if not np.asarray(glyph)[..., 3].any():
         return None
     square = Image.new("RGBA", (max(glyph.size),) * 2, "white")
@@ -158,8 +147,3 @@ def _render(png: bytes, file: Path, size: int) -> Images | None:
         glyph, ((square.width - glyph.width) // 2, (square.height - glyph.height) // 2)
     )
     return np.asarray(square.convert("RGB").resize((size, size), Image.Resampling.BOX))
-
-
-def _damaged(file: Path, fault: str) -> GenlabError:
-    fix = f"name another font in images.emoji_font, such as the original {FONT}"
-    return GenlabError(f"{file}: not a font of colour bitmaps ({fault}); {fix}", path=file, fix=fix)

@@ -101,20 +101,11 @@ def check_file(path: Path) -> None:
 def describe_fault(path: Path, fault: object) -> GenlabError:
     """An error of SQLite as one line with a fix."""
     reason = " ".join(str(fault).split())
-    fixes = {
-        "not a database": "restore it from a copy, or move it away and start again",
-        "malformed": "restore it from a copy, or move it away and start again",
-        "no such table": "it belongs to another program: name another file",
-        "locked": "end the process that holds it, then try again",
-        "readonly": "make it and its folder writable",
-        "unable to open": "make it and its folder writable",
-        "full": "free some space on that disk, then run it again",
-        "UNIQUE": "name each run once, and each case and tool of a run",
-        "FOREIGN KEY": "name an item that exists",
-    }
-    fix = next(
-        (fix for sign, fix in fixes.items() if sign in reason), "check the file and its disk"
-    )
+    fix = "check its disk, restore it from a copy, or name another file"
+    if "UNIQUE" in reason or "FOREIGN KEY" in reason:
+        fix = "name each run once, and only items that exist"
+    elif "locked" in reason:
+        fix = "end the process that holds it, then try again"
     return GenlabError(f"{path}: {reason}; {fix}", path=path, fix=fix)
 
 
