@@ -62,14 +62,10 @@ def test_one_bad_number_fails_one_criterion(changes: dict[str, Any], failed: lis
     assert _of_images(changes) == failed
 
 
-def test_skipped_updates_fail_from_one_percent_on_and_when_nobody_counted() -> None:
+def test_skipped_updates_fail_from_one_percent_on() -> None:
     assert _of_images({}, image_series(skipped_updates=[5.0, 0, 0, 0, 0, 0])) == []
     many = image_series(skipped_updates=[6.0, 0, 0, 0, 0, 0])
     assert _of_images({}, many) == ["skipped_updates"]
-    uncounted = image_series()
-    del uncounted["updates"]
-    last = image_verdict(image_metrics(), uncounted)["criteria"][-1]
-    assert (last["name"], last["value"], last["passed"]) == ("skipped_updates", None, False)
 
 
 def test_the_classifier_is_judged_only_where_its_accuracy_is_known() -> None:

@@ -13,7 +13,13 @@ from scipy.ndimage import gaussian_filter
 from genlab.core.io import write_json
 from genlab.evaluation.diagnostics.criteria import image_verdict
 from genlab.evaluation.diagnostics.evidence import betas
-from genlab.evaluation.diagnostics.rules import RULES, SIGMA_FLOOR, detected_issues, diagnose
+from genlab.evaluation.diagnostics.rules import (
+    GRIDS,
+    IMAGES,
+    SIGMA_FLOOR,
+    detected_issues,
+    diagnose,
+)
 from genlab.evaluation.metrics.fidelity import sharpness
 
 NAN = float("nan")
@@ -31,7 +37,9 @@ FREE = image_series(beta_kl=[0.0] * 6)
 
 def _detected(kind: str, metrics: dict[str, Any], series: dict[str, Any]) -> dict[str, Any]:
     findings = diagnose(kind, metrics, series)
-    assert [f["name"] for f in findings] == [rule.name for rule in RULES if rule.kind == kind]
+    assert [f["name"] for f in findings] == [
+        rule.name for rule in {"grids": GRIDS, "images": IMAGES}[kind]
+    ]
     for finding in findings:
         assert finding["evidence"]
         assert bool(finding["fix"]) == finding["found"]

@@ -13,13 +13,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-from genlab.evaluation.diagnostics.evidence import (
-    Metrics,
-    Series,
-    grid_evidence,
-    image_evidence,
-    number,
-)
+from genlab.evaluation.diagnostics.evidence import Metrics, Series, grid_evidence, image_evidence
 
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
@@ -47,7 +41,7 @@ class Criterion:
 
     def judge(self, evidence: SimpleNamespace) -> dict[str, Any]:
         """An entry of verdict.json."""
-        value = number(getattr(evidence, self.key or self.name))
+        value = float(getattr(evidence, self.key or self.name))
         measured = math.isfinite(value)
         return {
             "name": self.name,

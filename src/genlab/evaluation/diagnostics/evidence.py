@@ -24,26 +24,32 @@ RUNAWAY = 1.5
 """A KL that grew by half in the last third of a run, with the bound worsening, runs away."""
 
 
-def number(value: Any) -> float:
-    """The number as a float; nan for None and infinities."""
-    return float(value) if value is not None and math.isfinite(value) else math.nan
+def finite(value: Any) -> Any:
+    """Metrics with nan for every None and infinity."""
+    if isinstance(value, Mapping):
+        return {name: finite(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    if value is None or (isinstance(value, float) and math.isinf(value)):
+        return math.nan
+    return value
 
 
-def ratio(over: Any, under: Any) -> float:
-    """over / under, nan where one of both is no number or `under` is not positive."""
-    top, bottom = number(over), number(under)
-    return top / bottom if bottom > 0 else math.nan
+def ratio(over: float, under: float) -> float:
+    """over / under, nan where `under` is not positive."""
+    return float(over / under) if under > 0 else math.nan
 
 
 def column(series: Series, name: str) -> Floats:
-    """A per-epoch series, (epochs,), with nan for None."""
-    return np.array([math.nan if value is None else value for value in series[name]], np.float64)
+    """A per-epoch series, (epochs,), with nan for None and infinities."""
+    values = np.array(series[name], dtype=np.float64)
+    return np.where(np.isfinite(values), values, math.nan)
 
 
 def betas(series: Series) -> Floats:
     """β of each epoch, beta_kl / kl_divergence; 0 where the KL is 0 or not finite."""
     kl, paid = column(series, "kl_divergence"), column(series, "beta_kl")
-    known = np.isfinite(kl) & np.isfinite(paid) & (kl > 0)
+    known = np.isfinite(paid) & (kl > 0)
     return np.divide(paid, kl, out=np.zeros_like(kl), where=known)
 
 
@@ -52,7 +58,6 @@ def grid_evidence(metrics: Metrics, series: Series) -> SimpleNamespace:
     accuracies, histogram = metrics["per_class_accuracy"], metrics["colour_histogram"]
     true, predicted, entropy = histogram["true"], histogram["predicted"], "data_entropy_bound_nats"
     dead = [c for c, a in accuracies.items() if a < 0.05 or predicted[c] < 0.1 * true[c]]
-    share = _skipped_share(series)
     names = ("pixel_accuracy", "skill_score", "foreground_recall", "all_black_baseline")
     return SimpleNamespace(
         **{name: metrics[name] for name in (*names, "colour_histogram_tv", entropy)},
@@ -64,20 +69,22 @@ def grid_evidence(metrics: Metrics, series: Series) -> SimpleNamespace:
         colours=dead,
         accuracy={colour: accuracies[colour] for colour in dead},
         predicted_share={colour: predicted[colour] for colour in dead},
-        skipped_updates=int(sum(series.get("skipped_updates", ()))),  # type: ignore[arg-type]
-        skipped_share=0.0 if math.isnan(share) else share,
-        finite=_infinite_epochs(series, ("kl_divergence", "loss")) == 0,
+        skipped_updates=int(column(series, "skipped_updates").sum()),
+        finite=_epochs_not_finite(series, "kl_divergence", "loss") == 0,
         kl_over_entropy=metrics["kl_nats"] / metrics[entropy],
     )
 
 
 def image_evidence(metrics: Metrics, series: Series) -> SimpleNamespace:
     """Numbers of an image model. Raises KeyError where a metric is missing."""
+    metrics = finite(metrics)
     copies, best = metrics["memorisation"], metrics["samplers"][metrics["best_sampler"]]
     shares = ("near_duplicate_rate", "exact_duplicate_rate", "held_out_exact_duplicate_rate")
     near, exact = (copies["intervals"][name]["low"] for name in shares[:2])
     kl, beta = column(series, "kl_divergence"), betas(series)
     early = kl[(beta < beta[-1]) & (kl >= 0)].max(initial=0.0)
+    bounds = [metrics["intervals"][name] for name in ("neg_elbo_nats", "neg_iwae_nats")]
+    widths = [interval["high"] - interval["low"] for interval in bounds]
     sharpness, test = metrics["sharpness"], metrics["sharpness"]["test"]
     return SimpleNamespace(
         **{name: metrics[name] for name in ("ssim", "likelihood", "beta_max")},
@@ -87,8 +94,9 @@ def image_evidence(metrics: Metrics, series: Series) -> SimpleNamespace:
         **_prior_frechet(metrics),
         epochs=len(series["loss"]),
         skill_over_mean_image=1 - ratio(metrics["mse"], metrics["mean_image_mse"]),
-        iwae_gain_nats=number(metrics["neg_elbo_nats"]) - number(metrics["neg_iwae_nats"]),
-        bound_noise=_bound_noise(metrics),
+        iwae_gain_nats=metrics["neg_elbo_nats"] - metrics["neg_iwae_nats"],
+        # Half width of the 95 % interval of ELBO - IWAE, taken over two sets of images.
+        bound_noise=math.hypot(*np.nan_to_num(widths)) / 2,
         best_relative_frechet=ratio(best["frechet_distance"], metrics["floor"]["frechet_distance"]),
         recall=best["recall"],
         classifier_accuracy=metrics["features"]["accuracy"],
@@ -97,48 +105,33 @@ def image_evidence(metrics: Metrics, series: Series) -> SimpleNamespace:
         kl_over_early_peak=ratio(kl[-1], early),
         rate_bound_nats=_rate_bound(metrics),
         runaway=_runs_away(kl, kl + column(series, "reconstruction_loss"), beta),
-        kl_epochs_not_finite=_infinite_epochs(series, ("kl_divergence",)),
+        kl_epochs_not_finite=_epochs_not_finite(series, "kl_divergence"),
         reconstructions_over_test=ratio(sharpness["reconstructions"], test),
         samples_over_test=ratio(sharpness["samples"], test),
         moment_share=_moment_share(metrics),
-        epochs_not_finite=_infinite_epochs(series, LOSSES),
-        metrics_not_finite=[name for name in BOUNDS if math.isnan(number(metrics[name]))],
-        skipped_share=_skipped_share(series),
+        epochs_not_finite=_epochs_not_finite(series, *LOSSES),
+        metrics_not_finite=[name for name in BOUNDS if math.isnan(metrics[name])],
     )
 
 
 def _latents(metrics: Metrics, series: Series) -> dict[str, Any]:
-    names = ("kl_nats", "active_units", "latent_dim")
-    active_share = ratio(metrics["active_units"], metrics["latent_dim"])
+    """What both kinds of models have: their latents, and how their training went."""
+    skipped, updates = column(series, "skipped_updates"), column(series, "updates")
     return {
-        **{name: metrics[name] for name in names},
-        "active_share": active_share,
+        **{name: metrics[name] for name in ("kl_nats", "active_units", "latent_dim")},
+        "active_share": ratio(metrics["active_units"], metrics["latent_dim"]),
         "beta": float(betas(series)[-1]),
+        "skipped_share": ratio(skipped.sum(), updates.sum()),
     }
 
 
-def _skipped_share(series: Series) -> float:
-    """Skipped updates over all updates; nan where they were not counted."""
-    if "skipped_updates" not in series or "updates" not in series:
-        return math.nan
-    return ratio(column(series, "skipped_updates").sum(), column(series, "updates").sum())
-
-
-def _infinite_epochs(series: Series, names: Sequence[str]) -> int:
+def _epochs_not_finite(series: Series, *names: str) -> int:
     """Epochs in which one of these series is not finite."""
-    finite = np.all([np.isfinite(column(series, name)) for name in names], axis=0)
-    return int(np.count_nonzero(~finite))
-
-
-def _bound_noise(metrics: Metrics) -> float:
-    """Half width of the 95 % interval of ELBO - IWAE, taken over two sets of images, nats."""
-    intervals = [metrics["intervals"][name] for name in ("neg_elbo_nats", "neg_iwae_nats")]
-    widths = [number(interval["high"]) - number(interval["low"]) for interval in intervals]
-    return math.hypot(*np.nan_to_num(widths)) / 2
+    return int(np.isnan([column(series, name) for name in names]).any(axis=0).sum())
 
 
 def _sigmas(metrics: Metrics) -> dict[str, float]:
-    sigmas = np.array([number(sigma) for sigma in metrics["sigma"] or ()])
+    sigmas = np.atleast_1d(metrics["sigma"])
     sigmas = sigmas[np.isfinite(sigmas)]
     rms = math.sqrt(np.square(sigmas).mean()) if len(sigmas) else math.nan
     # A density on [0, 1] may say ln 256 per dim more than the probability of a level; what is
@@ -146,29 +139,30 @@ def _sigmas(metrics: Metrics) -> dict[str, float]:
     offset = 0.0 if metrics["comparable"] else math.log(LEVELS)
     return {
         "least_sigma": float(sigmas.min()) if len(sigmas) else math.nan,
-        "sigma_over_rmse": ratio(rms, math.sqrt(number(metrics["mse"]))),
+        "sigma_over_rmse": ratio(rms, math.sqrt(metrics["mse"])),
         "level_nats_per_dim": ratio(metrics["reconstruction_nats"], _dims(metrics)) + offset,
     }
 
 
 def _prior_frechet(metrics: Metrics) -> dict[str, float]:
     """Fréchet distance of p(z)'s samples over those of fitted samplers, and the like."""
-    distances = {n: number(s["frechet_distance"]) for n, s in metrics["samplers"].items()}
-    own = distances.get("prior", distances.get("normal"))
-    fitted = [distances[name] for name in FITTED if math.isfinite(distances.get(name, math.nan))]
-    over = metrics["reconstruction"]["frechet_distance"], metrics["floor"]["frechet_distance"]
+    distances = {n: each["frechet_distance"] for n, each in metrics["samplers"].items()}
+    normal = distances.get("normal", math.nan)
+    own = distances.get("prior", normal)
+    fitted = np.fmin.reduce([distances.get(name, math.nan) for name in FITTED])
+    floor = metrics["floor"]["frechet_distance"]
     return {
-        "normal_relative_frechet": ratio(distances.get("normal"), over[1]),
-        "frechet_over_fitted": ratio(own, min(fitted, default=None)),
-        "frechet_over_reconstruction": ratio(own, over[0]),
-        "relative_frechet": ratio(own, over[1]),
+        "normal_relative_frechet": ratio(normal, floor),
+        "frechet_over_fitted": ratio(own, fitted),
+        "frechet_over_reconstruction": ratio(own, metrics["reconstruction"]["frechet_distance"]),
+        "relative_frechet": ratio(own, floor),
     }
 
 
 def _dims(metrics: Metrics) -> float:
     """Numbers an image has, h w c: what bits per dimension were divided by."""
-    nats, bits = number(metrics["neg_elbo_nats"]), number(metrics["bits_per_dim"])
-    return ratio(abs(nats), abs(bits) * math.log(2))  # densities may have both below 0
+    # Densities may have both below 0.
+    return ratio(abs(metrics["neg_elbo_nats"]), abs(metrics["bits_per_dim"]) * math.log(2))
 
 
 def _rate_bound(metrics: Metrics) -> float:
@@ -180,12 +174,11 @@ def _rate_bound(metrics: Metrics) -> float:
     bits counts as rounding's. At least 10: fewer nats explode nothing. It is loose (healthy VAEs
     of Fashion-MNIST spend a twelfth of it), but what is above it is waste beyond doubt.
     """
-    mse, variance = number(metrics["mse"]), number(metrics["mean_image_mse"])
-    if math.isnan(mse) or not variance > 0:
-        return math.nan
     rounding = 1 / (12 * (LEVELS - 1) ** 2)
-    nats = _dims(metrics) / 2 * math.log(variance / max(mse, rounding))
-    return float(np.maximum(10.0, nats))
+    left = ratio(metrics["mean_image_mse"], max(metrics["mse"], rounding))
+    if not left > 0:
+        return math.nan
+    return float(np.maximum(10.0, _dims(metrics) / 2 * math.log(left)))
 
 
 def _runs_away(kl: Floats, bound: Floats, beta: Floats) -> bool:
@@ -207,7 +200,7 @@ def _moment_share(metrics: Metrics) -> float:
     2016), and that is at least the KL of q(z)'s moments: the share lies between 0 and 1. nan where
     p(z) is another, since the KL that is reported is then not the one from N(0, I).
     """
-    whole = math.fsum(np.nan_to_num([number(kl) for kl in metrics["kl_per_latent"]]))
-    drift = ratio(number(metrics["kl_nats"]) - whole, whole)
-    nats = number(metrics["aggregate"]["aggregate_gaussian_kl"])
+    whole = math.fsum(np.nan_to_num(metrics["kl_per_latent"]))
+    drift = ratio(metrics["kl_nats"] - whole, whole)
+    nats = metrics["aggregate"]["aggregate_gaussian_kl"]
     return ratio(nats * metrics["latent_dim"], whole) if abs(drift) <= 0.05 else math.nan

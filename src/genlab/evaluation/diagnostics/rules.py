@@ -22,7 +22,6 @@ from genlab.evaluation.diagnostics.evidence import (
     Series,
     grid_evidence,
     image_evidence,
-    number,
 )
 
 SIGMA_FLOOR = 0.5 / (LEVELS - 1)
@@ -48,12 +47,10 @@ MOMENT_SHARE = 0.15
 class Rule:
     """A known failure: `predicate` decides on the evidence, `fix` are the recommended params.
 
-    kind: grids or images. evidence: names of the numbers that are reported. description: the
-    predicate in words.
+    evidence: names of the numbers that are reported. description: the predicate in words.
     """
 
     name: str
-    kind: str
     predicate: Callable[[SimpleNamespace], bool]
     evidence: tuple[str, ...]
     fix: Callable[[SimpleNamespace], dict[str, Any]]
@@ -61,14 +58,14 @@ class Rule:
 
 
 def diagnose(kind: str, metrics: Metrics, series: Series) -> list[dict[str, Any]]:
-    """Apply every rule of `kind`, grids or images, in the order of `RULES`.
+    """Apply every rule of `kind`, grids or images, in the order of its table.
 
-    series: per-epoch `loss`, `reconstruction_loss`, `kl_divergence`, `beta_kl` and, where known,
-    `skipped_updates` and `updates`, both of the epoch alone. Returns [{name, found, rule, evidence,
-    fix}]; `fix` is empty where the failure was not found. Raises KeyError where a
-    metric is missing.
+    series: per-epoch `loss`, `reconstruction_loss`, `kl_divergence`, `beta_kl`, `skipped_updates`
+    and `updates`, the last two of the epoch alone. Returns [{name, found, rule, evidence, fix}];
+    `fix` is empty where the failure was not found. Raises KeyError where a metric is missing.
     """
-    e = (grid_evidence if kind == "grids" else image_evidence)(metrics, series)
+    measure, rules = (grid_evidence, GRIDS) if kind == "grids" else (image_evidence, IMAGES)
+    e = measure(metrics, series)
     return [
         {
             "name": rule.name,
@@ -77,8 +74,7 @@ def diagnose(kind: str, metrics: Metrics, series: Series) -> list[dict[str, Any]
             "evidence": {name: _json(getattr(e, name)) for name in rule.evidence},
             "fix": rule.fix(e) if rule.predicate(e) else {},
         }
-        for rule in RULES
-        if rule.kind == kind
+        for rule in rules
     ]
 
 
@@ -93,7 +89,7 @@ def _json(value: Any) -> Any:
 
 
 def _collapsed(e: SimpleNamespace) -> bool:
-    return number(e.kl_nats) < MIN_KL or e.active_units == 0
+    return e.kl_nats < MIN_KL or e.active_units == 0
 
 
 def _partly_collapsed(e: SimpleNamespace) -> bool:
@@ -104,7 +100,7 @@ def _partly_collapsed(e: SimpleNamespace) -> bool:
 
 def _wasteful(e: SimpleNamespace) -> bool:
     # At beta 0 nothing holds the KL, and its growth is no failure.
-    return bool(e.beta > 0 and number(e.kl_nats) > e.rate_bound_nats)
+    return bool(e.beta > 0 and e.kl_nats > e.rate_bound_nats)
 
 
 def _fix_image_kl(e: SimpleNamespace) -> dict[str, Any]:
@@ -125,10 +121,9 @@ def _fix_smoothing(e: SimpleNamespace) -> dict[str, Any]:
     return {"latent_dim": 2 * e.latent_dim, "epochs": 2 * e.epochs}
 
 
-RULES: tuple[Rule, ...] = (
+GRIDS: tuple[Rule, ...] = (
     Rule(
         "posterior_collapse",
-        "grids",
         _collapsed,
         ("kl_nats", "active_units", "latent_dim"),
         lambda e: {"beta_schedule": "linear", "beta_warmup": 0.5, "free_bits": 0.05},
@@ -136,7 +131,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "all_black_collapse",
-        "grids",
         lambda e: e.skill_score < 0.1 and e.foreground_recall < 0.5,
         ("skill_score", "foreground_recall", "predicted_black_share", "all_black_baseline"),
         lambda e: {"network": "mixer", "patch": 2},
@@ -144,7 +138,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "kl_explosion",
-        "grids",
         lambda e: (
             not e.finite
             or (e.beta > 0 and e.kl_nats > 10 * e.data_entropy_bound_nats)
@@ -164,7 +157,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "dead_colours",
-        "grids",
         lambda e: bool(e.colours),
         ("colours", "accuracy", "predicted_share"),
         lambda e: {"class_balance_exponent": 0.5, "focal_gamma": 2.0, "network": "mixer"},
@@ -173,16 +165,17 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "over_regularisation",
-        "grids",
         # A code of fewer nats than half the data's entropy cannot name the grid.
         lambda e: e.beta > 0 and e.kl_over_entropy < 0.5 and e.skill_score < 0.9,
         ("beta", "kl_nats", "kl_over_entropy", "skill_score"),
         lambda e: {"beta_max": min(1.0, e.beta / 2), "free_bits": 0.05},
         "beta > 0, kl_nats < 0.5 x data_entropy_bound_nats and skill_score < 0.9",
     ),
+)
+
+IMAGES: tuple[Rule, ...] = (
     Rule(
         "posterior_collapse",
-        "images",
         _collapsed,
         ("kl_nats", "active_units", "latent_dim"),
         lambda e: {
@@ -196,7 +189,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "partial_collapse",
-        "images",
         _partly_collapsed,
         ("kl_nats", "kl_over_early_peak", "skill_over_mean_image", "active_share", "beta"),
         lambda e: {"beta_max": min(1.0, e.beta_max), "beta_warmup": 0.5, "free_bits": 0.05},
@@ -206,7 +198,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "kl_explosion",
-        "images",
         lambda e: e.kl_epochs_not_finite or e.runaway or _wasteful(e),
         ("kl_nats", "rate_bound_nats", "beta", "kl_epochs_not_finite", "runaway"),
         _fix_image_kl,
@@ -216,7 +207,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "over_smoothing",
-        "images",
         lambda e: e.reconstructions_over_test < SHARPNESS or e.samples_over_test < SHARPNESS,
         ("reconstructions_over_test", "samples_over_test", "ssim", "likelihood"),
         _fix_smoothing,
@@ -224,7 +214,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "sigma_collapse",
-        "images",
         lambda e: (
             e.least_sigma <= 1.05 * SIGMA_FLOOR
             or e.sigma_over_rmse < SIGMA_OVER_RMSE
@@ -241,7 +230,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "prior_hole",
-        "images",
         lambda e: (
             e.frechet_over_fitted > HOLE_OVER_FITTED
             or (
@@ -259,12 +247,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "memorisation",
-        "images",
         # Distances are of pixels. Smooth samples that copy nothing are not charged (PCA-32 of test
         # images: 0.000), but nor is a memoriser that blurs (PCA-64 of training images: 0.027).
         lambda e: (
-            number(e.near_share_low) > MAX_NEAR_DUPLICATES
-            or number(e.exact_share_low) > number(e.held_out_exact_duplicate_rate)
+            e.near_share_low > MAX_NEAR_DUPLICATES
+            or e.exact_share_low > e.held_out_exact_duplicate_rate
         ),
         (
             "near_duplicate_rate",
@@ -282,7 +269,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "nan",
-        "images",
         lambda e: e.epochs_not_finite or e.metrics_not_finite or e.skipped_share > MAX_SKIPPED,
         ("epochs_not_finite", "metrics_not_finite", "skipped_share"),
         lambda e: {"grad_clip": 1.0, "lr": 0.001},
