@@ -131,26 +131,6 @@ def test_chunks_change_nothing(rng: np.random.Generator, monkeypatch: pytest.Mon
         assert column == pytest.approx(whole[name], rel=1e-5), name
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"images": np.zeros((2, 28, 28), dtype=np.uint8)}, "images must be uint8"),
-        ({"images": np.zeros((2, 28, 28, 1))}, "images must be uint8"),
-        ({"labels": [0]}, "one an image"),
-        ({"labels": [0, 2]}, "0 to 1"),
-        ({"train_distances": [0.1]}, "train_distances"),
-    ],
-)
-def test_what_does_not_fit_is_refused(change: dict[str, Any], words: str) -> None:
-    given: dict[str, Any] = {
-        "images": np.zeros((2, 28, 28, 1), dtype=np.uint8),
-        "labels": [0, 1],
-        "names": NAMES,
-    }
-    with pytest.raises(ValueError, match=words):
-        image_attributes(**given | change)
-
-
 def test_a_quarter_is_that_of_the_own_class() -> None:
     # The second class is brighter throughout: a quarter of all images would be its alone.
     levels = np.concatenate([np.arange(40), 100 + np.arange(40)]).astype(np.uint8)

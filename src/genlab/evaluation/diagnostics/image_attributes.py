@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import ndimage, stats
 
 from genlab.core.stats import Floats
@@ -67,9 +68,9 @@ def image_attributes(
     images: (n, h, w, c) uint8, c 1 or 3; may be memory-mapped. labels: (n,) indices into `names`.
     train_distances: (n,) to the nearest training image; left out where it is not given. centres:
     `class_means` to measure atypicality from, by default those of these images. `colourfulness` is
-    measured of colour images alone. Raises ValueError where images, labels and names don't fit.
+    measured of colour images alone.
     """
-    found = _check(images, labels, names)
+    found = np.asarray(labels, dtype=np.int64)
     means = class_means(images, found, len(names)) if centres is None else centres
     parts = []
     for start in range(0, len(images), CHUNK):
@@ -80,22 +81,14 @@ def image_attributes(
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if train_distances is not None:
         columns["train_distance"] = np.asarray(train_distances, dtype=np.float64)
-        if columns["train_distance"].shape != found.shape:
-            raise ValueError("train_distances must be (n,), one distance an image")
     return {"class": found, **columns}
 
 
 def class_means(images: Images, labels: npt.NDArray[np.int64], classes: int) -> Floats:
     """Mean image of each class, (classes, h, w, c) in [0, 1]; of all images for an empty class."""
-    sums = np.zeros((classes, *images.shape[1:]))
-    counts = np.bincount(labels, minlength=classes)
-    for start in range(0, len(images), CHUNK):
-        chunk, classed = images[start : start + CHUNK], labels[start : start + CHUNK]
-        for label in np.unique(classed):
-            sums[label] += chunk[classed == label].sum(axis=0, dtype=np.int64)
-    means: Floats = sums / np.maximum(counts, 1)[:, None, None, None]
-    means[counts == 0] = sums.sum(axis=0) / len(images)
-    return means / LEVELS
+    groups = (images[labels == label] for label in range(classes))
+    means = [(group if len(group) else images).mean(axis=0, dtype=np.float64) for group in groups]
+    return np.stack(means) / LEVELS
 
 
 # Name, attribute, whether the upper or the lower quarter, and how such images differ.
@@ -153,13 +146,10 @@ def _quarter(attribute: str, upper: bool) -> Callable[[Attributes], Flags]:
     """Flags of the images in the upper or lower quarter of their class."""
 
     def holds(attributes: Attributes) -> Flags:
-        values, classes = attributes[attribute], attributes["class"]
-        flags = np.zeros(len(values), dtype=np.bool_)
-        for label in np.unique(classes):
-            own = classes == label
-            low, high = np.quantile(values[own], [0.25, 0.75])
-            flags[own] = values[own] > high if upper else values[own] < low
-        return flags
+        values = pd.Series(attributes[attribute])
+        classes = values.groupby(attributes["class"])
+        limits = classes.transform(lambda own: np.quantile(own, 0.75 if upper else 0.25))
+        return np.asarray(values > limits if upper else values < limits)
 
     return holds
 
@@ -209,13 +199,9 @@ def _ink(images: Images) -> Flags:
 
 def _fill(ink: Flags) -> Floats:
     """Ink's share of its bounding box, (n,); 0 without ink."""
-    area = np.ones(len(ink), dtype=np.int64)
-    for axis in (1, 2):
-        taken: Flags = np.asarray(ink.any(axis=axis))
-        extent = taken.shape[1] - taken.argmax(axis=1) - taken[:, ::-1].argmax(axis=1)
-        area *= np.where(taken.any(axis=1), extent, 1)
-    fill: Floats = ink.sum(axis=(1, 2)) / area
-    return fill
+    numbered = ink * np.arange(1, len(ink) + 1)[:, None, None]
+    boxes = ndimage.find_objects(numbered, len(ink))
+    return np.array([0.0 if box is None else ink[box].mean() for box in boxes])
 
 
 def _parts(ink: Flags) -> npt.NDArray[np.int64]:
@@ -257,15 +243,3 @@ def _colourfulness(levels: npt.NDArray[np.float32]) -> Floats:
     centre = np.sqrt(np.square(opponents.mean(axis=(2, 3))).sum(axis=0))
     colourfulness: Floats = spread + 0.3 * centre
     return colourfulness
-
-
-def _check(images: Images, labels: npt.ArrayLike, names: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The labels as integers (n,)."""
-    found = np.asarray(labels, dtype=np.int64)
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] not in (1, 3):
-        raise ValueError(f"images must be uint8 (n, h, w, 1 or 3), got {images.shape}")
-    if not len(images) or found.shape != (len(images),):
-        raise ValueError(f"labels must be one an image, got {found.shape} for {len(images)}")
-    if found.min() < 0 or found.max() >= len(names):
-        raise ValueError(f"labels must be 0 to {len(names) - 1}")
-    return found

@@ -89,7 +89,7 @@ def _json(value: Any) -> Any:
 
 
 def _collapsed(e: SimpleNamespace) -> bool:
-    return e.kl_nats < MIN_KL or e.active_units == 0
+    return bool(e.kl_nats < MIN_KL or e.active_units == 0)
 
 
 def _partly_collapsed(e: SimpleNamespace) -> bool:
