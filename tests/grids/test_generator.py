@@ -138,29 +138,6 @@ def test_every_grid_satisfies_its_distribution(size, least, more, spacing, kinds
         assert all(distance(a, b) > spacing for i, a in enumerate(mine) for b in mine[:i])
 
 
-@pytest.mark.parametrize(
-    ("wrong", "name"),
-    [
-        ({"size": 1}, "size"),
-        ({"min_objects": 0}, "min_objects"),
-        ({"min_objects": 4, "max_objects": 3}, "max_objects"),
-        ({"spacing": -1}, "spacing"),
-        ({"kinds": {"blob": 1.0}}, "kinds"),
-        ({"kinds": {"plus": -1.0}}, "kinds"),
-        ({"kinds": {"plus": float("nan")}}, "kinds"),
-        ({"kinds": {"plus": 0.0}}, "kinds"),
-    ],
-)
-def test_a_parameter_out_of_range_is_refused(wrong, name):
-    with pytest.raises(ValueError, match=name):
-        GridDistribution(**wrong)
-
-
-def test_a_kind_that_cannot_fit_is_refused():
-    with pytest.raises(ValueError, match="no plus fits a canvas of size 2"):
-        AtomicImageGenerator(GridDistribution(size=2, kinds={"plus": 1.0}))
-
-
 def test_objects_that_cannot_all_fit_are_an_error_not_a_hang():
     crowded = GridDistribution(size=8, kinds={"rectangle_hollow": 1.0}, min_objects=6, spacing=2)
     with pytest.raises(ValueError, match="6 objects with spacing 2 don't fit"):

@@ -24,17 +24,14 @@ GENERATE, SPLIT = generate_command("arc_grids"), split_command("arc_grids")
 
 
 def make_distribution(params: GridParams) -> GridDistribution:
-    """The distribution that the params describe. Raises a GenlabError of one line."""
-    try:
-        return GridDistribution(
-            size=params.size,
-            min_objects=params.min_objects,
-            max_objects=params.max_objects,
-            kinds=params.weights,
-            spacing=params.spacing,
-        )
-    except ValueError as error:
-        raise _params_error(error) from error
+    """The distribution that the params describe."""
+    return GridDistribution(
+        size=params.size,
+        min_objects=params.min_objects,
+        max_objects=params.max_objects,
+        kinds=params.weights,
+        spacing=params.spacing,
+    )
 
 
 def draw_grids(distribution: GridDistribution, count: int, seed: int) -> Draw:
@@ -42,11 +39,8 @@ def draw_grids(distribution: GridDistribution, count: int, seed: int) -> Draw:
     try:
         return AtomicImageGenerator(distribution).draw(count, seed)
     except ValueError as error:
-        raise _params_error(error) from error
-
-
-def _params_error(error: ValueError) -> GenlabError:
-    return GenlabError(f"params.yaml: grids: {error}", key="grids", path="params.yaml")
+        message = f"params.yaml: grids: {error}"
+        raise GenlabError(message, key="grids", path="params.yaml") from error
 
 
 def validate(grids: npt.NDArray[Any], source: str | Path, size: int | None = None) -> Grids:

@@ -22,7 +22,7 @@ from genlab.datasets.arc_grids import (
     file_name,
     make_distribution,
 )
-from genlab.datasets.manifests import MANIFEST_FILE, read_manifest, stale, write_manifest
+from genlab.datasets.manifests import read_manifest, write_manifest
 from genlab.datasets.splits import EXAMPLES, SplitSummary, count_duplicates, split_indices
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.entropy import grid_nats
@@ -65,16 +65,13 @@ def read_generated(folder: Path) -> tuple[Grids, Objects, GridDistribution, dict
     Raises a GenlabError of one line for a file that is missing or is not what the manifest says.
     """
     manifest = read_manifest(folder, KIND, GENERATE, verify=True)
-    try:
-        distribution = GridDistribution(**manifest["distribution"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise stale(folder / MANIFEST_FILE, f"has no distribution ({error})", GENERATE) from error
     grids = read_npz(
         folder / GRIDS_FILE, kind=GRIDS_KIND, keys=["grids"], producer_command=GENERATE
     )
     tables = read_npz(
         folder / OBJECTS_FILE, kind=OBJECTS_KIND, keys=["objects"], producer_command=GENERATE
     )
+    distribution = GridDistribution(**manifest["distribution"])
     return grids["grids"], tables["objects"], distribution, manifest
 
 

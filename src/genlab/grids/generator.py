@@ -41,7 +41,7 @@ MAX_FRUITLESS = 30_000
 
 
 class Draw(NamedTuple):
-    """`grids` uint8 (n, size, size), `objects` OBJECT_DTYPE, and how many duplicates were dropped."""
+    """`grids` uint8 (n, size, size), `objects` OBJECT_DTYPE, number of duplicates dropped."""
 
     grids: Grids
     objects: Objects

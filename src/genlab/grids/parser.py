@@ -1,8 +1,9 @@
 """Parse grids into legal objects and stray cells.
 
-A component is a set of coloured cells that are 8-connected. It is an object if it has one colour and
-its mask is one of `SHAPES`; otherwise its cells are stray. With `spacing` of at least 1, components
-are objects, so a generated grid parses in exactly one way: into the objects it was made of.
+A component is a set of coloured cells that are 8-connected. It is an object if it has one colour
+and its mask is one of `SHAPES`; otherwise its cells are stray. With `spacing` of at least 1,
+components are objects, so a generated grid parses in exactly one way: into the objects it was made
+of.
 """
 
 from __future__ import annotations
@@ -131,7 +132,5 @@ def _measure(
 def _check(grids: Grids) -> None:
     if grids.ndim != 3 or grids.dtype != np.uint8:
         raise ValueError(f"grids must be uint8 (n, height, width), got {grids.dtype} {grids.shape}")
-    if max(grids.shape[1:]) > 255:
-        raise ValueError(f"grids may have sides up to 255 cells, got {grids.shape[1:]}")
     if grids.size and grids.max() >= COLOURS:
         raise ValueError(f"colours are 0 to {COLOURS - 1}, got {grids.max()}")

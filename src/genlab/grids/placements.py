@@ -27,8 +27,8 @@ class Placements:
     """Placements by shape, then row, then column: shape s has `count[s]`, from `first[s]` on.
 
     A shape that is larger than the canvas has none. `objects`: OBJECT_DTYPE (placements,), `grid`
-    and `colour` 0. `cells` and `halo`: uint64 (placements, words), the shape's cells, and those with
-    every cell nearer than `spacing` (Chebyshev distance). `offsets[s, :SHAPES[s].cells]`: the
+    and `colour` 0. `cells` and `halo`: uint64 (placements, words), the shape's cells, and those
+    with every cell nearer than `spacing` (Chebyshev distance). `offsets[s, :SHAPES[s].cells]`: the
     shape's cells in the flattened grid, relative to the corner of its bounding box.
     """
 
