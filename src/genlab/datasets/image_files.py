@@ -108,14 +108,9 @@ def load_labels(path: str | Path, split: str) -> Labels:
     manifest = _read_split_manifest(Path(path), split)
     file, command = Path(path) / LABELS_FILE, split_command(path)
     labels = read_npz(file, kind=LABELS_KIND, keys=[split], producer_command=command)[split]
-    count, classes = manifest["counts"][split], len(manifest["labels"])
-    if (
-        labels.dtype != np.int64
-        or labels.shape != (count,)
-        or not np.isin(labels, range(classes)).all()
-    ):
-        fault = f"must hold {count} labels of {split}, int64, each 0 to {classes - 1}"
-        raise stale(file, fault, command)
+    count = manifest["counts"][split]
+    if labels.shape != (count,):
+        raise stale(file, f"must hold {count} labels of {split}, got {labels.shape}", command)
     return labels
 
 

@@ -28,20 +28,18 @@ from genlab.core.params import ImageParams
 from genlab.datasets.image_files import Images, Labels, Shape
 
 SYSTEM_FOLDERS = {"fashion_mnist": Path("/usr/share/datasets/fashion-mnist")}
-DEBIAN_PACKAGES = {"fashion_mnist": "dataset-fashion-mnist"}
 TIMEOUT = 20.0
 """Seconds without an answer after which a download is given up."""
 
 # SHA-256 of the unpacked content. Debian's archives differ from the published ones in the gzip
 # header alone (name and date left out): with both put back they have the MD5s that torchvision
 # lists, which is how these sums were tied to them.
-FASHION_MNIST_SHA256 = {
+UNPACKED_SHA256 = {
     "train-images-idx3-ubyte": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
     "train-labels-idx1-ubyte": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
     "t10k-images-idx3-ubyte": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
     "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
 }
-UNPACKED_SHA256 = {"fashion_mnist": FASHION_MNIST_SHA256}
 
 CELEBA_CROP, CELEBA_SIDE = 148, 64
 CELEBA_ATTRIBUTES = ("Male", "Smiling")
@@ -81,7 +79,7 @@ def open_mnist(name: str, params: ImageParams) -> Source:
         wanted = f"{', '.join(md5s)} into {home}"
         _download(name, params, lambda root: loader(root, download=True), wanted)
         folder = home
-    sha256s = UNPACKED_SHA256.get(name, {})
+    sha256s = UNPACKED_SHA256 if name == "fashion_mnist" else {}
     data = {
         file: _read_idx(folder / file, md5, sha256s.get(Path(file).stem))
         for file, md5 in md5s.items()
@@ -104,11 +102,11 @@ def _read_idx(file: Path, md5: str, sha256: str | None) -> Images:
     try:
         data = gzip.decompress(packed)
     except (EOFError, OSError, zlib.error) as error:
-        raise _damaged(file, "no complete gzip archive") from error
+        raise _damaged(file) from error
     expected = sha256 or md5
     found = hashlib.sha256(data) if sha256 else hashlib.md5(packed, usedforsecurity=False)
     if found.hexdigest() != expected:
-        raise _damaged(file, f"its {found.name} checksum is not {expected}")
+        raise _damaged(file)
     sizes = np.frombuffer(data, ">i4", data[3], offset=4)
     return np.frombuffer(data, np.uint8, offset=4 + sizes.nbytes).reshape(sizes)
 
@@ -125,7 +123,7 @@ def open_cifar10(name: str, params: ImageParams) -> Source:
         try:  # torchvision checks every MD5 before it unpickles
             loaded = CIFAR10(str(raw), train=part == "train")
         except RuntimeError as error:
-            raise _damaged(folder, "a file is missing or its MD5 differs") from error
+            raise _damaged(folder) from error
         parts[part] = _in_memory(loaded.data, np.array(loaded.targets))
     return Source(parts, f"torchvision CIFAR10, files of {folder}")
 
@@ -149,7 +147,7 @@ def open_celeba(name: str, params: ImageParams) -> Source:
     try:
         official = {split: CelebA(str(raw), split=split) for split in ("train", "valid", "test")}
     except RuntimeError as error:
-        raise _damaged(folder, f"{tables}: one is missing or its MD5 differs") from error
+        raise _damaged(folder) from error
     parts = {
         "train": _read_celeba([official["train"], official["valid"]], photographs),
         "test": _read_celeba([official["test"]], photographs),
@@ -179,7 +177,7 @@ def _read_face(file: Path) -> Images:
         with Image.open(file) as image:
             cropped: Image.Image = center_crop(image.convert("RGB"), [CELEBA_CROP, CELEBA_CROP])
     except (OSError, SyntaxError, ValueError) as error:
-        raise _damaged(file, f"missing or no complete JPEG: {error}") from error
+        raise _damaged(file) from error
     return np.asarray(cropped.resize((CELEBA_SIDE, CELEBA_SIDE), Image.Resampling.BILINEAR))
 
 
@@ -187,20 +185,14 @@ def _in_memory(images: Images, labels: npt.NDArray[Any]) -> ImageSet:
     return ImageSet(images.shape[1:], labels.astype(np.int64), lambda rows: images[rows])
 
 
-def _damaged(file: Path, fault: str) -> GenlabError:
+def _damaged(path: Path) -> GenlabError:
     fix = "put the original in its place, or remove it to have it looked for elsewhere"
-    message = f"{file}: damaged or not the published file ({fault}); {fix}"
-    return GenlabError(message, path=file, fix=fix)
+    message = f"{path}: incomplete, damaged or not the published file; {fix}"
+    return GenlabError(message, path=path, fix=fix)
 
 
 def _unpack(
-    name: str,
-    params: ImageParams,
-    loader: Any,
-    archive: Path,
-    md5: str,
-    folder: Path,
-    wanted: str,
+    name: str, params: ImageParams, loader: Any, archive: Path, md5: str, folder: Path, wanted: str
 ) -> None:
     """Make sure that `folder` is there: unpack `archive` beside it, or download."""
     from torchvision.datasets.utils import check_integrity, extract_archive
@@ -211,15 +203,16 @@ def _unpack(
         fetch = f"{wanted} into {archive.parent}"
         return _download(name, params, lambda root: loader(root, download=True), fetch)
     if not check_integrity(archive, md5):
-        raise _damaged(archive, f"its MD5 is not {md5}")
+        raise _damaged(archive)
     with _staging(archive.parent) as staging:
         extract_archive(archive, staging)
 
 
 def _download(name: str, params: ImageParams, build: Callable[[str], object], wanted: str) -> None:
     """Let torchvision download into a fresh folder, then move the files to `params.raw`."""
-    package = DEBIAN_PACKAGES.get(name)
-    fix = f"put {wanted}" + (f", or install the Debian package {package}" if package else "")
+    fix = f"put {wanted}"
+    if name == "fashion_mnist":
+        fix += ", or install the Debian package dataset-fashion-mnist"
     if not params.download:
         raise GenlabError(
             f"no copy of {name} here, and images.download is false: {fix}",
