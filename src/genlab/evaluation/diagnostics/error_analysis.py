@@ -62,7 +62,7 @@ def compare(
 ) -> list[Test]:
     """Compare the mean error with and without each attribute, over all items.
 
-    errors: (n,), not negative. For each hypothesis: `n_with`, `n_without`, `error_with`,
+    errors: (n,), finite and not negative. For each hypothesis: `n_with`, `n_without`, `error_with`,
     `error_without`, `ratio` of the two as they are; `stratum.ratio`, the ratio after direct
     standardisation to the same strata, with its bootstrap interval `low`, `high`; and the `verdict`
     of the interval: supported (all above 1), refuted (all below 1), undecided (it holds 1) or
@@ -73,8 +73,6 @@ def compare(
     infinite it is None.
     """
     values = np.asarray(errors, dtype=np.float64)
-    if values.ndim != 1 or not len(values) or not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError("errors must be finite, not negative, one an item")
     keys = np.asarray(attributes[stratum.attribute])
     flags = [np.asarray(each.holds(attributes), dtype=np.bool_) for each in hypotheses]
     strata = [
