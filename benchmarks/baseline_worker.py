@@ -3,10 +3,10 @@
     python benchmarks/baseline_worker.py JOB.json RUN.npz
 
 It runs as a process with pythae's folder first on the path: pythae needs pydantic 1, genlab needs
-pydantic 2, so that nothing here imports it except pythae itself. Every baseline is trained by the same
-loop over tensors in memory (pythae's trainer feeds slower), with Adam. The clock runs only during
-updates: checks on the validation split, after which the best weights are kept as pythae's trainer
-does, and the fit of the mixture are free.
+pydantic 2, so that nothing here imports it except pythae itself. Every baseline is trained by the
+same loop over tensors in memory (pythae's trainer feeds slower), with Adam. The clock runs only
+during updates: checks on the validation split, after which the best weights are kept as pythae's
+trainer does, and the fit of the mixture are free.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 `swap.ordered`: on persons on whom no constant was set (`swap_persons.HELD_OUT`). Each is the
 template for the `--avatars` most similar others in turn; eight pictures of each pair are scored:
-untouched, wrong person, pasted rectangle, local swap, the same blurred in three strengths, and warped by
-triangles. Of the 28 pairs of the eight 14 are ordered beyond dispute (`ORDERS`); a tie is wrong, a
-picture without a score is below every score, and two such pictures are no pair. The interval
-resamples template persons; `by_person` holds the rate of each with Wilson's interval.
+untouched, wrong person, pasted rectangle, local swap, the same blurred in three strengths, and
+warped by triangles. Of the 28 pairs of the eight 14 are ordered beyond dispute (`ORDERS`); a tie is
+wrong, a picture without a score is below every score, and two such pictures are no pair. The
+interval resamples template persons; `by_person` holds the rate of each with Wilson's interval.
 
 `swap.identity`: discriminator accuracy at the distance `SAME` over every two photographs of the
 persons that ship. Each person is in one photograph only, so the same-person pairs are that

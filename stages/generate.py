@@ -1,9 +1,9 @@
 """Stage generate: make the items of a dataset: draw grids, or read images from their source.
 
 Writes, into data/generated/DATASET/ or --output, for grids: grids.npz (key `grids`, uint8
-(n, size, size)), objects.npz (key `objects`: one row per object); for images: train.npy and test.npy
-(all.npy where there is no official test split; uint8 (n, height, width, channels)), labels.npz; and
-manifest.json (where it comes from, counts, checksums).
+(n, size, size)), objects.npz (key `objects`: one row per object); for images: train.npy and
+test.npy (all.npy where there is no official test split; uint8 (n, height, width, channels)),
+labels.npz; and manifest.json (where it comes from, counts, checksums).
 """
 
 from __future__ import annotations

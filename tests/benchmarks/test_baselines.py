@@ -1,4 +1,4 @@
-"""The comparison with baselines: its judge, the choice of rates, what is kept, and the intervals."""
+"""The comparison with baselines: its judge, choice of rates, what is kept, and intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile and malformed answers neither crash, hang nor escape the loop, nor damage its registry."""
+"""Hostile and malformed answers neither crash, hang nor escape the loop; its registry stays."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A run of the agent that is killed at random points loses nothing and repeats nothing.
 
-The run is the command line's process, its model a scripted endpoint that counts what it is asked. It
-is killed (SIGKILL) at a line of its progress and a random moment after it. At the end:
+The run is the command line's process, its model a scripted endpoint that counts what it is asked.
+It is killed (SIGKILL) at a line of its progress and a random moment after it. At the end:
 
 - an attempt that was complete on disk is in the registry with the same results, trained once;
 - a question whose answer was recorded is not asked again: the endpoint was asked one question per

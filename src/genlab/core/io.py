@@ -104,7 +104,8 @@ def read_json(path: str | Path, *, producer_command: str, kind: str | None = Non
         found = value.get("kind") if isinstance(value, dict) else None
         if found != kind:
             raise GenlabError(
-                f"{path} holds {found or 'something else'}, not {kind}; make it with: {producer_command}"
+                f"{path} holds {found or 'something else'}, not {kind};"
+                f" make it with: {producer_command}"
             )
     return value
 

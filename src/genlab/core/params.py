@@ -250,7 +250,8 @@ class Params(_Section):
             raise ValueError(f"datasets must name each dataset once, got {self.datasets}")
         if self.batch_size > self.samples_per_epoch:
             raise ValueError(
-                f"batch_size must be <= samples_per_epoch ({self.samples_per_epoch}), got {self.batch_size}"
+                f"batch_size must be <= samples_per_epoch ({self.samples_per_epoch}),"
+                f" got {self.batch_size}"
             )
         return self
 
