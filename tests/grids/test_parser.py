@@ -73,11 +73,6 @@ def test_what_is_no_object_does_not_parse(lines):
     assert not is_valid(grid).any()
 
 
-def test_a_broken_line_parses_as_two_lines():
-    [parsed] = parse(grid_of("111.111"))
-    assert parsed.objects["width"].tolist() == [3, 3]
-
-
 def test_stray_cells_are_separated_from_objects():
     grid = grid_of("11...2", "11....", "......", "333...")
     [parsed] = parse(grid)

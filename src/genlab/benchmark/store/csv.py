@@ -94,22 +94,25 @@ def _import_rating(session: Session, row: Mapping[str, str]) -> bool:
         raise GenlabError(f"blind must be 0 or 1, got {row['blind']!r}", key="blind")
     key = {name: row[name] for name in ("subject_kind", "subject_hash", "rater")}
     stars = int(row["stars"]) if row["stars"].isdecimal() else row["stars"]
-    visit = {"session": row["session"], "rated": _time(row)}
-    answer = {"stars": stars, "blind": row["blind"] == "1", **visit}
-    item = {"run_item_id": _find(session, _FIND, row)}
-    return put_answer(session, Rating, key, {**answer, **item}, imported=True)
+    answer = {
+        "stars": stars,
+        "blind": row["blind"] == "1",
+        "session": row["session"],
+        "rated": _time(row),
+        "run_item_id": _find(session, _FIND, row),
+    }
+    return put_answer(session, Rating, key, answer, imported=True)
 
 
 def _import_preference(session: Session, row: Mapping[str, str]) -> bool | None:
     """Whether it changed anything; None where an image is not here."""
     check_columns(rater=row["rater"])
-    rated = _time(row)
     winner = _find(session, _FIND_SAME, row)
     over = {name.removeprefix("over_"): row[name] for name in OVER}
     loser = _find(session, _FIND_SAME, {**row, **over, "subject_hash": row["over_hash"]})
     if winner is None or loser is None:
         return None
-    answer = {"winner": winner, "session": row["session"], "rated": rated}
+    answer = {"winner": winner, "session": row["session"], "rated": _time(row)}
     key = pair_key(row["rater"], winner, loser)
     return put_answer(session, Preference, key, answer, imported=True)
 
@@ -129,12 +132,8 @@ def _read(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")), strict=True)
         missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
         if missing:
-            raise GenlabError(
-                f"{path} has no column {missing[0]!r}; its first line names the columns:"
-                f" {','.join(COLUMNS)}",
-                key=missing[0],
-                path=path,
-            )
+            message = f"{path} has no column {missing[0]!r}; it needs {','.join(NEEDED)}"
+            raise GenlabError(message, key=missing[0], path=path)
         for row in reader:
             if None in row or None in row.values():
                 raise csv.Error(f"line {reader.line_num} has more or fewer fields than the first")
@@ -147,6 +146,5 @@ def _time(row: Mapping[str, str]) -> str:
     try:
         return utc(datetime.fromisoformat(row["rated"].replace("Z", "+00:00")))
     except ValueError as error:
-        raise GenlabError(
-            f"rated must be a time in ISO 8601, got {row['rated']!r}", key="rated"
-        ) from error
+        message = f"rated must be a time in ISO 8601, got {row['rated']!r}"
+        raise GenlabError(message, key="rated") from error

@@ -198,18 +198,11 @@ class Store:
         with self._session(write=True) as opened:
             return put_answer(opened, Rating, key, {**answer, "run_item_id": run_item_id})
 
-    def ratings(
-        self,
-        subject_kind: str | None = None,
-        rater: str | None = None,
-        run_id: str | None = None,
-    ) -> list[Rating]:
-        """The ratings that count, of one kind, rater or run where these are named."""
+    def ratings(self, subject_kind: str | None = None, rater: str | None = None) -> list[Rating]:
+        """The ratings that count, of one kind or rater where these are named."""
         named = {"subject_kind": subject_kind, "rater": rater}
         wanted = {name: value for name, value in named.items() if value is not None}
         query = select(Rating).filter_by(**wanted).order_by(col(Rating.rating_id))
-        if run_id is not None:
-            query = query.join(Item).where(col(Item.run_id) == run_id)
         with self._session() as session:
             return list(session.exec(query))
 
@@ -226,9 +219,7 @@ class Store:
     def prefer(self, rater: str, winner: int, loser: int, *, session: str = "") -> bool:
         """Keep that `rater` preferred item `winner` over `loser`: two items of one case."""
         if winner == loser or self.item(winner).case_id != self.item(loser).case_id:
-            raise GenlabError(
-                f"items {winner} and {loser} are not two items of one case; compare such"
-            )
+            raise GenlabError(f"items {winner} and {loser} are not two items of one case")
         answer = {"winner": winner, "session": session, "rated": now()}
         with self._session(write=True) as opened:
             return put_answer(opened, Preference, pair_key(rater, winner, loser), answer)
