@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import ndimage
 
-from genlab.evaluation.diagnostics.error_analysis import Attributes, Column, Flags, Hypothesis
+from genlab.evaluation.diagnostics.error_analysis import Column, Flags, Hypothesis
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.parser import find_components
 from genlab.grids.shapes import KINDS, LONGEST, SHAPES
@@ -79,12 +79,6 @@ def kind_words(kind: str) -> str:
     return f"an {words}" if words[0] in "aeiouL" else f"a {words}"
 
 
-def _more_cells_than_most(attributes: Attributes) -> Flags:
-    cells = attributes["foreground_cells"]
-    flags: Flags = cells > np.quantile(cells, 0.75)
-    return flags
-
-
 def _has(attribute: str) -> Any:
     return lambda a: a[attribute]
 
@@ -96,7 +90,7 @@ HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
         "many_cells",
         "more coloured cells than in three quarters of the grids are hard",
-        _more_cells_than_most,
+        lambda a: a["foreground_cells"] > np.quantile(a["foreground_cells"], 0.75),
     ),
     Hypothesis(
         "small_object",
