@@ -97,17 +97,3 @@ def test_copies_and_near_copies_are_found() -> None:
     assert found["near_duplicate_rate"] >= 0.75
     doubled = memorisation(nearest(samples, train), nearest(test, train))
     assert doubled["held_out_exact_duplicate_rate"] == 0.25
-
-
-@pytest.mark.parametrize(
-    ("queries", "train", "reason"),
-    [
-        (_images(3, 0), _images(3, 0, side=8), "one shape"),
-        (_images(0, 0), _images(3, 0), "one shape"),
-        (_images(3, 0), _images(3, 0) / 255, "images or features"),
-        (np.full((3, 4), np.nan), np.zeros((3, 4)), "not finite"),
-    ],
-)
-def test_what_does_not_compare_is_refused(queries: Images, train: Images, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        nearest(queries, train)

@@ -134,26 +134,3 @@ def test_a_damaged_file_is_refused_and_the_cache_replaces_it(
         Classifier.load(path)
     assert module.cached_classifier("bars", images, labels, **settings).digest == bars.digest
     assert Classifier.load(path).digest == bars.digest
-
-
-@pytest.mark.parametrize(
-    ("images", "labels", "reason"),
-    [
-        (np.zeros((4, 16, 16, 1)), None, "uint8"),
-        (np.zeros((4, 16, 12, 1), np.uint8), None, "images must be"),
-        (np.zeros((4, 4, 4, 1), np.uint8), None, "side at least 8"),
-        (np.zeros((1, 16, 16, 1), np.uint8), None, "at least two"),
-        (np.zeros((4, 16, 16, 1), np.uint8), [0, 1, 2], "4 classes"),
-        (np.zeros((4, 16, 16, 1), np.uint8), [0, 1, -1, 2], "4 classes"),
-    ],
-)
-def test_what_cannot_be_learnt_from_is_refused(
-    images: Images, labels: npt.ArrayLike | None, reason: str
-) -> None:
-    with pytest.raises(ValueError, match=reason):
-        _train(images, labels)
-
-
-def test_images_of_another_shape_are_refused(bars: Classifier) -> None:
-    with pytest.raises(ValueError, match="images must be uint8"):
-        bars.features(np.zeros((4, 12, 12, 1), np.uint8))

@@ -76,20 +76,3 @@ def test_the_summary_holds_means_counts_and_intervals_around_them() -> None:
         assert interval["low"] < found[name] < interval["high"]
         assert interval["n"] == 40
     assert found == fidelity(images, noisy, bootstrap=200, seed=3)
-
-
-@pytest.mark.parametrize(
-    ("truth", "predicted", "reason"),
-    [
-        (_images(3), _images(2), "alike"),
-        (_images(3)[..., 0], _images(3)[..., 0], "alike"),
-        (_images(0), _images(0), "alike"),
-        (_images(3), _images(3) / 255, "uint8"),
-        (_images(3, side=8), _images(3, side=8), "at least 11"),
-    ],
-)
-def test_what_is_no_pair_of_image_sets_is_refused(
-    truth: Images, predicted: Images, reason: str
-) -> None:
-    with pytest.raises(ValueError, match=reason):
-        fidelity(truth, predicted)

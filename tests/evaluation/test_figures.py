@@ -193,30 +193,3 @@ def test_a_panel_without_its_series_is_left_out(
 )
 def test_a_percentage_never_rounds_an_error_away(share: float, text: str) -> None:
     assert percent(share) == text
-
-
-ONE = flat(1)
-REFUSED: dict[str, Callable[[Path], Any]] = {
-    "no image": lambda path: figures.image_sheet(path, ONE[:0], {}, ""),
-    "floats": lambda path: figures.image_sheet(path, ONE / 255, {}, ""),
-    "four channels": lambda path: figures.image_samplers(
-        path, {"a": ONE[..., [0, 0, 0, 0]]}, {"a": ""}
-    ),
-    "no sampler": lambda path: figures.image_samplers(path, {}, {}),
-    "an output too few": lambda path: figures.image_reconstructions(
-        path, flat(2), ONE, "", ["", ""]
-    ),
-    "no curve": lambda path: figures.training_curves(path, {"speed": [1.0], "loss": []}, "nats"),
-    "no rate": lambda path: figures.rate_distortion(path, [{"rate": None, "mse": 1.0}]),
-    "no latent": lambda path: figures.kl_by_latent(path, []),
-    "a KL of NaN": lambda path: figures.kl_by_latent(path, [1.0, math.nan]),
-    "points in space": lambda path: figures.projection(path, np.zeros((3, 3)), [0] * 3, NAMES, ""),
-    "a point nowhere": lambda path: figures.projection(path, [[0, math.nan]], [0], NAMES, ""),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_drawn_is_refused_and_leaves_no_file(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        REFUSED[name](tmp_path / "x.png")
-    assert list(tmp_path.iterdir()) == []

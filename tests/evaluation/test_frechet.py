@@ -96,25 +96,3 @@ def test_the_floor_is_the_mean_over_sets_that_share_no_image() -> None:
     interval = found["intervals"]["frechet_distance"]
     half = stats.t.ppf(0.975, 2) * stats.sem(each)
     assert interval["high"] - interval["low"] == pytest.approx(2 * half)
-
-
-@pytest.mark.parametrize("n", [1, 51])
-def test_a_floor_of_more_images_than_there_are_is_refused(n: int) -> None:
-    with pytest.raises(ValueError, match="2 to 50"):
-        train_reference(_features(50), _features(80), n)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "reason"),
-    [
-        (np.zeros((4, 3)), np.zeros((4, 2)), "alike in d"),
-        (np.zeros((1, 3)), np.zeros((4, 3)), "n >= 2"),
-        (np.zeros(4), np.zeros(4), "n >= 2"),
-        (np.full((4, 3), np.nan), np.zeros((4, 3)), "not finite"),
-    ],
-)
-def test_what_is_no_pair_of_feature_sets_is_refused(
-    one: Floats, other: Floats, reason: str
-) -> None:
-    with pytest.raises(ValueError, match=reason):
-        distance(one, other)

@@ -34,22 +34,12 @@ def test_iwae_lies_between_the_elbo_and_log_p_of_a_gaussian_model() -> None:
 
 def test_bound_summary_means_and_bits() -> None:
     reconstruction, kl = np.array([1.0, 3.0]), np.array([10.0, 20.0])
-    found = bound_summary(reconstruction + kl, reconstruction, kl, bootstrap=100)
+    found = bound_summary(reconstruction, kl, cells=256, bootstrap=100)
     assert found["neg_elbo_nats"] == 17
     assert found["reconstruction_nats"] == 2
     assert found["kl_nats"] == 15
     assert found["bits_per_cell"] == pytest.approx(17 / (256 * math.log(2)))
     assert found["intervals"]["kl_nats"] == {"low": 10, "high": 20, "n": 2}
-
-
-def test_parts_that_do_not_add_up_are_refused() -> None:
-    with pytest.raises(ValueError, match="reweighted"):
-        bound_summary([5.0, 5.0], [2.0, 2.0], [2.0, 2.0])
-
-
-def test_a_bound_that_is_not_finite_is_refused() -> None:
-    with pytest.raises(ValueError, match="finite"):
-        bound_summary([np.inf], [np.inf], [0.0])
 
 
 def test_active_units_are_those_whose_mean_varies() -> None:

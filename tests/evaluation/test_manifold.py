@@ -93,17 +93,3 @@ def test_each_number_has_its_interval_over_the_points_it_tests() -> None:
         assert interval["low"] < found[name] < interval["high"]
         assert interval["n"] == n
     assert (found["k"], found["n"], found["n_reference"]) == (5, 300, 200)
-
-
-@pytest.mark.parametrize(
-    ("fake", "real", "reason"),
-    [
-        (_points(5), _points(50), "n > k"),
-        (_points(50), _points(50, d=3), "alike in d"),
-        (np.zeros(9), _points(50), "n >= 2"),
-        (_points(50), np.full((50, 8), np.inf), "not finite"),
-    ],
-)
-def test_what_makes_no_manifold_is_refused(fake: Floats, real: Floats, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        manifold(fake, real)

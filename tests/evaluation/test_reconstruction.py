@@ -101,11 +101,3 @@ def test_total_variation_of_disjoint_and_of_empty_histograms() -> None:
     assert total_variation(one, 3 * one) == 0
     assert total_variation(one, none) == 1
     assert total_variation(none, none) == 0
-
-
-def test_grids_of_different_shapes_or_colours_out_of_range_are_refused() -> None:
-    truth = _grids()
-    with pytest.raises(ValueError, match="alike"):
-        grid_metrics(truth, truth[:3])
-    with pytest.raises(ValueError, match="got 11"):
-        grid_metrics(truth, np.full_like(truth, 11))

@@ -143,9 +143,7 @@ def measure_grids(
     """metrics.json: flat numbers, nested groups, and `intervals` of the flat ones."""
     e, resampling = evidence, {"bootstrap": bootstrap, "seed": seed}
     accuracy = reconstruction.grid_metrics(e.truth, e.predicted, **resampling)
-    bound = likelihood.bound_summary(
-        e.reconstruction + e.kl, e.reconstruction, e.kl, cells=e.truth[0].size, **resampling
-    )
+    bound = likelihood.bound_summary(e.reconstruction, e.kl, cells=e.truth[0].size, **resampling)
     iwae = likelihood.iwae_summary(e.log_weights, **resampling)
     parts = (accuracy, bound, iwae)
     intervals = {name: found for part in parts for name, found in part.pop("intervals").items()}

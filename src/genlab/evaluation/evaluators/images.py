@@ -149,7 +149,7 @@ class ImageEvaluator(Evaluator):
         self, kl: Floats, weights: Floats, resampling: Mapping[str, int]
     ) -> Metrics:
         cells = self.test[0].size
-        bound = likelihood.bound_summary(self.nats + kl, self.nats, kl, cells=cells, **resampling)
+        bound = likelihood.bound_summary(self.nats, kl, cells=cells, **resampling)
         iwae = likelihood.iwae_summary(weights, **resampling)
         pixels = fidelity.fidelity(self.test, self.predicted, **resampling)
         parts = (bound, iwae, pixels)

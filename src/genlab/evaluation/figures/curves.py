@@ -29,15 +29,13 @@ def training_curves(path: str | Path, series: Mapping[str, Sequence[float]], uni
     """Loss, KL and quality of reconstructions over the epochs.
 
     series: {name: one value per epoch}, names as the trainer logs them; a panel without values is
-    left out. unit: of loss and KL. Raises ValueError when nothing can be drawn.
+    left out. unit: of loss and KL.
     """
     shown = {
         title: {name: label for name, label in names.items() if len(series.get(name, ()))}
         for title, names in CURVES.items()
     }
     shown = {title: names for title, names in shown.items() if names}
-    if not shown:
-        raise ValueError(f"no curve to draw among {sorted(series)}")
     with figure_file(path, 2.35 * len(shown)) as figure:
         column = figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0]
         for axes, (title, names) in zip(column, shown.items(), strict=True):
@@ -156,11 +154,8 @@ def rate_distortion(path: str | Path, points: Sequence[Mapping[str, float | None
     """Distortion, IWAE bound and Fréchet distance against the rate, along a sweep over β.
 
     points: {beta, rate (KL, nats), mse, neg_iwae_nats, frechet}; a value of None is left out.
-    Raises ValueError when no point has a rate and a distortion.
     """
     panels = {"mse": "MSE", "neg_iwae_nats": "−IWAE, nats", "frechet": "Fréchet distance"}
-    if not any(p["rate"] is not None and p["mse"] is not None for p in points):
-        raise ValueError(f"no point of rate and distortion among {len(points)}")
     with figure_file(path, 2.8) as figure:
         for axes, (key, label) in zip(figure.subplots(1, 3), panels.items(), strict=True):
             known = [p for p in points if p["rate"] is not None and p[key] is not None]
@@ -182,8 +177,6 @@ def kl_by_latent(
 ) -> None:
     """KL of each latent from N(0, 1) in nats, in descending order, and how many are active."""
     values = np.sort(np.asarray(kl_per_latent, dtype=np.float64))[::-1]
-    if not len(values) or not np.isfinite(values).all():
-        raise ValueError(f"kl_by_latent needs finite KLs of at least one latent, got {len(values)}")
     active = int((values > active_threshold).sum())
     with figure_file(path, 3.0) as figure:
         axes = figure.subplots()
@@ -207,11 +200,9 @@ def projection(
 ) -> None:
     """Codes in two dimensions, coloured by class where there are few classes.
 
-    points: (n, 2); labels: (n,), indices into names. Raises ValueError for other shapes.
+    points: (n, 2); labels: (n,), indices into names.
     """
     at, classes = np.asarray(points, dtype=np.float64), np.asarray(labels)
-    if at.shape != (len(classes), 2) or not np.isfinite(at).all():
-        raise ValueError(f"points must be finite numbers ({len(classes)}, 2), got {at.shape}")
     with figure_file(path, 4.6) as figure:
         axes = figure.subplots()
         few = len(names) <= COLOURED_CLASSES

@@ -78,13 +78,7 @@ class Mosaic(NamedTuple):
 
 
 def save_mosaics(path: str | Path, mosaics: Sequence[Mosaic], title: str = "") -> None:
-    """Save mosaics one below the other. Raises ValueError for anything that is no image."""
-    for images in (mosaic.images for mosaic in mosaics):
-        if images.ndim != 4 or images.dtype != np.uint8 or images.shape[-1] not in (1, 3):
-            found = f"{images.dtype} {images.shape}"
-            raise ValueError(f"images must be uint8 (n, height, width, 1 or 3), got {found}")
-    if not mosaics or not all(len(mosaic.images) for mosaic in mosaics):
-        raise ValueError(f"{path}: no image to draw")
+    """Save mosaics one below the other."""
     heights = [mosaic.height for mosaic in mosaics]
     with figure_file(path, max(2.0, sum(heights) + LINE * bool(title))) as figure:
         column = figure.subplots(len(mosaics), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -103,9 +97,6 @@ def save_pairs(
     title: str,
 ) -> None:
     """Save images over their counterparts in bands of eight pairs, with a note below each pair."""
-    if not len(above) == len(below) == len(notes):
-        found = f"{len(above)}, {len(below)} and {len(notes)}"
-        raise ValueError(f"each pair needs two images and a note, got {found}")
     bands = [slice(start, start + PAIR_COLUMNS) for start in range(0, len(above), PAIR_COLUMNS)]
     save_mosaics(
         path,

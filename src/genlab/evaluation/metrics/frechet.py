@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
 from genlab.core.stats import Floats, percentile_interval, student_interval
@@ -18,10 +17,7 @@ DRAWS = 5
 
 
 def gaussian_distance(
-    mean: npt.ArrayLike,
-    covariance: npt.ArrayLike,
-    other_mean: npt.ArrayLike,
-    other_covariance: npt.ArrayLike,
+    mean: Floats, covariance: Floats, other_mean: Floats, other_covariance: Floats
 ) -> float:
     """Squared Fréchet distance of two Gaussians (Dowson and Landau 1982; FID: Heusel et al. 2017).
 
@@ -29,26 +25,22 @@ def gaussian_distance(
     singular. The trace of the root is the sum of the singular values of S1^1/2 S2^1/2: real and
     never negative, where the root of the product S1 S2 itself comes out complex or not at all.
     """
-    m1, m2, s1, s2 = (
-        np.asarray(each, dtype=np.float64)
-        for each in (mean, other_mean, covariance, other_covariance)
-    )
-    overlap = linalg.svdvals(_root(s1) @ _root(s2)).sum()
-    squared = ((m1 - m2) ** 2).sum() + np.trace(s1) + np.trace(s2) - 2 * overlap
+    overlap = linalg.svdvals(_root(covariance) @ _root(other_covariance)).sum()
+    traces = np.trace(covariance), np.trace(other_covariance)
+    squared = ((mean - other_mean) ** 2).sum() + traces[0] + traces[1] - 2 * overlap
     return float(max(squared, 0.0))  # equal Gaussians may come out a rounding error below zero
 
 
-def distance(features: npt.ArrayLike, reference: npt.ArrayLike) -> float:
+def distance(features: Floats, reference: Floats) -> float:
     """Squared Fréchet distance of the Gaussians fitted to two sets of features, (n, d) and (m, d).
 
     The unbiased covariances are used, as is the custom for FID.
     """
-    first, second = check_features(features, reference)
-    return gaussian_distance(*_moments(first), *_moments(second))
+    return gaussian_distance(*_moments(features), *_moments(reference))
 
 
 def frechet(
-    features: npt.ArrayLike, reference: npt.ArrayLike, *, bootstrap: int = 50, seed: int = 0
+    features: Floats, reference: Floats, *, bootstrap: int = 50, seed: int = 0
 ) -> dict[str, Any]:
     """The Fréchet distance with a 95 % bootstrap interval over the images of both sets.
 
@@ -57,37 +49,31 @@ def frechet(
     finite n strikes twice; so the resamples' spread is centred on the distance that was measured.
     The interval is about the distance at this n, not about its limit for ever more images.
     """
-    first, second = check_features(features, reference)
-    found = gaussian_distance(*_moments(first), *_moments(second))
+    found = distance(features, reference)
     rng = np.random.default_rng(seed)
     draws = zip(
-        _resampled_moments(first, bootstrap, rng),
-        _resampled_moments(second, bootstrap, rng),
+        _resampled_moments(features, bootstrap, rng),
+        _resampled_moments(reference, bootstrap, rng),
         strict=True,
     )
     resampled = np.array([gaussian_distance(*one, *other) for one, other in draws])
     centred = np.maximum(resampled - resampled.mean() + found, 0)
     return {
         "frechet_distance": found,
-        "n": len(first),
-        "n_reference": len(second),
-        "intervals": {"frechet_distance": percentile_interval(centred, len(first))},
+        "n": len(features),
+        "n_reference": len(reference),
+        "intervals": {"frechet_distance": percentile_interval(centred, len(features))},
     }
 
 
-def train_reference(
-    train_features: npt.ArrayLike, test_features: npt.ArrayLike, n: int, seed: int = 0
-) -> dict[str, Any]:
+def train_reference(train: Floats, test: Floats, n: int, seed: int = 0) -> dict[str, Any]:
     """What n samples of a perfect sampler would get against the test images: n training images.
 
     The mean over up to DRAWS sets that have no image in common, since one set's distance is a tenth
     from the next one's; Student's interval is over the sets (the test images are the same for all,
     and for samples). Where the train split holds one set, `frechet` of that, with its interval.
-    Raises ValueError where it holds fewer than n.
+    train, test: features, (m, d) with m >= n and (k, d).
     """
-    train, test = check_features(train_features, test_features)
-    if not 2 <= n <= len(train):
-        raise ValueError(f"n must be 2 to {len(train)}, the training images, got {n}")
     draws = min(DRAWS, len(train) // n)
     order = np.random.default_rng(seed).permutation(len(train))
     sets = [train[order[n * draw : n * (draw + 1)]] for draw in range(draws)]
@@ -102,19 +88,6 @@ def train_reference(
         "n_reference": len(test),
         "intervals": {"frechet_distance": student_interval(distances)},
     }
-
-
-def check_features(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Two sets of features, (n, d) and (m, d), as float64; ValueError where they are none."""
-    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    for rows in (one, other):
-        if rows.ndim != 2 or len(rows) < 2:
-            raise ValueError(f"features must be (n, d) with n >= 2, got {rows.shape}")
-        if not np.isfinite(rows).all():
-            raise ValueError("a feature is not finite: the images or the extractor are broken")
-    if one.shape[1] != other.shape[1]:
-        raise ValueError(f"features must be alike in d, got {one.shape} and {other.shape}")
-    return one, other
 
 
 def _moments(rows: Floats) -> Moments:

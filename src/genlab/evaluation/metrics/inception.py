@@ -44,13 +44,13 @@ class InceptionFeatures:
             raise GenlabError(f"{path}: not Inception weights ({error})") from error
         self._network = metric.inception
 
-    def __call__(self, images: Images) -> npt.NDArray[np.float32]:
+    def __call__(self, images: Images) -> npt.NDArray[np.float64]:
         """Features (n, 2048) of images (n, h, w, 1 or 3) uint8; grey is repeated."""
         found = []
         for start in range(0, len(images), BATCH):
             x = torch.from_numpy(np.array(images[start : start + BATCH])).permute(0, 3, 1, 2)
             found.append(self._network(x.expand(-1, 3, -1, -1).contiguous()).numpy(force=True))
-        return np.concatenate(found)
+        return np.concatenate(found).astype(np.float64)
 
 
 def inception_distances(

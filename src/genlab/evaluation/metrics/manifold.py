@@ -7,28 +7,21 @@ the distance to the point's k-th nearest neighbour in its own set.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.metrics import pairwise_distances_chunked
 from sklearn.neighbors import NearestNeighbors
 
 from genlab.core.stats import Floats, mean_interval, share_interval
-from genlab.evaluation.metrics.frechet import check_features
 
 MEGABYTES = 128
 """Distances held at a time."""
 
 
 def manifold(
-    fake_features: npt.ArrayLike,
-    real_features: npt.ArrayLike,
-    *,
-    k: int = 5,
-    bootstrap: int = 1000,
-    seed: int = 0,
+    fake: Floats, real: Floats, *, k: int = 5, bootstrap: int = 1000, seed: int = 0
 ) -> dict[str, Any]:
     """Improved precision and recall, density and coverage, with 95 % intervals.
 
-    fake_features: (n, d); real_features: (m, d). Returns
+    fake: features (n, d); real: features (m, d). Returns
 
     - `precision`: share of fakes within a ball of the real manifold, `recall`: share of reals
       within a ball of the fake one (Kynkäänniemi et al. 2019, eq. 1 and 2);
@@ -41,9 +34,7 @@ def manifold(
     four depend on k, n and m: they compare at the same three alone. The intervals keep both
     manifolds as they are and are about the points tested against them: fakes for precision and
     density, reals for recall and coverage. Shares have Wilson's, the density a bootstrap.
-    Raises ValueError where a set has no more than k points.
     """
-    fake, real = check_features(fake_features, real_features)
     fake_radii, real_radii = radii(fake, k), radii(real, k)
     balls = np.empty(len(fake), dtype=np.int64)  # real balls around each fake
     recalled = np.zeros(len(real), dtype=np.bool_)
@@ -71,8 +62,6 @@ def manifold(
 
 def radii(features: Floats, k: int) -> Floats:
     """Distance of each point to its k-th nearest neighbour, itself not counted. (n, d) to (n,)."""
-    if not 1 <= k < len(features):
-        raise ValueError(f"features must be (n, d) with n > k >= 1, got {features.shape}, k = {k}")
     found, _ = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(features).kneighbors()
     radius: Floats = found[:, -1]
     return radius
