@@ -179,8 +179,3 @@ def test_samples_have_the_mean_of_the_likelihood(name: str, channels: int) -> No
     assert 0 <= float(draws.min()) <= float(draws.max()) <= 1
     error = 5 * float(draws.std()) / 20_000**0.5 + 0.01
     assert float((draws.mean(0) - likelihood.mean(one)[0]).abs().max()) < error
-
-
-def test_an_unknown_likelihood_is_refused() -> None:
-    with pytest.raises(ValueError, match="'poisson'"):
-        make_likelihood(tiny.image_architecture(likelihood="poisson"))

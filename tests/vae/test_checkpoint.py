@@ -74,19 +74,6 @@ def _truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
 
-def _behead(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:5])
-
-
-def _foreign_text(path: Path) -> None:
-    path.write_text("not a checkpoint\n" * 50)
-
-
-def _foreign_archive(path: Path) -> None:
-    with path.open("wb") as target:
-        np.savez(target, weights=np.zeros(3))
-
-
 def _foreign_weights(path: Path) -> None:
     save_file({"weight": torch.zeros(3)}, path)
 
@@ -120,9 +107,6 @@ def _lossy(path: Path) -> None:
 SPOILS = {
     "absent": (Path.unlink, "no checkpoint there"),
     "truncated": (_truncate, "truncated or not a checkpoint"),
-    "a few bytes": (_behead, "truncated or not a checkpoint"),
-    "text": (_foreign_text, "truncated or not a checkpoint"),
-    "an npz": (_foreign_archive, "truncated or not a checkpoint"),
     "a pickle": (_pickle, "truncated or not a checkpoint"),
     "weights of something else": (_foreign_weights, "found no format"),
     "another version": (
@@ -130,8 +114,8 @@ SPOILS = {
         "found genlab.vae 99",
     ),
     "another width": (_shapes(width=16), "another architecture"),
-    "another prior": (_shapes(prior="standard"), "another architecture"),
     "an unknown network": (_shapes(network="gan"), "must be mixer or"),
+    "an unknown likelihood": (_shapes(likelihood="poisson"), "no likelihood"),
     "an unknown prior": (_shapes(prior="vamp"), "another architecture"),
     "an unknown shape": (_shapes(heads=2), "another architecture"),
     "a missing weight": (_lossy, "another architecture"),

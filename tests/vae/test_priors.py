@@ -58,11 +58,6 @@ def test_its_name_makes_a_prior_and_its_seed_decides_the_sample(name: str, kind:
     assert not torch.equal(first, other)
 
 
-def test_an_unknown_prior_is_refused() -> None:
-    with pytest.raises(ValueError, match="autoregressive_mixture: 'mixture'"):
-        make_prior("mixture", 8, 4, 8, 2, 2)
-
-
 @pytest.mark.parametrize("name", LEARNED)
 @pytest.mark.parametrize(("latent_dim", "tokens"), [(10, 4), (6, 3), (3, 4)])
 def test_latents_that_do_not_lie_on_a_square_of_tokens_are_refused(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 import tiny
 import torch
-
-from genlab.vae.models.vae import VAE
 
 
 def test_parameters_are_counted_by_part() -> None:
@@ -15,11 +12,6 @@ def test_parameters_are_counted_by_part() -> None:
     assert set(counts) == {"encoder", "decoder", "prior"}
     assert sum(counts.values()) == sum(p.numel() for p in model.parameters())
     assert tiny.model(prior="standard").parameter_counts()["prior"] == 0
-
-
-def test_an_unknown_network_is_refused() -> None:
-    with pytest.raises(ValueError, match="mixer or conv: 'gan'"):
-        VAE(tiny.architecture(network="gan"))
 
 
 def test_the_bound_is_a_sum_of_its_terms_per_grid() -> None:

@@ -167,9 +167,9 @@ class Gaussian(ImageLikelihood):
         """Standard deviation of each channel on [0, 1]; error: that of the batch, in training."""
         if not self.analytic:
             return self.log_sigma.exp().clamp_min(MIN_SIGMA)
-        from_batch = self.training and error is not None
-        square = error.square().mean((0, 2, 3)) if from_batch and error is not None else None
-        return (self.mean_square if square is None else square).sqrt().clamp_min(MIN_SIGMA)
+        if self.training and error is not None:
+            return error.square().mean((0, 2, 3)).sqrt().clamp_min(MIN_SIGMA)
+        return self.mean_square.sqrt().clamp_min(MIN_SIGMA)
 
     @torch.no_grad()
     def statistics(self, out: Tensor, x: Tensor) -> Tensor | None:

@@ -6,22 +6,17 @@ import math
 
 LR_WARMUP = 0.01  # share of the run in which the learning rate rises from zero
 SIGMOID_STEEPNESS = 12.0
+CYCLES = 4
 
 
 def beta_at(
-    progress: float,
-    schedule: str,
-    beta_max: float,
-    warmup: float,
-    cycles: int = 4,
-    delay: float = 0.0,
+    progress: float, schedule: str, beta_max: float, warmup: float, delay: float = 0.0
 ) -> float:
     """Weight of the KL term at `progress`.
 
     0 for the first `delay` share of the run; the rest counts from there. constant: beta_max.
-    linear, sigmoid: rise from 0 to beta_max in the first `warmup` share. cyclical: `cycles` equal
+    linear, sigmoid: rise from 0 to beta_max in the first `warmup` share. cyclical: CYCLES equal
     cycles, each a linear rise over its first `warmup` share and then beta_max (Fu et al. 2019).
-    Raises ValueError for another schedule.
     """
     if progress < delay:
         return 0.0
@@ -29,14 +24,12 @@ def beta_at(
     if schedule == "constant":
         return beta_max
     if schedule == "cyclical":
-        progress = (progress * cycles) % 1.0 if progress < 1.0 else 1.0
+        progress = (progress * CYCLES) % 1.0 if progress < 1.0 else 1.0
     rise = 1.0 if progress >= warmup else progress / warmup
-    if schedule in ("linear", "cyclical"):
-        return beta_max * rise
     if schedule == "sigmoid":
         low, high = _logistic(0.0), _logistic(1.0)
         return beta_max * (_logistic(rise) - low) / (high - low)
-    raise ValueError(f"beta_schedule must be constant, linear, sigmoid or cyclical: {schedule!r}")
+    return beta_max * rise
 
 
 def lr_at(progress: float, schedule: str, lr: float, delay: float = 0.0) -> float:
@@ -52,9 +45,7 @@ def lr_at(progress: float, schedule: str, lr: float, delay: float = 0.0) -> floa
     rise = min(1.0, (progress + 1e-4) / LR_WARMUP)
     if schedule == "constant":
         return lr * rise
-    if schedule == "cosine":
-        return lr * rise * 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0)))
-    raise ValueError(f"lr_schedule must be constant or cosine: {schedule!r}")
+    return lr * rise * 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0)))
 
 
 def _logistic(x: float) -> float:

@@ -168,7 +168,7 @@ class Trainer:
         norms = beta = lr = 0.0
         for step, x in enumerate(self.batches(epoch)):
             at = (epoch * steps + step) / (p.epochs * steps)
-            beta = beta_at(at, p.beta_schedule, p.beta_max, p.beta_warmup, delay=delay)
+            beta = beta_at(at, p.beta_schedule, p.beta_max, p.beta_warmup, delay)
             lr = lr_at(at, p.lr_schedule, p.lr, delay)
             self._set_lr(lr)
             losses, norm = self.update(x, beta, generator)

@@ -14,9 +14,7 @@ LEARNED = {"autoregressive": CodebookPrior, "autoregressive_mixture": MixtureDen
 def make_prior(
     name: str, latent_dim: int, tokens: int, width: int, depth: int, components: int
 ) -> Prior:
-    """Make the prior `name`. Raises ValueError that lists the known ones."""
+    """Make the prior `name`. Raises KeyError for an unknown one."""
     if name == "standard":
         return StandardPrior(latent_dim)
-    if name not in LEARNED:
-        raise ValueError(f"prior must be one of standard, {', '.join(LEARNED)}: {name!r}")
     return LEARNED[name](latent_dim, tokens, width, depth, components)
