@@ -116,8 +116,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
         for name, found in ({"data": facts} | results(dataset)).items():
             write_json(folder / "results" / dataset / f"{name}.json", found)
     rows = {}
-    for name, entry in YAML(typ="safe").load(root / "experiments.yaml").items():
-        dataset = entry.get("dataset", GRIDS)
+    described = YAML(typ="safe").load(root / "experiments.yaml")
+    for name, entry in described.items():
+        dataset = {**described.get(entry.get("base"), {}), **entry}.get("dataset", GRIDS)
         run = results(dataset, entry["params"].get("beta_max", 1.0))
         run["metrics"]["latent_dim"] = entry["params"].get("latent_dim", 256)
         row = flatten_results(*(run[k] for k in ("metrics", "training", "verdict", "diagnosis")))
