@@ -308,7 +308,7 @@ SPOILS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     ),
     "no labels": (_remove(DATA / "labels.npz"), "evaluate", ["labels.npz is missing"]),
     "images of another side in training": (
-        _another_shape, "train", ["28 x 28 x 1 expected, got 96 of 32 x 32 x 1"],
+        _another_shape, "train", ["(96, 28, 28, 1), got (96, 32, 32, 1)", "stages/split.py"],
     ),
     "no evidence": (
         _remove(EVIDENCE), "failure_gallery", ["evidence.npz is missing", "dvc repro evaluate"],

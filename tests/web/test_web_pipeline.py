@@ -19,7 +19,7 @@ DATASETS = ["arc_grids", "fashion_mnist"]
 
 def test_the_projects_own_stages_stand_in_their_order(root: Path) -> None:
     found = read_pipeline(root, DATASETS, {})
-    assert found.names[:4] == ("generate", "split", "train", "evaluate")
+    assert found.names[:5] == ("params", "generate", "split", "train", "evaluate")
     assert {"train@arc_grids", "evaluate@fashion_mnist"} <= set(found.cells)
     assert found.cells["train@arc_grids"].state == "up to date"
     assert found.cells["train@arc_grids"].stage.outs[0] == "data/checkpoints/arc_grids"
