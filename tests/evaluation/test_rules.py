@@ -199,8 +199,6 @@ def test_a_diverged_model_fails_and_is_diagnosed_without_an_error(
 def test_sharpness_is_the_mean_slope_and_a_blur_of_a_pixel_is_diagnosed() -> None:
     plane = np.add.outer(30 * np.arange(4), 40 * np.arange(4)).astype(np.uint8)
     assert sharpness(plane[None, :, :, None]) == pytest.approx(50 / 255)
-    with pytest.raises(ValueError, match="sides"):
-        sharpness(np.zeros((3, 1, 5, 1), np.uint8))
     rng = np.random.default_rng(0)
     texture = gaussian_filter(rng.normal(size=(1100, 28, 28, 1)), (0, 0.7, 0.7, 0))
     images = np.clip(128 + 100 * texture, 0, 255).astype(np.uint8)
