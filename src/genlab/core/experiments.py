@@ -63,7 +63,7 @@ class Experiment:
     def arguments(self) -> list[str]:
         """Arguments of `dvc`: run the experiment's dataset alone, up to the failure gallery."""
         changes = {"datasets": [self.dataset], **self.params}
-        flags = [part for key, value in changes.items() for part in ("-S", _assign(key, value))]
+        flags = [part for key, value in changes.items() for part in ("-S", assign(key, value))]
         return ["exp", "run", "--temp", "--name", self.name, *flags, LAST_STAGE]
 
     @property
@@ -78,7 +78,7 @@ class Experiment:
             "dataset": self.dataset,
             "seed": self.seed,
             "why": self.why,
-            "params": _join(_assign(key, value) for key, value in self.params.items()),
+            "params": _join(assign(key, value) for key, value in self.params.items()),
             "command": self.command,
             "fingerprint": self.fingerprint,
             "fixes": _join(self.fixes),
@@ -245,7 +245,7 @@ def flatten_results(
         "verdict.passed": verdict["passed"],
         "verdict.missed": _join(r["name"] for r in verdict["criteria"] if not r["passed"]),
         "diagnosis.found": _join(rule["name"] for rule in found),
-        "diagnosis.fix": _join(_assign(key, value) for key, value in fix.items()),
+        "diagnosis.fix": _join(assign(key, value) for key, value in fix.items()),
         "metrics.sigma": _join(metrics.get("sigma") or ()),
         "training.reconstruction_loss": _join("nan" if v is None else f"{v:.7g}" for v in curve),
         **_scalars("metrics", metrics),
@@ -336,7 +336,7 @@ CONVERTERS = {
 }
 
 
-def _assign(key: str, value: Any) -> str:
+def assign(key: str, value: Any) -> str:
     """`key=value` as `dvc exp run -S` reads it."""
     return f"{key}={json.dumps(value) if isinstance(value, bool | list) else value}"
 

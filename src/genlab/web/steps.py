@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiments import RESULTS_FILE, read_rows
+from genlab.core.experiments import RESULTS_FILE, assign, read_rows
 from genlab.web import shapes
 from genlab.web.changes import Change
 from genlab.web.files import yaml_at
@@ -39,7 +38,7 @@ def next_step(
         return Step("dvc status", "How the stages stand is not known: ask dvc yourself.")
     for found in results:
         if not found.passed and found.fix:
-            flags = [f"-S {shlex.quote(f'{key}={_hydra(v)}')}" for key, v in found.fix.items()]
+            flags = [f"-S {shlex.quote(assign(key, v))}" for key, v in found.fix.items()]
             command = " ".join(["dvc exp run", *flags])
             return Step(command, f"{found.dataset}: {found.found[0]['name']} has a known fix.")
         if not found.passed:
@@ -78,7 +77,3 @@ def _described(path: Path) -> Mapping[str, list[int]]:
     """Names and seeds of experiments.yaml; nothing where it is missing."""
     found = yaml_at(path, shapes.Descriptions) if path.exists() else {}
     return {name: list((entry or {}).get("seeds") or []) for name, entry in found.items()}
-
-
-def _hydra(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, bool | list) else str(value)
