@@ -30,25 +30,13 @@ def import_edges() -> set[tuple[str, str]]:
     return edges
 
 
-def layers(edges: set[tuple[str, str]]) -> list[list[str]]:
-    """Packages from the bottom up: each layer imports lower ones only."""
-    left = {name for edge in edges for name in edge}
-    placed: list[list[str]] = []
-    while left:
-        free = sorted(n for n in left if not any(a == n and b in left and b != n for a, b in edges))
-        if not free:
-            raise SystemExit(f"import cycle among {', '.join(sorted(left))}")
-        placed.append(free)
-        left -= set(free)
-    return placed
-
-
 def draw(path: Path) -> None:
     """Write the diagram as SVG."""
-    every = import_edges()
-    rows = layers(every)
+    every = nx.DiGraph(sorted(import_edges()))
+    # From the bottom up: each row imports lower ones only.
+    rows = [sorted(row) for row in nx.topological_generations(every.reverse())]
     # Imports that a chain of others implies would only hide the order.
-    edges = set(nx.transitive_reduction(nx.DiGraph(sorted(every))).edges)
+    edges = nx.transitive_reduction(every).edges
     widest = max(map(len, rows))
     place = {
         name: ((column + (widest - len(row)) / 2) * 2.2, 1.5 * level)
@@ -77,7 +65,7 @@ def draw(path: Path) -> None:
     axes.axis("off")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    print(f"{path}: {len(place)} packages, {len(every)} imports")
+    print(f"{path}: {len(place)} packages, {every.number_of_edges()} imports")
 
 
 if __name__ == "__main__":
