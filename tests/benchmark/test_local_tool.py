@@ -20,21 +20,6 @@ pytestmark = pytest.mark.slow
 CASES = Path(__file__).parents[2] / "cases"
 
 
-@pytest.fixture(scope="module")
-def case() -> Case:
-    return load_case(CASES / "officer-astronaut")
-
-
-@pytest.fixture(scope="module")
-def template(case: Case) -> Image:
-    return np.asarray(case.open_template())
-
-
-@pytest.fixture(scope="module")
-def swap(case: Case) -> Image:
-    return np.asarray(asyncio.run(LocalSwap().swap(case, {})))
-
-
 def person(image: Image, case: Case) -> Face:
     [face] = faces.near(image, regions_of(case)[:1])
     assert face is not None

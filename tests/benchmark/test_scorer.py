@@ -54,23 +54,8 @@ def part(got: Score, name: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def case() -> Case:
-    return load_case(CASES / "officer-astronaut")
-
-
-@pytest.fixture(scope="module")
 def judge(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Judge:
     return judge_of(case, tmp_path_factory.mktemp("score"))
-
-
-@pytest.fixture(scope="module")
-def template(case: Case) -> Image:
-    return np.asarray(case.open_template())
-
-
-@pytest.fixture(scope="module")
-def swap(case: Case) -> Image:
-    return np.asarray(asyncio.run(LocalSwap().swap(case, {})))
 
 
 @pytest.fixture(scope="module")

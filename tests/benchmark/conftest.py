@@ -1,0 +1,26 @@
+"""The shipped case that the local swap and the score are tested on."""
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.faces import Image
+from genlab.benchmark.tools.local import LocalSwap
+
+
+@pytest.fixture(scope="module")
+def case(root: Path) -> Case:
+    return load_case(root / "cases" / "officer-astronaut")
+
+
+@pytest.fixture(scope="module")
+def template(case: Case) -> Image:
+    return np.asarray(case.open_template())
+
+
+@pytest.fixture(scope="module")
+def swap(case: Case) -> Image:
+    return np.asarray(asyncio.run(LocalSwap().swap(case, {})))
