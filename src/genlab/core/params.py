@@ -327,7 +327,7 @@ FLAT = tuple(
 TRAINING_KEYS = tuple(name for name in FLAT if name not in ("wandb", "bootstrap"))
 NEVER_IN_A_SECTION = ("seed", "beta_max", "beta_schedule", "bootstrap")
 # What changes no byte of a dataset's results.
-UNUSED_BY_GRIDS = ("workers", "likelihood_components", "image_samples", "extractor_examples")
+UNUSED_BY_GRIDS = ("likelihood_components", "image_samples", "extractor_examples")
 UNUSED_BY_IMAGES = (
     "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "samples",
 )  # fmt: skip
