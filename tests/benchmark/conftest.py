@@ -1,14 +1,23 @@
-"""The shipped case that the local swap and the score are tested on."""
+"""A benchmark in small, and the shipped case that the local swap and the score are tested on."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from small_benchmark import Bench
 
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.faces import Image
 from genlab.benchmark.tools.local import LocalSwap
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.store.close()
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_benchmark import Turned, make_case, make_cases, small_score
+from small_benchmark import Bench, Turned, make_case
 
 from genlab.benchmark import snapshot
 from genlab.benchmark.inheritance import paid
 from genlab.benchmark.leaderboard import leaderboard
-from genlab.benchmark.runner import Runner
-from genlab.benchmark.store.repository import Item, Store
+from genlab.benchmark.store.repository import Item
 
 pytestmark = pytest.mark.slow
 
@@ -30,13 +29,12 @@ class Tool(Turned):
 """
 
 
-class World:
-    """Tools in modules of their own, one of which costs money, and the stage's own run of them."""
+class World(Bench):
+    """Tools in modules of package `world`, one of which costs money."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.runs = folder, folder / "runs"
-        self.cases = make_cases(folder / "cases", 2)
-        self.store = Store(self.runs / "genlab.sqlite3")
+        super().__init__(folder)
+        self.chosen = self.cases(2)
         self.paid = self.tool("paid", cost=0.5)
         self.edit("free_helper", "STRENGTH = 1")
         self.free = self.tool("free", "import world.free_helper")
@@ -58,18 +56,16 @@ class World:
         chosen = list(tools) or [self.paid, self.free]
         for tool in chosen:
             tool.asked.clear()
-        known = {tool.tool_id: tool for tool in chosen}
-        limits: dict[str, Any] = {"scorers": 1, "max_cost": 10.0}
-        runner = Runner(self.store, self.runs, scorer=small_score, tools=known, **limits)
-        run_id = snapshot.own_run(runner, self.runs, self.cases, chosen)
+        runner = self.runner(*chosen, max_cost=10.0)
+        run_id = snapshot.own_run(runner, self.runs, self.chosen, chosen)
         events = []
 
-        async def listened() -> None:
+        async def listen() -> None:
             run = asyncio.create_task(runner.run(run_id))
             events.extend([event async for event in runner.subscribe(run_id)])
             await run
 
-        asyncio.run(listened())
+        asyncio.run(listen())
         items = {f"{i.tool_id}/{i.case_id}": i for i in self.store.items(run_id)}
         reported = {e["run_item_id"]: e["status"] for e in events if e["type"] == "update"}
         assert reported == {item.item_id: item.status for item in items.values()}
@@ -104,15 +100,14 @@ def test_an_edit_of_one_tool_asks_no_other_tool_again(world: World) -> None:
     assert [len(world.paid.asked), len(world.free.asked)] == [0, 2]
     assert {item.status for item in after.values()} == {"scored"}
 
-    own = after["paid/case-000"]
-    assert (own.score, own.components) == (image.score, image.components)
-    assert own.cost == 0
-    assert own.details["carried"] == {"run_id": first, "cost": 0.5}
+    kept = after["paid/case-000"]
+    assert (kept.score, kept.components, kept.cost) == (image.score, image.components, 0)
+    assert kept.details["carried"] == {"run_id": first, "cost": 0.5}
     assert world.store.spent(second) == 0
-    kept = world.runs / second / "paid" / "case-000.png"
-    assert kept.read_bytes() == (world.runs / first / "paid" / "case-000.png").read_bytes()
-    assert json.loads(kept.with_suffix(".json").read_text())["details"] == own.details
-    # What the images took, and what people said of them, stands as it stood.
+    copied = world.runs / kept.image
+    assert copied.read_bytes() == (world.runs / image.image).read_bytes()
+    assert json.loads(copied.with_suffix(".json").read_text())["details"] == kept.details
+    # What the images cost, and what people said of them, is unchanged.
     assert world.outs(second) == outs
     stars = {s.tool: s.stars for s in leaderboard(world.store, run_id=second)}
     assert stars == {"paid": 4.0, "free": None}
@@ -127,13 +122,13 @@ def test_an_edit_of_one_tool_asks_no_other_tool_again(world: World) -> None:
 
 def test_only_what_is_new_is_asked_for(world: World) -> None:
     first, _ = world.follow()
-    world.cases.append(make_case(world.folder / "cases", 2))
+    world.chosen.append(make_case(world.folder / "cases", 2))
     world.follow()
     assert [world.paid.asked, world.free.asked] == [["case-002"], ["case-002"]]
     other = world.tool("other", cost=0.5)
     world.follow(world.paid, other)
     assert [len(world.paid.asked), len(other.asked)] == [0, 3]
-    del world.cases[2]
+    del world.chosen[2]
     assert world.follow()[0] == first  # as it was: that run is still there
     assert world.paid.asked == world.free.asked == []
     world.edit("paid_tool", TOOL.format(imports="# other pictures", tool_id="paid"))
@@ -141,30 +136,27 @@ def test_only_what_is_new_is_asked_for(world: World) -> None:
     assert [len(world.paid.asked), len(world.free.asked)] == [2, 0]
 
 
-def test_an_image_that_had_arrived_before_a_kill_is_taken_over(world: World) -> None:
+def test_what_a_run_came_to_is_taken_over_and_what_it_lacks_is_not(world: World) -> None:
+    world.chosen += [make_case(world.folder / "cases", number) for number in (2, 3)]
     _, items = world.follow()
-    arrived, damaged = items["paid/case-000"], items["paid/case-001"]
+    unknown, damaged, refused, lacking = (items[f"paid/case-00{n}"] for n in range(4))
     # Killed after the image was on the disk and before the store knew of it.
-    lost = {"image": "", "image_sha256": "", "status": "generating", "score": None}
-    world.store.set_item(arrived.item_id, **lost)
+    lost = {"image": "", "image_sha256": "", "score": None}
+    world.store.set_items(
+        [
+            (unknown.item_id, {**lost, "status": "generating"}),
+            (refused.item_id, {**lost, "status": "failed", "failure_kind": "refused"}),
+            (lacking.item_id, {**lost, "status": "skipped", "failure_kind": "no_key"}),
+        ]
+    )
     (world.runs / damaged.image).write_bytes(b"half a picture")
-    world.edit("free_helper", "STRENGTH = 2")
-    _, after = world.follow()
-    assert world.paid.asked == ["case-001"]
-    assert after["paid/case-000"].image_sha256 == arrived.image_sha256
-    assert {item.status for item in after.values()} == {"scored"}
-    assert "carried" not in after["paid/case-001"].details
-
-
-def test_a_refusal_is_taken_over_and_a_missing_key_is_not(world: World) -> None:
-    _, items = world.follow()
-    changes = {"image": "", "image_sha256": "", "score": None, "failure": "no"}
-    refused, lacking = items["paid/case-000"], items["paid/case-001"]
-    for item, status, kind in ((refused, "failed", "refused"), (lacking, "skipped", "no_key")):
-        world.store.set_item(item.item_id, **changes, status=status, failure_kind=kind)
+    for item in (refused, lacking):
         (world.runs / item.image).unlink()
     world.edit("free_helper", "STRENGTH = 2")
     _, after = world.follow()
-    assert world.paid.asked == ["case-001"]
-    assert after["paid/case-000"].failure_kind == "refused"
-    assert after["paid/case-001"].status == "scored"
+    assert world.paid.asked == ["case-001", "case-003"]
+    statuses = [after[f"paid/case-00{n}"].status for n in range(4)]
+    assert statuses == ["scored", "scored", "failed", "scored"]
+    assert after["paid/case-000"].image_sha256 == unknown.image_sha256
+    assert "carried" not in after["paid/case-001"].details
+    assert after["paid/case-002"].failure_kind == "refused"

@@ -7,14 +7,13 @@ import base64
 import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from image_server import ImageServer, Reply, html, payload, said, status
 from PIL import Image
-from small_benchmark import Turned, make_cases, small_score
+from small_benchmark import Bench, Turned
 
 from genlab.benchmark import snapshot
 from genlab.benchmark.judge import PROMPT, Judge
@@ -22,47 +21,13 @@ from genlab.benchmark.judging import judge_of
 from genlab.benchmark.leaderboard import as_csv, leaderboard
 from genlab.benchmark.plugins import ToolFailure
 from genlab.benchmark.report import page
-from genlab.benchmark.runner import Runner
-from genlab.benchmark.store.repository import Item, Store
+from genlab.benchmark.store.repository import Item
 from genlab.core.params import load_params
 
 pytestmark = pytest.mark.slow
 
 STARS = '{"stars": 4, "reason": "a <b>soft</b> seam"}'
-ROOT = Path(__file__).resolve().parents[2]
-
-
-class World:
-    """A run of a free tool over three cases, with a judge on loopback."""
-
-    def __init__(self, folder: Path) -> None:
-        self.runs = folder / "runs"
-        self.store = Store(self.runs / "genlab.sqlite3")
-        self.cases = make_cases(folder / "cases", 3)
-        self.tool = Turned()
-        self.run_id = ""
-
-    def done(self, *, again: bool = False, **options: Any) -> dict[str, Item]:
-        """The items after a pass over the run, which is begun where there is none."""
-        limits: dict[str, Any] = {"scorers": 1, "retries": 2, "timeout": 5.0, **options}
-        known = {"turned": self.tool}
-        runner = Runner(
-            self.store, self.runs, scorer=small_score, tools=known, sleep=_at_once, **limits
-        )
-        self.run_id = self.run_id or runner.start(self.cases, [self.tool])
-        asyncio.run(runner.run(self.run_id, again=again))
-        return {item.case_id: item for item in self.store.items(self.run_id)}
-
-
-async def _at_once(seconds: float) -> None:
-    await asyncio.sleep(0)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.store.close()
+GIVEN = ("given", 4, "")
 
 
 def judge(server: ImageServer, monkeypatch: pytest.MonkeyPatch, cost: float = 0.0) -> Judge:
@@ -71,71 +36,69 @@ def judge(server: ImageServer, monkeypatch: pytest.MonkeyPatch, cost: float = 0.
     return Judge("eye-1", cost)
 
 
-def verdicts(items: dict[str, Item]) -> list[tuple[Any, ...]]:
-    said = [item.details["judge"] for item in items.values()]
-    return [(one["status"], one["stars"], one["failure_kind"]) for one in said]
+def verdicts(items: list[Item]) -> list[tuple[Any, ...]]:
+    given = [item.details["judge"] for item in items]
+    return [(one["status"], one["stars"], one["failure_kind"]) for one in given]
 
 
-def test_none_is_asked_unless_params_name_one() -> None:
-    params = load_params(ROOT / "params.yaml").benchmark
+def test_none_is_asked_unless_params_name_one(root: Path) -> None:
+    params = load_params(root / "params.yaml").benchmark
     assert judge_of(params) is None
     named = judge_of(params.model_copy(update={"judge": "eye-1"}))
     assert named is not None
     assert (named.model, named.needs.cost) == ("eye-1", 0.02)
 
 
-def test_its_stars_stand_beside_the_score(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = world.done()
-    before = leaderboard(world.store, run_id=world.run_id)
-    assert "judge" not in page(world.store, world.run_id)
+def test_its_stars_are_shown_beside_the_score(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = Turned()
+    plain = bench.run(bench.cases(3), tool)
+    run_id = plain[0].run_id
+    [before] = leaderboard(bench.store, run_id=run_id)
+    assert "judge" not in page(bench.store, run_id)
 
     with ImageServer([said(f"I see.\n```json\n{STARS}\n```")]) as server:
-        items = world.done(judge=judge(server, monkeypatch))
-    assert verdicts(items) == [("given", 4, "")] * 3
-    for name, item in items.items():
-        assert (item.score, item.components) == (plain[name].score, plain[name].components)
-        assert item.image_sha256 == plain[name].image_sha256
-    kept = items["case-000"].details["judge"]
+        items = bench.resume(run_id, tool, judge=judge(server, monkeypatch))
+    assert verdicts(items) == [GIVEN] * 3
+    for item, other in zip(items, plain, strict=True):
+        assert (item.score, item.components) == (other.score, other.components)
+        assert item.image_sha256 == other.image_sha256
+    kept = items[0].details["judge"]
     assert (kept["model"], kept["prompt"]) == ("eye-1", PROMPT)
     assert kept["answer"].startswith("I see.")
-    record = json.loads((world.runs / world.run_id / "turned" / "case-000.json").read_text())
+    record = json.loads((bench.runs / run_id / "turned" / "case-000.json").read_text())
     assert record["details"]["judge"] == kept
 
-    [standing] = leaderboard(world.store, run_id=world.run_id)
-    assert (standing.score, standing.components) == (before[0].score, before[0].components)
+    [standing] = leaderboard(bench.store, run_id=run_id)
+    assert (standing.score, standing.components) == (before.score, before.components)
     assert standing.as_dict()["judge"]["stars"] == 4.0
     [row] = csv.DictReader(io.StringIO(as_csv([standing])))
     assert row["judge"] == "stars:4;pictures:3;by:eye-1, prompt 1;failures:;cost:0"
-    listed = snapshot.listed(list(items.values()))["items"][0]
+    listed = snapshot.listed(items)["items"][0]
     assert listed["judge"]["stars"] == 4
     assert "run_id" not in listed["judge"]
-    measured = snapshot.results([standing], list(items.values()))["tools"]["turned"]
+    measured = snapshot.results([standing], items)["tools"]["turned"]
     assert measured["judge"] == {"stars": 4.0, "pictures": 3}
-    shown = page(world.store, world.run_id)
+    shown = page(bench.store, run_id)
     assert "a &lt;b&gt;soft&lt;/b&gt; seam" in shown
     assert "<b>soft" not in shown
 
 
-def test_it_sees_template_result_and_avatar(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_sees_template_result_and_avatar(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with ImageServer([said(STARS)]) as server:
-        world.done(judge=judge(server, monkeypatch))
-    assert {request.path for request in server.requests} == {"/v1/chat/completions"}
-    request = server.requests[0]
+        bench.run(bench.cases(1), Turned(), judge=judge(server, monkeypatch))
+    [request] = server.requests
+    assert request.path == "/v1/chat/completions"
     assert request.headers["authorization"] == "Bearer sk-judge-0123456789"
     [message] = json.loads(request.fields["messages"])
     words, *shown = message["content"]
-    assert "at 38% of the width" in words["text"]
-    assert "image 3" in words["text"]
-    images = [_opened(part["image_url"]["url"]) for part in shown]
+    assert "38%" in words["text"]  # where the face is
+    addresses = [part["image_url"]["url"].partition(",") for part in shown]
+    assert {kind for kind, _, _ in addresses} == {"data:image/jpeg;base64"}
+    images = [Image.open(io.BytesIO(base64.b64decode(data))) for _, _, data in addresses]
     assert [image.size for image in images] == [(64, 64)] * 3
-    corner = [image.getpixel((2, 2)) for image in images]
-    assert len(set(corner)) == 3
-
-
-def _opened(url: str) -> Image.Image:
-    kind, _, data = url.partition(",")
-    assert kind == "data:image/jpeg;base64"
-    return Image.open(io.BytesIO(base64.b64decode(data)))
+    assert len({image.getpixel((2, 2)) for image in images}) == 3
 
 
 @pytest.mark.parametrize(
@@ -152,10 +115,10 @@ def _opened(url: str) -> Image.Image:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_holds_no_stars_is_an_outcome_with_a_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: Reply, kind: str
+def test_an_answer_without_stars_is_an_outcome_of_its_kind(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, reply: Reply, kind: str
 ) -> None:
-    [case] = make_cases(tmp_path, 1)
+    [case] = bench.cases(1)
     with ImageServer([reply]) as server, pytest.raises(ToolFailure) as failure:
         asyncio.run(judge(server, monkeypatch, cost=0.4).verdict(case, case.template))
     assert (failure.value.kind, failure.value.passing) == (kind, False)
@@ -168,51 +131,43 @@ def test_what_holds_no_stars_is_an_outcome_with_a_name(
     ("reply", "kind"), [(status(500), "unavailable"), (Reply(hang=True), "timeout")]
 )
 def test_its_failure_costs_the_score_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch, reply: Reply, kind: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, reply: Reply, kind: str
 ) -> None:
-    del world.cases[1:]
+    tool = Turned()
     with ImageServer([reply, reply, reply, said(STARS)]) as server:
-        eye = judge(server, monkeypatch)
+        asked = {"judge": judge(server, monkeypatch), "retries": 2}
         timeout = 0.3 if reply.hang else 5.0
-        items = world.done(judge=eye, timeout=timeout)
-        assert verdicts(items) == [("failed", None, kind)]
+        [item] = bench.run(bench.cases(1), tool, timeout=timeout, **asked)
+        assert verdicts([item]) == [("failed", None, kind)]
         assert len(server.requests) == 3  # it is tried as a tool is
-        item = items["case-000"]
         assert (item.status, item.score, item.failure_kind) == ("scored", 1.0, "")
-        [standing] = leaderboard(world.store, run_id=world.run_id)
+        [standing] = leaderboard(bench.store, run_id=item.run_id)
         assert standing.judge is not None
         assert standing.judge.failures == {kind: 1}
-        # It is asked about again when that is wanted, and not otherwise.
-        assert verdicts(world.done(judge=eye)) == [("failed", None, kind)]
-        assert verdicts(world.done(judge=eye, again=True)) == [("given", 4, "")]
+        # It is asked again when that is wanted, and not otherwise.
+        assert verdicts(bench.resume(item.run_id, tool, **asked)) == [("failed", None, kind)]
+        assert verdicts(bench.resume(item.run_id, tool, again=True, **asked)) == [GIVEN]
 
 
-def test_it_keeps_to_the_ceiling_and_goes_on_without_paying_twice(
-    world: World, monkeypatch: pytest.MonkeyPatch
+def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    tool = Turned()
     with ImageServer([said(STARS)]) as server:
         paid = judge(server, monkeypatch, cost=0.4)
-        items = world.done(judge=paid, max_cost=1.0)
-        assert sorted(verdicts(items)) == [
-            ("given", 4, ""),
-            ("given", 4, ""),
-            ("skipped", None, "over_budget"),
-        ]
-        assert all(item.cost == 0 and item.score is not None for item in items.values())
+        items = bench.run(bench.cases(3), tool, judge=paid, max_cost=1.0)
+        assert sorted(verdicts(items)) == [GIVEN, GIVEN, ("skipped", None, "over_budget")]
+        assert all(item.cost == 0 and item.score is not None for item in items)
+        run_id = items[0].run_id
+        bench.resume(run_id, tool, judge=paid, max_cost=1.0)  # what was spent before counts
         assert len(server.requests) == 2
-        world.done(judge=paid, max_cost=1.0)  # what was spent before counts
-        assert len(server.requests) == 2
-        items = world.done(judge=paid, max_cost=1.2)
-        assert verdicts(items) == [("given", 4, "")] * 3
-        assert len(server.requests) == 3
-        assert len(world.tool.asked) == 3
+        assert verdicts(bench.resume(run_id, tool, judge=paid, max_cost=1.2)) == [GIVEN] * 3
+        assert len(server.requests) == len(tool.asked) == 3
 
 
-def test_without_a_key_it_is_skipped_with_that_reason(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_key_it_is_skipped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    items = world.done(judge=Judge("eye-1", 0.0))
-    assert verdicts(items) == [("skipped", None, "no_key")] * 3
-    assert {item.status for item in items.values()} == {"scored"}
+    [item] = bench.run(bench.cases(1), Turned(), judge=Judge("eye-1", 0.0))
+    assert verdicts([item]) == [("skipped", None, "no_key")]
+    assert item.status == "scored"

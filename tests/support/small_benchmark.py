@@ -15,6 +15,8 @@ from PIL import Image
 
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.plugins import Needs, Picture
+from genlab.benchmark.runner import Runner
+from genlab.benchmark.store.repository import Item, Store
 
 CASE = """\
 version: 1
@@ -188,3 +190,39 @@ class Giving(Turned):
         if isinstance(self.image, Picture):
             return self.image
         return Picture(self.image, cost=self.needs.cost * 2, model="given-1")
+
+
+class Bench:
+    """A folder of cases and runs with its store; no waiting time passes, `slept` lists it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.runs = folder, folder / "runs"
+        self.store = Store(self.runs / "genlab.sqlite3")
+        self.slept: list[float] = []
+
+    def cases(self, count: int) -> list[Case]:
+        return make_cases(self.folder / "cases", count)
+
+    def runner(self, *tools: Turned, **options: Any) -> Runner:
+        """A runner that knows these tools."""
+        known = {tool.tool_id: tool for tool in tools}
+        values = {"scorers": 1, "scorer": small_score, "sleep": self.sleep, "timeout": 20.0}
+        return Runner(self.store, self.runs, tools=known, **{**values, **options})
+
+    def run(self, cases: list[Case], *tools: Turned, **options: Any) -> list[Item]:
+        """The items after a run of these cases and tools."""
+        runner = self.runner(*tools, **options)
+        run_id = runner.start(cases, tools)
+        asyncio.run(runner.run(run_id))
+        return self.store.items(run_id)
+
+    def resume(
+        self, run_id: str, *tools: Turned, again: bool = False, **options: Any
+    ) -> list[Item]:
+        """The items after another process has resumed a run."""
+        asyncio.run(self.runner(*tools, **options).run(run_id, again=again))
+        return self.store.items(run_id)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
