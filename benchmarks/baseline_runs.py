@@ -24,7 +24,7 @@ from genlab.core import engine
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_npz, write_json
 from genlab.core.params import Params, load_params
-from genlab.datasets.image_files import LEVELS, load_images
+from genlab.datasets.images import LEVELS, load_images
 from genlab.datasets.registry import find_dataset
 from genlab.distributions.likelihoods import HALF_LEVEL, Gaussian
 from genlab.vae.sampling import posterior, samplers

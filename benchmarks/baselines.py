@@ -57,7 +57,7 @@ from genlab.core import engine
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, sha256, write_json
 from genlab.core.params import load_params
-from genlab.datasets.image_files import load_images, load_labels
+from genlab.datasets.images import load_images, load_labels
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.evaluation.evaluators.images import extractor
 from genlab.evaluation.metrics import frechet

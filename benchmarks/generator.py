@@ -98,10 +98,10 @@ def generator(
     grids, _ = loop.generate(1000)
     if not is_valid(grids, distribution.min_objects, distribution.max_objects).all():
         raise GenlabError("benchmarks/generator.py: the plain loop draws invalid grids; fix it")
-    ours.draw(count, seed)
+    ours.generate(count, seed)
     speedups = []
     for _ in range(repeats):
-        fast = count / cpu_seconds(lambda: ours.draw(count, seed))
+        fast = count / cpu_seconds(lambda: ours.generate(count, seed))
         slow = loop_count / cpu_seconds(lambda: loop.generate(loop_count))
         print(f"generator {fast:,.0f}, plain loop {slow:,.0f} grids per CPU second")
         speedups.append(fast / slow)

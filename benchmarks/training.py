@@ -34,8 +34,8 @@ SIDE = 1024
 
 def grid_items(params: Params) -> Items:
     """Grids of the default distribution."""
-    grids, _ = AtomicImageGenerator(make_distribution(params.grids)).generate(20_000, params.seed)
-    return grids
+    generator = AtomicImageGenerator(make_distribution(params.grids))
+    return generator.generate(20_000, params.seed).grids
 
 
 def image_items(params: Params) -> Items:

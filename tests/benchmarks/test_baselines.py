@@ -20,7 +20,7 @@ from scipy import stats
 from benchmarks import baseline_runs, baseline_worker, baselines
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_json, write_npz
-from genlab.datasets.image_files import (
+from genlab.datasets.images import (
     LABELS_FILE,
     LABELS_KIND,
     SPLIT_KIND,

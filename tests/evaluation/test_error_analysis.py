@@ -22,7 +22,7 @@ from genlab.grids.shapes import KINDS
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
-    grids, objects = AtomicImageGenerator(GridDistribution()).generate(2500, 3)
+    grids, objects, _ = AtomicImageGenerator(GridDistribution()).generate(2500, 3)
     return {"grids": grids, "objects": objects, "attributes": grid_attributes(grids, objects)}
 
 

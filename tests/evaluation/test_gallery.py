@@ -71,7 +71,7 @@ def of_images(arrays: dict[str, Any]) -> tuple[Made, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def of_grids() -> tuple[Made, dict[str, Any]]:
-    grids, objects = AtomicImageGenerator(GridDistribution()).generate(2500, 3)
+    grids, objects, _ = AtomicImageGenerator(GridDistribution()).generate(2500, 3)
     predicted, samples = grids.copy(), grids[:300].copy()
     predicted[5, 0, :4] = 9 - predicted[5, 0, :4]
     samples[::10, 8, 8] = 9 - samples[::10, 8, 8]

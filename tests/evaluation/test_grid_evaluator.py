@@ -12,12 +12,12 @@ import pytest
 import tiny
 from PIL import Image
 
-from genlab.datasets.arc_grids import arc_agi_grids, draw_grids, make_distribution
+from genlab.datasets.arc_grids import arc_agi_grids, make_distribution
 from genlab.evaluation.diagnostics.criteria import grid_verdict
 from genlab.evaluation.diagnostics.rules import diagnose
 from genlab.evaluation.evaluators import grids as evaluation
 from genlab.evaluation.evaluators.base import per_epoch
-from genlab.grids.generator import take_objects
+from genlab.grids.generator import AtomicImageGenerator, take_objects
 
 N = 120
 ENTROPY = 20.0
@@ -43,7 +43,7 @@ HISTORY = [
 @pytest.fixture(scope="module")
 def evidence() -> evaluation.GridEvidence:
     """A model that knows every grid, and whose samples are other grids of the program."""
-    draw = draw_grids(make_distribution(tiny.params().grids), 3 * N, 0)
+    draw = AtomicImageGenerator(make_distribution(tiny.params().grids)).generate(3 * N, 0)
     rng = np.random.default_rng(0)
     arc = arc_agi_grids(tiny.SIZE)[:60]
     return evaluation.GridEvidence(

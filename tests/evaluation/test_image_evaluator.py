@@ -26,7 +26,7 @@ from genlab.core import io as artifacts
 from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import sha256
 from genlab.core.params import Params, load_params
-from genlab.datasets.image_files import load_images
+from genlab.datasets.images import load_images
 from genlab.evaluation.evaluators import images, sampling
 from genlab.evaluation.evaluators.base import load_model
 from genlab.evaluation.metrics import features

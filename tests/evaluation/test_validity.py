@@ -12,7 +12,7 @@ from genlab.grids.generator import AtomicImageGenerator
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
-    grids, objects = AtomicImageGenerator(GridDistribution()).generate(3000, 0)
+    grids, objects, _ = AtomicImageGenerator(GridDistribution()).generate(3000, 0)
     test = objects[objects["grid"] >= 2000]
     return {
         "fresh": grids[:1000],

@@ -132,7 +132,7 @@ def test_grids_are_drawn_as_often_as_the_formula_says():
 
 def test_one_object_has_the_entropy_of_its_draws():
     distribution = GridDistribution(max_objects=1)
-    sample = AtomicImageGenerator(distribution).draw(20, seed=0)
+    sample = AtomicImageGenerator(distribution).generate(20, seed=0)
     family = Counter(shape.kind for shape in SHAPES)
     for nats, row in zip(grid_nats(sample.objects, distribution, 20), sample.objects, strict=True):
         shape = SHAPES[row["shape"]]
@@ -142,7 +142,7 @@ def test_one_object_has_the_entropy_of_its_draws():
 
 def test_the_bound_grows_with_the_objects_and_is_below_a_compressor():
     distribution = GridDistribution()
-    sample = AtomicImageGenerator(distribution).draw(3000, seed=0)
+    sample = AtomicImageGenerator(distribution).generate(3000, seed=0)
     nats = grid_nats(sample.objects, distribution, 3000)
     assert 38 < nats.mean() < 42
     assert len(lzma.compress(sample.grids.tobytes())) * 8 * math.log(2) > nats.sum()

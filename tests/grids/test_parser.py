@@ -30,7 +30,7 @@ def grid_of(*lines):
 def test_generated_grids_parse_to_the_objects_they_were_made_of(size, spacing, most, kinds, seed):
     most = min(most, 1 + (size - 8) // 3)  # as many as surely fit
     distribution = GridDistribution(size, 1, most, dict.fromkeys(kinds, 1.0), spacing)
-    grids, objects = AtomicImageGenerator(distribution).generate(150, seed)
+    grids, objects, _ = AtomicImageGenerator(distribution).generate(150, seed)
     parsed = parse(grids)
     assert all(grid.whole for grid in parsed)
     assert is_valid(grids, 1, most).all()
@@ -93,7 +93,7 @@ def test_legal_minds_the_object_count(count, is_legal):
 
 def test_few_random_blobs_and_shuffled_grids_are_legal():
     rng = np.random.default_rng(0)
-    grids, _ = AtomicImageGenerator(GridDistribution()).generate(5000, seed=0)
+    grids, *_ = AtomicImageGenerator(GridDistribution()).generate(5000, seed=0)
     shuffled = rng.permuted(grids.reshape(5000, -1), axis=1).reshape(grids.shape)
     assert is_valid(shuffled).mean() < 0.01
     blobs = np.stack([blob(rng) for _ in range(2000)])

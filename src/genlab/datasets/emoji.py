@@ -16,8 +16,7 @@ import numpy as np
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import ImageParams
-from genlab.datasets.image_files import Images, Labels
-from genlab.datasets.sources import ImageSet, Source
+from genlab.datasets.sources import Images, ImageSet, Labels, Source
 
 FONT = "NotoColorEmoji.ttf"
 SYSTEM_FONTS = (
@@ -59,7 +58,7 @@ def open_emoji(name: str, params: ImageParams) -> Source:
     sequences = [sequence for image, sequence in rendered if image is not None]
     labels = np.array([label(sequence) for sequence in sequences], dtype=np.int64)
     groups = group_variants(sequences, images)
-    everything = ImageSet(images.shape[1:], labels, lambda rows: images[rows], groups)
+    everything = ImageSet(images.shape[1:], labels, groups, images.__getitem__)
     sha = hashlib.sha256(font.read_bytes()).hexdigest()
     return Source({"all": everything}, f"{font} (sha256 {sha})")
 

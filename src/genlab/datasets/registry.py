@@ -8,10 +8,9 @@ from typing import Literal
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params
+from genlab.datasets.arc_grids import generate_grids, split_grids
 from genlab.datasets.emoji import LABELS as EMOJI_LABELS
-from genlab.datasets.grid_stages import generate_grids, split_grids
-from genlab.datasets.image_files import LEVELS
-from genlab.datasets.image_stages import generate_images, split_images
+from genlab.datasets.images import LEVELS, generate_images, split_images
 from genlab.datasets.splits import SplitSummary
 
 

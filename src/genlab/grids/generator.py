@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from genlab.core.errors import GenlabError
 from genlab.grids.distribution import (
     GridDistribution,
     LineGenerator,
@@ -58,18 +59,11 @@ class AtomicImageGenerator:
         self.shape_probabilities = weights / weights.sum()
         self.placements = distribution.placements()
 
-    def generate(self, count: int, seed: int) -> tuple[Grids, Objects]:
-        """`count` different grids and their objects."""
-        draw = self.draw(count, seed)
-        return draw.grids, draw.objects
+    def generate(self, count: int, seed: int) -> Draw:
+        """Draw `count` different grids.
 
-    def draw(self, count: int, seed: int) -> Draw:
-        """As `generate`, with the number of duplicates that were dropped.
-
-        Raises ValueError where the objects do not fit, or where there are fewer different grids.
+        Raises a GenlabError where the objects do not fit, or where there are fewer different grids.
         """
-        if count < 1:
-            raise ValueError(f"count must be >= 1, got {count}")
         rng = np.random.default_rng(seed)
         size = self.distribution.size
         grids = np.empty((count, size, size), dtype=np.uint8)
@@ -78,9 +72,10 @@ class AtomicImageGenerator:
         drawn = 0
         while (missing := count - len(seen)) > 0:
             if drawn > 50_000 + 20 * count:
-                raise ValueError(
-                    f"only {len(seen)} different grids found in {drawn} draws, "
-                    f"{count} asked for: lower count or allow more objects"
+                raise GenlabError(
+                    f"params.yaml: grids: only {len(seen)} different grids found in {drawn} draws,"
+                    f" {count} asked for: lower count or allow more objects",
+                    key="grids",
                 )
             batch, objects = self._draw_batch(rng, missing + missing // 50 + MIN_BATCH)
             keys = _hash(batch)
@@ -115,9 +110,10 @@ class AtomicImageGenerator:
             missing -= len(found[-1])
             fruitless = 0 if len(found[-1]) else fruitless + attempts
             if fruitless > MAX_FRUITLESS:
-                raise ValueError(
-                    f"{n} objects with spacing {self.distribution.spacing} don't fit a canvas of "
-                    f"size {self.distribution.size}: lower max_objects or spacing"
+                raise GenlabError(
+                    f"params.yaml: grids: {n} objects with spacing {self.distribution.spacing}"
+                    f" don't fit size {self.distribution.size}: lower max_objects or spacing",
+                    key="grids",
                 )
         return np.concatenate(found)
 
@@ -183,11 +179,8 @@ def take_objects(objects: Objects, chosen: npt.NDArray[np.int64], count: int) ->
 
     `objects` is OBJECT_DTYPE sorted by grid; so is the result, with each grid's order kept.
     """
-    number = np.bincount(objects["grid"], minlength=count)
-    start = (np.cumsum(number) - number)[chosen]
-    size = number[chosen]
-    ends = np.cumsum(size)
-    rows = np.arange(size.sum()) + np.repeat(start - (ends - size), size)
-    table: Objects = objects.take(rows)
-    table["grid"] = np.repeat(np.arange(len(chosen)), size)
-    return table
+    place = np.full(count, len(chosen))
+    place[chosen] = np.arange(len(chosen))
+    table: Objects = objects[place[objects["grid"]] < len(chosen)]
+    table["grid"] = place[table["grid"]]
+    return table[np.argsort(table["grid"], kind="stable")]

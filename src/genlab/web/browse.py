@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.datasets.arc_grids import OBJECTS_FILE, find_data_file, load_objects, load_split
-from genlab.datasets.image_files import load_images, load_labels
+from genlab.datasets.images import load_images, load_labels
 from genlab.datasets.manifests import MANIFEST_FILE, split_command
 from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES

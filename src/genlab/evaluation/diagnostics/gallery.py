@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 
 from genlab.core.io import read_npz
 from genlab.datasets.arc_grids import load_objects, load_split
-from genlab.datasets.image_files import load_images, load_labels
+from genlab.datasets.images import load_images, load_labels
 from genlab.datasets.registry import Dataset
 from genlab.evaluation.diagnostics import grid_attributes as of_grids
 from genlab.evaluation.diagnostics import image_attributes as of_images

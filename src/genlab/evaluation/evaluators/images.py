@@ -16,7 +16,7 @@ from sklearn.decomposition import PCA
 from genlab.core.io import sha256
 from genlab.core.progress import progress as progress_bar
 from genlab.core.stats import ratio_interval, scaled_interval
-from genlab.datasets.image_files import load_images, load_labels
+from genlab.datasets.images import load_images, load_labels
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.distributions.likelihoods import Gaussian
 from genlab.evaluation import figures

@@ -24,7 +24,7 @@ from genlab.core import engine, runtime
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params
 from genlab.core.progress import progress as progress_bar
-from genlab.datasets.image_files import load_images
+from genlab.datasets.images import load_images
 from genlab.evaluation.evaluators.base import load_model
 from genlab.vae.models.vae import VAE
 from genlab.vae.sampling import samplers

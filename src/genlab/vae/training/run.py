@@ -15,7 +15,7 @@ from genlab.core.io import sha256, write_json
 from genlab.core.params import TRAINING_KEYS, Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import find_data_file, load_split
-from genlab.datasets.image_files import load_images
+from genlab.datasets.images import load_images
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.datasets.registry import Dataset
 from genlab.grids import palette

@@ -1,0 +1,185 @@
+"""Image datasets: generated from a source, split without separating groups, loaded and checked."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+from PIL import Image
+from stages import generate, split
+
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256, write_npz
+from genlab.datasets import images
+from genlab.datasets.images import LABELS_KIND, generate_images, load_images, load_labels
+from genlab.datasets.sources import ImageSet, Source
+
+RNG = np.random.default_rng(0)
+TRAIN = RNG.integers(0, 256, (200, 28, 28, 3), dtype=np.uint8)
+TEST = RNG.integers(0, 256, (30, 28, 28, 3), dtype=np.uint8)
+INDEX = {image.tobytes(): index for index, image in enumerate(TRAIN)}
+NAMES = ("even", "odd")
+SPLIT = "python stages/split.py --dataset mnist"
+
+
+def make(monkeypatch, folder, groups=None, **parts):
+    """The folder that stage generate would write for these parts: uint8 (n, 28, 28, 3) each."""
+    monkeypatch.setattr(images, "CHUNK", 64)
+    source = Source(
+        {
+            part: ImageSet(
+                shape=pixels.shape[1:],
+                labels=np.arange(len(pixels)) % 2,
+                groups=np.arange(len(pixels)) if groups is None else groups,
+                read=pixels.__getitem__,
+            )
+            for part, pixels in parts.items()
+        },
+        "made up",
+    )
+    monkeypatch.setitem(images.SOURCES, folder.name, lambda name, params: source)
+    generate_images(folder.name, NAMES, tiny.params(), folder)
+    return folder
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    return make(monkeypatch, tmp_path / "generated" / "mnist", train=TRAIN, test=TEST)
+
+
+def split_made(made, folder, seed=0):
+    return images.split_images(made.name, tiny.params(), made, folder, seed)
+
+
+def found_in(folder, *splits):
+    """The indices in TRAIN of the images of each split, whose labels agree with them."""
+    found = {s: [INDEX[image.tobytes()] for image in load_images(folder, s)] for s in splits}
+    for name, indices in found.items():
+        assert load_labels(folder, name).tolist() == [index % 2 for index in indices]
+    return found
+
+
+def test_the_official_test_split_is_kept_and_val_comes_from_train(made, tmp_path):
+    folder = tmp_path / "mnist"
+    summary = split_made(made, folder, seed=3)
+    assert summary.counts == {"train": 180, "val": 20, "test": 30}
+    found = found_in(folder, "train", "val")
+    assert sorted(found["train"] + found["val"]) == list(range(200))
+    assert np.array_equal(load_images(folder, "test"), TEST)
+
+
+def test_the_manifest_and_the_facts_describe_the_files(made, tmp_path):
+    folder = tmp_path / "mnist"
+    summary = split_made(made, folder, seed=3)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    train = np.load(folder / "train.npy")
+    assert manifest["counts"] == summary.counts
+    assert (manifest["shape"], manifest["seed"]) == ([28, 28, 3], 3)
+    assert manifest["generated"]["source"] == "made up"
+    assert np.allclose(manifest["channel_mean"], (train / 255).mean((0, 1, 2)))
+    assert np.allclose(summary.facts["channel_std"], (train / 255).std((0, 1, 2)))
+    assert manifest["sha256"] == {
+        path.name: sha256(path) for path in folder.iterdir() if path.name != "manifest.json"
+    }
+    assert summary.facts["class_counts"]["test"] == {"even": 15, "odd": 15}
+    assert set(summary.facts["duplicates"].values()) == {0}
+    assert {image.tobytes() for image in summary.examples} <= {image.tobytes() for image in train}
+    assert len(summary.examples) == 64
+
+
+def test_the_same_seed_writes_the_same_bytes(made, tmp_path):
+    sums = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        split_made(made, tmp_path / name, seed)
+        sums.append([sha256(path) for path in sorted((tmp_path / name).iterdir())])
+    assert sums[0] == sums[1] != sums[2]
+
+
+def test_without_an_official_split_all_three_are_drawn_in_groups(tmp_path, monkeypatch):
+    groups = np.arange(200) // 4
+    pixels = TRAIN.copy()
+    pixels[1] = pixels[0]  # equal images, one group
+    made = make(monkeypatch, tmp_path / "emoji", groups, all=pixels)
+    summary = split_made(made, tmp_path / "split")
+    assert sum(summary.facts["duplicates"].values()) == 1
+    everything = {image.tobytes(): index for index, image in enumerate(pixels)}
+    found = [
+        [everything[image.tobytes()] // 4 for image in load_images(tmp_path / "split", name)]
+        for name in ("train", "val", "test")
+    ]
+    assert sorted(group for part in found for group in part) == groups.tolist()
+    assert sum(len(set(part)) for part in found) == 50
+    assert found[0] != sorted(found[0])
+
+
+def test_a_changed_file_is_not_split(made, tmp_path):
+    data = bytearray((made / "train.npy").read_bytes())
+    data[-1] ^= 1
+    (made / "train.npy").write_bytes(data)
+    with pytest.raises(GenlabError) as error:
+        split_made(made, tmp_path / "x")
+    assert error.value.path == made / "train.npy"
+    assert error.value.fix == "python stages/generate.py --dataset mnist"
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_two_stages_lead_from_source_to_sheet(made, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny.write_params(tmp_path)
+    for stage in (generate, split):
+        stage.main(["--dataset", "mnist"])
+    facts = json.loads(Path("results/mnist/data.json").read_text())
+    assert facts["class_counts"]["test"]["0"] == 15
+    assert load_images("data/mnist", "val", (28, 28, 3)).shape == (20, 28, 28, 3)
+    with Image.open("plots/mnist/data/sheet.png") as sheet:
+        assert sheet.width == 1200
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tiny.write_image_dataset(tmp_path / "mnist", (20, 5, 5))
+
+
+def test_images_are_mapped_and_cannot_be_written_to(folder):
+    loaded = load_images(folder, "train", (28, 28, 1))
+    assert isinstance(loaded, np.memmap)
+    assert loaded.dtype == np.uint8
+    with pytest.raises(ValueError, match="read-only"):
+        loaded[0] = 0
+    with pytest.raises(GenlabError) as error:
+        load_images(folder, "train", (32, 32, 3))
+    assert error.value.path == folder / "train.npy"
+    with pytest.raises(GenlabError) as error:
+        load_images(folder, "dev")
+    assert error.value.key == "split"
+
+
+def _change(key, value):
+    def change(file):
+        file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("train.npy", lambda file: file.write_bytes(file.read_bytes()[:-1])),
+        ("train.npy", Path.unlink),
+        ("train.npy", lambda file: np.save(file, np.zeros((20, 28, 28, 1)))),
+        ("train.npy", lambda file: np.save(file, np.zeros((20, 28, 29, 1), np.uint8))),
+        ("manifest.json", Path.unlink),
+        ("manifest.json", lambda file: file.write_text("{")),
+        ("manifest.json", _change("kind", "split_grids")),
+        ("manifest.json", _change("version", 2)),
+        ("labels.npz", lambda file: write_npz(file, {"train": np.zeros(5, int)}, kind=LABELS_KIND)),
+    ],
+)
+def test_a_damaged_folder_is_one_line_with_the_fix(folder, name, damage):
+    damage(folder / name)
+    load = load_labels if name == "labels.npz" else load_images
+    with pytest.raises(GenlabError, match=name) as error:
+        load(folder, "train")
+    assert SPLIT in str(error.value)
+    assert "\n" not in str(error.value)
