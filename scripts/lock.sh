@@ -1,19 +1,33 @@
 #!/bin/sh
-# Write requirements.lock: exact pins of the core and of the extras that set-up installs, for
-# Python 3.11 and newer.
-# Pins that stand there already are kept; take a line out to let that package move on.
-# What torch pins by itself (CUDA, Triton) is left out, so that the lock also serves a Mac.
+# Write requirements.lock: exact pins, with hashes, of the core and of the extras that set-up
+# installs, for CPython 3.11 and newer on Linux and macOS. Pins that stand there already are kept;
+# take a package's lines out to let it move on.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp requirements.lock "$work/requirements.lock"
-.venv/bin/python -m piptools compile --quiet --extra dev --extra app --extra embedded \
-    --extra faces --strip-extras --no-annotate --no-header \
-    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
-    --output-file "$work/requirements.lock" pyproject.toml
+mkdir -p "$work/src/genlab"
+cp README.md LICENSE "$work"
+cp src/genlab/__init__.py "$work/src/genlab"
+{
+    sed 's/^requires-python = .*/requires-python = ">=3.11"/' pyproject.toml
+    echo '[tool.uv]'
+    echo 'environments = ['
+    for system in "linux' and platform_machine == 'x86_64" "linux' and platform_machine == 'aarch64" \
+        "darwin' and platform_machine == 'arm64"; do
+        echo "    \"sys_platform == '$system' and implementation_name == 'cpython'\","
+    done
+    echo ']'
+    echo 'constraint-dependencies = ['
+    # Not the pins of some Pythons alone: there are two of those.
+    sed -n '/python_full_version/d; s/^\([a-z0-9._-]*==[^ ;]*\).*/    "\1",/p' requirements.lock
+    echo ']'
+} > "$work/pyproject.toml"
+.venv/bin/uv lock --quiet --project "$work"
 {
     echo "# Exact pins of genlab and its extras dev, app, embedded and faces, written by: make lock"
-    grep '==' "$work/requirements.lock" | grep -vE '^(nvidia-(cu|nccl|nvjit|nvshmem|nvtx)[a-z0-9-]*|cuda-[a-z]+|triton)=='
-} > "$work/lock"
-mv "$work/lock" requirements.lock
+    .venv/bin/uv export --quiet --frozen --project "$work" --format requirements.txt --extra dev \
+        --extra app --extra embedded --extra faces --no-emit-project --no-annotate --no-header |
+        sed "s/ ; implementation_name == 'cpython' and ((platform_machine == 'arm64'.*/ \\\\/"
+} > "$work/requirements.lock"
+mv "$work/requirements.lock" requirements.lock
