@@ -7,7 +7,6 @@ and plots/agent/progress.png.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -18,7 +17,7 @@ from genlab.agent.run import check, run
 from genlab.agent.settings import Settings
 from genlab.agent.workspace import open_in
 from genlab.core.errors import run_cli
-from genlab.core.params import load_params, overridable, parse_options
+from genlab.core.options import overridable, parse_options
 
 
 class Options(overridable("seed")):
@@ -35,11 +34,10 @@ class Options(overridable("seed")):
     plots_path: Path = Field(Path("plots/agent"), description="Folder for PNG.")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the stage with these arguments, by default the command line's."""
-    options = parse_options(Options, arguments)
-    params = load_params().with_overrides(**options.overrides)
-    settings = Settings.of_stage(params, options.data_path)
+def main() -> None:
+    """Run the stage."""
+    options = parse_options(Options)
+    settings = Settings.of_stage(options.params, options.data_path)
     print(f"goal: {settings.goal.words}")
     check(settings)
     workspace = open_in(options.workspaces, settings.goal.text, snapshot.key(settings))

@@ -7,14 +7,13 @@ plots/benchmark/scores.png.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
 
 from genlab.benchmark.snapshot import Places, snapshot
 from genlab.core.errors import run_cli
-from genlab.core.params import load_params, overridable, parse_options
+from genlab.core.options import overridable, parse_options
 
 
 class Options(overridable("seed", "bootstrap")):
@@ -30,10 +29,10 @@ class Options(overridable("seed", "bootstrap")):
     plots_path: Path = Field(Places.plots, description="Folder for the figure.")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the stage with these arguments, by default the command line's."""
-    options = parse_options(Options, arguments)
-    params = load_params().with_overrides(**options.overrides)
+def main() -> None:
+    """Run the stage."""
+    options = parse_options(Options)
+    params = options.params
     places = Places(
         options.runs,
         options.output,

@@ -8,13 +8,12 @@ labels.npz; and manifest.json (where it comes from, counts, checksums).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
 
 from genlab.core.errors import run_cli
-from genlab.core.params import DatasetOptions, load_params, overridable, parse_options
+from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.datasets.registry import find_dataset
 
 
@@ -24,19 +23,15 @@ class Options(DatasetOptions, overridable("seed")):
     Example: python stages/generate.py --output /tmp/grids --count 2000 --seed 1
     """
 
-    output: Path | None = Field(
-        None, description="Output folder. [default: data/generated/DATASET]"
-    )
+    output: Path = Field(Path("data/generated/DATASET"), description="Output folder.")
     count: int | None = Field(None, ge=1, description="Grids to draw. [default: grids.count]")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the stage with these arguments, by default the command line's."""
-    options = parse_options(Options, arguments)
+def main() -> None:
+    """Run the stage."""
+    options = parse_options(Options)
     chosen = find_dataset(options.dataset)
-    params = load_params().with_overrides(**options.overrides)
-    folder = options.output or Path("data/generated") / options.dataset
-    print(chosen.generate(params, folder, count=options.count))
+    print(chosen.generate(options.params, options.output, count=options.count))
 
 
 if __name__ == "__main__":

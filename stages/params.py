@@ -6,12 +6,14 @@ of it, so a parameter that only grids use leaves the stages of images up to date
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+
+from pydantic import Field
 
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
-from genlab.core.params import DatasetOptions, load_params, parse_options
+from genlab.core.options import DatasetOptions, parse_options
+from genlab.core.params import load_params
 
 
 class Options(DatasetOptions):
@@ -20,13 +22,14 @@ class Options(DatasetOptions):
     Example: python stages/params.py --dataset arc_grids
     """
 
+    output: Path = Field(Path("results/DATASET/params.json"), description="Output file.")
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the stage with these arguments, by default the command line's."""
-    dataset = parse_options(Options, arguments).dataset
-    path = Path("results") / dataset / "params.json"
-    write_json(path, load_params().resolve(dataset))
-    print(path)
+
+def main() -> None:
+    """Run the stage."""
+    options = parse_options(Options)
+    write_json(options.output, load_params().resolve(options.dataset))
+    print(options.output)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,13 @@ numbers; plots/DATASET/data/sheet.png, its picture. With --output, all of it int
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
 
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
-from genlab.core.params import DatasetOptions, load_params, overridable, parse_options
+from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation import figures
 
@@ -26,22 +25,21 @@ class Options(DatasetOptions, overridable("seed")):
     Example: python stages/split.py --data-path /tmp/grids --output /tmp/split
     """
 
-    data_path: Path | None = Field(
-        None, description="Folder written by stage generate. [default: data/generated/DATASET]"
+    data_path: Path = Field(
+        Path("data/generated/DATASET"), description="Folder written by stage generate."
     )
     output: Path | None = Field(
         None, description="Folder for all outputs. [default: data/, results/ and plots/DATASET]"
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the stage with these arguments, by default the command line's."""
-    options = parse_options(Options, arguments)
+def main() -> None:
+    """Run the stage."""
+    options = parse_options(Options)
     name, output = options.dataset, options.output
-    chosen = find_dataset(name)
-    params = load_params().with_overrides(**options.overrides)
-    source, data = options.data_path or Path("data/generated") / name, output or Path("data") / name
-    summary = chosen.split(params, source, data, params.seed)
+    chosen, params = find_dataset(name), options.params
+    data = output or Path("data") / name
+    summary = chosen.split(params, options.data_path, data, params.seed)
     write_json((output or Path("results") / name) / "data.json", summary.facts)
     sheet = (output or Path("plots") / name / "data") / "sheet.png"
     if chosen.kind == "grids":

@@ -7,7 +7,6 @@ A killed run resumes at its last whole epoch when the same command is run again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -15,13 +14,8 @@ from pydantic import Field
 from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
-from genlab.core.params import (
-    TRAINING_KEYS,
-    DatasetOptions,
-    load_params,
-    overridable,
-    parse_options,
-)
+from genlab.core.options import DatasetOptions, overridable, parse_options
+from genlab.core.params import TRAINING_KEYS
 from genlab.datasets.registry import find_dataset
 from genlab.vae.training.run import train_dataset
 
@@ -32,41 +26,22 @@ class Options(DatasetOptions, overridable(*TRAINING_KEYS, "wandb")):
     Example: python stages/train.py --dataset arc_grids --beta-schedule constant --beta-max 0.0
     """
 
-    data_path: Path | None = Field(
-        None, description="Split file or its folder. [default: data/DATASET]"
-    )
-    output: Path | None = Field(
-        None, description="Folder of the checkpoint. [default: data/checkpoints/DATASET]"
-    )
-    metrics_path: Path | None = Field(
-        None, description="Summary file. [default: results/DATASET/training.json]"
-    )
-    plots_path: Path | None = Field(
-        None, description="dvclive folder. [default: plots/DATASET/training]"
-    )
+    data_path: Path = Field(Path("data/DATASET"), description="Split file or its folder.")
+    output: Path = Field(Path("data/checkpoints/DATASET"), description="Checkpoint's folder.")
+    metrics_path: Path = Field(Path("results/DATASET/training.json"), description="Summary file.")
+    plots_path: Path = Field(Path("plots/DATASET/training"), description="dvclive folder.")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the stage with these arguments, by default the command line's."""
-    options = parse_options(Options, arguments)
-    name = options.dataset
-    chosen = find_dataset(name)
-    params = load_params().with_overrides(**options.overrides).for_dataset(name)
+def main() -> None:
+    """Run the stage."""
+    options = parse_options(Options)
+    chosen, params = find_dataset(options.dataset), options.params
     engine.deterministic(params.seed)
-    folder = options.output or Path("data/checkpoints") / name
-    data = options.data_path or Path("data") / name
-    plots = options.plots_path or Path("plots") / name / "training"
-    summary = train_dataset(params, chosen, data, folder, plots)
-    write_json(options.metrics_path or Path("results") / name / "training.json", summary)
-    best = summary["best"]
-    accuracy = (
-        f"PSNR {best['psnr']:.2f} dB"
-        if chosen.kind == "images"
-        else f"exact grids {best['exact_grid_accuracy']:.4f}"
-    )
+    summary = train_dataset(params, chosen, options.data_path, options.output, options.plots_path)
+    write_json(options.metrics_path, summary)
     print(
-        f"{folder}/model.safetensors: best epoch {summary['best_epoch']} of {summary['epochs']},"
-        f" validation ELBO {best['elbo']:.2f} nats, {accuracy}"
+        f"{options.output}: best epoch {summary['best_epoch']} of {summary['epochs']},"
+        f" validation ELBO {summary['best']['elbo']:.2f} nats"
     )
 
 

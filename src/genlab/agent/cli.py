@@ -222,7 +222,7 @@ def _settings(wanted: Goal, given: dict[str, Any], seed: int | None, data: Path)
     if seed is not None:
         values["seed"] = seed
     try:
-        params = parse_params(values, "options", shapes=False)
+        params = parse_params(values, "options")
     except GenlabError as error:  # the names that were typed
         fault = str(error)
         for name in (name for name, value in given.items() if value is not None):

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationError,
-    create_model,
-    model_validator,
-)
-from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, SettingsError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from typing_extensions import Self
 
 from genlab.core.errors import GenlabError, did_you_mean, invalid
 from genlab.core.geometry import GRIDS, require_fitting
@@ -50,29 +43,33 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class GridParams(_Section):
+class _SplitParams(_Section):
+    """Shares of the splits: stage split."""
+
+    val_share: Share = Field(description="Share of the validation split in what is not test.")
+    test_share: Share = Field(description="Share of the test split where none is official.")
+
+    @model_validator(mode="after")
+    def _leave_items(self) -> Self:
+        if self.val_share + self.test_share >= 1:
+            raise ValueError("val_share + test_share must be < 1 to leave items for training")
+        return self
+
+
+class GridParams(_SplitParams):
     """The data of the grid datasets: stages generate and split."""
 
     count: int = Field(ge=10, description="Grids in all.")
     size: int = Field(ge=8, le=16, description="Side of a grid in cells.")
-    min_objects: int = Field(ge=1, le=8, description="Fewest objects a grid.")
-    max_objects: int = Field(ge=1, le=8, description="Most objects a grid.")
+    min_objects: int = Field(ge=1, le=8, description="Fewest objects per grid.")
+    max_objects: int = Field(ge=1, le=8, description="Most objects per grid.")
     kinds: dict[Kind, Weight] = Field(description="Weights of kinds of objects other than 1.")
     spacing: int = Field(ge=0, le=4, description="Free cells between two objects.")
-    val_share: Share = Field(description="Share of the validation split.")
-    test_share: Share = Field(description="Share of the test split.")
 
     @model_validator(mode="after")
-    def _possible(self) -> GridParams:
+    def _have_objects(self) -> Self:
         if self.min_objects > self.max_objects:
-            raise ValueError(
-                f"min_objects must be <= max_objects ({self.max_objects}), got {self.min_objects}"
-            )
-        if self.val_share + self.test_share >= 1:
-            raise ValueError(
-                "val_share + test_share must be < 1 to leave grids for training,"
-                f" got {self.val_share + self.test_share:g}"
-            )
+            raise ValueError(f"min_objects must be <= max_objects, got {self.min_objects}")
         if not any(self.weights.values()):
             raise ValueError("kinds must leave a weight over 0, got none")
         return self
@@ -83,24 +80,13 @@ class GridParams(_Section):
         return {kind: self.kinds.get(kind, 1.0) for kind in get_args(Kind)}
 
 
-class ImageParams(_Section):
+class ImageParams(_SplitParams):
     """The data of the image datasets: stages generate and split."""
 
     raw: str = Field(min_length=1, description="Folder that original files are looked for in.")
     download: bool = Field(description="Whether to download what is not on this machine.")
-    val_share: Share = Field(description="Share of the validation split in what is not test.")
-    test_share: Share = Field(description="Share of the test split where none is official.")
     emoji_size: int = Field(ge=16, le=128, description="Side of an emoji in pixels.")
     emoji_font: str = Field(description="Font with colour bitmaps; empty = look for one.")
-
-    @model_validator(mode="after")
-    def _possible(self) -> ImageParams:
-        if self.val_share + self.test_share >= 1:
-            raise ValueError(
-                "val_share + test_share must be < 1 to leave images for training,"
-                f" got {self.val_share + self.test_share:g}"
-            )
-        return self
 
 
 class EvaluateParams(_Section):
@@ -242,28 +228,23 @@ class Params(_Section):
     cifar10: dict[str, Any] = Field(description="What differs for cifar10.")
     celeba: dict[str, Any] = Field(description="What differs for celeba.")
     emoji: dict[str, Any] = Field(description="What differs for emoji.")
-    _source: str = PrivateAttr(PARAMS_FILE)  # what a fault is looked for in
 
     @model_validator(mode="after")
-    def _possible(self) -> Params:
+    def _agree(self) -> Self:
         if len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"datasets must name each dataset once, got {self.datasets}")
         if self.batch_size > self.samples_per_epoch:
-            raise ValueError(
-                f"batch_size must be <= samples_per_epoch ({self.samples_per_epoch}),"
-                f" got {self.batch_size}"
-            )
+            raise ValueError(f"batch_size must be <= samples_per_epoch, got {self.batch_size}")
         return self
 
     def for_dataset(self, name: str) -> Params:
         """Return the params of a dataset: its section over the images' over the flat keys."""
         if name not in DATASETS:
-            raise GenlabError(
-                f"no dataset is called {name!r}{did_you_mean(name, DATASETS)};"
-                f" known: {', '.join(DATASETS)}",
-                key="dataset",
-            )
-        return _merge(self.model_dump(), name, self._source, shapes=True)
+            near = did_you_mean(name, DATASETS)
+            raise GenlabError(f"no dataset is called {name!r}{near}", key="dataset")
+        merged = _merge(self.model_dump(), name, PARAMS_FILE)
+        require_fitting(merged, name, PARAMS_FILE)
+        return merged
 
     def with_overrides(self, **overrides: Any) -> Params:
         """Return params with other values for flat keys, checked again; `None` changes nothing.
@@ -271,15 +252,10 @@ class Params(_Section):
         An overridden key is dropped from all sections, so that it holds for every dataset.
         """
         chosen = {key: value for key, value in overrides.items() if value is not None}
-        if not chosen:
-            return self
-        values = self.model_dump()
+        values = {**self.model_dump(), **chosen}
         for name in SECTIONS:
             values[name] = {key: v for key, v in values[name].items() if key not in chosen}
-        given = ", ".join(f"--{key.replace('_', '-')}" for key in chosen)
-        changed = parse_params({**values, **chosen}, given, shapes=False)
-        changed._source = f"{self._source} with {given}"
-        return changed
+        return _validate(values, ", ".join(f"--{key.replace('_', '-')}" for key in chosen))
 
     def digest(self, *keys: str) -> str:
         """SHA-256 of the values of `keys` (all, where none are named)."""
@@ -294,18 +270,19 @@ class Params(_Section):
         """
         values = self.for_dataset(name).model_dump()
         grids = name in GRIDS
-        unused = UNUSED_BY_GRIDS if grids else UNUSED_BY_IMAGES
-        data = {k: v for k, v in values["grids" if grids else "images"].items() if k not in unused}
-        if name != "emoji":
-            data = {k: v for k, v in data.items() if not k.startswith("emoji")}
+        unused = {*(UNUSED_BY_GRIDS if grids else UNUSED_BY_IMAGES)}
+        unused |= set() if name == "emoji" else {"emoji_size", "emoji_font"}
+        training, data, measured = (
+            {key: value for key, value in part.items() if key not in unused}
+            for part in (values, values["grids" if grids else "images"], values["evaluate"])
+        )
         shares = {key: data.pop(key) for key in ("val_share", "test_share")}
         seed = {"seed": self.seed}
         intervals = {**seed, "bootstrap": self.bootstrap}
-        measured = {k: v for k, v in values["evaluate"].items() if k not in unused}
         return {
             "generate": {**seed, **data},
             "split": {**seed, **shares},
-            "train": {key: values[key] for key in TRAINING_KEYS if key not in unused},
+            "train": {key: training[key] for key in TRAINING_KEYS if key in training},
             "evaluate": {
                 "device": self.device,
                 "threads": self.threads,
@@ -325,7 +302,7 @@ FLAT = tuple(
     if field.annotation in (int, float, bool, str) or get_origin(field.annotation) is Literal
 )
 TRAINING_KEYS = tuple(name for name in FLAT if name not in ("wandb", "bootstrap"))
-NEVER_IN_A_SECTION = ("seed", "beta_max", "beta_schedule", "bootstrap")
+SECTION_KEYS = frozenset(TRAINING_KEYS) - {"seed", "beta_max", "beta_schedule"}
 # What changes no byte of a dataset's results.
 UNUSED_BY_GRIDS = ("likelihood_components", "image_samples", "extractor_examples")
 UNUSED_BY_IMAGES = (
@@ -338,41 +315,31 @@ def load_params(path: str | Path = PARAMS_FILE) -> Params:
     return parse_params(read_yaml(path), str(path))
 
 
-def parse_params(values: dict[str, Any], source: str, *, shapes: bool = True) -> Params:
+def parse_params(values: dict[str, Any], source: str) -> Params:
     """Check the content of a params file, with its datasets' sections; errors name `source`.
 
-    shapes: whether the shapes must fit the items of every dataset that the pipeline runs over.
+    Shapes must fit the items of every dataset that the pipeline runs over.
     """
     params = _validate(values, source)
     for name in DATASETS:
-        _merge(values, name, source, shapes=shapes and name in params.datasets)
+        merged = _merge(values, name, source)
+        if name in params.datasets:
+            require_fitting(merged, name, source)
     return params
 
 
-def _merge(values: dict[str, Any], name: str, source: str, *, shapes: bool) -> Params:
+def _merge(values: dict[str, Any], name: str, source: str) -> Params:
     """Merge the sections of dataset `name` into the flat keys, and check the result."""
-    place = source
     merged = dict(values)
     for section in (name,) if name in GRIDS else ("images_model", name):
-        for key in values[section]:
-            if key not in TRAINING_KEYS or key in NEVER_IN_A_SECTION:
-                known = [flat for flat in TRAINING_KEYS if flat not in NEVER_IN_A_SECTION]
-                reject_old_keys({key: None}, f"{source}: {section}")
-                raise GenlabError(
-                    f"{source}: {section}.{key} is not allowed{did_you_mean(key, known)}; a"
-                    " section holds training keys, and seed and beta are the same for all",
-                    key=f"{section}.{key}",
-                )
-        if values[section]:
-            merged |= values[section]
-            place = f"{source} (with section {section})"
-    params = _validate(merged, place)
-    if shapes:
-        try:
-            require_fitting(params, name)
-        except ValueError as error:
-            raise GenlabError(f"{place}: {error}") from error
-    return params
+        for key in values[section].keys() - SECTION_KEYS:
+            raise GenlabError(
+                f"{source}: {section}.{key} is not allowed{did_you_mean(key, SECTION_KEYS)}; a"
+                " section holds training keys, and seed and beta are the same for all",
+                key=f"{section}.{key}",
+            )
+        merged |= values[section]
+    return _validate(merged, f"{source} (for {name})")
 
 
 def _validate(values: dict[str, Any], source: str) -> Params:
@@ -384,61 +351,25 @@ def _validate(values: dict[str, Any], source: str) -> Params:
         raise invalid(error, source, known) from error
 
 
+def change(values: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return a copy of a params file's content with other values for dotted keys.
+
+    Raises a `GenlabError` for a key that is not there.
+    """
+    changed = copy.deepcopy(dict(values))
+    for place, value in changes.items():
+        *sections, key = place.split(".")
+        target: Any = changed
+        for section in sections:
+            target = target.get(section) if isinstance(target, dict) else None
+        if not isinstance(target, dict) or key not in target:
+            near = did_you_mean(key, target or ())
+            raise GenlabError(f"{source}: {place} is not a known key{near}", key=place)
+        target[key] = value
+    return changed
+
+
 def digest(values: Mapping[str, Any]) -> str:
     """SHA-256 of the canonical JSON of `values`: the same for the same content in any order."""
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-class StageOptions(BaseSettings):
-    """Command line of a stage: options of its own, and flat params to override."""
-
-    model_config = SettingsConfigDict(
-        extra="forbid", cli_kebab_case=True, cli_hide_none_type=True, cli_exit_on_error=False
-    )
-
-    @classmethod
-    def settings_customise_sources(cls, *_: Any, **__: Any) -> tuple[()]:
-        """Read the command line alone: an environment variable `SEED` is no option of ours."""
-        return ()
-
-    @property
-    def overrides(self) -> dict[str, Any]:
-        """Flat params that were given; the others are None."""
-        return {key: getattr(self, key) for key in FLAT if hasattr(self, key)}
-
-
-class DatasetOptions(StageOptions):
-    """Command line of a stage that runs once per dataset."""
-
-    dataset: str = Field("arc_grids", description="Name of the dataset.")
-
-
-Options = TypeVar("Options", bound=StageOptions)
-
-
-def overridable(*names: str) -> type[StageOptions]:
-    """Return a base class with an option per flat param in `names`, None where not given.
-
-    Values are checked by `Params.with_overrides`.
-    """
-    fields: dict[str, Any] = {}
-    for name in names:
-        field = Params.model_fields[name]
-        text = f"{field.description} [default: {PARAMS_FILE}]"
-        kind: Any = field.annotation
-        fields[name] = (kind | None, Field(None, description=text))
-    return create_model("Overridable", __base__=StageOptions, **fields)
-
-
-def parse_options(options: type[Options], arguments: Sequence[str] | None = None) -> Options:
-    """Parse a command line, by default this program's.
-
-    Raises a `GenlabError` of one line that names the option.
-    """
-    try:
-        return CliApp.run(options, cli_args=None if arguments is None else list(arguments))
-    except ValidationError as error:
-        raise invalid(error, "command line") from error
-    except SettingsError as error:
-        raise GenlabError(f"{error}; see --help".removeprefix("error parsing CLI: ")) from error

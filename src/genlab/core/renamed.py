@@ -34,7 +34,8 @@ def reject_old_keys(values: Mapping[str, Any], source: str) -> None:
 
 
 def _dotted(values: Mapping[str, Any]) -> Iterable[str]:
+    """Keys as they stand, and those in sections with their section's name before them too."""
     for key, value in values.items():
         yield str(key)
         if isinstance(value, Mapping):
-            yield from (f"{key}.{inner}" for inner in value)
+            yield from (name for inner in value for name in (str(inner), f"{key}.{inner}"))

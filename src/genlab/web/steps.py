@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiments import RESULTS_FILE, assign, read_rows
+from genlab.core.experiments import RESULTS_FILE, assign, read_results
 from genlab.web import shapes
 from genlab.web.changes import Change
 from genlab.web.files import yaml_at
@@ -62,7 +62,7 @@ def next_step(
 def _not_run(root: Path) -> list[str]:
     """Experiments that are described and were never run, in the order of the file."""
     try:
-        done = set(read_rows(root / RESULTS_FILE))
+        done = set(read_results(root / RESULTS_FILE).index)
     except GenlabError:
         done = set()
     described = _described(root / "experiments.yaml")

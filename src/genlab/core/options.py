@@ -1,0 +1,77 @@
+"""Command lines of the stages: options of their own, and flat params to override."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import Field, ValidationError, create_model, model_validator
+from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, SettingsError
+from typing_extensions import Self
+
+from genlab.core.errors import GenlabError, invalid
+from genlab.core.params import FLAT, PARAMS_FILE, Params, load_params
+
+
+class StageOptions(BaseSettings):
+    """Command line of a stage."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid", cli_kebab_case=True, cli_hide_none_type=True, cli_exit_on_error=False
+    )
+
+    @classmethod
+    def settings_customise_sources(cls, *_: Any, **__: Any) -> tuple[()]:
+        """Read the command line alone: an environment variable `SEED` is no option of ours."""
+        return ()
+
+    @property
+    def params(self) -> Params:
+        """params.yaml with the flat params that were given."""
+        given = {key: getattr(self, key) for key in FLAT if hasattr(self, key)}
+        return load_params().with_overrides(**given)
+
+
+class DatasetOptions(StageOptions):
+    """Command line of a stage that runs once per dataset: DATASET in a default path is its name."""
+
+    dataset: str = Field("arc_grids", description="Name of the dataset.")
+
+    @model_validator(mode="after")
+    def _name_paths(self) -> Self:
+        for name in type(self).model_fields.keys() - self.model_fields_set:
+            if isinstance(path := getattr(self, name), Path):
+                setattr(self, name, Path(str(path).replace("DATASET", self.dataset)))
+        return self
+
+    @property
+    def params(self) -> Params:
+        """params.yaml for the dataset, with the flat params that were given."""
+        return super().params.for_dataset(self.dataset)
+
+
+Options = TypeVar("Options", bound=StageOptions)
+
+
+def overridable(*names: str) -> type[StageOptions]:
+    """Return a base class with an option per flat param in `names`, None where not given."""
+    fields: dict[str, Any] = {}
+    for name in names:
+        field = Params.model_fields[name]
+        kind: Any = field.annotation
+        text = f"{field.description} [default: {PARAMS_FILE}]"
+        fields[name] = (kind | None, Field(None, description=text))
+    return create_model("Overridable", __base__=StageOptions, **fields)
+
+
+def parse_options(options: type[Options], arguments: list[str] | None = None) -> Options:
+    """Parse a command line, by default this program's.
+
+    Raises a `GenlabError` of one line that names the option.
+    """
+    try:
+        return CliApp.run(options, cli_args=arguments)
+    except ValidationError as error:
+        raise invalid(error, "command line") from error
+    except SettingsError as error:
+        raise GenlabError(f"{error}; see --help".removeprefix("error parsing CLI: ")) from error
