@@ -8,7 +8,7 @@ import pytest
 from healthy import grid_run_metrics, grid_series, grids, image_metrics, image_series
 
 from genlab.evaluation.diagnostics.criteria import grid_verdict, image_verdict
-from genlab.evaluation.metrics.duplicates import Neighbours, memorisation
+from genlab.evaluation.metrics.duplicates import memorisation
 
 FAR = {"samplers.flow.frechet_distance": 130.0, "samplers.normal.frechet_distance": 337.0}
 NEAR, EXACT = (
@@ -75,10 +75,8 @@ def test_the_classifier_is_judged_only_where_its_accuracy_is_known() -> None:
 
 def test_copies_among_real_measurements_fail() -> None:
     rng = np.random.default_rng(0)
-    held_out = Neighbours(np.arange(1000), rng.uniform(0.05, 0.1, 1000), np.zeros(1000, bool))
-    distances = np.where(np.arange(1000) < 100, 0.0, rng.uniform(0.05, 0.1, 1000))
-    samples = Neighbours(np.arange(1000), distances, distances == 0)
-    found = memorisation(samples, held_out)
+    held_out = rng.uniform(0.05, 0.1, 1000)
+    found = memorisation(np.where(np.arange(1000) < 100, 0.0, held_out), held_out)
     assert _of_images({"memorisation": found}) == ["near_copies", "exact_duplicate_rate"]
 
 

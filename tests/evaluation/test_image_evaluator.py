@@ -56,7 +56,6 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path_factory.getbasetemp()))
-        patch.setitem(features.train_classifier.__kwdefaults__, "examples", 2000)
         patch.setattr(images, "FRECHET_BOOTSTRAP", 2)
         patch.setattr(acceptance, "CHUNK", 100)
         yield

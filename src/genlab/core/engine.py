@@ -7,8 +7,7 @@ import platform
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -65,17 +64,6 @@ def deterministic(seed: int, threads: int = 1) -> np.random.Generator:
     np.random.seed(seed)  # libraries that draw from numpy's global generator
     torch.manual_seed(seed)
     return np.random.default_rng(seed)
-
-
-@contextmanager
-def preserved_randomness() -> Iterator[None]:
-    """Leave torch's and numpy's generators as they were, whatever is drawn inside."""
-    state = np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        try:
-            yield
-        finally:
-            np.random.set_state(state)
 
 
 def machine() -> dict[str, Any]:

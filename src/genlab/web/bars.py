@@ -94,8 +94,6 @@ SAMPLER_COLUMNS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("relative_frechet", "Over its floor"),
         ("precision", "Precision"),
         ("recall", "Recall"),
-        ("coverage", "Coverage"),
-        ("density", "Density"),
     ),
 }
 

@@ -38,8 +38,6 @@ class Sampler(TypedDict, total=False):
     relative_frechet: Number
     precision: Number
     recall: Number
-    coverage: Number
-    density: Number
     intervals: dict[str, Bounds]
 
 

@@ -196,5 +196,5 @@ def draw_grids(
             figures.samples(folder / f"samples_{name}.png", grids[shown], valid, title)
     colours = metrics["colour_histogram"]
     figures.colour_histogram(folder / "colour_histogram.png", colours["true"], colours["predicted"])
-    confusion = reconstruction.colour_confusion(e.truth, e.predicted)
+    confusion = reconstruction.colour_confusion(e.truth, e.predicted).sum(axis=0)
     figures.colour_confusion(folder / "colour_confusion.png", confusion)

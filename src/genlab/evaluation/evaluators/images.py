@@ -53,10 +53,10 @@ class ReferenceFeatures:
     test: Floats
 
     def compare(self, features: Floats, resampling: Mapping[str, int]) -> Metrics:
-        """Fréchet distance, precision, recall, density, coverage against the test images."""
+        """Fréchet distance, precision and recall against the test images."""
         seed = resampling["seed"]
         far = frechet.frechet(features, self.test, bootstrap=FRECHET_BOOTSTRAP, seed=seed)
-        shape = manifold(features, self.test, **resampling)
+        shape = manifold(features, self.test)
         intervals = {**far.pop("intervals"), **shape.pop("intervals")}
         return {**far, **shape, "intervals": intervals}
 
@@ -91,7 +91,7 @@ class ImageEvaluator(Evaluator):
             classifier = extractor(self.dataset.name, data, self.train, labels, seed, examples)
             splits = (classifier.features(images) for images in (self.train, val, test))
             self.reference = ReferenceFeatures(classifier, *splits)
-            known = duplicates.nearest(test[:QUERIES], self.train)
+            _, known = duplicates.nearest(test[:QUERIES], self.train)
             self.mean, self.log_var = inference.encode(self.model, test)
             self.test, self.predicted = np.asarray(test), inference.reconstruct(self.model, test)
             weights = inference.log_importance_weights(
@@ -105,7 +105,7 @@ class ImageEvaluator(Evaluator):
             **self._measure_samples(resampling),
         }
         samples = self.samples[metrics["best_sampler"]].images
-        near = duplicates.nearest(samples[:QUERIES], self.train)
+        _, near = duplicates.nearest(samples[:QUERIES], self.train)
         metrics["memorisation"] = duplicates.memorisation(near, known)
         metrics["sharpness"] = {
             "test": fidelity.sharpness(self.test),
@@ -114,10 +114,12 @@ class ImageEvaluator(Evaluator):
         }
         order = np.random.default_rng([seed, 2]).permutation(len(self.train))
         metrics["inception"] = inception_distances(
-            self.train[np.sort(order[: len(test)])],
             self.test,
-            {"reconstruction": self.predicted, "samples": samples},
-            seed,
+            {
+                "floor": self.train[np.sort(order[: len(test)])],
+                "reconstruction": self.predicted,
+                "samples": samples,
+            },
         )
         return metrics
 
@@ -126,7 +128,6 @@ class ImageEvaluator(Evaluator):
         sigma = (
             model.likelihood.sigma().tolist() if isinstance(model.likelihood, Gaussian) else None
         )
-        known = self.labels["test"] if classifier.layout.task == "labels" else None
         return {
             "likelihood": model.architecture.likelihood,
             "comparable": model.likelihood.comparable,
@@ -138,9 +139,9 @@ class ImageEvaluator(Evaluator):
             "mean_image_mse": fidelity.mean_image_mse(self.train, self.test),
             "features": {
                 "kind": "classifier",
-                "task": classifier.layout.task,
+                "task": classifier.task,
                 "digest": classifier.digest,
-                "accuracy": classifier.accuracy(self.test, known),
+                "accuracy": classifier.accuracy(self.test, self.labels["test"]),
                 "n": len(self.test),
             },
         }
@@ -229,12 +230,9 @@ class ImageEvaluator(Evaluator):
         samples = self.samples[best].images
         figures.image_sheet(folder / "samples.png", samples[:64], {}, f"Samples: {best}")
         queries = samples[:NEIGHBOURS]
-        near, title = (
-            duplicates.nearest(queries, self.train),
-            "Samples over nearest training images",
-        )
-        nearest, path = self.train[near.indices], folder / "neighbours.png"
-        figures.neighbours(path, queries, nearest, near.distances, title)
+        near, distances = duplicates.nearest(queries, self.train)
+        path, title = folder / "neighbours.png", "Samples over nearest training images"
+        figures.neighbours(path, queries, self.train[near], distances, title)
         figures.kl_by_latent(folder / "kl_by_latent.png", metrics["kl_per_latent"])
         steps = np.linspace(-3, 3, STEPS)
         directions, lengths = latents.principal_directions(mean, DIRECTIONS)
@@ -255,15 +253,17 @@ class ImageEvaluator(Evaluator):
         """Reconstructions, and samples with their nearest training images in features."""
         reference = self.reference
         samples = self.samples[metrics["best_sampler"]].images[:SAMPLES_KEPT]
-        near = duplicates.nearest(reference.classifier.features(samples), reference.train)
+        features = reference.classifier.features(samples)
+        rows, distances = duplicates.nearest(features, reference.train)
+        _, train_distances = duplicates.nearest(reference.test, reference.train)
         return {
             "predicted": self.predicted,
             "nats": self.nats,
-            "train_distances": duplicates.nearest(reference.test, reference.train).distances,
+            "train_distances": train_distances,
             "samples": samples,
-            "sample_errors": near.distances,
-            "sample_labels": self.labels["train"][near.indices],
-            "sample_nearest": np.stack([self.train[index] for index in near.indices]),
+            "sample_errors": distances,
+            "sample_labels": self.labels["train"][rows],
+            "sample_nearest": np.stack([self.train[index] for index in rows]),
         }
 
 

@@ -4,7 +4,6 @@ A model that has learnt the data puts samples as far from the training images as
 same source are. One that has memorised puts them nearer.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,28 +18,17 @@ NEAR_PERCENTILE = 1
 CHUNK = 2048
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """The nearest training image of each of n queries.
-
-    indices: (n,) rows of the training images. distances: (n,), root mean squared error in units of
-    the range [0, 1] for images, Euclidean for features. copies: (n,) distance exactly 0.
-    """
-
-    indices: npt.NDArray[np.int64]
-    distances: Floats
-    copies: npt.NDArray[np.bool_]
-
-
-def nearest(queries: npt.NDArray[Any], train: npt.NDArray[Any]) -> Neighbours:
-    """The nearest row of `train` for each query; of equally near ones, the first.
+def nearest(
+    queries: npt.NDArray[Any], train: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """The row of `train` nearest to each query, (n,), of equally near ones the first; its distance.
 
     queries: (n, ...), train: (m, ...), both uint8 images of one shape or both float features of one
-    length. `train` may be a memory-mapped file: it is read in chunks. Image distances are exact.
-    The cost is n m d products: about 10^12 for 10,000 by 60,000 images of 28 x 28; take fewer
-    queries where images are larger.
+    length. Distances, (n,): root mean squared error in units of the range [0, 1] for images,
+    Euclidean for features; those of images are exact, and 0 for a copy alone. `train` may be a
+    memory-mapped file: it is read in chunks. The cost is n m d products: about 10^12 for 10,000 by
+    60,000 images of 28 x 28; take fewer queries where images are larger.
     """
-    images = queries.dtype == np.uint8
     own = _flat(queries)
     best = np.full(len(own), np.inf)
     indices = np.zeros(len(own), dtype=np.int64)
@@ -48,22 +36,18 @@ def nearest(queries: npt.NDArray[Any], train: npt.NDArray[Any]) -> Neighbours:
         rows, distances = pairwise_distances_argmin_min(own, _flat(train[start : start + CHUNK]))
         nearer = distances < best
         best[nearer], indices[nearer] = distances[nearer], rows[nearer] + start
-    # From differences: the search expands the square, which loses the digits of a small one. Rows
-    # are read once and in the file's order.
-    different, places = np.unique(indices, return_inverse=True)
-    found = _flat(train[different])
-    squared = np.array(
-        [np.square(one - found[row]).sum() for one, row in zip(own, places, strict=True)]
-    )
-    distances = np.sqrt(squared / own.shape[1]) / LEVELS if images else np.sqrt(squared)
-    return Neighbours(indices, distances, squared == 0)
+    # From differences: the search expands the square, which loses the digits of a small one.
+    squared = np.square(own - _flat(train[indices])).sum(axis=1)
+    if queries.dtype == np.uint8:
+        return indices, np.sqrt(squared / own.shape[1]) / LEVELS
+    return indices, np.sqrt(squared)
 
 
-def memorisation(samples: Neighbours, held_out: Neighbours) -> dict[str, Any]:
+def memorisation(samples: Floats, held_out: Floats) -> dict[str, Any]:
     """How many samples are copies of training images, beside held-out images.
 
-    samples, held_out: `nearest` of n samples and of m test images among the same training images.
-    Returns
+    samples, held_out: distances, by `nearest`, of n samples and of m test images from the same
+    training images. Returns
 
     - `near_duplicate_rate`: share of samples nearer than `near_threshold`, the distance that
       NEAR_PERCENTILE of the held-out images fall below, so about 0.01 where nothing is memorised;
@@ -71,17 +55,14 @@ def memorisation(samples: Neighbours, held_out: Neighbours) -> dict[str, Any]:
       `held_out_exact_duplicate_rate`, the same of test images (data sets hold duplicates);
     - `n`, `n_reference`, `intervals`: Wilson's, at a fixed threshold.
     """
-    n, threshold = len(samples.distances), np.percentile(held_out.distances, NEAR_PERCENTILE)
-    hits = {
-        "near_duplicate_rate": samples.distances < threshold,
-        "exact_duplicate_rate": samples.copies,
-    }
+    n, threshold = len(samples), np.percentile(held_out, NEAR_PERCENTILE)
+    hits = {"near_duplicate_rate": samples < threshold, "exact_duplicate_rate": samples == 0}
     return {
         **{name: float(hit.mean()) for name, hit in hits.items()},
         "near_threshold": float(threshold),
-        "held_out_exact_duplicate_rate": float(held_out.copies.mean()),
+        "held_out_exact_duplicate_rate": float((held_out == 0).mean()),
         "n": n,
-        "n_reference": len(held_out.distances),
+        "n_reference": len(held_out),
         "intervals": {name: share_interval(int(hit.sum()), n) for name, hit in hits.items()},
     }
 

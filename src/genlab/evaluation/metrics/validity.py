@@ -37,8 +37,8 @@ def sample_metrics(
       `legal_components`: share of the connected components that are legal shapes;
     - `count_tv`, `size_tv`, `colour_tv`: total variation from the data of the components per grid,
       the cells per component (legal or not) and the colours of the non-black cells;
-    - `unique_share` (not a repeat of an earlier sample), `novel_share` (not a training grid),
-      `unique_and_novel_share`, `black_share`;
+    - `unique_and_novel_share` (neither a repeat of an earlier sample nor a training grid),
+      `black_share`;
     - `counted`: whether the distances and the novelty let these samples count, see the constants;
     - `n`, `intervals`.
 
@@ -67,8 +67,10 @@ def sample_metrics(
     sums = resampled_sums(table, bootstrap=bootstrap, seed=seed)
     intervals = percentile_intervals(statistics(sums), n)
     metrics: dict[str, Any] = {"n": n}
-    flags = _novelty(samples, train_grids)
-    flags["valid_rate"] = is_valid(samples, min_objects=min_objects, max_objects=max_objects)
+    flags = {
+        "unique_and_novel_share": _unique_and_novel(samples, train_grids),
+        "valid_rate": is_valid(samples, min_objects=min_objects, max_objects=max_objects),
+    }
     for name, flag in flags.items():
         metrics[name] = float(flag.mean())
         intervals[name] = share_interval(int(flag.sum()), n)
@@ -78,18 +80,14 @@ def sample_metrics(
     return {**metrics, "intervals": intervals}
 
 
-def _novelty(samples: Grids, train_grids: Grids) -> dict[str, npt.NDArray[np.bool_]]:
-    """Whether each sample is no repeat of an earlier one, and no training grid, (n,) each."""
-    flat = samples.reshape(len(samples), -1)
-    _, first = np.unique(flat, axis=0, return_index=True)
-    unique = np.isin(np.arange(len(samples)), first)
+def _unique_and_novel(samples: Grids, train_grids: Grids) -> npt.NDArray[np.bool_]:
+    """Whether each sample is neither a repeat of an earlier one nor a training grid, (n,)."""
     known = {grid.tobytes() for grid in train_grids}
-    novel = np.array([grid.tobytes() not in known for grid in samples])
-    return {
-        "unique_share": unique,
-        "novel_share": novel,
-        "unique_and_novel_share": unique & novel,
-    }
+    flags = np.zeros(len(samples), dtype=np.bool_)
+    for index, key in enumerate(grid.tobytes() for grid in samples):
+        flags[index] = key not in known
+        known.add(key)
+    return flags
 
 
 def _reference(objects: npt.NDArray[Any], counts: npt.NDArray[Any]) -> list[Floats]:
