@@ -16,7 +16,6 @@ from genlab.distributions.gaussian import (
     standard_normal_log_prob,
 )
 from genlab.vae.models.mixer import MLP
-from genlab.vae.models.priors.windows import CausalWindow
 
 
 class Prior(nn.Module, ABC):
@@ -91,7 +90,7 @@ class LearnedPrior(Prior):
 
     CLASSES: ClassVar[int]
     COUNTERS: ClassVar[int]
-    REACH = 3  # of the window
+    REACH = 3  # rows above, and columns to each side, that a window holds
     SUMMARY = 16
 
     position: nn.Parameter
@@ -105,11 +104,10 @@ class LearnedPrior(Prior):
         if self.side**2 != tokens or latent_dim % tokens:
             raise ValueError(f"latent_dim must be a multiple of {tokens} tokens, got {latent_dim}")
         self.tokens, self.token_dim = tokens, latent_dim // tokens
-        self.window = CausalWindow(self.side, self.REACH)
 
     def _make_network(self, inputs: int, width: int, depth: int, outputs: int) -> None:
         """Make the layers from `inputs` features to `outputs` numbers per token."""
-        offsets = len(self.window.offsets)
+        offsets = 2 * self.REACH * (self.REACH + 1)
         self.inputs = inputs
         self.read = nn.Linear(offsets * inputs, width)
         self.first = nn.Sequential(*(MLP(width, 2 * width) for _ in range(depth // 2)))
@@ -122,16 +120,31 @@ class LearnedPrior(Prior):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, outputs)
 
+    def windows(self, x: Tensor) -> Tensor:
+        """Features of the tokens read before each token, up to REACH rows and columns away.
+
+        x: (batch, tokens, c) -> (batch, tokens, places * c), 0 for places outside of the square.
+        """
+        batch, _, channels = x.shape
+        square = x.transpose(1, 2).reshape(batch, channels, self.side, self.side)
+        padded = F.pad(square, (self.REACH, self.REACH, self.REACH, 0))
+        blocks = F.unfold(padded, (self.REACH + 1, 2 * self.REACH + 1))
+        places = blocks.view(batch, channels, -1, self.tokens)
+        before = places[
+            :, :, : 2 * self.REACH * (self.REACH + 1)
+        ]  # not the token, nor any after it
+        return before.permute(0, 3, 2, 1).reshape(batch, self.tokens, -1)
+
     def _network(self, inputs: Tensor, early: Tensor | None, late: Tensor | None) -> Tensor:
         """Outputs at every token, each from the tokens before it: (batch, tokens, outputs).
 
         inputs: (batch, tokens, inputs). early, late: added before the first and the second
         blocks, broadcastable to (batch, tokens, width).
         """
-        h = self.read(self.window.gather(inputs)) + self.position
+        h = self.read(self.windows(inputs)) + self.position
         h = self.first(h if early is None else h + early)
         counted = torch.cumsum(self.counters(h).relu(), dim=1) * self.divisor.reciprocal()
-        h = h + self.reread(self.window.gather(self.summary(h))) + self.recount(counted)
+        h = h + self.reread(self.windows(self.summary(h))) + self.recount(counted)
         out: Tensor = self.head(self.norm(self.second(h if late is None else h + late)))
         return out
 
@@ -163,8 +176,9 @@ class LearnedPrior(Prior):
         summaries = torch.zeros(count, rows, self.SUMMARY, device=device)
         counted = torch.zeros(count, self.COUNTERS, device=device)
         occupied = torch.zeros(count, self.tokens, dtype=torch.bool, device=device)
-        for t in range(self.tokens):
-            window = self.window.places(t)
+        numbers = torch.arange(1.0, rows, device=device).view(1, -1, 1)
+        places = self.windows(numbers)[0].long() - 1  # -1, the last row, stands for one outside
+        for t, window in enumerate(places):
             early, late = self._conditions(classes, occupied, slice(t, t + 1))
             h = self.read(inputs[:, window].flatten(1)) + self.position[t]
             h = self.first(h if early is None else h + early[:, 0])
