@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_benchmark import Bench, Turned, make_case
+from small_benchmark import Bench, Turned, faceless_score, make_case
 
 from genlab.benchmark import snapshot
 from genlab.benchmark.inheritance import paid
@@ -51,17 +51,18 @@ class World(Bench):
         path.write_text(source)
         importlib.invalidate_caches()
 
-    def follow(self, *tools: Turned) -> tuple[str, dict[str, Item]]:
+    def follow(self, *tools: Turned, **options: Any) -> tuple[str, dict[str, Item]]:
         """The stage's run brought to its end: its name, and its items by `tool/case`."""
         chosen = list(tools) or [self.paid, self.free]
         for tool in chosen:
             tool.asked.clear()
-        runner = self.runner(*chosen, max_cost=10.0)
+        runner = self.runner(*chosen, max_cost=10.0, **options)
         run_id = snapshot.own_run(runner, self.runs, self.chosen, chosen)
         events = []
 
         async def listen() -> None:
             run = asyncio.create_task(runner.run(run_id))
+            await asyncio.sleep(0)  # it opens its channel before anybody listens
             events.extend([event async for event in runner.subscribe(run_id)])
             await run
 
@@ -160,3 +161,16 @@ def test_what_a_run_came_to_is_taken_over_and_what_it_lacks_is_not(world: World)
     assert after["paid/case-000"].image_sha256 == unknown.image_sha256
     assert "carried" not in after["paid/case-001"].details
     assert after["paid/case-002"].failure_kind == "refused"
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_other_scorer_code_scores_the_same_images_again(world: World, edited: bool) -> None:
+    first, _ = world.follow()
+    sidecar = world.runs / first / snapshot.SIDECAR
+    sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), "scoring": "older"}))
+    if edited:
+        world.edit("free_helper", "STRENGTH = 2")
+    second, after = world.follow(scorer=faceless_score)
+    assert (second != first) == edited
+    assert world.paid.asked == []
+    assert {(item.failure_kind, item.score) for item in after.values()} == {("no_face", None)}

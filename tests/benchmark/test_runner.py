@@ -8,6 +8,7 @@ import json
 import shutil
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from small_benchmark import (
     faceless_score,
     make_case,
     raising_score,
+    sleeping_score,
 )
 
 import genlab.benchmark.events as events
@@ -30,6 +32,7 @@ import genlab.benchmark.work as work
 from genlab.benchmark.arrivals import Arrival, Place
 from genlab.benchmark.plugins import Picture, ToolFailure
 from genlab.benchmark.runner import Runner
+from genlab.benchmark.scoring import ScoringPool
 from genlab.benchmark.store.repository import Item
 from genlab.core.errors import GenlabError
 
@@ -151,6 +154,13 @@ def test_a_scorer_that_fails_costs_an_image_its_score_alone(
     assert all((bench.runs / item.image).is_file() for item in items)
 
 
+def test_a_scorer_that_hangs_is_ended() -> None:
+    pool = ScoringPool(sleeping_score, 1, seconds=0.5)
+    with pytest.raises(ToolFailure) as failure:
+        asyncio.run(pool.score(Path(), {}, [], Path()))
+    assert failure.value.kind == "error"
+
+
 # money
 
 
@@ -172,6 +182,14 @@ def test_whoever_can_be_asked_is_asked_before_the_ceiling_is_passed(bench: Bench
     items = bench.run(bench.cases(5), Turned(cost=0.5), ask=ask)
     assert asked == [(0.0, 0.5), (1.0, 1.5)]  # after a no, never again
     assert kinds(items).count(SCORED) == 2
+
+
+def test_an_error_of_whoever_is_asked_ends_the_run(bench: Bench) -> None:
+    def ask(ceiling: float, wanted: float) -> float | None:
+        raise EOFError
+
+    with pytest.raises(EOFError):
+        bench.run(bench.cases(1), Turned(cost=0.5), ask=ask)
 
 
 # resuming

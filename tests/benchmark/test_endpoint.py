@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,47 +32,36 @@ from genlab.benchmark.tools.gpt import GptImages
 from genlab.core.errors import GenlabError
 
 KEY = "test-key-of-nobody"
+BLANK = Image.new("RGB", (64, 64))
 
 
 @pytest.fixture
-def case(tmp_path: Path) -> Case:
+def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    monkeypatch.setenv("SMALL_KEY", KEY)
     return make_case(tmp_path / "cases", 1)
 
 
-def tool(server: ImageServer, **entry: Any) -> EndpointTool:
-    os.environ["SMALL_KEY"] = KEY
+def ask(server: ImageServer, case: Case, **entry: Any) -> Picture:
     values = {"id": "small", "model": "small-1", "key_env": "SMALL_KEY", "cost": 0.5, **entry}
-    return EndpointTool(Entry(base_url=server.url, **values))
+    return asyncio.run(EndpointTool(Entry(base_url=server.url, **values)).swap(case, {}))
 
 
-def asked(server: ImageServer, case: Case, options: Any = None, **entry: Any) -> Picture:
-    return asyncio.run(tool(server, **entry).swap(case, options or {}))
-
-
-def kept(picture: Picture, case: Case) -> Image.Image:
-    """The image as it would lie on the disk."""
+def kept(picture: Picture, case: Case, size: tuple[int, int] = (64, 64)) -> Image.Image:
+    """The image as it is written to the disk."""
     marks = {"run": "r", "tool": "t", "case": case.case_id, "date": "d"}
-    place = Place(case.folder / "out.png", (64, 64), marks)
+    place = Place(case.folder / "out.png", size, marks)
     keep(picture, place)
     return Image.open(place.path)
 
 
-def failed(reply: Reply, case: Case) -> ToolFailure:
-    with ImageServer([reply]) as server, pytest.raises(ToolFailure) as caught:
-        kept(asked(server, case), case)
-    assert "\n" not in caught.value.reason
-    return caught.value
-
-
-def test_template_and_avatars_go_along_and_the_image_comes_back(case: Case) -> None:
+def test_template_and_avatars_are_sent_and_the_image_comes_back(case: Case) -> None:
     with ImageServer([turned()]) as server:
-        picture = asked(server, case)
-    (request,) = server.requests
+        picture = ask(server, case)
+    [request] = server.requests
     assert request.path == "/v1/images/edits"
     assert len(request.images) == 2
     assert request.fields["model"] == "small-1"
     assert request.headers["authorization"] == f"Bearer {KEY}"
-    assert "image 2" in request.fields["prompt"]
     wanted = case.open_template().rotate(180)
     assert kept(picture, case).tobytes() == wanted.tobytes()
 
@@ -83,47 +70,53 @@ def test_template_and_avatars_go_along_and_the_image_comes_back(case: Case) -> N
     ("reply", "kind", "passing"),
     [
         (status(429, {"Retry-After": "7"}), "rate_limited", True),
+        (status(429, {"Retry-After": "Thu, 01 Jan 2099 00:00:00 GMT"}), "rate_limited", True),
+        (status(429, {"Retry-After": "soon"}), "rate_limited", True),
         (status(429, code="insufficient_quota"), "rate_limited", False),
         (status(500), "unavailable", True),
         (status(401, message=f"Incorrect API key provided: {KEY}"), "no_key", False),
         (status(403, message="your organization must be verified"), "unavailable", False),
         (status(404, code="model_not_found"), "retired", False),
         (status(400, message="The model `small-1` has been deprecated"), "retired", False),
+        (status(418), "error", False),
         (refused(), "refused", False),
         (html(), "no_image", False),
         (packed(), "no_image", False),
         (payload({"created": 0, "data": [{"b64_json": "%%%"}]}), "no_image", False),
         (payload({"data": [{"url": "file:///etc/passwd"}]}), "no_image", False),
+        (payload({"data": [{"url": "https://127.0.0.1:9/image.png"}]}), "no_image", False),
         (answer(b""), "no_image", False),
         (answer(b"GIF89a no image"), "no_image", False),
-        (answer(encoded(Image.new("RGB", (64, 64)), "JPEG")[:-200]), "no_image", False),
-        (answer(encoded(Image.new("RGB", (64, 32)))), "wrong_size", False),
+        (answer(encoded(BLANK, "JPEG")[:-200]), "no_image", False),
+        (answer(encoded(BLANK.crop((0, 0, 64, 32)))), "wrong_size", False),
         (answer(bomb()), "wrong_size", False),
         (answer(bytes(100_000), tear=True), "unavailable", True),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_every_fault_is_an_outcome_of_its_own(
+def test_every_fault_is_an_outcome_of_its_kind(
     case: Case, reply: Reply, kind: str, passing: bool
 ) -> None:
-    failure = failed(reply, case)
-    assert (failure.kind, failure.passing) == (kind, passing)
-    assert KEY not in failure.reason
+    with ImageServer([reply]) as server, pytest.raises(ToolFailure) as failure:
+        kept(ask(server, case), case)
+    assert (failure.value.kind, failure.value.passing) == (kind, passing)
+    assert KEY not in failure.value.reason
+    assert "\n" not in failure.value.reason
 
 
-def test_nobody_at_the_address_is_reported(case: Case) -> None:
+def test_an_address_where_nobody_answers_is_unavailable(case: Case) -> None:
     with ImageServer([turned()]) as server:
         gone = server
-    with pytest.raises(ToolFailure, match="nothing answers") as caught:
-        asked(gone, case)
-    assert (caught.value.kind, caught.value.passing) == ("unavailable", True)
+    with pytest.raises(ToolFailure) as failure:
+        ask(gone, case)
+    assert (failure.value.kind, failure.value.passing) == ("unavailable", True)
 
 
 def test_an_image_on_its_side_is_turned_upright(case: Case) -> None:
     left = Image.new("RGB", (64, 64), "white")
     left.paste("black", (0, 0, 32, 64))
     with ImageServer([answer(rotated(left))]) as server:
-        image = kept(asked(server, case), case)
+        image = kept(ask(server, case), case)
     assert image.getpixel((8, 32)) < (40, 40, 40)
     assert image.getpixel((56, 32)) > (215, 215, 215)
     assert not image.getexif()
@@ -134,11 +127,10 @@ def test_an_image_by_address_is_fetched_without_the_key(case: Case) -> None:
         return payload({"data": [{"url": f"http://{request.headers['host']}/image.png"}]})
 
     with ImageServer(script) as server:
-        assert kept(asked(server, case), case).getpixel((0, 0)) == (0, 0, 128)
+        assert kept(ask(server, case), case).getpixel((0, 0)) == (0, 0, 128)
 
 
-def test_images_are_set_into_what_a_model_can_make_and_cut_out_again(tmp_path: Path) -> None:
-    case = make_case(tmp_path / "cases", 1)
+def test_a_template_is_letterboxed_to_a_size_of_the_model_and_cut_out_again(case: Case) -> None:
     Image.new("RGB", (96, 64), "red").save(case.template)
 
     def same(request: Any) -> Reply:
@@ -147,19 +139,15 @@ def test_images_are_set_into_what_a_model_can_make_and_cut_out_again(tmp_path: P
         return answer(request.images[0])
 
     with ImageServer(same) as server:
-        picture = asked(server, case, sizes=["64x64", "20x90"])
+        image = kept(ask(server, case, sizes=["64x64", "20x90"]), case, (96, 64))
     assert server.requests[0].fields["size"] == "64x64"
-    marks = {"run": "r", "tool": "t", "case": "c", "date": "d"}
-    place = Place(tmp_path / "out.png", (96, 64), marks)
-    assert "resized" in keep(picture, place).note
-    colours = Image.open(place.path).getcolors()
-    assert colours == [(96 * 64, (255, 0, 0))]  # nothing of the border is left
+    assert image.getcolors() == [(96 * 64, (255, 0, 0))]  # nothing of the border is left
 
 
-def test_words_alone_go_to_a_model_that_sees_nothing(case: Case) -> None:
-    with ImageServer([answer(encoded(Image.new("RGB", (64, 64))))]) as server:
-        asked(server, case, method="generate")
-    (request,) = server.requests
+def test_a_model_without_image_input_gets_words_alone(case: Case) -> None:
+    with ImageServer([answer(encoded(BLANK))]) as server:
+        ask(server, case, method="generate")
+    [request] = server.requests
     assert request.path == "/v1/images/generations"
     assert not request.images
     assert case.title in request.fields["prompt"]
@@ -174,7 +162,7 @@ def test_tokens_are_paid_for_at_the_models_price(
         "output_tokens": 2000,
         "total_tokens": 3100,
     }
-    with ImageServer([answer(encoded(Image.new("RGB", (1024, 1024))), usage=usage)]) as server:
+    with ImageServer([answer(encoded(BLANK), usage=usage)]) as server:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         picture = asyncio.run(GptImages().swap(case, {"quality": "low"}))
@@ -196,27 +184,31 @@ tools:
 def test_a_file_makes_tools(tmp_path: Path) -> None:
     path = tmp_path / "tools.yaml"
     path.write_text(GOOD)
-    (made,) = load_endpoints(path)
+    [made] = load_endpoints(path)
     assert (made.tool_id, made.needs.network, made.unavailable()) == ("mine", True, "")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("old", "new", "key"),
     [
-        (lambda text: text.replace("model:", "modle:"), "tools.0.modle is not a known key"),
-        (lambda text: text.replace("http:", "ftp:"), "base_url must be http"),
-        (lambda text: text + "    key_env: sk-123\n", "not the key"),
-        (lambda text: text + "    sizes: [big]\n", "sizes must be such as"),
-        (lambda text: text + "  x", "not valid YAML"),
-        (lambda text: text.replace("mine", "My Tool"), "tools.0.id"),
+        ("model:", "modle:", "tools.0.modle"),
+        ("http:", "ftp:", "tools.0"),
+        ("http://127.0.0.1:9", "http://[", "tools.0"),
+        ("editor-1", "x\n    key_env: sk-123", "tools.0"),
+        ("editor-1", "x\n    sizes: [big]", "tools.0"),
+        ("mine", "My Tool", "tools.0.id"),
+        ("tools:", "tools: [", None),
+        ("mine", "\udcff", None),
+        (GOOD, "", None),
     ],
 )
-def test_faults_of_the_file_are_one_line(
-    tmp_path: Path, change: Callable[[str], str], said: str
+def test_a_fault_of_the_file_is_one_line_with_its_place(
+    tmp_path: Path, old: str, new: str, key: str | None
 ) -> None:
     path = tmp_path / "tools.yaml"
-    path.write_text(change(GOOD))
-    with pytest.raises(GenlabError) as caught:
+    path.write_bytes(GOOD.replace(old, new).encode("utf-8", "surrogateescape"))
+    with pytest.raises(GenlabError) as error:
         load_endpoints(path)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert str(error.value).startswith(str(path))
+    assert error.value.key == key
+    assert "\n" not in str(error.value)
