@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import cv2
 import numpy as np
 import PIL.Image
-import PIL.ImageOps
 import pytest
 
 from genlab.benchmark import faces
@@ -87,30 +85,20 @@ def test_the_controls_come_below_the_swap(judge: Judge, case: Case, good: Score)
     assert part(paste, "realism") < 0.4 < part(good, "realism")
 
 
-def test_every_part_is_shown_and_fits_json(good: Score) -> None:
+def test_every_part_is_recorded_and_the_total_is_the_formula(good: Score) -> None:
     assert json.loads(json.dumps(good.as_dict(), allow_nan=False)) == good.as_dict()
-    assert pickle.loads(pickle.dumps(good)) == good
     assert tuple(good.components) == COMPONENTS
     assert good.versions["constants"] == VERSION
-    assert any(len(value) == 64 for value in good.versions.values())
     [person] = good.persons
     assert {"seam", "sharpness", "tone", "torn", "mouth", "shape_share"} <= set(person["parts"])
-
-
-def test_the_total_is_the_formula(good: Score) -> None:
     weights: Any = CONSTANTS["weights"]
-    expected = part(good, "faces")
-    for name, weight in weights.items():
-        expected *= part(good, name) ** weight
-    assert good.total == pytest.approx(expected)
+    expected = np.prod([part(good, name) ** weight for name, weight in weights.items()])
+    assert good.total == pytest.approx(expected * part(good, "faces"))
     assert sum(weights.values()) == pytest.approx(1.0)
 
 
-def test_a_shifted_picture_keeps_its_background(
-    judge: Judge, template: Image, swap: Image, good: Score
-) -> None:
-    shifted = np.roll(swap, (5, -7), axis=(0, 1))
-    got = judge(shifted)
+def test_a_shifted_picture_keeps_its_background(judge: Judge, swap: Image) -> None:
+    got = judge(np.roll(swap, (5, -7), axis=(0, 1)))
     assert part(got, "background") > 0.9
     assert any("shifted by" in note for note in got.notes)
 
@@ -203,18 +191,37 @@ def test_a_face_nobody_asked_for_costs_faces_kept(judge: Judge, swap: Image, cas
     assert any("nobody asked for" in note for note in got.notes)
 
 
+def save(image: Image) -> Callable[[Path], None]:
+    return lambda path: PIL.Image.fromarray(image).save(path)
+
+
+def truncate(path: Path) -> None:
+    PIL.Image.effect_noise((800, 600), 50).save(path)
+    path.write_bytes(path.read_bytes()[:20_000])
+
+
+def enlarge(path: Path) -> None:
+    side = int(MOST_PIXELS**0.5) + 1
+    PIL.Image.new("1", (side, side)).save(path)
+
+
 @pytest.mark.parametrize(
-    ("change", "outcome"),
+    ("write", "outcome"),
     [
-        (lambda p: p.resize((512, 512)), "wrong_size"),
-        (lambda p: PIL.Image.new("RGB", p.size, (90, 90, 90)), "blank"),
-        (lambda p: PIL.ImageOps.flip(p), "no_face"),
+        (lambda template: save(template[:512, :512]), "wrong_size"),
+        (lambda template: save(np.full_like(template, 90)), "blank"),
+        (lambda template: save(template[::-1]), "no_face"),
+        (lambda template: truncate, "unreadable"),
+        (lambda template: lambda path: path.write_text("<html>"), "unreadable"),
+        (lambda template: enlarge, "too_large"),
     ],
 )
-def test_what_cannot_be_judged_has_an_outcome_and_no_number(
-    judge: Judge, swap: Image, change: Callable[[PIL.Image.Image], PIL.Image.Image], outcome: str
+def test_what_cannot_be_scored_has_an_outcome_and_no_number(
+    case: Case, template: Image, tmp_path: Path, write: Any, outcome: str
 ) -> None:
-    got = judge(change(PIL.Image.fromarray(swap)))
+    path = tmp_path / "image.png"
+    write(template)(path)
+    got = score(case.template, case.avatars, [swap.model_dump() for swap in case.swaps], path)
     assert (got.outcome, got.total) == (outcome, None)
     assert set(got.components.values()) == {None}
     assert len(got.notes) == 1
@@ -247,23 +254,6 @@ def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> Non
         assert both.persons[1][component] is None
         assert part(both, component) == part(alone, component)
     assert got(far).outcome == "tiny_face"
-
-
-def test_truncated_and_huge_files_are_told_apart(case: Case, tmp_path: Path, swap: Image) -> None:
-    swaps = [s.model_dump() for s in case.swaps]
-    whole = tmp_path / "whole.png"
-    PIL.Image.fromarray(swap).save(whole)
-    cut = tmp_path / "cut.png"
-    cut.write_bytes(whole.read_bytes()[:20_000])
-    text = tmp_path / "text.png"
-    text.write_text("<html>no picture</html>")
-    huge = tmp_path / "huge.png"
-    side = int(MOST_PIXELS**0.5) + 1
-    PIL.Image.new("1", (side, side)).save(huge)
-    outcomes = [
-        score(case.template, case.avatars, swaps, path).outcome for path in (cut, text, huge)
-    ]
-    assert outcomes == ["unreadable", "unreadable", "too_large"]
 
 
 def test_an_avatar_without_a_face_is_the_cases_fault(case: Case, tmp_path: Path) -> None:
