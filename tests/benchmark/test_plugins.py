@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,10 @@ from genlab.benchmark.plugins import (
     ImageTool,
     ToolFailure,
     checked_options,
-    chosen,
     load_tools,
     one_line,
 )
 from genlab.core.errors import GenlabError
-
-IDS = [
-    "baseline_local",
-    "baseline_gpt",
-    "baseline_dalle3",
-    "control_untouched",
-    "control_pasted",
-    "control_wrong_person",
-    "control_blurred",
-]
 
 
 @pytest.fixture(autouse=True)
@@ -50,13 +39,10 @@ def package(folder: Path, name: str, body: str, point: str) -> None:
     (info / "entry_points.txt").write_text(f"[genlab.image_tools]\n{name} = {point}\n")
 
 
-def test_the_tools_that_come_along(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_shipped_tool_fulfils_the_contract() -> None:
     tools = load_tools()
-    assert [name for name in tools if name in IDS] == IDS
-    assert len(BUILT_IN) == len(IDS)
-    for tool in tools.values():
-        assert isinstance(tool, ImageTool)
-        assert tool.title
+    assert len(tools) >= len(BUILT_IN)
+    assert all(isinstance(tool, ImageTool) and tool.title for tool in tools.values())
 
 
 @pytest.mark.slow
@@ -81,45 +67,40 @@ def test_a_package_adds_a_tool_by_being_installed(
 
 
 @pytest.mark.parametrize(
-    ("tool_id", "options", "said"),
+    ("tool_id", "option", "value", "named"),
     [
-        ("baseline_gpt", {"modle": "x"}, "no option 'modle'; did you mean model?"),
-        ("control_blurred", {"strength": "4"}, "strength of control_blurred must be 1 or 2 or 3"),
-        ("control_pasted", {"strength": 1}, "it takes none"),
+        ("baseline_gpt", "modle", "x", "model"),
+        ("control_blurred", "strength", "4", "'4'"),
+        ("control_pasted", "strength", "1", "'strength'"),
     ],
 )
 def test_an_option_that_a_tool_does_not_take_is_refused(
-    tool_id: str, options: dict[str, Any], said: str
+    tool_id: str, option: str, value: str, named: str
 ) -> None:
-    with pytest.raises(GenlabError, match=re.escape(said)):
-        checked_options(load_tools()[tool_id], options)
+    with pytest.raises(GenlabError, match=named) as error:
+        checked_options(load_tools()[tool_id], {option: value})
+    assert tool_id in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    "body",
     [
-        ("import nothing_of_that_name\n", "can't be loaded"),
-        ("Tool = dict\n", "is no image tool: its tool_id is missing"),
-        ("from small_benchmark import Turned as Tool\nTool.tool_id = 'Bad Id'\n", "a tool_id is"),
-        (
-            "from small_benchmark import Turned\n"
-            "class Tool(Turned):\n    tool_id = 'baseline_local'\n",
-            "there is a tool 'baseline_local' already",
-        ),
+        "import nothing_of_that_name",
+        "Tool = dict",
+        "from small_benchmark import Turned as Tool\nTool.tool_id = 'Bad Id'",
+        "from small_benchmark import Turned\nclass Tool(Turned):\n    tool_id = 'baseline_local'",
     ],
 )
-def test_what_is_no_tool_is_reported_with_its_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str
+def test_a_faulty_tool_is_reported_with_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:
     monkeypatch.setattr(Turned, "tool_id", "turned")  # put back whatever a body sets
-    name = f"faulty{abs(hash(said)) % 10**6}"
+    name = f"faulty{zlib.crc32(body.encode())}"
     package(tmp_path, name, body, f"{name}:Tool")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(GenlabError) as caught:
+    with pytest.raises(GenlabError, match=name) as error:
         load_tools()
-    assert said in str(caught.value)
-    assert name in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_file_adds_tools_and_gives_a_baseline_an_address(tmp_path: Path) -> None:
@@ -131,19 +112,17 @@ def test_a_file_adds_tools_and_gives_a_baseline_an_address(tmp_path: Path) -> No
     assert tools["mine"].needs.network
     assert tools["baseline_dalle3"].unavailable() == ""
     (tmp_path / "other.yaml").write_text(f"tools: [{entry % 'control_pasted'}]\n")
-    with pytest.raises(GenlabError, match="there is a tool 'control_pasted' already"):
+    with pytest.raises(GenlabError, match="control_pasted"):
         load_tools(tmp_path / "other.yaml")
 
 
-def test_an_unknown_tool_is_reported_with_the_nearest() -> None:
-    with pytest.raises(GenlabError, match="did you mean baseline_local"):
-        chosen(load_tools(), ["baseline_locl"])
-
-
-def test_a_failure_of_no_kind_is_a_fault_of_the_tool() -> None:
-    for numbers in ({}, {"cost": -1.0}, {"retry_after": float("nan")}):
-        with pytest.raises(ValueError, match="must be of refused"):
-            ToolFailure("refused" if numbers else "sad", "why", **numbers)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [("sad", {}), ("refused", {"cost": -1.0}), ("refused", {"retry_after": float("nan")})],
+)
+def test_a_failure_of_no_kind_is_a_fault_of_the_tool(kind: Any, numbers: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must be of refused"):
+        ToolFailure(kind, "why", **numbers)
 
 
 def test_reasons_are_one_short_line_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,4 +130,3 @@ def test_reasons_are_one_short_line_without_keys(monkeypatch: pytest.MonkeyPatch
     line = one_line("a\n\x1b[31mb abcdef-123456 sk-proj-abcdefgh " + "x" * 9999)
     assert line.startswith("a [31mb [SOME_API_KEY] [key] xxx")
     assert len(line) <= 300
-    assert ToolFailure("error", "two\nlines").reason == "two lines"
