@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import tiny
@@ -12,8 +13,8 @@ import tiny
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import Params
-from genlab.core.tracking import Tracker
 from genlab.datasets.registry import find_dataset
+from genlab.vae.training import run
 from genlab.vae.training.checkpoint import (
     CHECKPOINT,
     load_checkpoint,
@@ -184,10 +185,10 @@ def test_the_offline_mirror_records_name_and_tags(data: Path, tmp_path: Path) ->
         assert word in content
 
 
-def test_a_run_shuts_its_record_when_it_fails(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[bool] = []
-    monkeypatch.setattr(Tracker, "close", lambda self: closed.append(True))
+def test_a_run_shuts_its_mirror_when_it_fails(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror = Mock()
+    monkeypatch.setattr(run, "WandbMirror", mirror)
     monkeypatch.setattr(Trainer, "_train_epoch", _dying(Trainer._train_epoch, 0))
     with pytest.raises(tiny.Killed):
-        _train(tiny.params(), data)
-    assert closed == [True]
+        _train(tiny.params(wandb=True), data)
+    mirror.return_value.run.finish.assert_called_once()

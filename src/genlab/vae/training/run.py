@@ -48,13 +48,7 @@ def train_dataset(
     config = {name: getattr(params, name) for name in TRAINING_KEYS}
     mirror = WandbMirror(dataset.name, params.beta_max, config) if params.wandb else None
     resumed = trainer.progress.epoch
-    with Tracker(
-        plots,
-        folder / "timing",
-        mirror,
-        memory=unfinished,
-        start_epoch=resumed + 1 if resumed else 0,
-    ) as tracker:
+    with Tracker(unfinished, mirror, start_epoch=resumed + 1 if resumed else 0) as tracker:
 
         def on_epoch(
             epoch: int, model: VAE, values: dict[str, float], timing: dict[str, float]
@@ -65,6 +59,7 @@ def train_dataset(
 
         model = trainer.run(on_epoch)
         tracker.image("reconstructions_best.png", _picture(model, trainer.val))
+        tracker.publish(plots, folder / "timing")
     history = encode_history(trainer.progress.history)
     facts = {"dataset": dataset.name, "training": config, "history": history}
     save_checkpoint(folder / CHECKPOINT, model, facts)
