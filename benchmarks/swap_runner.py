@@ -50,5 +50,5 @@ def swap_runner(
                 run_id = runner.start(cases, [tool])
                 complete = partial(asyncio.run, runner.run(run_id))
                 ratios.append(wall_seconds(complete) / ideal)
-                assert store.progress(run_id)["scored"] == ITEMS
+                assert [item.status for item in store.items(run_id)] == ["scored"] * ITEMS
     yield Result.median("swap.runner_over_ideal", ratios, seed)

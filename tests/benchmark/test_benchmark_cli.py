@@ -157,7 +157,6 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path) -> None:
         ("run --resume last --tools x", "--tools"),
         ("run --option model=x", "model=x"),
         ("run --tools control_blurred --option control_blurred.strenght=1", "strength"),
-        ("rate --no-open --rater a\tb", "rater"),
         ("generate-cases --templates here", "--avatars"),
         ("generate-cases --templates cases --avatars nowhere", "nowhere"),
         ("generate-cases --templates cases --avatars cases", "cases"),

@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Store:
 def pictured(store: Store) -> Store:
     """Both tools have a picture of case one."""
     for number in (1, 2):
-        store.set_item(number, status="generated", image_sha256=f"{number:064x}")
+        store.set_items([(number, {"status": "generated", "image_sha256": f"{number:064x}"})])
     return store
 
 
@@ -41,25 +41,25 @@ def rate(store: Store, rater: str, stars: int | None, subject: str = SUBJECT) ->
 def test_a_run_has_an_item_for_each_case_and_tool(store: Store) -> None:
     pairs = [(item.case_id, item.tool_id) for item in store.items("2026-01-01")]
     assert pairs == [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")]
-    assert store.progress("2026-01-01")["queued"] == 4
+    assert {item.status for item in store.items()} == {"queued"}
     assert store.run("2026-01-01").options == {"a": {"model": "x"}}
 
 
 def test_changes_are_kept_and_read_by_another(store: Store) -> None:
-    store.set_item(1, status="scored", score=0.5, components={"identity": None}, cost=0.25)
-    store.set_item(2, cost=0.5)
+    scored = {"status": "scored", "score": 0.5, "components": {"identity": None}}
+    store.set_items([(1, scored), (2, {"cost": 0.5})])
     with Store(store.path) as other:
         item = other.item(1)
         assert (item.status, item.score, item.components) == ("scored", 0.5, {"identity": None})
-        assert other.spent("2026-01-01") == 0.75
+        assert other.item(2).cost == 0.5
 
 
 def test_several_changes_are_kept_together_or_not_at_all(store: Store) -> None:
     with pytest.raises(GenlabError):
         store.set_items([(1, {"status": "scored"}), (99, {"status": "scored"})])
     assert store.item(1).status == "queued"
-    with pytest.raises(ValueError, match="no column"):
-        store.set_item(1, stauts="scored")
+    with pytest.raises(ValueError, match="stauts"):
+        store.set_items([(1, {"stauts": "scored"})])
 
 
 def test_a_run_is_made_once(store: Store) -> None:
@@ -134,7 +134,7 @@ import os, signal
 from genlab.benchmark.store.repository import Store, now
 store = Store({str(path)!r})
 store.create_run("r", now(), {{}}, [{{"case_id": "one"}}], [{{"tool_id": "a"}}])
-store.set_item(1, status="generated", image="r/a/one.png")
+store.set_items([(1, {{"status": "generated", "image": "r/a/one.png"}})])
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", code]).returncode == -9
@@ -174,8 +174,6 @@ def test_the_last_rating_counts_and_the_same_again_changes_nothing(store: Store)
     assert not rate(store, "eve", None)
     assert rate(store, "bob", None)
     assert [rating.rater for rating in store.ratings()] == ["ann"]
-    history = store.rows("SELECT rater, stars FROM human_score_history ORDER BY history_id")
-    assert history == [("ann", 3), ("ann", 5), ("bob", 1), ("bob", None)]
 
 
 def test_ratings_are_found_by_kind_and_rater(store: Store) -> None:
@@ -213,10 +211,10 @@ def test_an_import_never_replaces_what_is_newer(pictured: Store, tmp_path: Path)
     pictured.prefer("ann", 1, 2)
     pictured.export_csv(tmp_path / "old.csv")
     rate(pictured, "ann", 5)
-    rate(pictured, "bob", None)
+    rate(pictured, "bob", 3)
     pictured.prefer("ann", 2, 1)
     assert pictured.import_csv(tmp_path / "old.csv") == (0, 0)
-    assert [rating.stars for rating in pictured.ratings()] == [5]
+    assert [rating.stars for rating in pictured.ratings()] == [5, 3]
     assert pictured.preferences()[0].winner == 2
 
 
@@ -224,7 +222,7 @@ def test_an_import_never_replaces_what_is_newer(pictured: Store, tmp_path: Path)
     ("old", "new", "key"),
     [
         (",4,", ",9,", "stars"),
-        (",1,,", ",yes,,", "blind"),
+        (",1,,", ",perhaps,,", "blind"),
         ("run_item,", "Run Item,", "subject_kind"),
         ("ann", "=ann", "rater"),
         ("20", "x20", "rated"),

@@ -158,22 +158,22 @@ def make_run(store: Store, folder: Path, *, run_id: str, cases: int = 3) -> None
     for item in store.items(run_id):
         if item.tool_id == "sim_fail":
             failure = {"failure_kind": "refused", "failure": "refused by <b>policy</b>"}
-            store.set_item(item.item_id, status="failed", attempts=1, **failure)
+            store.set_items([(item.item_id, {"status": "failed", "attempts": 1, **failure})])
             continue
         path = store.path.parent / run_id / item.tool_id / f"{item.case_id}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         low = random.integers(40, 215, (8, 8, 3), dtype=np.uint8)
         Image.fromarray(low).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(path)
-        store.set_item(
-            item.item_id,
-            status="scored",
-            score=float(random.uniform(0.2, 0.95)),
-            components={"identity": 0.8, "background": 0.9, "realism": None},
-            image=path.relative_to(store.path.parent).as_posix(),
-            image_sha256=sha256(path),
-            attempts=1,
-            seconds=0.2,
-        )
+        changes = {
+            "status": "scored",
+            "score": float(random.uniform(0.2, 0.95)),
+            "components": {"identity": 0.8, "background": 0.9, "realism": None},
+            "image": path.relative_to(store.path.parent).as_posix(),
+            "image_sha256": sha256(path),
+            "attempts": 1,
+            "seconds": 0.2,
+        }
+        store.set_items([(item.item_id, changes)])
     store.end_run(run_id, "finished")
 
 

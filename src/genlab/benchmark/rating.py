@@ -18,7 +18,6 @@ import typer
 from PIL import Image, ImageDraw
 
 from genlab.benchmark.cases import Case, load_case, open_upright
-from genlab.benchmark.store.ratings import check_columns
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item
 from genlab.benchmark.tallies import SUBJECT
@@ -50,7 +49,6 @@ class Session:
     folder: Path
 
     def __post_init__(self) -> None:
-        check_columns(rater=self.rater)  # not after the first picture
         self.name = uuid.uuid4().hex
         self.cases = {
             str(case["case_id"]): Path(case.get("folder") or Path("cases") / case["case_id"])

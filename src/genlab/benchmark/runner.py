@@ -148,7 +148,8 @@ class Runner:
         cases, tools = self._cast(run)
         channel = self._open(run.run_id)
         self.store.end_run(run.run_id, "")
-        before = self.store.spent(run.run_id) + spent(self.store.items(run.run_id))
+        items = self.store.items(run.run_id)
+        before = sum(item.cost for item in items) + spent(items)
         budget = Budget(self.max_cost, before, self.ask)
         place = self.folder / run.run_id
         scorer = self._scorer or _scorer()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from genlab.benchmark.cases import Case
 from genlab.benchmark.events import update
 from genlab.benchmark.plugins import ImageTool, why_absent
-from genlab.benchmark.store.ratings import MAX_RATER
-from genlab.benchmark.store.schema import Item, Run, Status
+from genlab.benchmark.store.schema import MAX_RATER, STATUSES, Item, Run, Status
 from genlab.web.live import RunStatus
 
 MAX_CASES, MAX_TOOLS, MAX_ITEMS = 500, 50, 5000
@@ -151,8 +150,6 @@ class RunOut(Part):
         cls,
         run: Run,
         items: Sequence[Item],
-        progress: Mapping[Status, int],
-        spent: float,
         status: RunStatus,
         reason: str,
     ) -> RunOut:
@@ -165,8 +162,8 @@ class RunOut(Part):
             reason=reason,
             case_ids=[case["case_id"] for case in run.cases],
             tool_ids=[tool["tool_id"] for tool in run.tools],
-            progress=dict(progress),
-            spent=spent,
+            progress={each: sum(item.status == each for item in items) for each in STATUSES},
+            spent=sum(item.cost for item in items),
             items=[
                 ItemOut(**{key: value for key, value in update(item).items() if key in fields})
                 for item in items

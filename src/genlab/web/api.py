@@ -265,5 +265,4 @@ def _item(store: Store, item_id: int) -> Item:
 
 def _run_out(live: Live, run: Run) -> RunOut:
     store = live.store
-    items, progress = store.items(run.run_id), store.progress(run.run_id)
-    return RunOut.of(run, items, progress, store.spent(run.run_id), *live.status(run))
+    return RunOut.of(run, store.items(run.run_id), *live.status(run))

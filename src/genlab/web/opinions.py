@@ -6,8 +6,8 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from genlab.benchmark.store.ratings import MAX_RATER
 from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import MAX_RATER
 
 ANONYMOUS = "anonymous"
 KINDS = {"reconstructions": "reconstruction", "samples": "vae_sample"}

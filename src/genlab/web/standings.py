@@ -22,7 +22,7 @@ def state_of(store: Store, run_id: str | None) -> tuple[Any, ...]:
     ((items, latest),) = store.rows(
         f"SELECT count(*), max(updated) FROM run_items{of_run}", run=run_id
     )
-    ((rated, told),) = store.rows("SELECT count(*), max(history_id) FROM human_score_history")
+    ((rated, told),) = store.rows("SELECT count(*), max(rated) FROM human_scores")
     ((pairs, when),) = store.rows("SELECT count(*), max(rated) FROM preferences")
     return run_id, items, latest, rated, told, pairs, when
 

@@ -10,42 +10,28 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlmodel import SQLModel
 
-from genlab.benchmark.store import schema  # noqa: F401 (declares the tables)
+from genlab.benchmark.store.schema import now
 from genlab.core.errors import GenlabError
 
 BUSY_SECONDS = 30.0  # how long a writer waits for another
 
-Migration = Callable[[Connection], None]
-
-
-def _create(*names: str) -> Migration:
-    """A migration that creates tables, where they are missing."""
-    tables = [SQLModel.metadata.tables[name] for name in names]
-    return partial(SQLModel.metadata.create_all, tables=tables)
-
-
-MIGRATIONS: tuple[tuple[str, Migration], ...] = (
-    ("0001_runs_and_items", _create("runs", "run_items")),
-    ("0002_human_scores", _create("human_scores", "human_score_history")),
-    ("0003_preferences", _create("preferences")),
-    ("0004_opinions", _create("opinions")),
+MIGRATIONS: dict[str, Callable[[Connection], None]] = dict.fromkeys(
+    ("0001_runs_and_items", "0002_human_scores", "0003_preferences", "0004_opinions"),
+    SQLModel.metadata.create_all,  # the tables that are missing
 )
-
-_TAKEN = "migrations (name TEXT PRIMARY KEY, taken TEXT NOT NULL)"
 
 
 def migrate(connection: Connection) -> None:
     """Take the migrations that the file lacks."""
-    connection.execute(text(f"CREATE TABLE IF NOT EXISTS {_TAKEN}"))
+    table = "migrations (name TEXT PRIMARY KEY, taken TEXT NOT NULL)"
+    connection.execute(text(f"CREATE TABLE IF NOT EXISTS {table}"))
     taken = set(connection.scalars(text("SELECT name FROM migrations")))
-    for name, migration in MIGRATIONS:
+    for name, migration in MIGRATIONS.items():
         if name not in taken:
             migration(connection)
             values = {"name": name, "taken": now()}
@@ -77,12 +63,8 @@ def connect(path: Path) -> Engine:
 
 def check_file(path: Path) -> None:
     """Raise a `GenlabError` where `path` is damaged, foreign or of a newer genlab."""
-    if path.is_dir():
-        raise GenlabError(f"{path} is a folder; name a file in it", path=path)
     if not path.exists():
         return
-    if path.stat().st_size == 0:
-        raise describe_fault(path, "empty, not a database")
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
             ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
@@ -91,7 +73,7 @@ def check_file(path: Path) -> None:
             taken = {name for (name,) in connection.execute("SELECT name FROM migrations")}
     except sqlite3.DatabaseError as error:
         raise describe_fault(path, error) from error
-    if unknown := taken - {name for name, _ in MIGRATIONS}:
+    if unknown := taken - set(MIGRATIONS):
         fix = "install that version, or name another file"
         raise GenlabError(
             f"{path} was written by a newer genlab ({min(unknown)}); {fix}", path=path, fix=fix
@@ -107,13 +89,3 @@ def describe_fault(path: Path, fault: object) -> GenlabError:
     elif "locked" in reason:
         fix = "end the process that holds it, then try again"
     return GenlabError(f"{path}: {reason}; {fix}", path=path, fix=fix)
-
-
-def now() -> str:
-    """This moment as the store writes it."""
-    return utc(datetime.now(timezone.utc))
-
-
-def utc(moment: datetime) -> str:
-    """The time in UTC, ISO 8601 with microseconds, so that it sorts as text."""
-    return moment.astimezone(timezone.utc).isoformat(timespec="microseconds")

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import text
+from sqlalchemy import bindparam, insert, inspect, text, update
 from sqlalchemy.exc import DatabaseError
-from sqlmodel import Session, col, insert, select, update
+from sqlmodel import Session, SQLModel, col, select
 
-from genlab.benchmark.store import csv, migrations
-from genlab.benchmark.store.migrations import now
-from genlab.benchmark.store.ratings import pair_key, put_answer
-from genlab.benchmark.store.schema import STATUSES, Item, Opinion, Preference, Rating, Run, Status
+from genlab.benchmark.store import migrations
+from genlab.benchmark.store.ratings import (
+    Imported,
+    export_csv,
+    import_csv,
+    pair_key,
+    put_answer,
+)
+from genlab.benchmark.store.schema import Item, Opinion, Preference, Rating, Run, now
 from genlab.core.errors import GenlabError
 
 __all__ = ["Item", "Opinion", "Preference", "Rating", "Run", "Store", "now"]
 
-ITEM_COLUMNS = frozenset(Item.model_fields) - {"item_id", "run_id", "case_id", "tool_id", "updated"}
+Table = TypeVar("Table", bound=SQLModel)
 
 
 class Store:
@@ -64,13 +68,20 @@ class Store:
         except DatabaseError as error:
             raise migrations.describe_fault(self.path, error.orig or error) from error
 
+    def _find(self, model: type[Table], **wanted: Any) -> list[Table]:
+        """Rows with these values (None: any), in the order of their primary key."""
+        named = {name: value for name, value in wanted.items() if value is not None}
+        query = select(model).filter_by(**named).order_by(*inspect(model).primary_key)
+        with self._session() as session:
+            return list(session.exec(query))
+
     # runs
 
     def create_run(
         self,
         run_id: str,
         created: str,
-        options: Mapping[str, Any],
+        options: dict[str, Any],
         cases: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]],
     ) -> Run:
@@ -78,13 +89,7 @@ class Store:
 
         Raises a `GenlabError` where the run exists.
         """
-        run = Run(
-            run_id=run_id,
-            created=created,
-            options=dict(options),
-            cases=[dict(case) for case in cases],
-            tools=[dict(tool) for tool in tools],
-        )
+        run = Run(run_id=run_id, created=created, options=options, cases=[*cases], tools=[*tools])
         keys = [(case["case_id"], tool["tool_id"]) for case in cases for tool in tools]
         items = [{"run_id": run_id, "case_id": case, "tool_id": tool} for case, tool in keys]
         with self._session(write=True) as session:
@@ -96,20 +101,16 @@ class Store:
 
     def runs(self) -> list[Run]:
         """All runs, the newest first."""
-        newest = (col(Run.created).desc(), col(Run.run_id).desc())
-        with self._session() as session:
-            return list(session.exec(select(Run).order_by(*newest)))
+        return sorted(self._find(Run), key=lambda run: (run.created, run.run_id), reverse=True)
 
     def run(self, run_id: str) -> Run:
         """One run. Raises a `GenlabError` that names the last ones where there is no such run."""
-        with self._session() as session:
-            found = session.get(Run, run_id)
-        if found is None:
-            known = ", ".join(run.run_id for run in self.runs()[:5]) or "none yet"
-            raise GenlabError(
-                f"{self.path}: no run is called {run_id!r}; the last ones: {known}", key="run_id"
-            )
-        return found
+        for run in self._find(Run, run_id=run_id):
+            return run
+        known = ", ".join(run.run_id for run in self.runs()[:5]) or "none yet"
+        raise GenlabError(
+            f"{self.path}: no run is called {run_id!r}; the last ones: {known}", key="run_id"
+        )
 
     def end_run(self, run_id: str, ending: str) -> None:
         """Note how a run ended (`finished`, `cancelled`), or with "" that it goes on."""
@@ -121,54 +122,26 @@ class Store:
 
     def items(self, run_id: str | None = None) -> list[Item]:
         """The items of a run (None: of all runs) in the order they were queued."""
-        query = select(Item).order_by(col(Item.item_id))
-        if run_id is not None:
-            query = query.filter_by(run_id=run_id)
-        with self._session() as session:
-            return list(session.exec(query))
+        return self._find(Item, run_id=run_id)
 
     def item(self, item_id: int) -> Item:
         """One item. Raises a `GenlabError` where there is none."""
-        with self._session() as session:
-            found = session.get(Item, item_id)
-        if found is None:
-            raise GenlabError(f"{self.path}: no item has the number {item_id}", key="item_id")
-        return found
-
-    def set_item(self, item_id: int, **changes: Any) -> None:
-        """Change columns of an item: `set_item(3, status="scored", score=0.9)`."""
-        self.set_items([(item_id, changes)])
+        for item in self._find(Item, item_id=item_id):
+            return item
+        raise GenlabError(f"{self.path}: no item has the number {item_id}", key="item_id")
 
     def set_items(self, changes: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         """Change several items in one transaction, in order: all changes are kept or none."""
         moment = now()
+        query = update(Item.metadata.tables["run_items"])
+        query = query.where(col(Item.item_id) == bindparam("key"))
         with self._session(write=True) as session:
             for names, alike in groupby(changes, key=lambda change: tuple(change[1])):
-                if unknown := sorted(set(names) - ITEM_COLUMNS):
-                    raise ValueError(f"an item has no column {unknown[0]!r} to set")
-                rows = [
-                    {name: _to_column(value) for name, value in values.items()}
-                    | {"updated": moment, "item_id": item_id}
-                    for item_id, values in alike
-                ]
-                # Written out: SQLAlchemy's own update takes twenty times as long, and a run waits.
-                columns = ", ".join(f"{name} = :{name}" for name in (*names, "updated"))
-                query = text(f"UPDATE run_items SET {columns} WHERE item_id = :item_id")
+                if unknown := set(names) - set(Item.model_fields):  # SQLAlchemy passes over it
+                    raise ValueError(f"an item has no column {min(unknown)!r} to set")
+                rows = [{**values, "updated": moment, "key": item_id} for item_id, values in alike]
                 if session.connection().execute(query, rows).rowcount != len(rows):
                     raise GenlabError(f"{self.path}: a changed item does not exist", key="item_id")
-
-    def progress(self, run_id: str) -> dict[Status, int]:
-        """How many items of a run stand at each status."""
-        query = "SELECT status, count(*) FROM run_items WHERE run_id = :run GROUP BY status"
-        counted = dict(self.rows(query, run=run_id))
-        return {status: counted.get(status, 0) for status in STATUSES}
-
-    def spent(self, run_id: str) -> float:
-        """Dollars of a run, those of attempts that failed included."""
-        ((total,),) = self.rows(
-            "SELECT coalesce(sum(cost), 0.0) FROM run_items WHERE run_id = :run", run=run_id
-        )
-        return float(total)
 
     def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
         """Rows of a SELECT of the caller's, with `:name` for its values: for tables of numbers."""
@@ -190,31 +163,17 @@ class Store:
     ) -> bool:
         """Give 1 to 5 stars to a subject, or take one's rating back with `None`.
 
-        The last rating of a rater counts, all are kept in a history. Returns whether anything
-        changed.
+        The last rating of a rater counts. Returns whether anything changed.
         """
         key = {"subject_kind": subject_kind, "subject_hash": subject_hash, "rater": rater}
         answer = {"stars": stars, "blind": blind, "session": session, "rated": now()}
+        answer |= {"run_item_id": run_item_id}
         with self._session(write=True) as opened:
-            return put_answer(opened, Rating, key, {**answer, "run_item_id": run_item_id})
+            return put_answer(opened, Rating, key, None if stars is None else answer)
 
     def ratings(self, subject_kind: str | None = None, rater: str | None = None) -> list[Rating]:
         """The ratings that count, of one kind or rater where these are named."""
-        named = {"subject_kind": subject_kind, "rater": rater}
-        wanted = {name: value for name, value in named.items() if value is not None}
-        query = select(Rating).filter_by(**wanted).order_by(col(Rating.rating_id))
-        with self._session() as session:
-            return list(session.exec(query))
-
-    def export_csv(self, path: str | Path) -> int:
-        """Write the ratings and preferences that count as CSV; returns how many."""
-        with self._session() as session:
-            return csv.export_csv(session, path)
-
-    def import_csv(self, path: str | Path) -> csv.Imported:
-        """Add the ratings and preferences of a CSV, all or none."""
-        with self._session(write=True) as session:
-            return csv.import_csv(session, path)
+        return self._find(Rating, subject_kind=subject_kind, rater=rater)
 
     def prefer(self, rater: str, winner: int, loser: int, *, session: str = "") -> bool:
         """Keep that `rater` preferred item `winner` over `loser`: two items of one case."""
@@ -226,8 +185,7 @@ class Store:
 
     def preferences(self) -> list[Preference]:
         """The preferences that count."""
-        with self._session() as session:
-            return list(session.exec(select(Preference).order_by(col(Preference.preference_id))))
+        return self._find(Preference)
 
     def opine(
         self,
@@ -243,17 +201,20 @@ class Store:
         Returns whether anything changed.
         """
         key = {"subject_hash": subject_hash, "hypothesis": hypothesis, "rater": rater}
-        subject = {"dataset": dataset, "subject_kind": subject_kind}
+        answer = {"dataset": dataset, "subject_kind": subject_kind, "agrees": agrees, "said": now()}
         with self._session(write=True) as session:
-            return put_answer(session, Opinion, key, {**subject, "agrees": agrees, "said": now()})
+            return put_answer(session, Opinion, key, None if agrees is None else answer)
 
     def opinions(self, dataset: str) -> list[Opinion]:
         """The opinions that count about failures of a dataset."""
-        query = select(Opinion).filter_by(dataset=dataset).order_by(col(Opinion.opinion_id))
+        return self._find(Opinion, dataset=dataset)
+
+    def export_csv(self, path: str | Path) -> int:
+        """Write the ratings and preferences that count as CSV; returns how many."""
         with self._session() as session:
-            return list(session.exec(query))
+            return export_csv(session, path)
 
-
-def _to_column(value: Any) -> Any:
-    """A value as its column holds it: tables as JSON, which has no NaN."""
-    return json.dumps(value, allow_nan=False) if isinstance(value, dict) else value
+    def import_csv(self, path: str | Path) -> Imported:
+        """Add the ratings and preferences of a CSV, all or none."""
+        with self._session(write=True) as session:
+            return import_csv(session, path)

@@ -5,14 +5,23 @@ The schema is stated here alone; `genlab.benchmark.store.migrations` creates wha
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from datetime import datetime, timezone
+from typing import Annotated, Any, Literal, get_args
 
+from pydantic import Strict, StringConstraints
 from sqlalchemy import JSON, CheckConstraint, Index, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 Status = Literal["queued", "generating", "generated", "evaluating", "scored", "failed", "skipped"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 FINISHED = ("scored", "failed", "skipped")
+
+MAX_RATER = 80
+# Printable, and no formula: a spreadsheet runs a cell that starts with = + - or @.
+_PRINTABLE = rf"^[^=+@\p{{C}}\p{{Z}}-][^\p{{C}}\p{{Zl}}\p{{Zp}}]{{0,{MAX_RATER - 1}}}$"
+Rater = Annotated[str, StringConstraints(pattern=_PRINTABLE)]
+Kind = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8,128}$")]
 
 _NUMBERED = {"sqlite_autoincrement": True}  # the id of a deleted row is never used again
 
@@ -67,16 +76,7 @@ class Item(SQLModel, table=True):
         return self.status in FINISHED
 
 
-class _Stars(SQLModel):
-    subject_kind: str  # run_item, vae_sample, reconstruction, ...
-    subject_hash: str  # SHA-256 of what was shown
-    rater: str
-    blind: bool
-    session: str = ""
-    rated: str
-
-
-class Rating(_Stars, table=True):
+class Rating(SQLModel, table=True):
     """The stars that count: the last that a rater gave to a subject."""
 
     __tablename__ = "human_scores"
@@ -88,18 +88,14 @@ class Rating(_Stars, table=True):
     )
 
     rating_id: int = Field(default=None, primary_key=True)
-    stars: int
+    subject_kind: Kind  # run_item, vae_sample, reconstruction, ...
+    subject_hash: Hash  # SHA-256 of what was shown
+    rater: Rater
+    stars: Annotated[int, Strict()] = Field(ge=1, le=5)
+    blind: bool
+    session: str = ""
     run_item_id: int | None = Field(None, foreign_key="run_items.item_id", ondelete="SET NULL")
-
-
-class RatingChange(_Stars, table=True):
-    """Every rating that was ever given, and every one that was taken back (`stars` is None)."""
-
-    __tablename__ = "human_score_history"
-    __table_args__ = (CheckConstraint("stars BETWEEN 1 AND 5"), _NUMBERED)
-
-    history_id: int = Field(default=None, primary_key=True)
-    stars: int | None = None
+    rated: str
 
 
 class Preference(SQLModel, table=True):
@@ -113,7 +109,7 @@ class Preference(SQLModel, table=True):
     )
 
     preference_id: int = Field(default=None, primary_key=True)
-    rater: str
+    rater: Rater
     first_item: int = Field(foreign_key="run_items.item_id", ondelete="CASCADE")
     second_item: int = Field(foreign_key="run_items.item_id", ondelete="CASCADE")
     winner: int
@@ -138,9 +134,19 @@ class Opinion(SQLModel, table=True):
 
     opinion_id: int = Field(default=None, primary_key=True)
     dataset: str
-    subject_kind: str  # reconstruction, vae_sample
-    subject_hash: str  # SHA-256 of what was shown
+    subject_kind: Kind  # reconstruction, vae_sample
+    subject_hash: Hash  # SHA-256 of what was shown
     hypothesis: str
-    rater: str
+    rater: Rater
     agrees: bool
     said: str
+
+
+def now() -> str:
+    """This moment as the store writes it."""
+    return utc(datetime.now(timezone.utc))
+
+
+def utc(moment: datetime) -> str:
+    """The time in UTC, ISO 8601 with microseconds, so that it sorts as text."""
+    return moment.astimezone(timezone.utc).isoformat(timespec="microseconds")
