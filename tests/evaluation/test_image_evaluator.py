@@ -317,7 +317,7 @@ SPOILS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
         ["evidence.npz is truncated", "dvc repro evaluate"],
     ),
     "foreign evidence": (
-        _foreign_evidence, "failure_gallery", ["was not written by genlab", "dvc repro evaluate"],
+        _foreign_evidence, "failure_gallery", ["must hold", "dvc repro evaluate"],
     ),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,35 +37,25 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     that names `path`. Missing parent folders are made.
     """
     target = Path(path)
-    temporary: Path | None = None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # The suffix is kept: matplotlib and others choose the format by it.
+    handle, name = tempfile.mkstemp(".part" + target.suffix, f".{target.name}.", target.parent)
+    os.close(handle)
+    temporary = Path(name)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_dir():
-            raise IsADirectoryError(21, "Is a directory", str(target))
-        # The suffix is kept: matplotlib and others choose the format by it.
-        handle, name = tempfile.mkstemp(".part" + target.suffix, f".{target.name}.", target.parent)
-        os.close(handle)
-        temporary = Path(name)
         yield temporary
-        _publish(temporary, target)
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)  # mkstemp's 0600 would lock colleagues out
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
     except OSError as error:
-        if error.filename is None or str(error.filename) == str(temporary):
+        if error.filename in (None, name):
             raise OSError(error.errno, error.strerror or str(error), str(target)) from error
         raise
     finally:
-        if temporary is not None:
-            with suppress(FileNotFoundError):
-                temporary.unlink()
-
-
-def _publish(temporary: Path, target: Path) -> None:
-    """Sync `temporary` to disk and rename it to `target`, with the rights a plain write gives."""
-    umask = os.umask(0)
-    os.umask(umask)
-    temporary.chmod(0o666 & ~umask)  # mkstemp's 0600 would lock colleagues out
-    with temporary.open("rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, target)
+        temporary.unlink(missing_ok=True)
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
@@ -93,20 +83,13 @@ def read_json(path: str | Path, *, producer_command: str, kind: str | None = Non
 
     With `kind`, the file must hold an object whose key `kind` says the same.
     """
-    data = _read(path, producer_command)
     try:
-        value = json.loads(data)
+        value = json.loads(_read(path, producer_command))
     except ValueError as error:
-        raise GenlabError(
-            f"{path} is truncated or not JSON ({error}); make it again with: {producer_command}"
-        ) from error
-    if kind is not None:
-        found = value.get("kind") if isinstance(value, dict) else None
-        if found != kind:
-            raise GenlabError(
-                f"{path} holds {found or 'something else'}, not {kind};"
-                f" make it with: {producer_command}"
-            )
+        raise _unfit(path, f"is truncated or not JSON ({error})", producer_command) from error
+    found = value.get("kind") if isinstance(value, dict) else None
+    if kind is not None and found != kind:
+        raise _unfit(path, f"holds {found or 'something else'}, not {kind}", producer_command)
     return value
 
 
@@ -166,47 +149,25 @@ def read_npz(
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("a single array")
-            if kind is not None:
-                _check_header(path, archive, kind, version, producer_command)
-            missing = [key for key in keys if key not in archive.files]
-            if missing:
-                raise GenlabError(
-                    f"{path} has no key {missing[0]!r} (it has {', '.join(archive.files)});"
-                    f" make it again with: {producer_command}"
-                )
+            wanted = {"kind": kind, "version": version}
+            header = json.loads(str(archive[HEADER])) if HEADER in archive.files else {}
+            if kind is not None and header != wanted:
+                raise _unfit(path, f"must hold {wanted}, found {header}", producer_command)
+            for key in keys:
+                if key not in archive.files:
+                    found = ", ".join(archive.files)
+                    raise _unfit(path, f"has no key {key!r} (it has {found})", producer_command)
             return {key: archive[key] for key in keys}
     except UNREADABLE as error:
-        raise GenlabError(
-            f"{path} is truncated or no .npz of plain arrays ({_brief(error)});"
-            f" make it again with: {producer_command}"
-        ) from error
-
-
-def _check_header(
-    path: str | Path, archive: Any, kind: str, version: int, producer_command: str
-) -> None:
-    found: object = None
-    if HEADER in archive.files:
-        found = json.loads(str(archive[HEADER]))
-    if not isinstance(found, dict) or "kind" not in found:
-        raise GenlabError(
-            f"{path} was not written by genlab; make it again with: {producer_command}"
-        )
-    if found["kind"] != kind:
-        raise GenlabError(
-            f"{path} holds {found['kind']}, not {kind}; make it with: {producer_command}"
-        )
-    if found.get("version") != version:
-        raise GenlabError(
-            f"{path} has format version {found.get('version')}, this genlab reads {version};"
-            f" make it again with: {producer_command}"
-        )
+        reason = " ".join(str(error).split())[:80] or type(error).__name__
+        what = f"is truncated or no .npz of plain arrays ({reason})"
+        raise _unfit(path, what, producer_command) from error
 
 
 def sha256(path: str | Path) -> str:
     """Hexadecimal SHA-256 of a file's content."""
-    digest = hashlib.sha256()
     with Path(path).open("rb") as file:
+        digest = hashlib.sha256()
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
@@ -216,8 +177,9 @@ def _read(path: str | Path, producer_command: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except FileNotFoundError as error:
-        raise GenlabError(f"{path} is missing; make it with: {producer_command}") from error
+        raise _unfit(path, "is missing", producer_command) from error
 
 
-def _brief(error: Exception) -> str:
-    return " ".join(str(error).split())[:80] or type(error).__name__
+def _unfit(path: str | Path, what: str, producer_command: str) -> GenlabError:
+    line = f"{path} {what}; make it with: {producer_command}"
+    return GenlabError(line, path=path, fix=producer_command)
