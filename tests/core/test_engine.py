@@ -37,13 +37,10 @@ def test_auto_takes_what_is_there() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 def test_an_absent_device_is_one_line() -> None:
-    with pytest.raises(GenlabError, match="device cuda is not available here; set device to auto"):
-        engine.device("cuda")
-
-
-def test_an_unknown_device_is_one_line() -> None:
-    with pytest.raises(GenlabError, match="got 'tpu'"):
-        engine.device("tpu")
+    for name in ("cuda", "tpu"):
+        with pytest.raises(GenlabError) as error:
+            engine.device(name)
+        assert error.value.key == "device"
 
 
 @pytest.mark.usefixtures("torch_state")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
-from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,12 @@ def device(name: str) -> torch.device:
 
     Raises a `GenlabError` for a device that this machine or this torch has not got.
     """
-    present: dict[str, Callable[[], bool]] = {
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-        "cpu": lambda: True,
-    }
-    if name == "auto":
-        return torch.device(next(kind for kind, is_here in present.items() if is_here()))
-    if name not in present:
-        raise GenlabError(f"device must be one of auto, {', '.join(present)}, got {name!r}")
-    if not present[name]():
-        raise GenlabError(f"device {name} is not available here; set device to auto or cpu")
-    return torch.device(name)
+    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    present = [*filter(here.get, here), "cpu"]
+    if name != "auto" and name not in present:
+        known = ", ".join(["auto", *present])
+        raise GenlabError(f"device must be one of {known} here, got {name!r}", key="device")
+    return torch.device(present[0] if name == "auto" else name)
 
 
 def deterministic(seed: int, threads: int = 1) -> np.random.Generator:
@@ -68,24 +62,16 @@ def deterministic(seed: int, threads: int = 1) -> np.random.Generator:
 
 def machine() -> dict[str, Any]:
     """What the numbers of a run were measured on: CPU, cores, memory in GiB, GPU, versions."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
-        "memory_gib": _memory_gib(),
+        "memory_gib": round(memory / 2**30, 1),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "platform": platform.platform(),
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
-
-
-def machine_line() -> str:
-    """`machine()` in words, for tables."""
-    here = machine()
-    return (
-        f"{here['cpu']}, {here['cores']} cores, {here['memory_gib']} GiB,"
-        f" GPU {here['gpu'] or 'none'}, torch {here['torch']}"
-    )
 
 
 def provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
@@ -94,54 +80,29 @@ def provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
     `commit` and `dirty` are None outside a git repository. `data` is the SHA-256 of the file
     `data_path`.
     """
+    commit = _git("rev-parse", "HEAD")
+    changes = _git("status", "--porcelain", "--untracked-files=no")
     return {
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": _dirty(),
+        "commit": commit,
+        "dirty": None if commit is None else bool(changes),
         "command": " ".join(["python", *sys.argv]),
         "params": params.digest(),
         "data": sha256(data_path),
-        "versions": _versions(),
+        "versions": {package: version(package) for package in PACKAGES},
         "machine": machine(),
     }
 
 
-def _dirty() -> bool | None:
-    status = _git("status", "--porcelain", "--untracked-files=no")
-    return None if status is None else bool(status)
-
-
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(
-            ["git", *arguments], capture_output=True, text=True, check=True, timeout=60
-        )
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
 
 
-def _versions() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.machine()
-
-
-def _memory_gib() -> float | None:
-    try:
-        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
-    return round(size / 2**30, 1)
+    cpuinfo = Path("/proc/cpuinfo")  # Linux; platform.processor() is empty there
+    text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else ""
+    found = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()

@@ -20,7 +20,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 
-from genlab.core.engine import machine_line
+from genlab.core.engine import machine
 from genlab.core.errors import GenlabError, did_you_mean, invalid
 from genlab.core.io import atomic_write, read_yaml, write_bytes
 from genlab.core.params import PARAMS_FILE, change, digest, parse_params
@@ -76,7 +76,7 @@ class Experiment(Description):
             "params": _join(assign(key, value) for key, value in self.params.items()),
             "command": shlex.join(["dvc", *self.arguments]),
             "fingerprint": self.fingerprint,
-            "machine": machine_line(),
+            "machine": _join(f"{key}={value}" for key, value in machine().items()),
         }
 
 
