@@ -119,7 +119,7 @@ def test_an_all_black_model_scores_as_one(evidence: evaluation.GridEvidence) -> 
 
 def test_copies_of_training_grids_do_not_win(metrics: dict[str, Any]) -> None:
     assert metrics["samplers"]["copies"]["valid_rate"] == 1.0
-    assert metrics["samplers"]["copies"]["novel_share"] == 0.0
+    assert metrics["samplers"]["copies"]["unique_and_novel_share"] == 0.0
     assert metrics["samplers"]["copies"]["counted"] is False
 
 
