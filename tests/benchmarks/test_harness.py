@@ -95,7 +95,8 @@ def test_a_target_is_met_in_its_direction(direction: str, value: float, met: boo
     target = Target.model_validate({"description": "d", "direction": direction, "target": 0.85})
     assert target.met(value) is met
     assert target.met(None) is None
-    assert target.stretch_met(value) is None
+    assert target.outcome(value) == ("met" if met else "missed")
+    assert target.outcome(None) == "reported"
 
 
 def test_every_benchmark_has_described_keys_and_every_target_a_benchmark(root: Path) -> None:

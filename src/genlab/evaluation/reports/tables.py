@@ -8,15 +8,16 @@ from typing import Any
 import pandas as pd
 
 from genlab.evaluation.reports.formats import number, share, spread, value, words
+from genlab.evaluation.reports.targets import Target
 
 SHARES = ("accuracy", "rate", "baseline", "share", "components")
 """Endings of the metrics that are written as percentages."""
+Row = Mapping[str, Any]
 
 
 def markdown(rows: Iterable[Mapping[str, str]]) -> str:
     """Rows as a markdown table; the first one's keys are the header."""
-    frame = pd.DataFrame(rows).fillna("–").replace(r"\|", r"\\|", regex=True)
-    text: str = frame.to_markdown(index=False, disable_numparse=True)
+    text: str = pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)
     return text
 
 
@@ -32,7 +33,7 @@ def show(key: str, found: Any) -> str:
     return number(int(found) if is_count and not pd.isna(found) else found)
 
 
-def with_interval(metrics: Mapping[str, Any], key: str) -> str:
+def with_interval(metrics: Row, key: str) -> str:
     """A metric with its interval: `0.91 (0.90 to 0.92)`."""
     interval = metrics.get("intervals", {}).get(key)
     text = show(key, metrics.get(key))
@@ -41,86 +42,59 @@ def with_interval(metrics: Mapping[str, Any], key: str) -> str:
     return f"{text} ({show(key, interval['low'])} to {show(key, interval['high'])})"
 
 
-def metrics_table(metrics: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+def metrics_table(metrics: Row, labels: Mapping[str, str]) -> str:
     """The metrics of `labels` ({key: what it is}) with their intervals and sample sizes."""
-    intervals = metrics["intervals"]
+    sizes = {key: interval["n"] for key, interval in metrics["intervals"].items()}
     return markdown(
-        {
-            "metric": label,
-            "value": with_interval(metrics, key),
-            "n": number(intervals.get(key, {}).get("n")),
-        }
+        {"metric": label, "value": with_interval(metrics, key), "n": number(sizes.get(key))}
         for key, label in labels.items()
     )
 
 
 def runs_table(runs: pd.DataFrame, names: Mapping[str, str], columns: Mapping[str, str]) -> str:
     """Runs ({name: what it is}) by columns ({dotted column: label})."""
-    return markdown(
-        {
-            "run": label,
-            **{title: show(column, runs.at[name, column]) for column, title in columns.items()},
-        }
-        for name, label in names.items()
-    )
+    rows = runs.to_dict("index")
+    return _rows_table("run", ((label, rows[name]) for name, label in names.items()), columns)
+
+
+def samplers_table(samplers: Mapping[str, Row], columns: Mapping[str, str]) -> str:
+    """Samplers by columns ({key: label}) with intervals."""
+    return _rows_table("sampler", samplers.items(), columns)
 
 
 def seeds_table(runs: pd.DataFrame, names: Sequence[str], columns: Mapping[str, str]) -> str:
     """Mean and standard deviation of each column over the runs `names`."""
-    chosen = runs.loc[list(names), list(columns)].astype(float)
-    rows = chosen.agg(["mean", "std"]).T
+    rows = runs.loc[list(names), list(columns)].astype(float).agg(["mean", "std"]).T
     return markdown(
         {"metric": columns[str(key)], "mean": number(row["mean"]), "sd": spread(row["std"])}
         for key, row in rows.iterrows()
     )
 
 
-def samplers_table(
-    samplers: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str], best: str
+def targets_table(
+    targets: Mapping[str, Target], benchmarks: Mapping[str, Row], *, command: bool = False
 ) -> str:
-    """Samplers, the selected one in bold, by columns ({key: label}) with intervals."""
-    return markdown(
-        {
-            "sampler": f"**{name}**" if name == best else name,
-            **{label: with_interval(found, key) for key, label in columns.items()},
+    """Benchmarks by key beside their targets; last column: the key, or the command."""
+    rows = []
+    for key, target in targets.items():
+        entry = {"value": None, "interval": None, "command": None, **benchmarks.get(key, {})}
+        found, interval, outcome = entry["value"], entry["interval"], target.outcome(entry["value"])
+        row = {
+            "result": target.description,
+            "value": "not measured" if found is None else number(found),
+            "95 % interval": " to ".join(map(number, interval)) if interval else "–",
+            "target": "–" if target.target is None else f"{target.sign} {number(target.target)}",
+            "outcome": "**missed**" if outcome == "missed" else outcome,
         }
-        for name, found in samplers.items()
-    )
+        last = ("command", entry["command"]) if command else ("key", key)
+        rows.append({**row, last[0]: f"`{last[1]}`"})
+    return markdown(rows)
 
 
-def targets_table(targets: Iterable[Mapping[str, Any]], last_column: str = "key") -> str:
-    """Benchmarks beside their targets: rows of `target_rows`; last column: `key` or `command`."""
-    return markdown(
-        {
-            "result": row["what"],
-            "value": value(row["value"]) if row["value"] is not None else "not measured",
-            "95 % interval": _interval(row["entry"]["interval"]),
-            "target": _wanted(row["sign"], row["target"]),
-            "outcome": _outcome(row["met"], row["stretch_met"]),
-            last_column: f"`{row['key'] if last_column == 'key' else row['entry'].get('command')}`",
-        }
-        for row in targets
-    )
-
-
-def diagnosis_table(diagnosis: Mapping[str, Any]) -> str:
-    """Failure rules with their outcome and the numbers that decided it."""
-    return markdown(
-        {
-            "failure": words(row["name"]),
-            "detected": "**yes**" if row["found"] else "no",
-            "rule": row["rule"],
-            "evidence": "; ".join(f"{words(k)} {value(v)}" for k, v in row["evidence"].items()),
-        }
-        for row in diagnosis["diagnoses"]
-    )
-
-
-def hypotheses_table(tests: Sequence[Mapping[str, Any]], count: int) -> str:
+def hypotheses_table(tests: Sequence[Row], count: int) -> str:
     """The `count` supported hypotheses with the largest lower bound of their error ratio."""
     ratio = next(key for key in tests[0] if key.startswith("ratio_same"))
     supported = [test for test in tests if test["verdict"] == "supported"]
-    supported.sort(key=lambda test: -test["low"])
     return markdown(
         {
             "hypothesis": test["sentence"],
@@ -128,7 +102,7 @@ def hypotheses_table(tests: Sequence[Mapping[str, Any]], count: int) -> str:
             "error ratio": number(test[ratio]),
             "joint 95 % interval": f"{number(test['low'])} to {number(test['high'])}",
         }
-        for test in supported[:count]
+        for test in sorted(supported, key=lambda test: -test["low"])[:count]
     )
 
 
@@ -145,47 +119,31 @@ def fixes_table(runs: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def baselines_table(baselines: pd.DataFrame, names: Mapping[str, str]) -> str:
-    """The models of the comparison at equal CPU time, mean ± standard deviation over seeds."""
-    columns = {
-        "bits_per_dim": "bits/dim",
-        "ssim": "SSIM",
-        "frechet_distance": "Fréchet distance",
-        "relative_frechet": "relative Fréchet",
-    }
+def baselines_table(
+    baselines: Iterable[Row], names: Mapping[str, str], columns: Mapping[str, str]
+) -> str:
+    """Models compared at equal CPU time: mean ± standard deviation over seeds, by columns."""
     return markdown(
         {
             "model": ", ".join(filter(None, [names[row["contender"]], row["loss"]])),
-            "seeds": str(row["seeds"]),
-            "images seen": number(row["images_seen"]),
+            "seeds": str(len(row["seeds"])),
             **{
-                label: number(row[key])
-                + ("" if pd.isna(row[f"sd.{key}"]) else f" ± {spread(row[f'sd.{key}'])}")
+                label: number(row["mean"][key])
+                + ("" if row["sd"][key] is None else f" ± {spread(row['sd'][key])}")
                 for key, label in columns.items()
             },
         }
-        for row in baselines.to_dict("records")
+        for row in baselines
     )
 
 
-def _interval(interval: Sequence[float] | None) -> str:
-    return "–" if interval is None else f"{number(interval[0])} to {number(interval[1])}"
+def _rows_table(first: str, rows: Iterable[tuple[str, Row]], columns: Mapping[str, str]) -> str:
+    return markdown(
+        {first: label, **{title: with_interval(row, key) for key, title in columns.items()}}
+        for label, row in rows
+    )
 
 
-def _wanted(sign: str, target: float | bool | None) -> str:
-    if target is None:
-        return "–"
-    return value(target) if isinstance(target, bool) else f"{sign} {number(target)}"
-
-
-def _outcome(met: bool | None, stretch_met: bool | None) -> str:
-    if met is None:
-        return "reported"
-    if not met:
-        return "**missed**"
-    return "stretch target met" if stretch_met else "met"
-
-
-def _changes(changed: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+def _changes(changed: Row, other: Row) -> str:
     """The params of `changed` that `other` lacks or has with another value."""
     return " ".join(f"`{key}={v}`" for key, v in changed.items() if other.get(key) != v)

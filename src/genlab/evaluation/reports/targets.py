@@ -1,10 +1,9 @@
-"""Targets of the benchmarks from benchmarks/targets.yaml, and the rows of their tables."""
+"""Targets of the benchmarks, from benchmarks/targets.yaml."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
@@ -16,10 +15,7 @@ TARGETS_FILE = Path("benchmarks/targets.yaml")
 
 
 class Target(BaseModel):
-    """What a benchmark measures and what it should reach; without a target it is only reported.
-
-    boolean: the benchmark's value is 1 for yes and 0 for no.
-    """
+    """What a benchmark measures and what it should reach; without a target it is only reported."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -27,7 +23,6 @@ class Target(BaseModel):
     direction: Literal["maximize", "minimize"]
     target: float | None = None
     stretch_target: float | None = None
-    boolean: bool = False
 
     @property
     def sign(self) -> str:
@@ -38,13 +33,13 @@ class Target(BaseModel):
         """Whether `value` meets the target; None without a value or a target."""
         return self._satisfies(value, self.target)
 
-    def stretch_met(self, value: float | None) -> bool | None:
-        """Whether `value` meets the stretch target; None without a value or a stretch target."""
-        return self._satisfies(value, self.stretch_target)
-
-    def shown(self, value: float | None) -> float | bool | None:
-        """`value` as it is printed: a bool where the benchmark says yes or no."""
-        return bool(value) if self.boolean and value is not None else value
+    def outcome(self, value: float | None) -> str:
+        """`value` against both targets, in words."""
+        if self.met(value) is None:
+            return "reported"
+        if self._satisfies(value, self.stretch_target):
+            return "stretch target met"
+        return "met" if self.met(value) else "missed"
 
     def _satisfies(self, value: float | None, wanted: float | None) -> bool | None:
         if value is None or wanted is None:
@@ -72,23 +67,3 @@ def benchmark_prefix(dataset: str) -> str:
     """What the keys of the benchmarks about `dataset` start with."""
     jobs = {"arc_grids": "grids.", "fashion_mnist": "images."}
     return jobs.get(dataset, f"images.{dataset}_")
-
-
-def target_rows(
-    targets: Mapping[str, Target], benchmarks: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """The rows of the table of targets; a benchmark that was not run has no value."""
-    for key, target in targets.items():
-        entry = {"interval": None, "n": None, **benchmarks.get(key, {})}
-        value = entry.get("value")
-        yield {
-            "key": key,
-            "what": target.description,
-            "sign": target.sign,
-            "target": target.shown(target.target),
-            "stretch_target": target.shown(target.stretch_target),
-            "entry": entry,
-            "value": target.shown(value),
-            "met": target.met(value),
-            "stretch_met": target.stretch_met(value),
-        }
