@@ -39,9 +39,7 @@ def show_figures(name: str, wanted: tuple[str, ...], across: int = 1) -> None:
 
 
 def show_reconstructions(name: str) -> None:
-    show_figures(
-        name, ("reconstructions", "arc_agi", "accuracy_by_group", "colour_*", "kl_by_latent")
-    )
+    show_figures(name, ("reconstructions", "arc_agi", "accuracy_by_group", "colour_histogram"))
 
 
 def show_samplers(name: str) -> None:
@@ -50,7 +48,7 @@ def show_samplers(name: str) -> None:
     if find_dataset(name).kind == "grids":
         show_figures(name, ("samples_*",), across=3)
     else:
-        show_figures(name, ("samplers", "samples", "interpolations", "projection"), across=2)
+        show_figures(name, ("samplers", "interpolations", "traversals"), across=2)
 
 
 def show_neighbours(name: str) -> None:

@@ -29,8 +29,6 @@ SERIES = {
     "beta_kl": [0.0, 40.0, 60.0],
     "psnr": [15.0, 20.0, 22.0],
 }
-NAMES = [f"class {i}" for i in range(10)]
-POINTS = RNG.standard_normal((300, 2))
 SWEEP = [
     {"beta": 2.0**i, "rate": 300 / 3.0**i, "mse": 0.002 * 3.0**i}
     | {"neg_iwae_nats": 1900.0 + (i - 2) ** 2, "frechet": None if i == 4 else 5.0 + i}
@@ -75,7 +73,6 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
     "reconstructions": lambda path: figures.reconstructions(path, GRIDS, GRIDS, "Test"),
     "samples": lambda path: figures.samples(path, GRIDS, np.arange(16) % 2 == 0, "Prior"),
     "colour_histogram": lambda path: figures.colour_histogram(path, SHARES, SHARES),
-    "colour_confusion": lambda path: figures.colour_confusion(path, np.eye(10) * 7),
     "training_curves": lambda path: figures.training_curves(path, SERIES, "nats"),
     "loss_over_baselines": lambda path: figures.loss_over_baselines(
         path, {"run": [9.0, 1.0], "base": [9.0, 8.0]}, ("frequencies", 140.0)
@@ -84,25 +81,17 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
         path, [(8, 0.0, 0.0, 0.01), (64, 0.9, 0.88, 0.92), (256, 1.0, 0.999, 1.0)], 37.0
     ),
     "rate_distortion": lambda path: figures.rate_distortion(path, SWEEP),
-    "kl_by_latent": lambda path: figures.kl_by_latent(path, [3.0, 0.5, 1e-3, 1e-9, 0.0]),
-    "projection": lambda path: figures.projection(
-        path, POINTS, np.arange(300) % 10, NAMES, "Codes"
-    ),
     "image_sheet": lambda path: figures.image_sheet(
         path, flat(20), {"train": 54_000, "mean grey": 0.286}, "Images"
     ),
-    "image_reconstructions": lambda path: figures.image_reconstructions(
-        path, flat(9), flat(9), "Pairs", ["1 dB"] * 9
+    "image_pairs": lambda path: figures.image_pairs(
+        path, flat(9), flat(9), ("input", "output"), ["1 dB"] * 9, "Pairs"
     ),
-    "neighbours": lambda path: figures.neighbours(path, flat(8), flat(8), [0.1] * 8, "Pairs"),
     "image_samplers": lambda path: figures.image_samplers(
         path, {"prior": flat(24), "gmm": flat(24)}, {"prior": "recall 0.7", "gmm": "recall 0.2"}
     ),
-    "traversals": lambda path: figures.traversals(
-        path, flat(18).reshape(2, 9, 28, 28, 3), ["a", "b"], np.linspace(-3, 3, 9)
-    ),
-    "interpolations": lambda path: figures.interpolations(
-        path, flat(18).reshape(2, 9, 28, 28, 3), "Between two images"
+    "image_walks": lambda path: figures.image_walks(
+        path, flat(18).reshape(2, 9, 28, 28, 3), "Walks", ["step"] * 9, ["a", "b"]
     ),
 }
 
@@ -136,16 +125,17 @@ def test_a_figure_is_a_png_of_the_common_width_with_the_same_bytes_each_time(
 def test_each_output_stands_below_its_input(count: int, tmp_path: Path) -> None:
     images = flat(2 * count)
     path = tmp_path / "x.png"
-    figures.image_reconstructions(path, images[:count], images[count:], "Pairs", ["1 dB"] * count)
+    names, notes = ("input", "output"), ["1 dB"] * count
+    figures.image_pairs(path, images[:count], images[count:], names, notes, "Pairs")
     places = middles(path, 2 * count)
     down = places[count:] - places[:count]
     assert (np.abs(down[:, 1]) <= 1).all()
     assert ((down[:, 0] > 0) & (down[:, 0] < 200)).all()
 
 
-def test_the_rows_and_columns_of_a_traversal_are_rows_and_columns(tmp_path: Path) -> None:
+def test_the_rows_and_columns_of_a_walk_are_rows_and_columns(tmp_path: Path) -> None:
     path, rows = tmp_path / "x.png", flat(16).reshape(2, 8, 28, 28, 3)
-    figures.traversals(path, rows, ["a", "b"], range(8))
+    figures.image_walks(path, rows, "Walks", ["step"] * 8, ["a", "b"])
     places = middles(path, 16).reshape(2, 8, 2)
     assert (np.ptp(places[..., 0], axis=1) <= 1).all()
     assert (np.ptp(places[..., 1], axis=0) <= 1).all()

@@ -2,16 +2,13 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from healthy import grid_run_metrics, grid_series, grids, image_metrics, image_series
+from healthy import evidence, grid_run_metrics, grid_series, grids, image_metrics, image_series
 from scipy.ndimage import gaussian_filter
 
-from genlab.core.io import write_json
-from genlab.evaluation.diagnostics.criteria import image_verdict
 from genlab.evaluation.diagnostics.rules import (
     GRIDS,
     IMAGES,
@@ -24,18 +21,13 @@ from genlab.evaluation.metrics.fidelity import sharpness
 NAN = float("nan")
 RMSE = math.sqrt(0.0093)
 NEEDED = 392 * math.log(0.0866 / 0.0093)  # nats that any source of that variance needs
-NATS = 0.09 * 784 / 40
-ONE = {"kl_per_latent": [1.0]}
 DENSITY = {"comparable": False, "likelihood": "gaussian"}
 CLAIM = -784 * math.log(256)
-BAD = {f"samplers.{n}.frechet_distance": 50.0 for n in ("prior", "gaussian", "gmm", "flow")}
-NEAR = dict.fromkeys(BAD, 40.0)  # 59.7 times the reference
-GROWING = [50.0, 60.0, 70.0, 100.0, 140.0, 200.0]
 FREE = image_series(beta_kl=[0.0] * 6)
 
 
-def _detected(kind: str, metrics: dict[str, Any], series: dict[str, Any]) -> dict[str, Any]:
-    findings = diagnose(kind, metrics, series)
+def _detected(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> dict[str, Any]:
+    findings = diagnose(kind, evidence(kind, metrics, curves))
     assert [f["name"] for f in findings] == [
         rule.name for rule in {"grids": GRIDS, "images": IMAGES}[kind]
     ]
@@ -62,20 +54,17 @@ def test_a_healthy_model_of_any_size_has_none(dims: int) -> None:
         ({"active_units": 0}, ["posterior_collapse"]),
         ({"active_units": 1}, ["partial_collapse"]),
         ({"active_units": 2}, []),
-        ({"kl_nats": NEEDED * 0.999, **ONE}, []),
-        ({"kl_nats": NEEDED * 1.001, **ONE}, ["kl_explosion"]),
+        ({"kl_nats": NEEDED * 0.999}, []),
+        ({"kl_nats": NEEDED * 1.001}, ["kl_explosion"]),
         # An exact image allows a KL of its bits, 8 of each pixel: 4347 nats.
-        ({"mse": 0.0, "kl_nats": 4200.0, **ONE}, []),
-        ({"mse": 0.0, "kl_nats": 4400.0, **ONE}, ["kl_explosion"]),
+        ({"mse": 0.0, "kl_nats": 4200.0}, []),
+        ({"mse": 0.0, "kl_nats": 4400.0}, ["kl_explosion"]),
         ({"sharpness.samples": 0.61 * 0.136}, []),
         ({"sharpness.samples": 0.59 * 0.136}, ["over_smoothing"]),
         ({"sharpness.reconstructions": 0.59 * 0.136}, ["over_smoothing"]),
         ({"sigma": [RMSE]}, []),
-        ({"sigma": [0.51 * RMSE] * 3}, []),
-        ({"sigma": [0.49 * RMSE] * 3}, ["sigma_collapse"]),
         # One channel at the floor, though the three together stand for their error.
         ({"sigma": [1.4 * RMSE, RMSE, SIGMA_FLOOR]}, ["sigma_collapse"]),
-        ({"sigma": [NAN]}, []),
         # A likelihood of more than there is to know
         ({**DENSITY, "reconstruction_nats": CLAIM + 1}, []),
         ({**DENSITY, "reconstruction_nats": CLAIM - 1}, ["sigma_collapse"]),
@@ -84,13 +73,6 @@ def test_a_healthy_model_of_any_size_has_none(dims: int) -> None:
         ({"samplers.prior.frechet_distance": 28.1}, ["prior_hole"]),
         # Where p(z) is learned, N(0, I) is not the model's prior.
         ({"samplers.normal.frechet_distance": 400.0}, []),
-        ({**BAD, "reconstruction.frechet_distance": 4.9}, ["prior_hole"]),
-        ({**BAD, "reconstruction.frechet_distance": 5.1}, []),
-        ({**NEAR, "reconstruction.frechet_distance": 1.0}, []),
-        ({"aggregate.aggregate_gaussian_kl": 0.14 * NATS}, []),
-        ({"aggregate.aggregate_gaussian_kl": 0.16 * NATS}, ["prior_hole"]),
-        # 200 nats from N(0, 1), 70.6 from a learned p(z)
-        ({"aggregate.aggregate_gaussian_kl": 4.0, "kl_per_latent": [5.0] * 40}, []),
         ({"memorisation.intervals.near_duplicate_rate.low": 0.0501}, ["memorisation"]),
         ({"memorisation.intervals.exact_duplicate_rate.low": 0.0002}, ["memorisation"]),
     ],
@@ -102,55 +84,19 @@ def test_a_failure_of_images_is_detected(changes: dict[str, Any], found: list[st
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"kl_divergence": [2100.0, 200, None, 72, 71, 70]}, ["kl_explosion", "nan"]),
-        ({"kl_divergence": [2100.0, 200, math.inf, 72, 71, 70]}, ["kl_explosion", "nan"]),
+        ({"kl_divergence": [2100.0, 200, None, 72, 71, 70]}, ["nan"]),
+        ({"kl_divergence": [2100.0, 200, math.inf, 72, 71, 70]}, ["nan"]),
         ({"loss": [900.0, NAN, 1790, 1780, 1775, 1770]}, ["nan"]),
-        ({"skipped_updates": [0.0, 6, 0, 0, 0, 0]}, []),
-        ({"skipped_updates": [0.0, 7, 0, 0, 0, 0]}, ["nan"]),
+        ({"skipped_updates": [0.0, 6, 6, 6, 6, 6]}, []),
+        ({"skipped_updates": [0.0, 7, 7, 7, 7, 7]}, ["nan"]),
     ],
 )
 def test_a_failure_of_the_training_is_detected(changes: dict[str, Any], found: list[str]) -> None:
     assert list(_images({}, image_series(**changes))) == found
 
 
-@pytest.mark.parametrize(
-    ("beta_kl", "reconstruction", "found"),
-    [
-        (GROWING, [1700.0, 1690, 1680, 1660, 1640, 1620], ["kl_explosion"]),
-        (GROWING, [1700.0, 1690, 1680, 1640, 1590, 1520], []),  # the KL pays for itself
-        ([50.0, 60, 70, 90, 80, 50], [1700.0, 1690, 1680, 1660, 1640, 1620], []),  # beta falls
-    ],
-)
-def test_a_kl_that_grows_and_does_not_pay_for_itself_runs_away(
-    beta_kl: list[float], reconstruction: list[float], found: list[str]
-) -> None:
-    series = image_series(
-        kl_divergence=GROWING, beta_kl=beta_kl, reconstruction_loss=reconstruction
-    )
-    assert list(_images({}, series)) == found
-
-
 def test_a_free_kl_explodes_nothing() -> None:
-    assert _images({"kl_nats": NEEDED * 100, **ONE, "beta_max": 0.0}, FREE) == {}
-
-
-def test_a_kl_that_warm_up_took_away_with_the_pictures_is_a_partial_collapse() -> None:
-    # The healthy series loses the same share of its KL, and keeps its pictures.
-    changes = {"mse": 0.0262, "kl_nats": 3.5, "active_units": 4, "beta_max": 50.0}
-    paid = [0.0, 200, 250, 200, 180, 175]
-    series = image_series(kl_divergence=[300.0, 20, 5, 4, 3.6, 3.5], beta_kl=paid)
-    found = _images(changes, series)
-    assert list(found) == ["partial_collapse"]
-    assert found["partial_collapse"]["evidence"]["kl_over_early_peak"] == pytest.approx(3.5 / 300)
-    kept = image_series(kl_divergence=[30.0, 20, 5, 4, 3.6, 3.5], beta_kl=paid)
-    assert _images(changes, kept) == {}
-
-
-def test_without_its_own_sampler_a_model_is_judged_by_the_normal_one() -> None:
-    metrics = image_metrics({"samplers.normal.frechet_distance": 416.0})
-    for name in ("prior", "gmm", "gaussian"):
-        del metrics["samplers"][name]
-    assert list(_detected("images", metrics, image_series())) == ["prior_hole"]
+    assert _images({"kl_nats": NEEDED * 100, "beta_max": 0.0}, FREE) == {}
 
 
 @pytest.mark.parametrize(
@@ -171,29 +117,6 @@ def test_the_fix_depends_on_the_cause(
     changes: dict[str, Any], name: str, fix: dict[str, Any]
 ) -> None:
     assert fix.items() <= _images(changes)[name]["fix"].items()
-
-
-@pytest.mark.parametrize("value", [None, NAN])
-def test_a_diverged_model_fails_and_is_diagnosed_without_an_error(
-    value: float | None, tmp_path: Path
-) -> None:
-    names = ("neg_elbo_nats", "reconstruction_nats", "kl_nats", "neg_iwae_nats", "mse", "ssim")
-    broken: dict[str, Any] = dict.fromkeys(names, value)
-    broken |= {f"samplers.{n}.frechet_distance": value for n in image_metrics()["samplers"]}
-    broken |= {"bits_per_dim": value, "reconstruction.frechet_distance": value}
-    broken |= {"sharpness.samples": value, "aggregate.aggregate_gaussian_kl": value}
-    broken |= {"kl_per_latent": [value] * 40, "sigma": [value], "active_units": 0}
-    metrics = image_metrics(broken)
-    for interval in metrics["intervals"].values():
-        interval |= {"low": value, "high": value}
-    series = image_series(**{name: [value] * 6 for name in ("loss", "kl_divergence", "beta_kl")})
-    found = _detected("images", metrics, series)
-    assert list(found) == ["posterior_collapse", "kl_explosion", "nan"]
-    assert found["nan"]["evidence"]["epochs_not_finite"] == 6
-    judged = image_verdict(metrics, series)["criteria"]
-    failed = {criterion["name"] for criterion in judged if not criterion["passed"]}
-    assert {"ssim", "kl_nats", "iwae_gain_nats", "relative_frechet"} <= failed
-    write_json(tmp_path / "diagnosis.json", diagnose("images", metrics, series))
 
 
 def test_sharpness_is_the_mean_slope_and_a_blur_of_a_pixel_is_diagnosed() -> None:
@@ -234,8 +157,8 @@ def _coarse() -> np.ndarray:
         (grids(), {"kl_nats": 900.0}, {"beta_kl": [20.0, 40.0, 45.0]}, ["kl_explosion"]),
         (grids(), {"kl_nats": 20_000.0}, {"beta_kl": [0.0, 0.0, 0.0]}, []),  # nothing holds it
         (grids(), {}, {"loss": [200.0, NAN, 60.0]}, ["kl_explosion"]),
-        (grids(), {}, {"skipped_updates": [0.0, 9.0, 0.0]}, ["kl_explosion"]),
-        (grids(), {}, {"skipped_updates": [0.0, 2.0, 0.0]}, []),
+        (grids(), {}, {"skipped_updates": [0.0, 9.0, 9.0]}, ["kl_explosion"]),
+        (grids(), {}, {"skipped_updates": [0.0, 2.0, 2.0]}, []),
         (
             _coarse(),
             {"kl_nats": 8.0},

@@ -5,11 +5,16 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from genlab.evaluation.diagnostics.evidence import collect_evidence
 from genlab.evaluation.metrics.reconstruction import grid_metrics
+
+UPDATES = 100
+"""Tried per epoch."""
 
 
 def _sampler(distance: float) -> dict[str, Any]:
@@ -30,15 +35,12 @@ def image_metrics(changes: dict[str, Any] | None = None, dims: int = 784) -> dic
         "reconstruction_nats": recon,
         "kl_nats": kl,
         "bits_per_dim": (kl + recon) / (dims * math.log(2)),
-        "neg_iwae_nats": kl + recon - 5,
         "active_units": 30,
         "latent_dim": 40,
-        "kl_per_latent": [kl / 30] * 30 + [0.0] * 10,
         "beta_max": 1.0,
         "mse": 0.0093,
         "mean_image_mse": 0.0866,
         "ssim": 0.73,
-        "reconstruction": {"frechet_distance": 8.0},
         "floor": {"frechet_distance": 0.67},
         "best_sampler": "flow",
         "samplers": {name: _sampler(distance) for name, distance in distances.items()},
@@ -52,13 +54,7 @@ def image_metrics(changes: dict[str, Any] | None = None, dims: int = 784) -> dic
             },
         },
         "sharpness": {"test": 0.136, "reconstructions": 0.105, "samples": 0.109},
-        "aggregate": {"aggregate_gaussian_kl": 0.06 * kl / 40},
         "sigma": None,
-        "features": {"kind": "classifier", "accuracy": 0.92},
-        "intervals": {
-            "neg_elbo_nats": {"low": kl + recon - 3, "high": kl + recon + 3, "n": 10_000},
-            "neg_iwae_nats": {"low": kl + recon - 9, "high": kl + recon - 1, "n": 1000},
-        },
     }
     metrics = copy.deepcopy(metrics)
     for path, value in (changes or {}).items():
@@ -79,7 +75,6 @@ def image_series(**changes: Sequence[float | None]) -> dict[str, Any]:
         "kl_divergence": [2100.0, 200.0, 75.0, 72.0, 71.0, 70.0],
         "beta_kl": [0.0, 100.0, 75.0, 72.0, 71.0, 70.0],
         "skipped_updates": [0.0] * 6,
-        "updates": [100.0] * 6,
     }
     return {**healthy, **changes}
 
@@ -94,7 +89,7 @@ def grids() -> np.ndarray:
 
 def grid_run_metrics(predicted: np.ndarray, **changes: Any) -> dict[str, Any]:
     """Metrics of an answer to `grids`, of a model that is healthy but for `changes`."""
-    latents = {"kl_nats": 45.0, "active_units": 100, "latent_dim": 128}
+    latents = {"kl_nats": 45.0, "active_units": 100, "latent_dim": 128, "beta_max": 1.0}
     measured = grid_metrics(grids(), predicted, bootstrap=20)
     return {**measured, **latents, "data_entropy_bound_nats": 37.0, **changes}
 
@@ -102,10 +97,15 @@ def grid_run_metrics(predicted: np.ndarray, **changes: Any) -> dict[str, Any]:
 def grid_series(**changes: list[float]) -> dict[str, list[float]]:
     """Curves of a healthy model of grids."""
     healthy = {
+        "reconstruction_loss": [190.0, 50.0, 15.0],
         "kl_divergence": [20.0, 40.0, 45.0],
         "beta_kl": [0.0, 20.0, 45.0],
         "loss": [200.0, 90.0, 60.0],
         "skipped_updates": [0.0, 0.0, 0.0],
-        "updates": [100.0, 100.0, 100.0],
     }
     return {**healthy, **changes}
+
+
+def evidence(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> SimpleNamespace:
+    """Evidence about a run of UPDATES per epoch."""
+    return collect_evidence(kind, metrics, curves, UPDATES)

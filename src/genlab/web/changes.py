@@ -15,7 +15,7 @@ from genlab.web import git
 from genlab.web.files import Missing, json_at
 
 FILES = ("metrics", "training", "verdict", "data")
-LEFT_OUT = {"intervals", "series", "kl_per_latent"}
+LEFT_OUT = {"intervals", "series"}
 """Keys under which every number moves with the headline number: they would bury it."""
 
 Leaf = float | bool | str | None

@@ -1,10 +1,10 @@
-"""What the evaluation of grids and of images share: files, checkpoint, verdict, diagnosis."""
+"""What evaluators of grids and of images share: inference, bounds, verdict, diagnosis, files."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,14 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import write_json, write_npz
 from genlab.core.params import Params
 from genlab.datasets.registry import Dataset
+from genlab.evaluation import figures
+from genlab.evaluation.diagnostics.criteria import judge
+from genlab.evaluation.diagnostics.evidence import collect_evidence
 from genlab.evaluation.diagnostics.rules import detected_issues, diagnose
 from genlab.evaluation.evaluators.summary import Summary
+from genlab.evaluation.metrics import likelihood
 from genlab.vae.models.vae import VAE
+from genlab.vae.sampling import posterior as inference
 from genlab.vae.training.checkpoint import (
     decode_history,
     find_checkpoint,
@@ -28,12 +33,11 @@ from genlab.vae.training.checkpoint import (
 )
 
 TRAIN = "dvc repro train"
-SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl", "skipped_updates", "updates")
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Floats = npt.NDArray[np.float64]
+Items = npt.NDArray[np.uint8]
 Metrics = dict[str, Any]
-Series = dict[str, list[float]]
 
 
 @dataclass(frozen=True)
@@ -54,30 +58,44 @@ class EvaluationPaths:
 
 
 class Evaluator(ABC):
-    """Evaluate a trained model on the test split of its dataset."""
+    """Evaluate a trained model on the test split of its dataset.
+
+    test, predicted: (n, ...) items and their reconstructions. nats, kl: (n,), -log p(x|z) and KL at
+    one z. mean, log_var: (n, d) posteriors. log_weights: (m, k), see `likelihood.iwae`.
+    """
+
+    test: Items
+    predicted: Items
+    nats: Floats
+    kl: Floats
+    mean: Floats
+    log_var: Floats
+    log_weights: Floats
 
     def __init__(self, params: Params, dataset: Dataset, paths: EvaluationPaths) -> None:
         self.params, self.dataset, self.paths = params, dataset, paths
         self.checkpoint = find_checkpoint(paths.trained.name, paths.trained)
         self.model, self.facts = load_model(self.checkpoint, params)
-        self.history = decode_history(self.facts)
+        self.resampling = {"bootstrap": params.bootstrap, "seed": params.seed}
 
     def run(self) -> str:
         """Write every result and figure; returns a line about them."""
         started = time.perf_counter()
+        kind, history, training = self.dataset.kind, decode_history(self.facts), self.training
+        curves = {name: [row[name] for row in history] for name in history[0]}
         metrics = self.measure()
-        verdict = self.judge(metrics)
-        findings = diagnose(self.dataset.kind, metrics, self.series)
-        diagnosis = {"diagnoses": findings}
-        for name, content in {
-            "metrics": metrics,
-            "verdict": verdict,
-            "diagnosis": diagnosis,
-        }.items():
-            write_json(self.paths.results / f"{name}.json", content)
-        summary = self.summarise(metrics, passed=verdict["passed"]).model_dump()
+        updates = training["samples_per_epoch"] // training["batch_size"]
+        evidence = collect_evidence(kind, metrics, curves, updates)
+        verdict, findings = judge(kind, evidence), diagnose(kind, evidence)
+        summary = self.summarise({**metrics, "passed": verdict["passed"]}).model_dump()
+        results = self.paths.results
+        write_json(results / "metrics.json", metrics)
+        write_json(results / "verdict.json", verdict)
+        write_json(results / "diagnosis.json", {"diagnoses": findings})
         write_json(self.paths.summary, summary)
         self.draw(metrics)
+        unit = "nats per grid" if kind == "grids" else "nats per image"
+        figures.training_curves(self.paths.plots / "training_curves.png", curves, unit)
         write_npz(self.paths.arrays / "evidence.npz", self.arrays(metrics), kind="evaluation")
         # Beside the arrays, since it depends on the machine.
         timing = {"seconds": time.perf_counter() - started, "machine": engine.machine()}
@@ -90,46 +108,66 @@ class Evaluator(ABC):
         """Run the model and compute metrics.json."""
 
     @abstractmethod
-    def judge(self, metrics: Metrics) -> dict[str, Any]:
-        """verdict.json."""
-
-    @abstractmethod
-    def summarise(self, metrics: Metrics, *, passed: bool) -> Summary:
+    def summarise(self, metrics: Metrics) -> Summary:
         """Select the scalars of metrics/<dataset>.json."""
 
     @abstractmethod
     def draw(self, metrics: Metrics) -> None:
-        """Draw every figure, as PNG files in `paths.plots`."""
+        """Draw every figure but the training curves, as PNG files in `paths.plots`."""
 
     @abstractmethod
     def arrays(self, metrics: Metrics) -> Arrays:
         """What the failure gallery reads."""
 
     @property
-    def series(self) -> Series:
-        """What diagnoses read of the training history."""
-        return per_epoch(self.history, self.facts["training"])
+    def training(self) -> Metrics:
+        """The params of the training."""
+        found: Metrics = self.facts["training"]
+        return found
 
-    @property
-    def curves(self) -> dict[str, list[float]]:
-        """Every series of the training history."""
-        return {name: [row[name] for row in self.history] for name in self.history[0]}
+    def infer(self, test: Items) -> None:
+        """Bound, encode and reconstruct the test items.
 
-    def check_items(self, items: npt.NDArray[np.uint8]) -> None:
-        """Raise a GenlabError where the checkpoint is for items of another shape."""
-        require_shape(self.model, items, self.paths.data)
-
-    def check_bounds(self, nats: Floats) -> None:
-        """Raise a GenlabError where the bounds of some items, (n,), are not finite."""
-        broken = int(np.count_nonzero(~np.isfinite(nats)))
+        Raises a GenlabError where the checkpoint is for items of another shape, or where bounds are
+        not finite.
+        """
+        model, settings, seed = self.model, self.params.evaluate, self.params.seed
+        require_shape(model, test, self.paths.data)
+        self.test = test
+        self.nats, self.kl = inference.elbo_terms(model, test, seed)
+        broken = int(np.count_nonzero(~np.isfinite(self.nats + self.kl)))
         if broken:
-            path, lr = self.checkpoint, self.facts["training"]["lr"]
+            path, lr = self.checkpoint, self.training["lr"]
             raise GenlabError(
-                f"{path}: the bounds of {broken} of {len(nats)} test items are not finite, so the"
+                f"{path}: the bounds of {broken} of {len(test)} test items are not finite, so the"
                 f" training diverged; train again with a lower lr than {lr:g}, and grad_clip=1.0",
                 path=path,
                 key="lr",
             )
+        self.mean, self.log_var = inference.encode(model, test)
+        self.predicted = inference.reconstruct(model, test)
+        self.log_weights = inference.log_importance_weights(
+            model, test[: settings.iwae_items], settings.iwae_samples, seed
+        )
+
+    def measure_bounds(self) -> Metrics:
+        """ELBO and IWAE bound with `intervals`, active latents."""
+        cells = self.test[0].size
+        return merge(
+            likelihood.bound_summary(self.nats, self.kl, cells=cells, **self.resampling),
+            likelihood.iwae_summary(self.log_weights, **self.resampling),
+            {
+                "active_units": likelihood.active_units(self.mean),
+                "latent_dim": self.mean.shape[1],
+                "beta_max": self.training["beta_max"],
+            },
+        )
+
+
+def merge(*parts: Metrics) -> Metrics:
+    """Several groups of metrics as one, with the `intervals` of all."""
+    intervals = {name: found for part in parts for name, found in part.get("intervals", {}).items()}
+    return {**{key: value for part in parts for key, value in part.items()}, "intervals": intervals}
 
 
 def load_model(checkpoint: Path, params: Params) -> tuple[VAE, dict[str, Any]]:
@@ -139,15 +177,3 @@ def load_model(checkpoint: Path, params: Params) -> tuple[VAE, dict[str, Any]]:
     """
     model, facts = load_checkpoint(checkpoint, producer_command=TRAIN)
     return model.to(engine.device(params.device)), facts
-
-
-def per_epoch(history: Sequence[Mapping[str, float]], training: Mapping[str, Any]) -> Series:
-    """The per-epoch series that diagnoses read, from a training history.
-
-    The history counts skipped updates since the start; the series, those of each epoch. training:
-    params; they say how many updates an epoch tries.
-    """
-    skipped = np.diff([row["skipped_updates"] for row in history], prepend=0.0).tolist()
-    updates = float(training["samples_per_epoch"] // training["batch_size"])
-    series = {name: [row[name] for row in history] for name in SERIES[:-2]}
-    return {**series, "skipped_updates": skipped, "updates": [updates] * len(history)}

@@ -7,14 +7,12 @@ wanted, learns from them, and then rejects most of what it draws.
 from __future__ import annotations
 
 import multiprocessing
-import os
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +21,7 @@ import torch
 from genlab.core import engine, runtime
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params
-from genlab.core.progress import progress as progress_bar
+from genlab.core.progress import progress
 from genlab.datasets.images import load_images
 from genlab.evaluation.evaluators.base import load_model
 from genlab.vae.models.vae import VAE
@@ -33,66 +31,55 @@ Images = npt.NDArray[np.uint8]
 SLOW = "accepted"
 
 
-@dataclass(frozen=True)
-class SampleSet:
+class SampleSet(NamedTuple):
     """Images from one sampler, (s, h, w, c), and how it was fitted."""
 
     images: Images
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any]
 
 
-class SamplerRuns:
-    """Draws from every sampler of a model, the slow one possibly on its way in a subprocess."""
+Collect = Callable[[Images], dict[str, SampleSet]]
+"""Draw from each sampler, in the order of reports, given the training images."""
 
-    def __init__(self, params: Params, slow: Future[SampleSet] | None) -> None:
-        self._params = params
-        self._slow = slow
 
-    def collect(self, model: VAE, train: Images) -> dict[str, SampleSet]:
-        """Draw from each sampler, in the order of reports. Raises what a sampler's fit raises."""
-        names = samplers.names(model)
-        found = {}
-        with progress_bar(sorted(names, key=SLOW.__eq__), desc="draws", unit="sampler") as progress:
-            for name in progress:  # the slow one comes last
-                progress.set_postfix_str(name)
-                if self._slow is None or name != SLOW:
-                    found[name] = _draw(model, name, train, self._params)
-                else:
-                    found[name] = self._await_slow(self._slow)
-        return {name: found[name] for name in names}
+@contextmanager
+def start_sampling(params: Params, data: Path, checkpoint: Path, model: VAE) -> Iterator[Collect]:
+    """Start the slow sampler in a subprocess, where there is a second thread for it.
 
-    @staticmethod
-    def _await_slow(slow: Future[SampleSet]) -> SampleSet:
+    data: of the stage split. checkpoint: the file of `model`, which the subprocess loads again.
+    Until the context is left, this process has one thread less. Numbers depend on `threads`, as
+    all do. What the context yields raises what a sampler's fit raises.
+    """
+    names = samplers.names(model)
+    single = params.threads == 1 or engine.device(params.device).type != "cpu"
+    here = [name for name in names if single or name != SLOW]
+
+    def draw_here(train: Images) -> dict[str, SampleSet]:
+        bar = progress(here, desc="draws", unit="sampler")
+        return {name: _draw(model, name, train, params) for name in bar}
+
+    if len(here) == len(names):
+        yield draw_here
+        return
+    context = multiprocessing.get_context("spawn")  # not fork: torch has threads
+    pool = ProcessPoolExecutor(1, mp_context=context)
+    slow = pool.submit(_draw_slow, params, data, checkpoint)
+
+    def draw_all(train: Images) -> dict[str, SampleSet]:
+        found = draw_here(train)
         try:
-            return slow.result()
+            found[SLOW] = slow.result()
         except BrokenProcessPool as error:
             raise GenlabError(
                 f"the process that draws by {SLOW} was killed; has the memory run out? run again"
                 " with threads: 1, which starts none",
                 key="threads",
             ) from error
+        return {name: found[name] for name in names}
 
-
-@contextmanager
-def start_sampling(
-    params: Params, data: Path, checkpoint: Path, model: VAE
-) -> Iterator[SamplerRuns]:
-    """Start the slow sampler in a subprocess, where there is a second thread for it.
-
-    data: of the stage split. checkpoint: the file of `model`, which the subprocess loads again.
-    Until the context is left, this process has one thread less. Numbers depend on `threads`, as
-    all do.
-    """
-    single = params.threads == 1 or engine.device(params.device).type != "cpu"
-    if single or SLOW not in samplers.names(model):
-        yield SamplerRuns(params, None)
-        return
-    context = multiprocessing.get_context("spawn")  # not fork: torch has threads
-    pool = ProcessPoolExecutor(1, mp_context=context, initializer=_disable_progress)
     try:
-        slow = pool.submit(_draw_slow, params, data, checkpoint)
         torch.set_num_threads(params.threads - 1)
-        yield SamplerRuns(params, slow)
+        yield draw_all
     finally:
         torch.set_num_threads(params.threads)
         runtime.end(pool)
@@ -108,8 +95,3 @@ def _draw_slow(params: Params, data: Path, checkpoint: Path) -> SampleSet:
     engine.deterministic(params.seed, 1)
     model, _ = load_model(checkpoint, params)
     return _draw(model, SLOW, load_images(data, "train"), params)
-
-
-def _disable_progress() -> None:
-    """Two progress bars would write over each other."""
-    os.environ["TQDM_DISABLE"] = "1"

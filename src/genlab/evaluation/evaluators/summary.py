@@ -16,7 +16,7 @@ Count = Annotated[int, Field(ge=0)]
 class Summary(BaseModel):
     """What both kinds of data have; written as JSON."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     passed: bool = Field(description="Whether every acceptance criterion is met.")
     active_units: Count = Field(

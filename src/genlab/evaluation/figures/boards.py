@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from scipy import ndimage
 
-from genlab.evaluation.figures.image_grids import Images, Mosaic, facts, save_mosaics, save_pairs
+from genlab.evaluation.figures.image_grids import Images, Mosaic, facts, image_pairs, save_mosaics
 from genlab.evaluation.figures.style import BLUE, INK, figure_file
 from genlab.grids.palette import ARC_PALETTE, to_rgb
 
@@ -46,7 +46,7 @@ def reconstructions(path: str | Path, truth: Grids, predicted: Grids, title: str
     counts = wrong.sum(axis=(1, 2))
     notes = [f"{count} wrong" if count else "exact" for count in counts]
     painted = paint_grids(predicted, wrong)
-    save_pairs(path, paint_grids(truth), painted, ("input", "output"), notes, title)
+    image_pairs(path, paint_grids(truth), painted, ("input", "output"), notes, title)
 
 
 def samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> None:
@@ -57,10 +57,8 @@ def samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> None:
         frame = np.ones(tile.shape[:2], dtype=bool)
         frame[thickness:-thickness, thickness:-thickness] = False
         tile[frame] = colour
-    caption = (
-        f"{int(np.sum(valid))} of these {len(grids)} are valid; a thick red frame marks the others"
-    )
-    save_mosaics(path, [Mosaic(tiles, columns=8, caption=caption)], title)
+    title += f": {int(np.sum(valid))} of these {len(grids)} are valid (thin green frames)"
+    save_mosaics(path, [Mosaic(tiles, columns=8, title=title)])
 
 
 def paint_grids(grids: Grids, wrong: Flags | None = None) -> Images:

@@ -1,4 +1,4 @@
-"""Figures of numbers: training curves, histograms, sweeps over experiments, latent codes."""
+"""Figures of numbers: training curves, histograms, sweeps over experiments."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
-from genlab.evaluation.figures.style import BLUE, INK, MUTED, ORANGE, RULE, SERIES, figure_file
+from genlab.evaluation.figures.style import MUTED, SERIES, figure_file
 from genlab.grids.palette import ARC_PALETTE, COLOUR_NAMES
 
 CURVES: Mapping[str, Mapping[str, str]] = {
@@ -21,8 +20,6 @@ CURVES: Mapping[str, Mapping[str, str]] = {
     "PSNR of validation reconstructions": {"psnr": "PSNR"},
 }
 """Panels of the training curves: the logged names and their labels."""
-COLOURED_CLASSES = 10
-"""The most classes that a reader distinguishes by colour."""
 
 
 def training_curves(path: str | Path, series: Mapping[str, Sequence[float]], unit: str) -> None:
@@ -97,32 +94,6 @@ def colour_histogram(
         right.set_title("Colours: true (plain) beside predicted (hatched)")
 
 
-def colour_confusion(path: str | Path, matrix: npt.ArrayLike) -> None:
-    """Per cent of each true colour's cells (row) that got each colour (column); (10, 10) counts."""
-    counts = np.asarray(matrix, dtype=np.float64)
-    totals = counts.sum(axis=1, keepdims=True)
-    shares = 100 * np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
-    with figure_file(path, 4.9) as figure:
-        axes = figure.subplots()
-        axes.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")
-        for (row, col), share in np.ndenumerate(shares):
-            if counts[row, col]:
-                ink = "white" if share > 55 else INK
-                text = percent(share)
-                axes.text(col, row, text, ha="center", va="center", fontsize=8, color=ink)
-        axes.set_xticks(range(10), COLOUR_NAMES)
-        axes.set_yticks(range(10), COLOUR_NAMES)
-        axes.set(xlabel="predicted colour", ylabel="true colour")
-        axes.set(xlim=(-0.95, 9.5), ylim=(9.95, -0.5))
-        for colour, rgb in enumerate(ARC_PALETTE):
-            fill = np.divide(rgb, 255)
-            axes.add_patch(Rectangle((-0.9, colour - 0.4), 0.3, 0.8, color=fill))
-            axes.add_patch(Rectangle((colour - 0.4, 9.6), 0.8, 0.3, color=fill))
-        axes.grid(visible=False)
-        axes.spines[:].set_visible(False)
-        axes.set_title("Per cent of each true colour's cells; empty: no cell")
-
-
 def capacity_curve(path: str | Path, points: npt.ArrayLike, entropy_nats: float) -> None:
     """Exact-match accuracy against the number of latents, with its interval.
 
@@ -170,55 +141,6 @@ def rate_distortion(path: str | Path, points: Sequence[Mapping[str, float | None
             axes.margins(0.2, 0.15)
             axes.set(xlabel="rate: KL, nats")
             axes.set_title(label)
-
-
-def kl_by_latent(
-    path: str | Path, kl_per_latent: Sequence[float], active_threshold: float = 0.01
-) -> None:
-    """KL of each latent from N(0, 1) in nats, in descending order, and how many are active."""
-    values = np.sort(np.asarray(kl_per_latent, dtype=np.float64))[::-1]
-    active = int((values > active_threshold).sum())
-    with figure_file(path, 3.0) as figure:
-        axes = figure.subplots()
-        axes.stairs(values, np.arange(len(values) + 1) + 0.5, fill=True, color=BLUE, alpha=0.5)
-        axes.axhline(active_threshold, color=ORANGE, lw=1.2, ls="--")
-        axes.set_yscale("symlog", linthresh=active_threshold)
-        axes.set_ylim(0, 2 * max(float(values[0]), active_threshold))
-        axes.set_xlim(0.5, len(values) + 0.5)
-        axes.set(xlabel="latents, the largest KL first", ylabel="KL, nats per image")
-        axes.set_title(
-            f"KL from N(0, 1) by latent: {active} of {len(values)} above {active_threshold:g} nats"
-        )
-
-
-def projection(
-    path: str | Path,
-    points: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    names: Sequence[str],
-    title: str,
-) -> None:
-    """Codes in two dimensions, coloured by class where there are few classes.
-
-    points: (n, 2); labels: (n,), indices into names.
-    """
-    at, classes = np.asarray(points, dtype=np.float64), np.asarray(labels)
-    with figure_file(path, 4.6) as figure:
-        axes = figure.subplots()
-        few = len(names) <= COLOURED_CLASSES
-        colours: dict[str, Any] = {"c": classes, "cmap": "tab10"} if few else {"color": BLUE}
-        # One scatter in the order of the data: no class is painted over all the others.
-        dots = axes.scatter(at[:, 0], at[:, 1], s=6, lw=0, alpha=0.7, **colours)
-        if few:
-            handles, _ = dots.legend_elements(num=np.unique(classes).tolist())
-            shown = [names[label] for label in np.unique(classes)]
-            axes.legend(handles, shown, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        axes.set(xticks=[], yticks=[])
-        axes.set_aspect("equal", adjustable="datalim")
-        axes.grid(visible=False)
-        axes.spines[:].set_visible(True)
-        axes.spines[:].set_color(RULE)
-        axes.set_title(title)
 
 
 def percent(share: float) -> str:

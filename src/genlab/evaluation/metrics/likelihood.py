@@ -87,22 +87,3 @@ def active_units_interval(means: npt.ArrayLike, *, bootstrap: int, seed: int) ->
     first, second = np.split(resampled_sums(terms, bootstrap=bootstrap, seed=seed), 2, axis=1)
     variances = (second - np.square(first) / n) / (n - 1)
     return percentile_interval((variances > ACTIVE_VARIANCE).sum(axis=1), n)
-
-
-def kl_per_latent(mean: Floats, log_var: Floats) -> list[float]:
-    """KL of each latent's posterior from N(0, 1), mean over items, nats, greatest first."""
-    kl = 0.5 * (np.square(mean) + np.exp(log_var) - 1 - log_var).mean(axis=0)
-    return [float(value) for value in np.sort(kl)[::-1]]
-
-
-def aggregate_posterior(mean: Floats, log_var: Floats) -> dict[str, float]:
-    """How far the codes of all items together are from N(0, I). mean, log_var: (n, d).
-
-    `aggregate_gaussian_kl`: KL of a normal of the codes' mean and covariance from N(0, I), nats per
-    latent.
-    """
-    centre = mean.mean(axis=0)
-    covariance = np.cov(mean.T) + np.diag(np.exp(log_var).mean(axis=0))
-    _, log_det = np.linalg.slogdet(covariance)
-    nats = 0.5 * (np.trace(covariance) + centre @ centre - len(centre) - log_det)
-    return {"aggregate_gaussian_kl": float(nats / len(centre))}
