@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
-from stages import generate, split
+from stage_runs import run_stage
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, sha256, write_json, write_npz
@@ -27,7 +27,7 @@ from genlab.datasets.arc_grids import (
 )
 from genlab.datasets.manifests import write_manifest
 from genlab.grids.distribution import GridDistribution
-from genlab.grids.parser import is_valid, object_table, parse
+from genlab.grids.parser import find_components, is_valid
 from genlab.grids.shapes import KINDS
 
 ZEROS = np.zeros((3, 16, 16), dtype=np.uint8)
@@ -44,11 +44,10 @@ def test_the_default_params_are_the_default_distribution(root):
     assert make_distribution(load_params(root / "params.yaml").grids) == GridDistribution()
 
 
-def test_the_commands_write_a_complete_dataset(root, tmp_path, monkeypatch):
-    monkeypatch.chdir(root)
+def test_the_commands_write_a_complete_dataset(root, tmp_path):
     made, out = str(tmp_path / "made"), tmp_path / "out"
-    generate.main(["--output", made, "--count", "120", "--seed", "3"])
-    split.main(["--data-path", made, "--output", str(out)])
+    assert not run_stage(root, "generate", "--output", made, "--count", "120").status
+    assert not run_stage(root, "split", "--data-path", made, "--output", str(out)).status
     files = {"simplified_dataset_120.npz", "objects.npz", "manifest.json", "data.json", "sheet.png"}
     assert {file.name for file in out.iterdir()} == files
     sizes = {name: len(load_split(out, name)) for name in ("train", "val", "test")}
@@ -70,7 +69,7 @@ def test_a_split_repeats_its_bytes_and_keeps_objects_with_their_grids(generated,
         sha256(path) for path in sorted(again.iterdir())
     ]
     for name in ("train", "val", "test"):
-        parsed = object_table(parse(load_split(out, name)))
+        parsed = find_components(load_split(out, name)).legal
         found = load_objects(out, name)
         assert np.array_equal(np.sort(found, order=order), np.sort(parsed, order=order))
 
@@ -117,7 +116,7 @@ def test_the_data_sheet_counts_what_is_there():
     grids[0, 0, :3] = 4
     grids[1, 0:2, 0:2] = 5
     grids[1, 8, 0:4] = 4
-    facts = describe(grids, object_table(parse(grids)))
+    facts = describe(grids, find_components(grids).legal)
     assert (facts["count"], facts["mean_objects"]) == (2, 1.5)
     assert facts["black_share"] == 1 - 11 / 512
     assert facts["object_count"] == {"1": 0.5, "2": 0.5}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tiny
 from PIL import Image
-from stages import generate, split
+from stage_runs import run_stage
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256, write_npz
@@ -124,15 +124,14 @@ def test_a_changed_file_is_not_split(made, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_the_two_stages_lead_from_source_to_sheet(made, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_two_stages_lead_from_source_to_sheet(made, tmp_path):
     tiny.write_params(tmp_path)
-    for stage in (generate, split):
-        stage.main(["--dataset", "mnist"])
-    facts = json.loads(Path("results/mnist/data.json").read_text())
+    for stage in ("generate", "split"):
+        assert not run_stage(tmp_path, stage, "--dataset", "mnist").status
+    facts = json.loads((tmp_path / "results/mnist/data.json").read_text())
     assert facts["class_counts"]["test"]["0"] == 15
-    assert load_images("data/mnist", "val", (28, 28, 3)).shape == (20, 28, 28, 3)
-    with Image.open("plots/mnist/data/sheet.png") as sheet:
+    assert load_images(tmp_path / "data/mnist", "val").shape == (20, 28, 28, 3)
+    with Image.open(tmp_path / "plots/mnist/data/sheet.png") as sheet:
         assert sheet.width == 1200
 
 

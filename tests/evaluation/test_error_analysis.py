@@ -16,7 +16,7 @@ from genlab.evaluation.diagnostics.grid_attributes import (
 )
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
-from genlab.grids.parser import object_table, parse
+from genlab.grids.parser import find_components
 from genlab.grids.shapes import KINDS
 
 
@@ -36,7 +36,7 @@ def _by_name(tests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _of(grid: np.ndarray) -> dict[str, Any]:
     batch = grid[None]
-    return {k: v[0] for k, v in grid_attributes(batch, object_table(parse(batch))).items()}
+    return {k: v[0] for k, v in grid_attributes(batch, find_components(batch).legal).items()}
 
 
 def test_attributes_of_a_grid_drawn_by_hand() -> None:

@@ -299,7 +299,7 @@ SPOILS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     ),
     "no labels": (_remove(DATA / "labels.npz"), "evaluate", ["labels.npz is missing"]),
     "images of another side in training": (
-        _another_shape, "train", ["(96, 28, 28, 1), got (96, 32, 32, 1)", "stages/split.py"],
+        _another_shape, "train", ["(96, 28, 28, 1), got uint8 (96, 32, 32, 1)", "split.py"],
     ),
     "no evidence": (
         _remove(EVIDENCE), "failure_gallery", ["evidence.npz is missing", "dvc repro evaluate"],

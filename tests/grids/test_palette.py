@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from genlab.grids.palette import ARC_PALETTE, COLOUR_NAMES, COLOURS, to_rgb
 
@@ -15,9 +14,3 @@ def test_grids_are_painted_in_the_palette():
     assert painted.dtype == np.uint8
     assert tuple(painted[0, 0, 1]) == ARC_PALETTE[2]
     assert tuple(painted[0, 1, 0]) == ARC_PALETTE[9]
-
-
-@pytest.mark.parametrize("colour", [10, -1])
-def test_a_number_that_is_no_colour_is_refused(colour):
-    with pytest.raises(ValueError, match="colours are 0 to 9"):
-        to_rgb(np.array([[colour]]))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
-from genlab.grids.parser import find_components, is_valid, object_table, parse
+from genlab.grids.parser import find_components, is_valid
 from genlab.grids.shapes import KINDS, SHAPES
 
 ORDER = ["grid", "row", "col", "height", "width", "colour", "shape"]
@@ -31,10 +31,10 @@ def test_generated_grids_parse_to_the_objects_they_were_made_of(size, spacing, m
     most = min(most, 1 + (size - 8) // 3)  # as many as surely fit
     distribution = GridDistribution(size, 1, most, dict.fromkeys(kinds, 1.0), spacing)
     grids, objects, _ = AtomicImageGenerator(distribution).generate(150, seed)
-    parsed = parse(grids)
-    assert all(grid.whole for grid in parsed)
+    parsed = find_components(grids)
+    assert parsed.valid.all()
     assert is_valid(grids, 1, most).all()
-    found = np.sort(object_table(parsed), order=ORDER)
+    found = np.sort(parsed.legal, order=ORDER)
     assert (found == np.sort(objects, order=ORDER)).all()
 
 
@@ -44,7 +44,7 @@ def test_every_legal_shape_parses_to_itself_wherever_it_stands():
         corners = [(0, 0), (16 - shape.height, 16 - shape.width), (5, 4)]
         for grid, (row, col) in zip(grids, corners, strict=True):
             grid[row : row + shape.height, col : col + shape.width][shape.mask] = 7
-        found = object_table(parse(grids))
+        found = find_components(grids).legal
         assert found["shape"].tolist() == [index] * 3
         assert list(zip(found["row"], found["col"], strict=True)) == corners
 
@@ -66,22 +66,19 @@ def test_every_legal_shape_parses_to_itself_wherever_it_stands():
 )
 def test_what_is_no_object_does_not_parse(lines):
     grid = grid_of(*lines)
-    [parsed] = parse(grid)
-    assert not parsed.whole
-    assert (parsed.stray == (grid[0] > 0)).all()
-    assert not len(parsed.objects)
+    parsed = find_components(grid)
+    assert (parsed.stray == (grid > 0)).all()
+    assert not len(parsed.legal)
     assert not is_valid(grid).any()
 
 
 def test_stray_cells_are_separated_from_objects():
     grid = grid_of("11...2", "11....", "......", "333...")
-    [parsed] = parse(grid)
-    assert np.argwhere(parsed.stray).tolist() == [[0, 5]]
-    assert [KINDS[kind] for kind in parsed.objects["kind"]] == [
-        "rectangle_filled",
-        "line_horizontal",
-    ]
-    assert parsed.objects["colour"].tolist() == [1, 3]
+    parsed = find_components(grid)
+    assert np.argwhere(parsed.stray).tolist() == [[0, 0, 5]]
+    kinds = [KINDS[kind] for kind in parsed.legal["kind"]]
+    assert kinds == ["rectangle_filled", "line_horizontal"]
+    assert parsed.legal["colour"].tolist() == [1, 3]
 
 
 @pytest.mark.parametrize(("count", "is_legal"), [(0, False), (1, True), (6, True), (7, False)])
@@ -130,20 +127,6 @@ def test_components_come_by_grid_and_label_their_cells():
 
 def test_black_grids_and_an_empty_batch_have_nothing():
     black = np.zeros((2, 16, 16), dtype=np.uint8)
-    assert [len(grid.objects) for grid in parse(black)] == [0, 0]
-    assert not is_valid(black).any()
-    assert parse(black[:0]) == []
-    assert len(object_table([])) == 0
-
-
-@pytest.mark.parametrize(
-    ("grids", "message"),
-    [
-        (np.zeros((16, 16), dtype=np.uint8), "must be uint8"),
-        (np.zeros((1, 16, 16)), "must be uint8"),
-        (np.full((1, 4, 4), 11, dtype=np.uint8), "colours are 0 to 9, got 11"),
-    ],
-)
-def test_what_is_no_grid_is_refused(grids, message):
-    with pytest.raises(ValueError, match=message):
-        parse(grids)
+    for batch in (black, black[:0]):
+        found = find_components(batch)
+        assert len(found.legal) == found.stray.sum() == is_valid(batch).sum() == 0

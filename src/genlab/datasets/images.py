@@ -203,7 +203,8 @@ def load_images(path: str | Path, split: str, shape: Shape | None = None) -> Ima
     try:
         images = np.lib.format.open_memmap(file, mode="r")
     except UNREADABLE as error:
-        raise stale(file, "is missing, truncated or no .npy file", command) from error
+        fault = "is truncated or no .npy file" if file.exists() else "is missing"
+        raise stale(file, fault, command) from error
     expected = (manifest["counts"][split], *(shape or manifest["shape"]))
     if images.dtype != np.uint8 or images.shape != expected:
         fault = f"must hold uint8 {expected}, got {images.dtype} {images.shape}"

@@ -35,10 +35,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from genlab.grids.distribution import GridDistribution
+from genlab.grids.distribution import GridDistribution, Ints, Placements, Words, collide
 from genlab.grids.generator import POSITION_DRAWS, AtomicImageGenerator
 from genlab.grids.palette import COLOURS
-from genlab.grids.placements import Ints, Placements, Words, collide
 from genlab.grids.shapes import Objects
 
 Floats = npt.NDArray[np.float64]

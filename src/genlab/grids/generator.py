@@ -23,12 +23,14 @@ import numpy.typing as npt
 from genlab.core.errors import GenlabError
 from genlab.grids.distribution import (
     GridDistribution,
+    Ints,
     LineGenerator,
     PatternGenerator,
     RectangleGenerator,
+    Words,
+    collide,
 )
 from genlab.grids.palette import COLOURS
-from genlab.grids.placements import Ints, Words, collide
 from genlab.grids.shapes import SHAPES, Grids, Objects
 
 DRAW_ROUNDS = (1, 3, 8, 20)

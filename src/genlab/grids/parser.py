@@ -8,15 +8,13 @@ of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from genlab.grids.palette import BLACK, COLOURS
+from genlab.grids.palette import BLACK
 from genlab.grids.shapes import LONGEST, OBJECT_DTYPE, SHAPES, Grids, Objects
 
 Flags = npt.NDArray[np.bool_]
@@ -42,53 +40,29 @@ class Components(NamedTuple):
     valid: Flags
     labels: npt.NDArray[np.int32]
 
-
-@dataclass(frozen=True, eq=False)
-class ParsedGrid:
-    """One grid's objects, OBJECT_DTYPE (k,), and its stray cells, bool (height, width)."""
-
-    objects: Objects
-    stray: Flags
+    @property
+    def legal(self) -> Objects:
+        """The components that are objects: OBJECT_DTYPE (k,), sorted by grid."""
+        return self.objects[self.valid]
 
     @property
-    def whole(self) -> bool:
-        """Whether every coloured cell belongs to an object."""
-        return not self.stray.any()
-
-
-def parse(grids: Grids) -> list[ParsedGrid]:
-    """Parse grids, uint8 (n, height, width): one `ParsedGrid` each, in order.
-
-    `objects["grid"]` is the grid's index in the batch. Raises ValueError for another shape or type
-    and for a value that is not a colour.
-    """
-    found = find_components(grids)
-    stray = (found.labels > 0) & ~np.concatenate([[False], found.valid])[found.labels]
-    objects = found.objects[found.valid]
-    bounds = np.searchsorted(objects["grid"], np.arange(len(grids) + 1))
-    return [
-        ParsedGrid(objects[low:high], cells)
-        for low, high, cells in zip(bounds[:-1], bounds[1:], stray, strict=True)
-    ]
+    def stray(self) -> Flags:
+        """Coloured cells that belong to no object: bool (n, height, width)."""
+        stray: Flags = (self.labels > 0) & ~np.append(False, self.valid)[self.labels]
+        return stray
 
 
 def is_valid(grids: Grids, min_objects: int = 1, max_objects: int = 6) -> Flags:
     """Which grids are valid, bool (n,): no stray cell, and a number of objects within range."""
     found = find_components(grids)
     components = np.bincount(found.objects["grid"], minlength=len(grids))
-    objects = np.bincount(found.objects["grid"][found.valid], minlength=len(grids))
+    objects = np.bincount(found.legal["grid"], minlength=len(grids))
     in_range = (min_objects <= objects) & (objects <= max_objects)
     return np.asarray((components == objects) & in_range)
 
 
-def object_table(parsed: Sequence[ParsedGrid]) -> Objects:
-    """All objects of a parsed batch as one table: OBJECT_DTYPE (m,), sorted by grid."""
-    return np.concatenate([np.empty(0, dtype=OBJECT_DTYPE), *(grid.objects for grid in parsed)])
-
-
 def find_components(grids: Grids) -> Components:
     """Every component of grids, uint8 (n, height, width), and its shape if it is an object."""
-    _check(grids)
     labels = np.empty(grids.shape, dtype=np.int32)
     ndimage.label(grids != BLACK, _NEIGHBOURS, output=labels)
     where = np.flatnonzero(labels)
@@ -127,10 +101,3 @@ def _measure(
     for name, column in zip(names, columns, strict=True):
         objects[name] = column
     return objects, lowest == np.maximum.reduceat(colour, start), key
-
-
-def _check(grids: Grids) -> None:
-    if grids.ndim != 3 or grids.dtype != np.uint8:
-        raise ValueError(f"grids must be uint8 (n, height, width), got {grids.dtype} {grids.shape}")
-    if grids.size and grids.max() >= COLOURS:
-        raise ValueError(f"colours are 0 to {COLOURS - 1}, got {grids.max()}")

@@ -84,24 +84,9 @@ def _hollow(sides: range) -> Iterator[Mask]:
         yield np.pad(hole, 1, constant_values=True)
 
 
-def _horizontal(sides: range) -> Iterator[Mask]:
-    for length in sides:
-        yield np.ones((1, length), dtype=np.bool_)
-
-
-def _vertical(sides: range) -> Iterator[Mask]:
-    for length in sides:
-        yield np.ones((length, 1), dtype=np.bool_)
-
-
-def _diagonal(sides: range) -> Iterator[Mask]:
-    for length in sides:
-        yield np.eye(length, dtype=np.bool_)
-
-
-def _antidiagonal(sides: range) -> Iterator[Mask]:
-    for mask in _diagonal(sides):
-        yield np.fliplr(mask)
+def _lines(mask: Callable[[int], Mask]) -> Callable[[range], Iterator[Mask]]:
+    """One line of each length."""
+    return lambda sides: map(mask, sides)
 
 
 def _checkerboard(sides: range) -> Iterator[Mask]:
@@ -152,10 +137,10 @@ def _symmetries(mask: Mask) -> Iterator[Mask]:
 RULES: tuple[Rule, ...] = (
     Rule("rectangle_filled", "every height and width, all cells", 2, 5, _filled),
     Rule("rectangle_hollow", "every height and width, a frame one cell thick", 3, 6, _hollow),
-    Rule("line_horizontal", "one row", 3, 8, _horizontal),
-    Rule("line_vertical", "one column", 3, 8, _vertical),
-    Rule("line_diagonal", "from top left to bottom right", 3, 8, _diagonal),
-    Rule("line_antidiagonal", "from top right to bottom left", 3, 8, _antidiagonal),
+    Rule("line_horizontal", "one row", 3, 8, _lines(lambda n: np.full((1, n), True))),
+    Rule("line_vertical", "one column", 3, 8, _lines(lambda n: np.full((n, 1), True))),
+    Rule("line_diagonal", "from top left", 3, 8, _lines(lambda n: np.eye(n, dtype=np.bool_))),
+    Rule("line_antidiagonal", "from top right", 3, 8, _lines(lambda n: np.eye(n)[::-1] > 0)),
     Rule("checkerboard", "every height and width, both parities", 3, 5, _checkerboard),
     Rule("l_shape", "two arms of every two lengths that share an end, 4 corners", 2, 6, _ell),
     Rule("t_shape", "an odd bar, a stem from its middle; depth from 2; 4 turns", 3, 5, _tee),

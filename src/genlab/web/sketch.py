@@ -13,7 +13,7 @@ from genlab.core.errors import GenlabError
 from genlab.evaluation.diagnostics.gallery import tile
 from genlab.evaluation.diagnostics.grid_attributes import faults
 from genlab.grids.palette import COLOURS
-from genlab.grids.parser import ParsedGrid, parse
+from genlab.grids.parser import Components, find_components
 
 Grid = npt.NDArray[np.uint8]
 
@@ -34,18 +34,18 @@ class Reading:
     """A grid with what the parser makes of it: legal objects, stray cells, faults in words."""
 
     grid: Grid
-    parsed: ParsedGrid
+    parsed: Components
     faults: list[str]
 
     @property
     def legal(self) -> bool:
         """Whether every coloured cell belongs to a legal object, and there is one."""
-        return self.parsed.whole and len(self.parsed.objects) > 0
+        return not self.parsed.stray.any() and len(self.parsed.legal) > 0
 
     @property
     def sentence(self) -> str:
         """The parser's verdict."""
-        count, stray = len(self.parsed.objects), int(self.parsed.stray.sum())
+        count, stray = len(self.parsed.legal), int(self.parsed.stray.sum())
         if not count and not stray:
             return "The grid is all black: there is nothing to take apart."
         objects = f"{count} legal object{'s' * (count != 1)}"
@@ -56,13 +56,13 @@ class Reading:
     @property
     def marked(self) -> str:
         """The grid as a data URI, its stray cells outlined."""
-        without = np.where(self.parsed.stray, COLOURS, self.grid)
+        without = np.where(self.parsed.stray[0], COLOURS, self.grid)
         return tile(self.grid.tolist(), without.tolist())
 
 
 def read(grid: Grid) -> Reading:
     """Parse a grid, uint8 (height, width), colours 0 to 9."""
-    return Reading(grid, parse(grid[None])[0], faults(grid))
+    return Reading(grid, find_components(grid[None]), faults(grid))
 
 
 def from_text(text: str) -> Grid:

@@ -37,7 +37,7 @@ from genlab.evaluation.figures.boards import paint_grids
 from genlab.evaluation.metrics.fidelity import mse
 from genlab.evaluation.metrics.reconstruction import wrong_cells
 from genlab.evaluation.reports import formats
-from genlab.grids.parser import object_table, parse
+from genlab.grids.parser import find_components
 
 Items = npt.NDArray[np.uint8]
 
@@ -177,7 +177,7 @@ def grid_sections(
         scores={"stray cells": stray},
         error_name="stray cells",
         errors=stray,
-        attributes=of_grids.grid_attributes(samples, object_table(parse(samples))),
+        attributes=of_grids.grid_attributes(samples, find_components(samples).legal),
         hypotheses=of_grids.HYPOTHESES,
         stratum=SAME_COUNT,
         pictures={"sample": samples},
