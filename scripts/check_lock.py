@@ -8,71 +8,48 @@ inside dvc.lock instead. Exit status 1 names what is stale and why.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
-from ruamel.yaml import YAML
+from dvc.repo import Repo
 
 ABSENT = ("deleted", "not in cache")
 FIX = "run `make repro`, then commit dvc.lock with metrics/, plots/ and results/"
 
 
-def find_stale(root: Path) -> list[str]:
-    """One line for each thing in `root` that dvc.lock does not fit."""
-    lock = root / "dvc.lock"
-    if not lock.is_file():
-        return ["dvc.lock is missing"]
-    stages: dict[str, Any] = YAML(typ="safe").load(lock.read_text(encoding="utf-8"))["stages"]
-    return find_changes(root) + find_broken_chains(stages)
+def find_stale() -> list[str]:
+    """One line for each thing of the project here that dvc.lock does not fit."""
+    with Repo() as repo:
+        return [*find_changes(repo), *find_broken_chains(repo)]
 
 
-def find_changes(root: Path) -> list[str]:
-    """What `dvc status` finds changed, except absent outs that git does not hold."""
-    command = [sys.executable, "-m", "dvc", "status", "--json"]
-    status = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    if status.returncode:
-        return [f"dvc status failed: {status.stderr.strip()}"]
-    lines = []
-    for stage, changes in json.loads(status.stdout or "{}").items():
+def find_changes(repo: Repo) -> Iterator[str]:
+    """What dvc's status finds changed, except absent outs that git does not hold."""
+    for stage, changes in repo.status().items():
         for change in changes:
             if isinstance(change, str):
-                lines.append(f"{stage}: {change}")
+                yield f"{stage}: {change}"
                 continue
             for kind, paths in change.items():
                 for path, state in paths.items():
                     if isinstance(state, dict):  # a params file: {key: state}
-                        lines += [f"{stage}: {kind}: {path}:{key}: {s}" for key, s in state.items()]
-                    elif state not in ABSENT or not is_ignored(root, path):
-                        lines.append(f"{stage}: {kind}: {path}: {state}")
-    return lines
+                        yield from (f"{stage}: {kind}: {path}:{k}: {s}" for k, s in state.items())
+                    elif state not in ABSENT or not repo.scm.is_ignored(f"{repo.root_dir}/{path}"):
+                        yield f"{stage}: {kind}: {path}: {state}"
 
 
-def is_ignored(root: Path, path: str) -> bool:
-    """Whether git ignores `path`."""
-    return subprocess.run(["git", "check-ignore", "-q", path], cwd=root).returncode == 0
-
-
-def find_broken_chains(stages: dict[str, Any]) -> list[str]:
+def find_broken_chains(repo: Repo) -> Iterator[str]:
     """Stages that were run on another version of an out than the lock holds."""
-    made = {
-        out["path"]: (name, out["md5"])
-        for name, stage in stages.items()
-        for out in stage.get("outs", [])
-    }
-    return [
-        f"{name}: was run on another {dep['path']} than {made[dep['path']][0]} made"
-        for name, stage in stages.items()
-        for dep in stage.get("deps", [])
-        if dep["path"] in made and made[dep["path"]][1] != dep["md5"]
-    ]
+    made = {str(out): (out.stage.addressing, out.hash_info) for out in repo.index.outs}
+    for dep in repo.index.deps:
+        maker, made_hash = made.get(str(dep), ("", dep.hash_info))
+        if made_hash != dep.hash_info:
+            yield f"{dep.stage.addressing}: was run on another {dep} than {maker} made"
 
 
 def main() -> int:
     """Print what is stale; 0 where nothing is."""
-    lines = find_stale(Path.cwd())
+    lines = find_stale()
     for line in lines:
         print(f"stale: {line}", file=sys.stderr)
     if lines:

@@ -2,65 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin
 
+import pandas as pd
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from typer import Context
+from typer.cli import get_docs_for_click
+from typer.main import get_command
 
-ROOT = Path(__file__).resolve().parent.parent
+from genlab import cli
+from genlab.core.params import Params
+from genlab.evaluation.evaluators import summary
+
 BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+PARAMETERS = """# Parameters
+
+Generated from the models in `genlab.core.params`. Change a value in `params.yaml`, or for one
+experiment with `dvc exp run -S KEY=VALUE`. An unknown key, a wrong type or a value out of range is
+one error line and exit code 2.
+"""
+METRICS = """# Metrics
+
+Generated from `genlab.evaluation.evaluators.summary`, which writes `metrics/`.
+"""
+COMMANDS = """# Commands
+
+Generated from the commands. `make help` lists the make targets.
+"""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages to the site."""
+    params: Mapping[str, Any] = Params.model_fields
+    parts = {name: f.annotation for name, f in params.items() if _is_model(f.annotation)}
+    flat = {name: field for name, field in params.items() if name not in parts}
+    metrics = {"Grids": summary.GridSummary, "Images": summary.ImageSummary}
     pages = {
-        "reference/parameters.md": parameters(),
-        "reference/metrics.md": metrics(),
-        "reference/cli.md": commands(),
+        "reference/parameters.md": [PARAMETERS, *_table("Top level", flat)]
+        + [line for name, part in parts.items() for line in _table(name, part.model_fields)],
+        "reference/metrics.md": [METRICS]
+        + [line for name, model in metrics.items() for line in _table(name, model.model_fields)],
+        "reference/cli.md": [COMMANDS, *_commands()],
     }
-    for path, text in pages.items():
-        files.append(File.generated(config, path, content=text))
+    for path, lines in pages.items():
+        files.append(File.generated(config, path, content="\n".join(lines)))
     return files
 
 
-def parameters() -> str:
-    """Every parameter of params.yaml with type, range and meaning."""
-    from genlab.core.params import Params
-
-    lines = [
-        "# Parameters",
-        "",
-        "Generated from the models in `genlab.core.params`. Change a value in `params.yaml`, or",
-        "for one experiment with `dvc exp run -S KEY=VALUE`. An unknown key, a wrong type or a",
-        "value out of range is one error line and exit code 2.",
-    ]
-    sections: dict[str, list[str]] = {"Top level": []}
-    for section, name, field in _fields(Params):
-        row = f"| `{name}` | {_values(field)} | {field.description or ''} |"
-        sections.setdefault(section, []).append(row)
-    for section, rows in sections.items():
-        lines += [
-            "",
-            f"## {section}",
-            "",
-            "| key | values | meaning |",
-            "| --- | --- | --- |",
-            *rows,
-        ]
-    return "\n".join(lines) + "\n"
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, FieldInfo]]:
-    for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from _fields(kind, f"{prefix}{name}.")
-        else:
-            yield prefix.rstrip(".") or "Top level", prefix + name, field
+def _table(title: str, fields: Mapping[str, FieldInfo]) -> Iterator[str]:
+    """A section with the fields' names, values and meanings."""
+    rows = [(f"`{name}`", _values(field), field.description) for name, field in fields.items()]
+    table = pd.DataFrame(rows, columns=["key", "values", "meaning"])
+    yield from (f"## {title}\n", table.to_markdown(index=False, disable_numparse=True) + "\n")
 
 
 def _values(field: FieldInfo) -> str:
@@ -75,51 +76,12 @@ def _values(field: FieldInfo) -> str:
         if getattr(rule, name, None) is not None
     ]
     origin = get_origin(field.annotation) or field.annotation
-    name = getattr(origin, "__name__", str(origin))
-    return ", ".join([name, *bounds])
+    return ", ".join([getattr(origin, "__name__", str(origin)), *bounds])
 
 
-def metrics() -> str:
-    """The descriptions of the numbers in metrics/."""
-    from genlab.evaluation.evaluators import summary
-
-    lines = [
-        "# Metrics",
-        "",
-        "Generated from `genlab.evaluation.evaluators.summary`, which writes `metrics/`.",
-    ]
-    for dataset, model in (("Grids", summary.GridSummary), ("Images", summary.ImageSummary)):
-        lines += ["", f"## {dataset}", "", "| metric | range | meaning |", "| --- | --- | --- |"]
-        for name, field in model.model_fields.items():
-            lines.append(f"| `{name}` | {_values(field)} | {field.description} |")
-    return "\n".join(lines) + "\n"
-
-
-def commands() -> str:
-    """Every command with its help text and options."""
-    from typer.main import get_command
-
-    from genlab import cli
-
-    lines = ["# Commands", "", "Generated from the commands. `make help` lists the make targets."]
+def _commands() -> Iterator[str]:
+    """Markdown of every command and its sub-commands."""
     for name in [*cli.COMMANDS, "doctor"]:  # the first ones are stubs until they are loaded
         lazy = name in cli.COMMANDS
         command = cli.load_command(name) if lazy else get_command(cli.app).commands[name]
-        lines += _command(command, f"genlab {name}")
-    return "\n".join(lines) + "\n"
-
-
-def _command(command: Any, path: str) -> Iterator[str]:
-    """Markdown of a click command and its sub-commands."""
-    text = (command.help or "").replace("\b", "").split("\f")[0].strip()
-    yield from ["", f"## {path}", "", "```text", text, "```"]
-    options = [p for p in command.params if getattr(p, "help", None) and not p.hidden]
-    if options:
-        yield from ["", "| option | meaning |", "| --- | --- |"]
-        for option in options:
-            names = ", ".join([*option.opts, *option.secondary_opts])
-            meaning = option.help.replace("|", "\\|").replace("\n", " ")
-            yield f"| `{names}` | {meaning} |"
-    for name, child in sorted(getattr(command, "commands", {}).items()):
-        if not child.hidden:
-            yield from _command(child, f"{path} {name}")
+        yield get_docs_for_click(obj=command, ctx=Context(command), name=f"genlab {name}", indent=1)

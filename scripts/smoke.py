@@ -20,6 +20,9 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from genlab.core.io import read_yaml
+from genlab.core.params import change
+
 ROOT = Path(__file__).resolve().parent.parent
 # Small enough for three minutes on two cores: it learns little, and every stage runs.
 SMALL: dict[str, Any] = {
@@ -77,26 +80,11 @@ def clone(target: Path, params: Mapping[str, Any], source: Path = ROOT) -> Path:
         if (source / name).is_file() and name != "dvc.lock":
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / name, target / name)
-    set_params(target / "params.yaml", params)
+    with (target / "params.yaml").open("w", encoding="utf-8") as file:
+        YAML().dump(change(read_yaml(source / "params.yaml"), params, "smoke"), file)
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "The working tree"]):
         subprocess.run(["git", *command], cwd=target, check=True, env={**os.environ, **IDENTITY})
     return target
-
-
-def set_params(path: Path, params: Mapping[str, Any]) -> None:
-    """Change dotted keys of a params file."""
-    yaml = YAML()
-    values = yaml.load(path.read_text(encoding="utf-8"))
-    for place, value in params.items():
-        *sections, key = place.split(".")
-        target = values
-        for section in sections:
-            target = target[section]
-        if key not in target:
-            raise KeyError(f"{path}: no key {place}")
-        target[key] = value
-    with path.open("w", encoding="utf-8") as file:
-        yaml.dump(values, file)
 
 
 def run(folder: Path, command: Sequence[str]) -> None:
