@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_runs import ROOT, write_params
 from llm_server import Server, good, status
 from typer.testing import CliRunner
 
@@ -24,19 +25,13 @@ from genlab.core.errors import GenlabError
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 GOAL = "dummy stripes, at least 100 % accuracy"
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with params of a tiny evaluation; the process stands in it."""
-    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
-    head, section, rest = re.split(r"(?m)^(?=agent:|# The person-swap)", text, maxsplit=2)
-    tiny = {"epochs": 1, "subset": 64, "validation": 20, "seeds": 1, "max_iterations": 2}
-    for name, value in tiny.items():
-        section = re.sub(rf"(?m)^  {name}: \S+", f"  {name}: {value}", section)
-    (tmp_path / "params.yaml").write_text(head + section + rest, encoding="utf-8")
+    write_params(tmp_path, seeds=1, max_iterations=2)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_runs import ROOT, settings
+from agent_runs import settings
 from llm_server import Reply, Request, Server, good, refusal, status
+from scripted_llm import asked_for
 
 from genlab.agent import backends
-from genlab.agent.attempt import Attempt, attempts, mended, shown
+from genlab.agent.attempt import attempts, mended, shown
 from genlab.agent.goal import goal
 from genlab.agent.lab import Lab
 from genlab.agent.loop import Outcome, iterate
@@ -34,26 +30,9 @@ SMALLER = goal("dummy stripes", metric="parameters", at_most=100)  # than the ba
 TINY = {"blocks": [{"kind": "plain", "channels": 4, "kernel": 1, "halve": True}]}
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with Lab(tmp_path_factory.mktemp("data")) as found:
-        try:
-            assert found.evaluator
-        except GenlabError as error:
-            pytest.skip(str(error))
-        yield found
-
-
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     return lay_out(tmp_path / "project", "stripes")
-
-
-def asked(request: Request) -> str:
-    """proposal, review or code, from the words of the question."""
-    words = json.dumps(request.body["messages"])
-    known = {"Propose the next": "proposal", "Assess the last": "review", "Write class": "code"}
-    return next(name for text, name in known.items() if text in words)
 
 
 def planner(
@@ -63,7 +42,7 @@ def planner(
     left = list(architectures)
 
     def answer(request: Request) -> Reply:
-        if asked(request) == "review":
+        if asked_for(request) == "Review":
             return good({"assessment": "seen", "decision": "iterate", **(review or {})})
         architecture = left.pop(0) if len(left) > 1 else left[0]
         return good(
@@ -71,18 +50,6 @@ def planner(
         )
 
     return answer
-
-
-def run(
-    chosen: Settings, workspace: Workspace, lab: Lab, url: str, monkeypatch: pytest.MonkeyPatch
-) -> Outcome:
-    """The loop with the endpoint at `url`, from where the workspace stands."""
-    monkeypatch.setenv("OPENAI_API_KEY", "test-key-of-nobody")
-    params = chosen.params.model_copy(update={"base_url": url})
-    known = attempts(mended(workspace))
-    start = known[-1].place if known else 0
-    with backends.opened(params, workspace, Silent(), start=start) as backend:
-        return iterate(replace(chosen, params=params), backend, workspace, lab=lab)
 
 
 @dataclass(frozen=True)
@@ -95,26 +62,22 @@ class Played:
 
 @pytest.fixture
 def play(lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
-    """Run the loop with a planner that answers by `script`."""
+    """Run the loop with a planner that answers by `script`, from where the workspace stands."""
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key-of-nobody")
 
-    def played(chosen: Settings, script: Any, place: Workspace = workspace) -> Played:
+    def played(chosen: Settings, script: Any) -> Played:
+        known = attempts(mended(workspace))
+        start = known[-1].place if known else 0
         with Server(script) as server:
-            outcome = run(chosen, place, lab, server.url, monkeypatch)
-        return Played(outcome, [asked(request) for request in server.requests])
+            params = chosen.params.model_copy(update={"base_url": server.url})
+            with backends.opened(params, workspace, Silent(), start=start) as backend:
+                outcome = iterate(replace(chosen, params=params), backend, workspace, lab=lab)
+        return Played(outcome, [asked_for(request) for request in server.requests])
 
     return played
 
 
 Play = Callable[..., Played]
-
-
-def reported(found: list[Attempt]) -> list[Any]:
-    """What an attempt is, whatever the clock says."""
-    return [
-        (a.candidate.digest, a.plan_origin, a.code_origin, a.decision, a.values("accuracy"),
-         a.review, a.spend.get("questions"))
-        for a in found
-    ]  # fmt: skip
 
 
 def test_search_begins_with_the_baseline_and_leaves_its_files(
@@ -161,7 +124,7 @@ def test_a_planner_is_followed_until_the_numbers_reach_the_goal(play: Play) -> N
     assert last.remark == "smaller"
     assert [each["seed"] for each in last.checked] == [0, 1]
     assert last.reason.startswith("the numbers reach parameters <= 100")
-    assert run.questions == ["proposal", "review"]
+    assert run.questions == ["Proposal", "Review"]
 
 
 def test_a_baseline_that_reaches_the_goal_is_no_find_of_the_agent(play: Play) -> None:
@@ -189,20 +152,41 @@ def test_one_lucky_seed_is_no_gain(lab: Lab, tmp_path: Path) -> None:
     assert outcome.verdict.startswith("stopped")
 
 
-def test_a_claim_of_success_does_not_hold_against_the_numbers(play: Play) -> None:
-    claim = {"decision": "achieved"}
-    run = play(settings(max_iterations=2), planner(TINY, review=claim))
-    last = run.outcome.attempts[-1]
-    assert last.decision == "iterate"
-    assert last.reason.startswith("'achieved' does not hold")
-    assert not run.outcome.verdict.startswith("achieved")
+@pytest.mark.parametrize(
+    ("review", "last", "verdict"),
+    [
+        ({"decision": "achieved"}, "iterate", "stopped: 2 attempts"),
+        ({"decision": "stop"}, "stop", "stopped: the planner says"),
+        ({"decision": "revise", "revised_goal": "20 %"}, "revise", "stopped: 2 attempts"),
+    ],
+    ids=["a false claim", "stop", "another goal"],
+)
+def test_a_review_may_stop_the_run_and_nothing_more(
+    play: Play, review: dict[str, str], last: str, verdict: str
+) -> None:
+    run = play(settings(max_iterations=2), planner(TINY, review=review))
+    assert run.outcome.verdict.startswith(verdict)
+    assert run.outcome.attempts[-1].decision == last
+    assert run.outcome.attempts[-1].review["revised_goal"] == review.get("revised_goal", "")
 
 
-def test_where_the_planner_fails_search_steps_in_and_it_is_reported(play: Play) -> None:
-    run = play(settings(max_iterations=2), [refusal(), status(400, message="no"), refusal()])
-    last = run.outcome.attempts[-1]
+WIDE = {"blocks": [{"kind": "plain", "channels": 9999, "kernel": 3, "halve": True}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "script", "failure"),
+    [
+        ({}, [refusal(), status(400, message="no"), refusal()], "refused"),
+        ({"repair": False}, planner(WIDE), "was refused: blocks[0].channels"),
+    ],
+    ids=["no answer", "no repair"],
+)
+def test_where_the_planner_fails_search_steps_in_and_it_is_reported(
+    play: Play, changes: dict[str, bool], script: Any, failure: str
+) -> None:
+    last = play(settings(max_iterations=2, **changes), script).outcome.attempts[-1]
     assert last.plan_origin == "search"
-    assert "refused" in last.planner_failure
+    assert failure in last.planner_failure
     assert last.values("accuracy")
 
 
@@ -212,40 +196,16 @@ def test_a_weak_planner_is_relieved_after_an_attempt_without_a_gain(play: Play) 
     run = play(settings(fewest, relief=True), planner(bigger))
     assert [each.plan_origin for each in run.outcome.attempts] == ["baseline", "llm", "search"]
     assert run.outcome.attempts[2].remark.startswith("Search's turn")
-    assert run.questions == ["proposal", "review", "review"]
+    assert run.questions == ["Proposal", "Review", "Review"]
 
 
-def test_a_planner_may_stop_and_may_only_propose_another_goal(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, word in (("stop", "stop"), ("revise", "revise")):
-        place = lay_out(tmp_path / name)
-        review = {"decision": word, "revised_goal": "accuracy of 20 %"}
-        with Server(planner(TINY, {**TINY, "hidden": [8]}, review=review)) as server:
-            outcome = run(settings(), place, lab, server.url, monkeypatch)
-        if word == "stop":
-            assert outcome.verdict == "stopped: the planner says that enough was tried"
-            assert len(outcome.attempts) == 2
-        else:
-            assert len(outcome.attempts) == 3
-            assert outcome.attempts[1].review["revised_goal"] == "accuracy of 20 %"
-            assert outcome.verdict.startswith("stopped: 3 attempts")
-
-
-def test_a_spent_budget_ends_the_run_and_a_raised_one_takes_it_further(
-    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = {**TINY, "hidden": [8]}
-    with Server(planner(TINY, other)) as server:
-        tight = settings(max_tokens=30)  # a question takes 18
-        outcome = run(tight, workspace, lab, server.url, monkeypatch)
-        assert outcome.verdict.startswith("stopped: budget of tokens is spent")
-        assert len(server.requests) == 2
-        done = len(outcome.attempts)
-        outcome = run(settings(), workspace, lab, server.url, monkeypatch)
-    assert done == 2
-    assert len(outcome.attempts) == 3
-    assert [asked(request) for request in server.requests] == ["proposal", "review"] * 2
+def test_a_spent_budget_ends_the_run_and_a_raised_one_takes_it_further(play: Play) -> None:
+    tight = play(settings(max_tokens=30), planner(TINY))  # a question takes 18
+    assert tight.outcome.verdict.startswith("stopped: budget of tokens is spent")
+    assert len(tight.outcome.attempts) == 2
+    raised = play(settings(), planner({**TINY, "hidden": [8]}))
+    assert len(raised.outcome.attempts) == 3
+    assert tight.questions == raised.questions == ["Proposal", "Review"]
 
 
 def test_a_model_that_cannot_be_trained_is_a_failed_attempt_and_the_run_goes_on(
@@ -280,80 +240,6 @@ class Crippled(Lab):
         return self._lab.evaluator.evaluate(
             f"{code}\n{class_name}.forward = forward\n", class_name, config
         )
-
-
-def test_without_repair_a_proposal_that_needs_one_is_refused(
-    lab: Lab, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wide = {"blocks": [{"kind": "plain", "channels": 9999, "kernel": 3, "halve": True}]}
-    with Server(planner(wide)) as server:
-        chosen = settings(max_iterations=2, repair=False)
-        outcome = run(chosen, workspace, lab, server.url, monkeypatch)
-    assert outcome.attempts[1].plan_origin == "search"
-    assert "was refused: blocks[0].channels" in outcome.attempts[1].planner_failure
-
-
-KILLED = """
-    import os, signal, sys
-    from pathlib import Path
-    sys.path[:0] = [{root!r} + part for part in ("/src", "/tests/support")]
-    from genlab.agent import backends
-    from genlab.agent.attempt import attempts, mended
-    from genlab.agent.loop import iterate
-    from genlab.agent.progress import Silent
-    from genlab.agent.workspace import Workspace
-    from agent_runs import settings
-
-    class Deadly(Silent):
-        number = 0
-        def begin(self, number, most):
-            self.number = number
-        def step(self, what):
-            if (self.number or 2, what.split()[0].strip(",")) == (2, {step!r}):
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    chosen = settings(base_url={url!r})
-    workspace = Workspace(Path({place!r}))
-    known = attempts(mended(workspace))
-    start = known[-1].place if known else 0
-    with backends.opened(chosen.params, workspace, Silent(), start=start) as backend:
-        iterate(chosen, backend, workspace, Deadly())
-    """
-
-
-def test_a_run_that_is_killed_loses_nothing_and_pays_for_nothing_twice(
-    lab: Lab, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Server(planner(TINY, {**TINY, "hidden": [8]})) as server:
-        for step in ("training", "reviewing"):
-            script = textwrap.dedent(KILLED).format(
-                root=str(ROOT), url=server.url, place=str(workspace.root), step=step
-            )
-            done = subprocess.run(
-                [sys.executable, "-c", script],
-                env={**os.environ, "OPENAI_API_KEY": "test-key-of-nobody"},
-                capture_output=True,
-                text=True,
-                timeout=300,
-            )
-            assert done.returncode == -signal.SIGKILL, done.stderr
-        undecided = attempts(mended(workspace))
-        outcome = run(settings(), workspace, lab, server.url, monkeypatch)
-    assert [each.decision for each in undecided] == ["iterate", ""]
-    assert [each.run_id for each in outcome.attempts[:2]] == [each.run_id for each in undecided]
-    assert [asked(request) for request in server.requests] == ["proposal", "review"] * 2
-    assert [path.name for path in workspace.experiments.glob("qe_*/results.json")] == [
-        "results.json"
-    ] * 3
-    # And it is the run that it would have been: its transcript replayed gives the same, byte for
-    # byte in what is asked, with other run_ids and at other times.
-    params = settings().params.model_copy(
-        update={"backend": "replay", "transcript": str(workspace.root / backends.TRANSCRIPT)}
-    )
-    place = lay_out(tmp_path / "replayed")
-    with backends.opened(params, place, Silent()) as backend:
-        again = iterate(settings(), backend, place, lab=lab)
-    assert reported(again.attempts) == reported(outcome.attempts)
 
 
 def test_what_a_kill_came_between_is_put_right(lab: Lab, workspace: Workspace) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
+from agent_runs import ROOT, write_params
 from scripted_llm import Server, fluent
 from streamlit.testing.v1 import AppTest
 
@@ -19,7 +19,6 @@ from genlab.web import attempts, attempts_chart
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 GOAL = "Tell the dummy *stripes* apart, accuracy at least 100 %"
 PATIENCE = 180.0  # seconds; a loaded machine imports torch slowly
 
@@ -28,15 +27,8 @@ def page() -> AppTest:
     return AppTest.from_file(str(ROOT / "ui" / "agent.py"), default_timeout=60)
 
 
-def lay_out_params(folder: Path, url: str = "") -> None:
-    params = YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    params["agent"] |= {
-        "backend": "openai", "base_url": url, "planning_model": "scripted", "epochs": 1,
-        "subset": 100, "validation": 60, "seeds": 1, "patience": 3, "max_parameters": 20_000,
-        "compare_with_search": False,
-    }  # fmt: skip
-    with (folder / "params.yaml").open("w", encoding="utf-8") as file:
-        YAML(typ="safe", pure=True).dump(params, file)
+PARAMS = {"subset": 100, "validation": 60, "seeds": 1, "max_parameters": 20_000,
+          "compare_with_search": False}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, AppT
         patch.chdir(folder)
         patch.setenv("OPENAI_API_KEY", "none")
         patch.setenv("PYTHONPATH", str(ROOT / "src"))
-        lay_out_params(folder, server.url)
+        write_params(folder, base_url=server.url, **PARAMS)
         shown = page().run()
         assert not shown.exception
         shown.text_area(key="goal").set_value(GOAL)
@@ -115,7 +107,7 @@ def test_without_a_workspace_the_page_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lay_out_params(tmp_path)
+    write_params(tmp_path, **PARAMS)
     shown = page().run()
     assert not shown.exception
     assert any("No workspace yet" in each.value for each in shown.info)
@@ -125,7 +117,7 @@ def test_a_goal_without_a_number_is_a_sentence_and_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lay_out_params(tmp_path)
+    write_params(tmp_path, **PARAMS)
     shown = page().run()
     shown.text_area(key="goal").set_value("Make dummy better")
     press(shown, "Start or resume")
@@ -146,7 +138,7 @@ def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(tmp_path: Pa
 def test_a_run_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    lay_out_params(tmp_path)
+    write_params(tmp_path, **PARAMS)
     run = attempts.start(GOAL, "dummy", "search", 3, tmp_path / "workspaces")
     assert run.is_running
     run.stop()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from genlab.agent.exam import final_part
+from genlab.agent.lab import Lab
 from genlab.agent.quick_evaluator import EvalConfig, Evaluator, eval_config
 from genlab.agent.space import Block, ModelConfig
 from genlab.agent.template import source
@@ -32,14 +32,9 @@ class M(nn.Module):
 """
 
 
-@pytest.fixture(scope="module")
-def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
-    try:
-        found = Evaluator(tmp_path_factory.mktemp("data"))
-    except GenlabError as error:
-        pytest.skip(str(error))
-    with found:
-        yield found
+@pytest.fixture
+def evaluator(lab: Lab) -> Evaluator:
+    return lab.evaluator
 
 
 def test_a_model_is_marked_on_every_seed(evaluator: Evaluator) -> None:
@@ -65,8 +60,6 @@ def test_a_model_is_marked_on_every_seed(evaluator: Evaluator) -> None:
         (HEAD + LINEAR.replace("256, 4", "256, 2"), "Target"),
         (HEAD + LINEAR.replace("x.flatten(1))", "x.flatten(1)) * float('nan')"), "not finite"),
         (HEAD + "import sys\nsys.exit(0)\n", "cannot be marked"),
-        (HEAD + "import os\nos._exit(0)\n", "cannot be marked"),
-        (HEAD + "print('accuracy: 1.0')\n", "no nn.Module called M"),
         (HEAD + "import socket\nsocket.create_connection(('1.1.1.1', 80), 2)\n", "Error"),
     ],
 )

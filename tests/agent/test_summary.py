@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,23 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genlab.agent.claims import corrected
+from genlab.agent.lab import Lab
 from genlab.agent.llm import Answer, BudgetSpent, LLMFailure, Question
-from genlab.agent.space import Block, Input, ModelConfig
+from genlab.agent.space import Input
 from genlab.agent.summary import Analysis, Inspector, Summary, analysed, checked_size
-from genlab.agent.template import source
 from genlab.core.errors import GenlabError
 
 pytestmark = pytest.mark.slow
 
 SHAPE: Input = (1, 16, 16)
-CONFIG = ModelConfig(
-    blocks=(
-        Block(kind="residual", channels=8, halve=True),
-        Block(kind="depthwise", channels=12, kernel=5),
-    ),
-    hidden=(16,),
-)
-CODE = source(CONFIG, SHAPE, 4)
 HEAD = "import torch\nfrom torch import nn\n"
 PLAIN = """
 class M(nn.Module):
@@ -40,21 +31,9 @@ class M(nn.Module):
 """
 
 
-@pytest.fixture(scope="module")
-def inspector() -> Iterator[Inspector]:
-    try:
-        found = Inspector()
-    except GenlabError as error:
-        pytest.skip(str(error))
-    with found:
-        yield found
-
-
-def test_parameters_are_those_of_the_closed_form(inspector: Inspector) -> None:
-    probed = inspector.probe(CODE, "CurrentModel", SHAPE)
-    assert probed.failure == ""
-    assert probed.parameters == CONFIG.parameters(SHAPE, 4)
-    assert probed.output == (2, 4)
+@pytest.fixture
+def inspector(lab: Lab) -> Inspector:
+    return lab.inspector
 
 
 def test_counts_agree_with_a_count_by_hand(inspector: Inspector) -> None:
@@ -74,21 +53,18 @@ def test_counts_agree_with_a_count_by_hand(inspector: Inspector) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("change", "words"),
     [
-        (HEAD + "M = 3\n", "no nn.Module called M"),
-        (HEAD + PLAIN.replace("4 * 256", "7"), "cannot be multiplied"),
-        (HEAD + PLAIN.replace("return", "return 1 if x is None else [x]; return"), "gives a list"),
-        (HEAD + PLAIN + "import os\nos._exit(0)\n", "without a summary"),
-        (
-            HEAD + PLAIN.replace("nn.Conv2d(1, 4, 3, padding=1)", "nn.Linear(10**6, 10**6)"),
-            "memory",
-        ),
-        (HEAD + PLAIN.replace("return", "if self.training: 1 / 0\n        return"), "division"),
+        (("return", "return 1 if x is None else [x]; return"), "gives a list"),
+        (("return", "if self.training: 1 / 0\n        return"), "division"),
+        (("nn.Conv2d(1, 4, 3, padding=1)", "nn.Linear(10**6, 10**6)"), "memory"),
+        (("\nclass", "import os\nos._exit(0)\nclass"), "without a summary"),
     ],
 )
-def test_what_breaks_is_a_line(inspector: Inspector, code: str, words: str) -> None:
-    probed = inspector.probe(code, "M", SHAPE)
+def test_a_model_that_breaks_has_a_failure(
+    inspector: Inspector, change: tuple[str, str], words: str
+) -> None:
+    probed = inspector.probe(HEAD + PLAIN.replace(*change), "M", SHAPE)
     assert words in probed.failure
     assert "\n" not in probed.failure
 
@@ -98,9 +74,8 @@ def test_what_breaks_is_a_line(inspector: Inspector, code: str, words: str) -> N
              "1x28x28", 28, (4096, 4096, 4096)]
 )  # fmt: skip
 def test_what_is_no_size_is_one_line(size: Any) -> None:
-    with pytest.raises(GenlabError, match="input_size") as caught:
+    with pytest.raises(GenlabError, match="input_size"):
         checked_size(size)
-    assert "\n" not in str(caught.value)
 
 
 # --- words -----------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_runs import ROOT, write_params
 from llm_server import Server, good
 from ruamel.yaml import YAML
 from stages import agent_iterate
@@ -21,26 +21,15 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import load_params, parse_params
 
-ROOT = Path(__file__).resolve().parents[2]
 TINY = {
     "goal": "dummy stripes, 100 % accuracy", "dataset": "dummy", "backend": "search",
     "max_iterations": 2,
-    "epochs": 1, "subset": 64, "validation": 20, "seeds": 2,
 }  # fmt: skip
 OUTS = ("data/agent", "metrics/agent.json", "results/agent.json", "plots/agent")
 
 
-def _params(place: Path, **changes: object) -> None:
-    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
-    head, section, rest = re.split(r"(?m)^(?=agent:|# The person-swap)", text, maxsplit=2)
-    for name, value in {**TINY, **changes}.items():
-        section = re.sub(rf"(?m)^  {name}: .*$", f"  {name}: {json.dumps(value)}", section)
-    place.mkdir(exist_ok=True)
-    (place / "params.yaml").write_text(head + section + rest, encoding="utf-8")
-
-
 def _stage(place: Path, **changes: object) -> None:
-    _params(place, **changes)
+    write_params(place, **{**TINY, **changes})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         agent_iterate.main([])
@@ -92,14 +81,14 @@ def _dvc(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_paid_run_reproduces_under_dvc_without_a_key(tmp_path: Path) -> None:
     paid, other = tmp_path / "paid", tmp_path / "other"
+    once = {"seeds": 1, "max_repairs": 2, "compare_with_search": False}
     plan = {"architecture": {"blocks": [{"kind": "plain", "channels": 4}]}}
     answers = [
         good(plan), *[good({"code": "import os"})] * 3, good({"analysis": "small"}),
         good({"assessment": "fine", "decision": "iterate"}),
     ]  # fmt: skip
     with Server(answers) as server:
-        _stage(paid, backend="openai", planning_model="scripted", base_url=server.url, seeds=1,
-               compare_with_search=False)  # fmt: skip
+        _stage(paid, backend="openai", base_url=server.url, **once)
     recorded = other / "transcripts" / "paid.jsonl"
     recorded.parent.mkdir(parents=True)
     shutil.copy(paid / "data/agent/transcript.jsonl", recorded)
@@ -111,8 +100,8 @@ def test_a_paid_run_reproduces_under_dvc_without_a_key(tmp_path: Path) -> None:
     pipeline = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
     stage = {"stages": {"agent_iterate": pipeline["stages"]["agent_iterate"]}}
     (other / "dvc.yaml").write_text(json.dumps(stage), encoding="utf-8")
-    _params(other, backend="replay", transcript="transcripts/paid.jsonl", seeds=1,
-            compare_with_search=False)  # fmt: skip
+    replay = {**TINY, "backend": "replay", "transcript": "transcripts/paid.jsonl"}
+    write_params(other, **replay, **once)
     assert _dvc(other, "init", "--no-scm").returncode == 0
     done = _dvc(other, "repro")
     assert done.returncode == 0, done.stdout

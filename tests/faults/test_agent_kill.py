@@ -11,7 +11,6 @@ It is killed (SIGKILL) at a line of its progress and a random moment after it. A
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -19,12 +18,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
+from agent_runs import write_params
+from sandboxes import needs_sandbox
 from scripted_llm import Server, fluent
 
 from genlab.agent import transcript
@@ -34,42 +33,27 @@ from genlab.agent.registry import RESULTS, Registry
 from genlab.agent.workspace import PROJECT, Workspace
 from genlab.core.io import read_json
 
-ROOT = Path(__file__).resolve().parents[2]
 GOAL = "Classify the dummy images, validation loss below 0.000001"
-TINY = {
-    "max_iterations": 4, "patience": 4, "epochs": 1, "subset": 200, "validation": 100, "seeds": 1,
-    "time_limit": 300.0, "compare_with_search": False, "max_parameters": 20_000, "max_seconds": 0.0,
-}  # fmt: skip
 LINES = 9  # of progress, at most, that a process may print before it is killed
 LONGEST = 0.6  # seconds after the line
 SLOWEST = 900.0  # seconds of a process that is not killed
 
 
-@dataclass
-class Death:
-    """What stood when a process was killed."""
-
-    point: str
-    complete: dict[str, dict[str, Any]]  # results.json by run_id
-    in_flight: int  # questions whose answers had not been recorded
-
-
-@dataclass
 class Victim:
-    """A run in its folder that is killed again and again."""
+    """A run in `folder` that is killed again and again, and what each kill cost."""
 
-    folder: Path
-    server: Server
-    deaths: list[Death] = field(default_factory=list)
-    first: int = 0  # questions that the server was asked before this run
-
-    def __post_init__(self) -> None:
-        self.folder.mkdir()
-        self.first = len(self.server.requests)
-        params = YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text("utf-8"))
-        params["agent"] |= TINY
-        with (self.folder / "params.yaml").open("w", encoding="utf-8") as file:
-            YAML(typ="safe", pure=True).dump(params, file)
+    def __init__(self, folder: Path, server: Server) -> None:
+        folder.mkdir()
+        write_params(
+            folder, base_url=server.url, max_iterations=4, patience=4, subset=200, validation=100,
+            seeds=1, time_limit=300.0, compare_with_search=False, max_parameters=20_000,
+            max_seconds=0.0,
+        )  # fmt: skip
+        self.folder, self.server = folder, server
+        self.first = len(server.requests)  # what was asked before this run
+        self.complete: dict[str, dict[str, Any]] = {}  # results.json at the last kill, by run_id
+        self.in_flight = 0  # questions whose answers had not been recorded
+        self.faults: list[str] = []
 
     @property
     def workspace(self) -> Workspace:
@@ -81,20 +65,31 @@ class Victim:
         return attempts(Registry(self.workspace))
 
     @property
+    def outcomes(self) -> list[dict[str, Any]]:
+        """The attempts' plans, code and results, without names and clocks."""
+        kept = {
+            "iteration", "architecture", "training", "plan_origin", "code_origin", "decision",
+            "failure", "place", "checked",
+        }  # fmt: skip
+        found = [each.model_dump(mode="json", include=kept) for each in self.attempts]
+        for seed in (seed for each in found for seed in each["checked"]):
+            del seed["seconds"]
+        return found
+
+    @property
     def transcript_lines(self) -> int:
         path = self.workspace.root / TRANSCRIPT
         return path.read_bytes().count(b"\n") if path.exists() else 0
 
     def start(self) -> subprocess.Popen[str]:
-        command = [
-            sys.executable, "-m", "genlab.agent", GOAL, "--backend", "openai",
-            "--base-url", self.server.url, "--planning-model", "scripted",
-        ]  # fmt: skip
-        environment = {**os.environ, "OPENAI_API_KEY": "none", "COLUMNS": "200"}
         return subprocess.Popen(
-            command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "genlab.agent", GOAL],
+            cwd=self.folder,
+            env={**os.environ, "OPENAI_API_KEY": "none", "COLUMNS": "200"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def kill(self, rng: random.Random) -> bool:
         """Run until a random point and kill the process; False where it ended before."""
@@ -109,72 +104,58 @@ class Victim:
         if status == 0:
             return False
         assert status == -signal.SIGKILL, f"the run ended by itself: {lines[-3:]}"
+        in_flight = len(self.server.requests) - asked - (self.transcript_lines - recorded)
+        if in_flight not in (0, 1):
+            self.faults.append(f"{in_flight} questions in flight at {lines[-1]!r}")
+        self.in_flight += in_flight
+        self.check()
         files = self.workspace.experiments.glob(f"*/{RESULTS}")
-        complete = {
+        self.complete = {
             path.parent.name: dict(read_json(path, producer_command="agent")) for path in files
         }
-        in_flight = len(self.server.requests) - asked - (self.transcript_lines - recorded)
-        self.deaths.append(Death(lines[-1].strip(), complete, in_flight))
         return True
 
+    def check(self) -> None:
+        """Note what was complete at the kill before and is lost, or was trained again."""
+        for run_id, before in self.complete.items():
+            path = self.workspace.experiments / run_id / RESULTS
+            now = read_json(path, producer_command="agent")["checked"] if path.exists() else []
+            if now[: len(before["checked"])] != before["checked"]:
+                self.faults.append(f"lost or trained twice: {run_id}")
+
     def finish(self) -> None:
-        """Let it run to its end."""
+        """Let it run to its end, and note what was lost or repeated."""
         child = self.start()
         try:
             _, errors = child.communicate(timeout=SLOWEST)
         finally:
             child.kill()
         assert child.returncode == 0, errors[-300:]
-
-    def faults(self, undisturbed: list[str]) -> list[str]:
-        """What was lost or repeated, one line each."""
-        final = {each.run_id: each for each in self.attempts}
-        found = []
-        for death in self.deaths:
-            for run_id, record in death.complete.items():
-                if run_id not in final:
-                    found.append(f"lost: {run_id}, complete when it was killed at {death.point!r}")
-                elif final[run_id].checked[: len(record["checked"])] != record["checked"]:
-                    found.append(f"trained twice: {run_id}, after {death.point!r}")
-            if death.in_flight not in (0, 1):
-                found.append(f"{death.in_flight} questions in flight at {death.point!r}")
-        if [each.iteration for each in self.attempts] != list(range(1, len(final) + 1)):
-            found.append("lost: the attempts are not numbered consecutively")
-        in_flight = sum(death.in_flight for death in self.deaths)
+        self.check()
         asked = len(self.server.requests) - self.first
-        if more := asked - self.transcript_lines - in_flight:
-            found.append(f"repeated: {more} questions beyond those in flight")
+        if more := asked - self.transcript_lines - self.in_flight:
+            self.faults.append(f"repeated: {more} questions beyond those in flight")
         if len(transcript.read(self.workspace.root / TRANSCRIPT)) != self.transcript_lines:
-            found.append("repeated: a place of the transcript was asked again")
-        if [outcome(each) for each in self.attempts] != undisturbed:
-            found.append("it ends with other attempts than an undisturbed run")
-        return found
+            self.faults.append("repeated: a place of the transcript was asked again")
 
 
-def outcome(attempt: Attempt) -> str:
-    """An attempt's plan, code and results, without names and clocks."""
-    checked = [{k: v for k, v in each.items() if k != "seconds"} for each in attempt.checked]
-    return json.dumps(
-        [attempt.iteration, attempt.candidate.digest, attempt.plan_origin, attempt.code_origin,
-         attempt.decision, attempt.failure, attempt.place, checked],
-    )  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("only_full_size")
-def test_killed_runs_of_the_agent(tmp_path: Path, record: Callable[..., None]) -> None:
-    kills, seed = 20, 11
-    rng, faults, deaths, number = random.Random(seed), list[str](), 0, 0
+def test_killed_runs_of_the_agent(
+    tmp_path: Path, full_size: bool, record: Callable[..., None]
+) -> None:
+    needs_sandbox()
+    kills = 20 if full_size else 2
+    rng, faults, deaths, number = random.Random(11), list[str](), 0, 0
     with Server(fluent) as server:
-        calm = Victim(tmp_path / "calm", server)
-        calm.finish()
-        undisturbed = [outcome(each) for each in calm.attempts]
+        undisturbed = Victim(tmp_path / "calm", server)
+        undisturbed.finish()
         while deaths < kills:
             number += 1
             victim = Victim(tmp_path / f"run{number}", server)
             while deaths < kills and victim.kill(rng):
                 deaths += 1
             victim.finish()
-            faults += [f"run {number}: {line}" for line in victim.faults(undisturbed)]
+            if victim.outcomes != undisturbed.outcomes:
+                victim.faults.append("it ends with other attempts than an undisturbed run")
+            faults += [f"run {number}: {line}" for line in victim.faults]
     record("agent.kill_lost", len(faults), n=deaths)
     assert faults == []

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import attacks
 import pytest
+from sandboxes import needs_sandbox
 
 from genlab.core.errors import GenlabError
 from genlab.sandbox import Limits, Sandbox, SandboxWarning, Worker, read_back, runner, supervisor
@@ -23,21 +24,16 @@ MODES = ("bubblewrap", "landlock")
 SHORT = Limits(wall_seconds=20.0, cpu_seconds=20.0)
 
 
-def _skip_unless(mode: str) -> None:
-    if fault := runner.find_fault(mode, shutil.which("bwrap")):
-        pytest.skip(f"{mode} does not work here: {fault}")
-
-
 @pytest.fixture(scope="module", params=MODES)
 def target(request: pytest.FixtureRequest) -> Iterator[attacks.Target]:
-    _skip_unless(request.param)
+    needs_sandbox(request.param)
     with attacks.make_target(request.param) as made:
         yield made
 
 
 @pytest.fixture(scope="module", params=MODES)
 def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
-    _skip_unless(request.param)
+    needs_sandbox(request.param)
     return Sandbox(tmp_path_factory.mktemp("workspace"), SHORT, mode=request.param)
 
 
@@ -162,7 +158,7 @@ def test_a_worker_that_was_harmed_starts_again(target: attacks.Target) -> None:
 def test_without_a_working_bubblewrap_the_best_mode_warns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bwrap: str
 ) -> None:
-    _skip_unless("landlock")
+    needs_sandbox("landlock")
     monkeypatch.setenv("PATH", str(tmp_path))
     if bwrap:
         (tmp_path / "bwrap").write_text(bwrap)

@@ -6,6 +6,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+
 from genlab.agent.attempt import Attempt, keep
 from genlab.agent.goal import Goal, goal
 from genlab.agent.planner import BASELINE
@@ -35,6 +37,15 @@ def settings(wanted: Goal = UNREACHABLE, **changes: Any) -> Settings:
     params = load_params(ROOT / "params.yaml").agent
     knobs = {name: changes.pop(name) for name in list(changes) if name in AgentParams.model_fields}
     return Settings(wanted, params.model_copy(update={**QUICK, **knobs}), llm_code=False, **changes)
+
+
+def write_params(folder: Path, **changes: Any) -> None:
+    """`params.yaml` of a run of seconds in `folder`, with other agent params where given."""
+    content = load_params(ROOT / "params.yaml").model_dump(mode="json")
+    content["agent"] |= QUICK | changes
+    folder.mkdir(exist_ok=True)
+    with (folder / "params.yaml").open("w", encoding="utf-8") as file:
+        YAML(typ="safe", pure=True).dump(content, file)
 
 
 def new_record(workspace: Workspace, accuracy: float | None = 0.5, **changes: object) -> Record:
