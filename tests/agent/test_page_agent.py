@@ -67,6 +67,7 @@ def test_a_run_that_was_started_is_followed_to_its_end(
     rows = shown.dataframe[0].value
     assert list(rows["attempt"]) == [1, 2, 3]
     assert list(rows["planned by"])[1:] == ["llm", "llm"]
+    assert list(rows["written by"]) == ["template", "llm", "llm"]
 
 
 def test_code_config_decision_and_transcript_are_shown(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import multiprocessing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -103,26 +102,19 @@ def test_a_damaged_registry_is_not_an_empty_one_and_is_rebuilt(
     assert found.records() == records
 
 
-WRITER = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from agent_runs import new_record
-from genlab.agent.registry import Registry
-from genlab.agent.workspace import Workspace
-workspace = Workspace(Path({root!r}))
-for _ in range(15):
-    Registry(workspace).put(new_record(workspace))
-"""
+def _write(workspace: Workspace) -> None:
+    for _ in range(15):
+        Registry(workspace).put(new_record(workspace))
 
 
-@pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(workspace: Workspace) -> None:
-    script = WRITER.format(
-        tests=str(Path(__file__).parents[1] / "support"), root=str(workspace.root)
-    )
-    writers = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(3)]
-    assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
+    context = multiprocessing.get_context("fork")  # nothing is imported again
+    writers = [context.Process(target=_write, args=(workspace,)) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(timeout=120)
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
     names = [record.run_id for record in Registry(workspace).records()]
     assert len(names) == len(set(names)) == 45
 

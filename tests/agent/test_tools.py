@@ -6,8 +6,6 @@ import hashlib
 import http.server
 import inspect
 import os
-import subprocess
-import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ordinary import NO_PLACE, ROOT, as_ordinary_user
+from sandboxes import needs_sandbox
 
 from genlab.agent import tools
 from genlab.agent.packages import pip_words
@@ -50,13 +48,9 @@ GOAL = "dummy, accuracy > 60 %"
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
+    needs_sandbox()
     folder = tmp_path_factory.mktemp("base")
-    try:
-        found = Toolbox(scaffold("demo", folder, GOAL), folder / "data")
-        _ = found.evaluator
-    except GenlabError as error:
-        pytest.skip(str(error))
-    with found, using(found):
+    with Toolbox(scaffold("demo", folder, GOAL), folder / "data") as found, using(found):
         yield found
 
 
@@ -221,36 +215,12 @@ def test_experiments_survive_whatever_a_command_does(root: Path, command: str) -
 
 
 def test_experiments_survive_without_bubblewrap(root: Path) -> None:
+    needs_sandbox("landlock")
     before = _tree(root / "experiments")
     with using(Toolbox(Workspace(root), mode="landlock")):
-        try:
-            said = tools.bash_run(
-                "cd experiments && echo '[1]' > registry.json; rm -rf ./* ../src/x"
-            )
-        except GenlabError as error:
-            pytest.skip(str(error))
+        said = tools.bash_run("cd experiments && echo '[1]' > registry.json; rm -rf ./* ../src/x")
     assert "denied" in said
     assert _tree(root / "experiments") == before
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user")
-def test_commands_and_scripts_run_as_an_ordinary_user_too() -> None:
-    chosen = "a_command or a_script or long_output or without_bubblewrap"
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-k", chosen]
-    done = subprocess.run(
-        as_ordinary_user([*argv, str(ROOT / "tests/agent/test_tools.py")]),
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1",
-             "HOME": "/"},
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=500,
-    )  # fmt: skip
-    if any(sign in done.stdout for sign in NO_PLACE):
-        pytest.skip(f"root cannot make a place for an ordinary user here: {done.stdout[-200:]}")
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert " passed" in done.stdout
 
 
 def test_no_link_comes_back_from_a_command(root: Path) -> None:
@@ -425,10 +395,7 @@ BROKEN = "import torch\nfrom torch import nn\nclass M(nn.Module):\n    def forwa
     [
         ("class Other: ...\n", "no class 'M' is in it .it has Other."),
         ("class M(\n", "does not parse"),
-        (BROKEN + "        return x.gone\n", "has no attribute 'gone'"),
         (BROKEN + "        return nn.Linear(9, 4)(x.flatten(1))\n", "cannot be multiplied"),
-        (BROKEN + "        return [x]\n", "forward gives a list"),
-        ("class M: ...\n", "no nn.Module called M"),
     ],
 )
 def test_a_model_that_breaks_is_one_line_and_nothing_is_lost(

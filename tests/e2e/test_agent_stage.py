@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_runs import ROOT, write_params
 from llm_server import Server, good
-from ruamel.yaml import YAML
 from stages import agent_iterate
 
 from genlab.agent.settings import Settings
@@ -28,7 +24,7 @@ TINY = {
 OUTS = ("data/agent", "metrics/agent.json", "results/agent.json", "plots/agent")
 
 
-def _stage(place: Path, **changes: object) -> None:
+def _stage(place: Path, **changes: Any) -> None:
     write_params(place, **{**TINY, **changes})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
@@ -66,20 +62,7 @@ def test_its_numbers_depend_on_params_alone_and_its_work_outlives_its_outs(tmp_p
     assert _numbers(other) == first
 
 
-def _dvc(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    return subprocess.run(
-        [sys.executable, "-m", "dvc", *arguments],
-        cwd=place,
-        env={**os.environ, "PATH": path, "PYTHONPATH": "src", "OPENAI_API_KEY": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-
-
-def test_a_paid_run_reproduces_under_dvc_without_a_key(tmp_path: Path) -> None:
+def test_a_paid_run_is_replayed_without_a_key(tmp_path: Path) -> None:
     paid, other = tmp_path / "paid", tmp_path / "other"
     once = {"seeds": 1, "max_repairs": 2, "compare_with_search": False}
     plan = {"architecture": {"blocks": [{"kind": "plain", "channels": 4}]}}
@@ -89,29 +72,13 @@ def test_a_paid_run_reproduces_under_dvc_without_a_key(tmp_path: Path) -> None:
     ]  # fmt: skip
     with Server(answers) as server:
         _stage(paid, backend="openai", base_url=server.url, **once)
-    recorded = other / "transcripts" / "paid.jsonl"
-    recorded.parent.mkdir(parents=True)
-    shutil.copy(paid / "data/agent/transcript.jsonl", recorded)
-    for name in ("src", "stages"):
-        shutil.copytree(ROOT / name, other / name, ignore=shutil.ignore_patterns("__pycache__"))
-    described = other / "results/dummy/data.json"  # it is drawn, not read: there for dvc alone
-    described.parent.mkdir(parents=True)
-    described.write_text("{}", encoding="utf-8")
-    pipeline = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
-    stage = {"stages": {"agent_iterate": pipeline["stages"]["agent_iterate"]}}
-    (other / "dvc.yaml").write_text(json.dumps(stage), encoding="utf-8")
-    replay = {**TINY, "backend": "replay", "transcript": "transcripts/paid.jsonl"}
-    write_params(other, **replay, **once)
-    assert _dvc(other, "init", "--no-scm").returncode == 0
-    done = _dvc(other, "repro")
-    assert done.returncode == 0, done.stdout
-    assert (other / "results/agent.json").read_bytes() == (paid / "results/agent.json").read_bytes()
-    # The transcript is a dep: another one is another run, here one that was cut short.
-    lines = recorded.read_text(encoding="utf-8").splitlines(keepends=True)
-    recorded.write_text("".join(lines[:-1]), encoding="utf-8")
-    done = _dvc(other, "repro")
-    assert done.returncode != 0
-    assert "paid.jsonl ends after 5 questions" in done.stdout
+    transcript = paid / "data/agent/transcript.jsonl"
+    _stage(other, backend="replay", transcript=str(transcript), **once)
+    assert _numbers(other) == _numbers(paid)
+    lines = transcript.read_text(encoding="utf-8").splitlines(keepends=True)
+    transcript.write_text("".join(lines[:-1]), encoding="utf-8")
+    with pytest.raises(GenlabError, match="ends after 5 questions"):
+        _stage(tmp_path / "cut", backend="replay", transcript=str(transcript), **once)
 
 
 @pytest.mark.parametrize(

@@ -104,77 +104,43 @@ def test_everything_that_dvc_yaml_promises_is_there(clone: Path) -> None:
 
 def test_the_split_is_exactly_80_10_10_and_shares_no_grid(clone: Path) -> None:
     (file,) = (clone / DATA).glob("simplified_dataset_*.npz")
-    with np.load(file) as archive:
-        splits = {name: archive[name] for name in ("train", "val", "test")}
     count = SMALL["grids.count"]
-    assert {name: len(grids) for name, grids in splits.items()} == {
-        "train": count * 8 // 10,
-        "val": count // 10,
-        "test": count // 10,
-    }
-    everything = np.concatenate(list(splits.values()))
+    with np.load(file) as archive:
+        splits = [archive[name] for name in ("train", "val", "test")]
+    assert [len(grids) for grids in splits] == [count * 8 // 10, count // 10, count // 10]
+    everything = np.concatenate(splits)
     assert everything.dtype == np.uint8
-    assert everything.shape[1:] == (16, 16)
-    assert len(np.unique(everything.reshape(count, -1), axis=0)) == count
+    assert len(np.unique(everything.reshape(count, 16 * 16), axis=0)) == count
 
 
 def test_the_metrics_that_were_promised_are_there_and_in_range(clone: Path) -> None:
     metrics = _json(clone, METRICS / "metrics.json")
     for name in ("pixel_accuracy", "nonblack_accuracy", "exact_grid_accuracy"):
-        assert 0 <= metrics[name] <= 1
-        assert metrics["intervals"][name]["low"] <= metrics[name]
-        assert metrics[name] <= metrics["intervals"][name]["high"]
+        interval = metrics["intervals"][name]
+        assert 0 <= interval["low"] <= metrics[name] <= interval["high"] <= 1
     assert set(metrics["per_class_accuracy"]) == {str(colour) for colour in range(10)}
-    assert all(0 <= value <= 1 for value in metrics["per_class_accuracy"].values())
     assert metrics["neg_elbo_nats"] > metrics["data_entropy_bound_nats"] > 0
-    assert metrics["neg_elbo_over_entropy_bound"] == pytest.approx(
-        metrics["neg_elbo_nats"] / metrics["data_entropy_bound_nats"]
-    )
-    assert 0 <= metrics["active_units"] <= metrics["latent_dim"]
     assert metrics["samplers"]
     for sampler in metrics["samplers"].values():
         assert 0 <= sampler["valid_rate"] <= 1
         assert sampler["n"] == SMALL["evaluate.samples"]
-    assert 0 <= metrics["arc_agi"]["exact_grid_accuracy"] <= 1
-    assert metrics["arc_agi"]["n"] > 1000
     assert metrics["n"] == SMALL["grids.count"] // 10
-
-
-def test_training_is_recorded(clone: Path) -> None:
-    training = _json(clone, METRICS / "training.json")
-    assert training["epochs"] == SMALL["epochs"]
-    assert training["skipped_updates"] >= 0
-    series = training["series"]
-    assert {"loss", "reconstruction_loss", "kl_divergence", "beta_kl"} <= set(series)
-    assert all(len(row) == SMALL["epochs"] for row in series.values())
+    series = _json(clone, METRICS / "training.json")["series"]
     for name in ("loss", "reconstruction_loss", "kl_divergence"):
+        assert len(series[name]) == SMALL["epochs"]
         lines = (clone / PLOTS / f"training/plots/metrics/train/{name}.tsv").read_text()
         assert len(lines.splitlines()) == SMALL["epochs"] + 1
-
-
-def test_the_verdict_has_its_criteria(clone: Path) -> None:
     verdict = _json(clone, METRICS / "verdict.json")
-    assert isinstance(verdict["passed"], bool)
-    assert {criterion["name"] for criterion in verdict["criteria"]} >= {
-        "pixel_accuracy",
-        "above_collapse_threshold",
-        "colour_histogram_tv",
-        "active_share",
-    }
-    for criterion in verdict["criteria"]:
-        assert {"value", "threshold", "passed", "why"} <= set(criterion)
     assert verdict["passed"] == all(criterion["passed"] for criterion in verdict["criteria"])
-    for diagnosis in _json(clone, METRICS / "diagnosis.json")["diagnoses"]:
-        assert {"name", "found", "rule", "evidence", "fix"} <= set(diagnosis)
+    assert _json(clone, METRICS / "diagnosis.json")["diagnoses"]
 
 
-def test_the_failure_page_shows_between_10_and_20_of_each(clone: Path) -> None:
+def test_the_failure_page_shows_between_10_and_20_and_opens_without_a_network(clone: Path) -> None:
     failures = _json(clone, METRICS / "failures.json")
     assert 10 <= len(failures["items"]) <= 20
     assert failures["tests"]
     page = (clone / PLOTS / "failures/index.html").read_text()
-    assert page.lstrip().lower().startswith("<!doctype html>")
-    assert "http://" not in page.replace("http://www.w3.org", "")  # it opens without a network
+    assert "http://" not in page.replace("http://www.w3.org", "")
 
 
 def test_a_second_repro_does_nothing(clone: Path) -> None:

@@ -1,24 +1,18 @@
-"""The README's pictures of the app: `make pictures`. Real runs at a small size fill the pages."""
+"""The README's pictures of the app, of what `make repro` has made here: `make pictures`."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import app_room
 import pytest
-import tiny
-from furnished import ROOT
 from PIL import Image
-from ruamel.yaml import YAML
 
 from genlab.benchmark.store.repository import Store
 from genlab.core.io import atomic_write
-from genlab.core.params import load_params
 
 TARGET = os.environ.get("GENLAB_SHOTS", "")
 pytestmark = [
@@ -26,9 +20,7 @@ pytestmark = [
     pytest.mark.skipif(not TARGET, reason="for the README; run: make pictures"),
 ]
 READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
-TOOLS = "baseline_local,control_pasted,control_blurred"
-CASES = ("astronaut-officer", "stairs-two-of-four", "window-two-avatars")
-GOAL = "stripes on dummy, at least 95 % accuracy"
+STORE = app_room.ROOT / "runs" / "genlab.sqlite3"
 PAGES = {
     "overview": "",
     "data": "data",
@@ -45,56 +37,18 @@ PHOTOGRAPHS = ("benchmark", "rate")
 MOST_BYTES = 200_000
 
 
-def build(folder: Path) -> None:
-    """A clone with small data, a model, an agent's run and a run of the benchmark."""
-    subprocess.run(
-        ["git", "clone", "-q", "--depth", "1", f"file://{ROOT}", str(folder)], check=True
-    )
-    asked = load_params(folder / "params.yaml")
-    tiny.write_dataset(folder / "data" / "arc_grids", 2000, asked=asked)
-    scratch = folder / "runs" / "scratch"  # what git holds of the training stays as it is
-    run(folder, "stages/train.py", "--dataset", "arc_grids", "--epochs", "20",
-        "--epoch-size", "1600", "--metrics-path", str(scratch / "training.json"),
-        "--plots-path", str(scratch / "training"))  # fmt: skip
-    run(folder, "-m", "genlab.agent", "run", "--backend", "search", "--max-iterations", "5",
-        "--no-compare", "--dataset", "dummy", GOAL)  # fmt: skip
-    chosen = [option for case in CASES for option in ("--case", case)]
-    run(folder, "-m", "genlab.benchmark", "run", "--tools", TOOLS, *chosen)
-    settle(folder)
-
-
-def settle(folder: Path) -> None:
-    """Have dvc take the small data for the run's: the pictures show a pipeline at rest."""
-    stages = YAML(typ="safe").load((folder / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    datasets = load_params(folder / "params.yaml").datasets
-    for stage in stages.values():
-        for entry in [*stage["deps"], *stage.get("outs", [])]:
-            path = entry if isinstance(entry, str) else next(iter(entry))
-            for name in datasets:
-                place = folder / path.replace("${item.dataset}", name)
-                if not place.exists():
-                    file = place if place.suffix else place / "README"
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    file.write_text("left out\n", encoding="utf-8")
-    run(folder, "-m", "dvc", "commit", "--force", "--quiet")
-
-
-def run(folder: Path, *command: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, *command], cwd=folder, env=environment, check=True)
-
-
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
-    folder = tmp_path_factory.mktemp("shots") / "genlab"
-    build(folder)
-    with app_room.serving(folder) as served:
+def shown() -> Iterator[app_room.Server]:
+    """A server over this repository's own results."""
+    if not STORE.exists():
+        pytest.skip(f"{STORE} is missing; run: make repro")
+    with app_room.serving(app_room.ROOT) as served:
         yield served
 
 
 def take(server: app_room.Server, browser: Any, name: str, width: int, target: Path) -> Path:
     """One page as a picture of `width`, a JPEG where it shows photographs."""
-    with Store(server.folder / "runs" / "genlab.sqlite3") as store:
+    with Store(STORE) as store:
         run_id = store.runs()[0].run_id
     scheme = "dark" if name in DARK else "light"
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
@@ -125,5 +79,5 @@ def take(server: app_room.Server, browser: Any, name: str, width: int, target: P
     ("name", "width"), [*((name, 1440) for name in PAGES), *((name, 390) for name in PHONE)]
 )
 def test_a_page_is_pictured(shown: app_room.Server, browser: Any, name: str, width: int) -> None:
-    made = take(shown, browser, name, width, ROOT / TARGET)
+    made = take(shown, browser, name, width, app_room.ROOT / TARGET)
     assert made.stat().st_size < MOST_BYTES

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from agent_runs import write_params
 from sandboxes import needs_sandbox
 from scripted_llm import Server, fluent

@@ -5,7 +5,6 @@ The tools are in a package that is found by its entry points, as any user's tool
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -21,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
-from PIL import Image
+from small_benchmark import make_case
+from swap_runs import add_run
 
 from genlab.benchmark.cases import load_cases
 from genlab.benchmark.store.repository import Store
-from genlab.core.io import sha256, write_text
+from genlab.core.io import write_text
 
 FLAGS = (
     "--no-sandbox",
@@ -37,40 +36,19 @@ FLAGS = (
     "--disable-sync",
 )
 ROOT = Path(__file__).resolve().parents[2]
-SIDE = 256
 
-CASE = """\
-version: 1
-title: {title}
-consent: {consent}
-template: template.jpg
-avatars:
-  anna: avatar_anna.jpg
-swaps:
-  - region: {{left: 80, top: 60, width: 96, height: 96}}
-    avatar: anna
-sources:
-  template: {{title: noise, author: this test, licence: CC0-1.0, url: ""}}
-  anna: {{title: noise, author: this test, licence: CC0-1.0, url: ""}}
-"""
-# One takes its time, one fails, one reports when it ended, one has a hostile name, one has no key.
+# One fails, one reports when it ended, one has a hostile name, one has no key.
 TOOLS = """
-import asyncio
 import random
 import time
+from small_benchmark import Turned
 from genlab.benchmark.plugins import Needs, ToolFailure
 
-class Paint:
+class Paint(Turned):
     tool_id = "sim_paint"
     title = "Simulated painter"
-    needs = Needs(concurrency=64)
-    def unavailable(self):
-        return ""
-    async def swap(self, case, options):
-        await asyncio.sleep(float(options.get("seconds", 0.2)))
-        image = case.open_template()
-        image.paste(case.open_avatar("anna").resize((96, 96)), (80, 60))
-        return image
+    def __init__(self):
+        super().__init__(0.2, concurrency=64)
 
 class Fail(Paint):
     tool_id = "sim_fail"
@@ -82,7 +60,8 @@ class Stamp(Paint):
     tool_id = "sim_stamp"
     title = "Simulated, says when"
     async def swap(self, case, options):
-        await asyncio.sleep(float(options.get("seconds", 0.2)) * random.uniform(0.5, 1.5))
+        seconds = options.get("seconds", self.seconds) * random.uniform(0.5, 1.5)
+        await super().swap(case, {"seconds": seconds})
         raise ToolFailure("refused", f"at {1000 * time.time():.0f}")
 
 class Hostile(Paint):
@@ -105,29 +84,13 @@ def make_project(folder: Path, *, cases: int = 3, hostile: bool = False) -> Path
     titles = [f"Case {n}" for n in range(1, cases + 1)]
     if hostile:
         titles += ["<script>document.title='owned'</script> ../../ \u202eelttil", "x" * 10_000]
-    random = np.random.default_rng(0)
     for number, title in enumerate(titles, 1):
-        place = folder / "cases" / f"case-{number:03d}"
-        place.mkdir(parents=True)
-        for name in ("template", "avatar_anna"):
-            low = random.integers(40, 215, (8, 8, 3), dtype=np.uint8)
-            Image.fromarray(low).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(
-                place / f"{name}.jpg", quality=90
-            )
-        write_text(place / "case.yaml", CASE.format(title=json.dumps(title), consent="true"))
+        make_case(folder / "cases", number, side=256, title=title)
     shutil.copy(ROOT / "params.yaml", folder / "params.yaml")
     package = folder / "package"
     write_text(package / "genlab_sim.py", TOOLS)
-    points = "".join(
-        f"{name} = genlab_sim:{kind}\n"
-        for name, kind in (
-            ("sim_paint", "Paint"),
-            ("sim_fail", "Fail"),
-            ("sim_stamp", "Stamp"),
-            ("sim_hostile", "Hostile"),
-            ("sim_closed", "Closed"),
-        )
-    )
+    kinds = ("Paint", "Fail", "Stamp", "Hostile", "Closed")
+    points = "".join(f"sim_{kind.lower()} = genlab_sim:{kind}\n" for kind in kinds)
     info = package / "genlab_sim-1.0.dist-info"
     write_text(info / "METADATA", "Metadata-Version: 2.1\nName: genlab-sim\nVersion: 1.0\n")
     write_text(info / "entry_points.txt", "[genlab.image_tools]\n" + points)
@@ -137,44 +100,7 @@ def make_project(folder: Path, *, cases: int = 3, hostile: bool = False) -> Path
 def make_run(store: Store, folder: Path, *, run_id: str, cases: int = 3) -> None:
     """A finished run in the store: `sim_paint` with scores, `sim_fail` refused throughout."""
     known = load_cases(folder / "cases")[:cases]
-    tools = [{"tool_id": "sim_paint", "title": "Simulated painter"}]
-    tools.append({"tool_id": "sim_fail", "title": "Simulated refusal"})
-    store.create_run(
-        run_id,
-        f"{run_id}T00:00:00.000000+00:00",
-        {},
-        [
-            {
-                "case_id": case.case_id,
-                "title": case.title,
-                "folder": str(case.folder.resolve()),
-                "digest": case.digest,
-            }
-            for case in known
-        ],
-        tools,
-    )
-    random = np.random.default_rng(1)
-    for item in store.items(run_id):
-        if item.tool_id == "sim_fail":
-            failure = {"failure_kind": "refused", "failure": "refused by <b>policy</b>"}
-            store.set_items([(item.item_id, {"status": "failed", "attempts": 1, **failure})])
-            continue
-        path = store.path.parent / run_id / item.tool_id / f"{item.case_id}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        low = random.integers(40, 215, (8, 8, 3), dtype=np.uint8)
-        Image.fromarray(low).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(path)
-        changes = {
-            "status": "scored",
-            "score": float(random.uniform(0.2, 0.95)),
-            "components": {"identity": 0.8, "background": 0.9, "realism": None},
-            "image": path.relative_to(store.path.parent).as_posix(),
-            "image_sha256": sha256(path),
-            "attempts": 1,
-            "seconds": 0.2,
-        }
-        store.set_items([(item.item_id, changes)])
-    store.end_run(run_id, "finished")
+    add_run(store, run_id, known, {"sim_paint": 0.6, "sim_fail": None}, "refused by <b>policy</b>")
 
 
 @dataclass(frozen=True)
@@ -202,10 +128,10 @@ def serving(
     command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), *options]
     if with_uvicorn:
         command = [sys.executable, "-m", "uvicorn", "app:app", "--port", str(port)]
-    paths = [str(ROOT / "src"), str(ROOT), str(folder / "package")]
+    paths = [ROOT / "src", ROOT, ROOT / "tests/support", folder / "package"]
     variables = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
         "OMP_NUM_THREADS": "1",
         "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
         "STREAMLIT_SERVER_HEADLESS": "true",

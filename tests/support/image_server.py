@@ -1,42 +1,18 @@
-"""A real server on loopback that speaks OpenAI's images and chat, and misbehaves by script.
-
-with ImageServer([status(429, {"Retry-After": "1"}), image()]) as server:
-    tool = EndpointTool(Entry(id="t", base_url=server.url, model="m"))
-    ...
-    assert server.requests[1].fields["model"] == "m"
-"""
+"""Replies of an image endpoint, sound and broken; `ImageServer` gives them on loopback."""
 
 from __future__ import annotations
 
 import base64
-import io
-import json
 import struct
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from email import message_from_bytes
 from functools import cache
 from typing import Any
 
-from loopback import Reply, ScriptedServer, html, payload, raw, status
+from loopback import Reply, Request, encoded, html, payload, raw, status
+from loopback import Server as ImageServer
 from PIL import Image
 
-__all__ = ["ImageServer", "Reply", "Request", "html", "payload", "raw", "status"]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a client sent."""
-
-    path: str
-    headers: dict[str, str]  # names in lower case
-    fields: dict[str, str]
-    images: tuple[bytes, ...] = ()
-
-    def template(self) -> Image.Image:
-        """The first image that came along."""
-        return Image.open(io.BytesIO(self.images[0])).convert("RGB")
+__all__ = ["ImageServer", "Reply", "Request", "encoded", "html", "payload", "raw", "status"]
 
 
 def answer(data: bytes, *, usage: dict[str, Any] | None = None, **more: Any) -> Reply:
@@ -53,16 +29,14 @@ def said(text: str | None, *, refusal: str | None = None, **more: Any) -> Reply:
     return payload({**head, "choices": [choice]}, **more)
 
 
-def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
-    """An image file."""
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
 def turned(seconds: float = 0.0) -> Reply:
     """What the small benchmark scores 1: the first image upside down."""
-    return Reply(turned=True, seconds=seconds)
+
+    def make(request: Request) -> Reply:
+        image = request.template().rotate(180)
+        return answer(encoded(image, compress_level=1), seconds=seconds)
+
+    return Reply(make=make)
 
 
 def packed() -> Reply:
@@ -106,37 +80,3 @@ def rotated(image: Image.Image) -> bytes:
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees clockwise
     return encoded(image.transpose(Image.Transpose.ROTATE_90), "JPEG", exif=exif, quality=95)
-
-
-class ImageServer(ScriptedServer[Request]):
-    """The server of images and of chat completions about them."""
-
-    paths = ("/v1/images/edits", "/v1/images/generations", "/v1/chat/completions")
-
-    def parse(self, path: str, headers: Mapping[str, str], content: bytes) -> Request:
-        if headers["content-type"].startswith("application/json"):
-            fields = {
-                name: value if isinstance(value, str) else json.dumps(value)
-                for name, value in json.loads(content).items()
-            }
-            return Request(path, dict(headers), fields)
-        head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
-        fields, images = {}, []
-        for part in message_from_bytes(head + content).walk():
-            name = part.get_param("name", header="content-disposition")
-            data = part.get_payload(decode=True)
-            if part.get_filename() is not None:
-                images.append(data)
-            elif name is not None:
-                fields[str(name)] = data.decode()
-        return Request(path, dict(headers), fields, tuple(images))
-
-    def complete(self, reply: Reply, request: Request) -> Reply:
-        if not reply.turned:
-            return reply
-        image = encoded(request.template().rotate(180), compress_level=1)
-        return answer(image, seconds=reply.seconds)
-
-    def named(self) -> Reply:
-        """The image that an answer named by its address."""
-        return raw(encoded(Image.new("RGB", (64, 64), "navy")), kind="image/png")

@@ -1,42 +1,15 @@
-"""A real server on loopback that speaks /v1/chat/completions and misbehaves by script.
-
-with Server([status(429, {"Retry-After": "3"}), good('{"blocks": 2}')]) as server:
-    backend = OpenAIBackend(..., base_url=server.url, api_key="test")
-    ...
-    assert server.requests[1].body["max_tokens"] == 64
-"""
+"""Replies of a chat endpoint, sound and broken; `Server` gives them on loopback."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from loopback import Reply, ScriptedServer, html, payload, raw, status
+from loopback import Reply, Request, Server, html, payload, raw, status
 
 __all__ = ["MODEL", "Reply", "Request", "Server", "html", "raw", "status"]
 
 MODEL = "scripted"
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a client sent."""
-
-    path: str
-    headers: dict[str, str]  # names in lower case
-    body: dict[str, Any]
-
-    @property
-    def prompt(self) -> str:
-        """The content of the last message."""
-        return str(self.body["messages"][-1]["content"])
-
-    @property
-    def structured(self) -> bool:
-        """Whether it asks for an answer in a schema."""
-        return "response_format" in self.body
 
 
 def completion(
@@ -79,7 +52,7 @@ def prose(content: dict[str, Any]) -> Reply:
 def without_schema(otherwise: Reply, code: int = 400) -> Reply:
     """Refuse requests with a response_format by `code`, and answer the others."""
     refusal = status(code, message="response_format json_schema is not supported")
-    return Reply(refusal.body, code, refusal.headers, unless_structured=otherwise)
+    return Reply(make=lambda request: refusal if request.structured else otherwise)
 
 
 def hang() -> Reply:
@@ -125,15 +98,3 @@ def huge(size: int) -> Reply:
 def invalid_utf8() -> Reply:
     """A completion with bytes that are no text."""
     return raw(json.dumps(completion("HERE")).encode().replace(b"HERE", b"\xff\xfe\x80"))
-
-
-class Server(ScriptedServer[Request]):
-    """The server of chat completions."""
-
-    paths = ("/v1/chat/completions",)
-
-    def parse(self, path: str, headers: Mapping[str, str], content: bytes) -> Request:
-        return Request(path, dict(headers), json.loads(content or b"{}"))
-
-    def complete(self, reply: Reply, request: Request) -> Reply:
-        return reply if request.structured else reply.unless_structured or reply

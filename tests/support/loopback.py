@@ -1,26 +1,63 @@
-"""A real server on loopback that answers by script; the LLM's and the images' server are such.
+"""A real server on loopback that speaks OpenAI's chat and images, and misbehaves by script.
+
+with Server([status(429, {"Retry-After": "3"}), reply]) as server:
+    backend = OpenAIBackend(..., base_url=server.url, api_key="test")
+    ...
+    assert server.requests[1].body["max_tokens"] == 64
 
 A script is a list of replies, one per request, of which the last goes on, or a function from a
-request to a reply.
+request to a reply. The replies of chats are in `llm_server`, those of images in `image_server`.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from email import message_from_bytes
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+from PIL import Image
 from typing_extensions import Self
 
-Request = TypeVar("Request")
+PATHS = ("/v1/chat/completions", "/v1/images/edits", "/v1/images/generations")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client sent: JSON, or the fields of a form and its images."""
+
+    path: str
+    headers: dict[str, str]  # names in lower case
+    body: dict[str, Any]
+    images: tuple[bytes, ...] = ()
+
+    @property
+    def prompt(self) -> str:
+        """The content of the last message."""
+        return str(self.body["messages"][-1]["content"])
+
+    @property
+    def structured(self) -> bool:
+        """Whether it asks for an answer in a schema."""
+        return "response_format" in self.body
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The body with every value as text."""
+        return {k: v if isinstance(v, str) else json.dumps(v) for k, v in self.body.items()}
+
+    def template(self) -> Image.Image:
+        """The first image that came along."""
+        return Image.open(io.BytesIO(self.images[0])).convert("RGB")
 
 
 @dataclass(frozen=True)
@@ -34,8 +71,7 @@ class Reply:
     hang: bool = False  # say nothing until the server is closed
     tear: bool = False  # reset the connection in the middle of the body
     drip: float = 0.0  # seconds between two bytes
-    turned: bool = False  # the request's first image upside down
-    unless_structured: Reply | None = None  # this one instead where no schema is asked for
+    make: Callable[[Request], Reply] | None = None  # the reply, where it depends on the request
 
 
 def raw(body: bytes, status: int = 200, kind: str = "application/json", **more: Any) -> Reply:
@@ -60,6 +96,28 @@ def html() -> Reply:
     return raw(b"<html><body>Log in to the hotel's network</body></html>", kind="text/html")
 
 
+def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    """An image file."""
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def _parse(path: str, headers: dict[str, str], content: bytes) -> Request:
+    if not headers["content-type"].startswith("multipart"):
+        return Request(path, headers, json.loads(content or b"{}"))
+    head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
+    fields, images = {}, []
+    for part in message_from_bytes(head + content).walk():
+        name = part.get_param("name", header="content-disposition")
+        data = part.get_payload(decode=True)
+        if part.get_filename() is not None:
+            images.append(data)
+        elif name is not None:
+            fields[str(name)] = data.decode()
+    return Request(path, headers, fields, tuple(images))
+
+
 class _Quiet(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
@@ -70,13 +128,11 @@ class _Quiet(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class ScriptedServer(Generic[Request]):
+class Server:
     """The server; `url` is its base URL, `requests` what it was asked, in order.
 
     `sent` says which requests were answered whole with status 200, and when (time.time()).
     """
-
-    paths: tuple[str, ...] = ()
 
     def __init__(self, script: Sequence[Reply] | Callable[[Request], Reply]) -> None:
         self.requests: list[Request] = []
@@ -109,18 +165,6 @@ class ScriptedServer(Generic[Request]):
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
-    def parse(self, path: str, headers: Mapping[str, str], content: bytes) -> Request:
-        """The request of a POST; names of headers are in lower case."""
-        raise NotImplementedError
-
-    def complete(self, reply: Reply, request: Request) -> Reply:
-        """The reply to this very request."""
-        return reply
-
-    def named(self) -> Reply:
-        """The reply to a GET."""
-        return status(404)
-
     def answer(self, request: Request) -> Reply:
         """What the script says to a request."""
         with self.lock:
@@ -130,11 +174,11 @@ class ScriptedServer(Generic[Request]):
                 reply = self._script(request)
             else:
                 reply = self._script[min(place, len(self._script) - 1)]
-        return self.complete(reply, request)
+        return reply.make(request) if reply.make else reply
 
 
 class _Handler(BaseHTTPRequestHandler):
-    owner: ScriptedServer[Any]
+    owner: Server
     protocol_version = "HTTP/1.1"
 
     def setup(self) -> None:
@@ -154,11 +198,11 @@ class _Handler(BaseHTTPRequestHandler):
         if len(content) < length:  # the client was killed while it sent
             self.close_connection = True
             return
-        if self.path not in self.owner.paths:
+        if self.path not in PATHS:
             self.write(status(404, message=f"no such path: {self.path}"))
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = self.owner.parse(self.path, headers, content)
+        request = _parse(self.path, headers, content)
         reply = self.owner.answer(request)
         if self.owner.closing.wait(60 if reply.hang else reply.seconds) or reply.hang:
             self.close_connection = True
@@ -192,7 +236,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
 
     def do_GET(self) -> None:
-        self.write(self.owner.named())
+        """The image that an answer named by its address."""
+        self.write(raw(encoded(Image.new("RGB", (64, 64), "navy")), kind="image/png"))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Keep quiet: what was asked stands in `requests`."""

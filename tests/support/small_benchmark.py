@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from genlab.benchmark.store.repository import Item, Store
 
 CASE = """\
 version: 1
-title: "Noise, number {number}"
+title: {title}
 consent: {consent}
 template: template.png
 avatars:
@@ -34,16 +35,24 @@ sources:
 """
 
 
-def make_case(root: Path, number: int, *, side: int = 64, consent: str = "true") -> Case:
+def make_case(
+    root: Path, number: int, *, side: int = 64, consent: str = "true", title: str = ""
+) -> Case:
     """A case of seeded noise."""
     folder = root / f"case-{number:03d}"
     folder.mkdir(parents=True)
     generator = np.random.default_rng(number)
     for name in ("template", "avatar_one"):
-        pixels = generator.integers(0, 256, (side, side, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(folder / f"{name}.png", compress_level=1)
-    (folder / "case.yaml").write_text(CASE.format(number=number, consent=consent))
+        make_noise(generator, side).save(folder / f"{name}.png", compress_level=1)
+    title = json.dumps(title or f"Noise, number {number}")
+    (folder / "case.yaml").write_text(CASE.format(title=title, consent=consent))
     return load_case(folder)
+
+
+def make_noise(generator: np.random.Generator, side: int) -> Image.Image:
+    """A picture of soft noise."""
+    coarse = generator.integers(40, 215, (8, 8, 3), dtype=np.uint8)
+    return Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC)
 
 
 def make_cases(root: Path, count: int, side: int = 64) -> list[Case]:
@@ -119,7 +128,7 @@ class Turned:
         self.active += 1
         self.most_active = max(self.most_active, self.active)
         try:
-            await asyncio.sleep(self.seconds)
+            await asyncio.sleep(float(options.get("seconds", self.seconds)))
         finally:
             self.active -= 1
         return case.open_template().rotate(180)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 from skimage import data
+from small_benchmark import make_noise
 
+from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.scorer import Score
 from genlab.benchmark.store.repository import Store
 from genlab.core.io import sha256
@@ -44,60 +47,68 @@ def write_cases(root: Path, count: int = 7) -> None:
         (folder / "case.yaml").write_text(CASE.format(title=f"Portrait {index}"), encoding="utf-8")
 
 
-def write_run(folder: Path, cases: Path, *, count: int = 7, rated: bool = True) -> Path:
+def write_run(folder: Path, cases: Path, *, rated: bool = True) -> Path:
     """A finished run of three tools, and one that failed throughout; the store's path.
 
     The tools' scores lie 0.3 or more apart on every case; `hostile_tool` has a reason full of
     markup.
     """
-    rng = np.random.default_rng(0)
     path = folder / "genlab.sqlite3"
-    photograph = Image.fromarray(data.astronaut()).reduce(2)
     with Store(path) as store:
-        store.create_run(
-            RUN,
-            "2026-01-02T10:00:00+00:00",
-            {"note": HOSTILE},
-            [
-                {"case_id": f"case_{i}", "title": HOSTILE, "folder": str(cases / f"case_{i}")}
-                for i in range(count)
-            ],
-            [{"tool_id": tool, "title": f"The {tool}"} for tool in (*TOOLS, "hostile_tool")],
-        )
-        changes: list[tuple[int, dict[str, Any]]] = []
-        for item in store.items(RUN):
-            if item.tool_id == "hostile_tool":
-                refused = {"status": "failed", "failure_kind": "refused", "failure": HOSTILE}
-                changes.append((item.item_id, refused))
-                continue
-            image = folder / RUN / item.tool_id / f"{item.case_id}.png"
-            image.parent.mkdir(parents=True, exist_ok=True)
-            made = photograph.copy()
-            made.paste(tuple(rng.integers(0, 255, 3).tolist()), (95, 40, 125, 75))
-            made.save(image, compress_level=1)
-            score = TOOLS[item.tool_id] + float(rng.uniform(-0.08, 0.08))
-            changes.append((item.item_id, _scored(folder, image, score)))
-        store.set_items(changes)
-        for item_id, values in changes if rated else []:
+        add_run(store, RUN, load_cases(cases), {**TOOLS, "hostile_tool": None}, HOSTILE)
+        for item in store.items(RUN) if rated else []:
             for rater, shift in (("ada", 0), ("mary", 1)):
-                if values["status"] == "scored":
-                    stars = int(np.clip(round(5 * values["score"]) + shift, 1, 5))
-                    shown = {"run_item_id": item_id, "blind": True}
-                    store.rate("run_item", values["image_sha256"], rater, stars, **shown)
+                if item.score is not None:
+                    stars = int(np.clip(round(5 * item.score) + shift, 1, 5))
+                    shown = {"run_item_id": item.item_id, "blind": True}
+                    store.rate("run_item", item.image_sha256, rater, stars, **shown)
     return path
 
 
-def _scored(folder: Path, image: Path, score: float) -> dict[str, Any]:
-    return {
-        "status": "scored",
-        "image": image.relative_to(folder).as_posix(),
-        "image_sha256": sha256(image),
-        "score": score,
-        "components": dict.fromkeys(COMPONENTS[:-1], score) | {"faces": None},
-        "details": {"notes": [HOSTILE], "versions": {"constants": "1"}},
-        "cost": 0.04,
-        "seconds": 2.0,
-    }
+def add_run(
+    store: Store, run_id: str, cases: list[Case], tools: Mapping[str, float | None], words: str
+) -> None:
+    """Add a finished run; each tool has its mean score, or refuses every case where that is None.
+
+    run_id: a date; words: the reason of every refusal, and a note and an option.
+    """
+    facts = [
+        {
+            "case_id": case.case_id,
+            "title": case.title,
+            "folder": str(case.folder.resolve()),
+            "digest": case.digest,
+        }
+        for case in cases
+    ]
+    listed = [{"tool_id": tool, "title": f"The {tool}"} for tool in tools]
+    store.create_run(run_id, f"{run_id}T10:00:00+00:00", {"note": words}, facts, listed)
+    rng = np.random.default_rng(0)
+    changes: list[tuple[int, dict[str, Any]]] = []
+    for item in store.items(run_id):
+        mean = tools[item.tool_id]
+        if mean is None:
+            refused = {"status": "failed", "failure_kind": "refused", "failure": words}
+            changes.append((item.item_id, {**refused, "attempts": 1}))
+            continue
+        image = store.path.parent / run_id / item.tool_id / f"{item.case_id}.png"
+        image.parent.mkdir(parents=True, exist_ok=True)
+        make_noise(rng, 256).save(image, compress_level=1)
+        score = mean + float(rng.uniform(-0.08, 0.08))
+        values = {
+            "status": "scored",
+            "image": image.relative_to(store.path.parent).as_posix(),
+            "image_sha256": sha256(image),
+            "score": score,
+            "components": dict.fromkeys(COMPONENTS[:-1], score) | {"faces": None},
+            "details": {"notes": [words], "versions": {"constants": "1"}},
+            "attempts": 1,
+            "cost": 0.04,
+            "seconds": 2.0,
+        }
+        changes.append((item.item_id, values))
+    store.set_items(changes)
+    store.end_run(run_id, "finished")
 
 
 def bright(template: Path, avatars: Any, swaps: Any, image: Path) -> Score:
