@@ -55,35 +55,28 @@ def refused(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "place_or_fix"),
     [
-        ([], ["no goal was given", "say one"]),
-        (["a CNN for MNIST"], ["holds no number", "--at-least"]),
-        (["a CNN, > 90 %"], ["names no dataset", "--dataset"]),
-        (["mnist > 90 %", "--backend", "oracle"], ["--backend", "oracle", "embedded"]),
-        (
-            ["mnist > 90 %", "--max-iterations", "0"],
-            ["options: --max-iterations", "got 0"],
-        ),
-        ([GOAL, "--backend", "openai"], ["OPENAI_API_KEY is not set"]),
-        ([GOAL, "--backend", "openai", "--base-url", "nonsense"], ["OPENAI_BASE_URL", "nonsense"]),
-        (
-            [GOAL, "--backend", "replay"],
-            ["transcripts/stripes.jsonl is missing", "record it"],
-        ),
-        (["mnist > 90 %", "--backend", "search"], ["data/mnist"]),
-        (["mnist > 90 %", "--max-seconds", "-1"], ["--max-seconds", "got -1"]),
-        ([GOAL, "--seed", "-1"], ["seed", "got -1"]),
-        ([GOAL, "--backend", "replay", "--transcript", "no.jsonl"], ["no.jsonl is missing"]),
-        ([GOAL, "--backend", "embedded", "--gguf", "no.gguf"], ["no.gguf is no file"]),
-        (["report"], ["holds no workspace"]),
-        (["report", "nowhere"], ["nowhere is no workspace", "list"]),
-        (["rebuild", "nowhere"], ["nowhere is no workspace"]),
+        ([], "say one"),
+        (["a CNN for MNIST"], "--at-least"),
+        (["a CNN, > 90 %"], "--dataset"),
+        (["mnist > 90 %", "--backend", "oracle"], "--backend"),
+        (["mnist > 90 %", "--backend", "search"], "data/mnist"),
+        (["mnist > 90 %", "--max-iterations", "0"], "--max-iterations"),
+        (["mnist > 90 %", "--max-seconds", "-1"], "--max-seconds"),
+        ([GOAL, "--seed", "-1"], "seed"),
+        ([GOAL, "--backend", "openai"], "OPENAI_API_KEY"),
+        ([GOAL, "--backend", "openai", "--base-url", "nonsense"], "OPENAI_BASE_URL"),
+        ([GOAL, "--backend", "replay"], "transcripts/stripes.jsonl"),
+        ([GOAL, "--backend", "replay", "--transcript", "no.jsonl"], "no.jsonl"),
+        ([GOAL, "--backend", "embedded", "--gguf", "no.gguf"], "no.gguf"),
+        (["report"], "no workspace"),
+        (["report", "nowhere"], "list"),
+        (["rebuild", "nowhere"], "nowhere"),
     ],
 )
-def test_bad_input_is_one_line(place: Path, arguments: list[str], words: list[str]) -> None:
-    line = refused(*arguments)
-    assert all(word in line for word in words), line
+def test_bad_input_is_one_line(place: Path, arguments: list[str], place_or_fix: str) -> None:
+    assert place_or_fix in refused(*arguments)
     assert not (place / "workspaces").exists()  # nothing is opened for what cannot run
 
 

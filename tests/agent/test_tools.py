@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import hashlib
 import http.server
 import inspect
@@ -116,22 +117,13 @@ def test_what_is_the_judges_is_not_written(root: Path, path: str) -> None:
 def test_without_a_workspace_a_line_says_how_to_get_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    nothing_bound = contextvars.Context()
     monkeypatch.chdir(tmp_path)
-    seen: list[str] = []
-
-    def elsewhere() -> None:  # a thread has bindings of its own: none
-        with pytest.raises(GenlabError, match="create_pytorch_project_scaffold") as caught:
-            tools.list_directory()
-        seen.append(str(caught.value))
-        tools.create_pytorch_project_scaffold("alone")
-        os.chdir(tmp_path / "workspaces/alone/src")
-        seen.extend(tools.list_directory())
-
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    thread.join()
-    assert "\n" not in seen[0]
-    assert "src/" in seen[1:]
+    with pytest.raises(GenlabError, match="create_pytorch_project_scaffold"):
+        nothing_bound.run(tools.list_directory)
+    nothing_bound.run(tools.create_pytorch_project_scaffold, "alone")
+    monkeypatch.chdir(tmp_path / "workspaces/alone/src")
+    assert "src/" in nothing_bound.run(tools.list_directory)
 
 
 def test_a_project_is_made_once_and_never_over_another(root: Path) -> None:

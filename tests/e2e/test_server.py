@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,16 @@ def state(server: app_room.Server, run_id: str) -> dict[str, Any]:
 
 
 def until(server: app_room.Server, run_id: str, *statuses: str) -> dict[str, Any]:
+    return wait_for(lambda: state(server, run_id), lambda run: run["status"] in statuses)
+
+
+def wait_for(read: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
+    """What `read` gives as soon as it holds."""
     deadline = time.monotonic() + 60
-    while (run := state(server, run_id))["status"] not in statuses:
-        assert time.monotonic() < deadline, run
+    while not holds(found := read()):
+        assert time.monotonic() < deadline, found
         time.sleep(0.1)
-    return run
+    return found
 
 
 def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: Any) -> None:
@@ -61,19 +67,6 @@ def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: A
     assert (
         Path(download.value.path()).read_text(encoding="utf-8").lstrip()[:9].lower() == "<!doctype"
     )
-
-
-def test_stars_in_the_grid_are_kept(server: app_room.Server, page: Any) -> None:
-    page.goto(f"{server.base}/benchmark?run={RUN}&rater=grid")
-    page.locator("details.b-badge summary").first.click()
-    page.get_by_text("identity").first.wait_for()
-    page.locator("[data-testid=stFeedback] button").nth(4).click()
-    with Store(server.folder / "runs" / "genlab.sqlite3") as store:
-        deadline = time.monotonic() + 30
-        while not (kept := store.ratings("run_item", rater="grid")):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-    assert [rating.stars for rating in kept] == [5]
 
 
 def test_two_browsers_follow_one_run_and_a_reload_keeps_it(
@@ -143,18 +136,12 @@ def test_a_killed_server_leaves_a_run_that_the_next_goes_on_with(tmp_path: Path)
         run_id = begin(
             first, case_ids=["case-001"], tool_ids=["sim_paint", "sim_fail"], options=LONG
         )
-        deadline = time.monotonic() + 60
-        while state(first, run_id)["progress"]["failed"] != 1:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: state(first, run_id), lambda run: run["progress"]["failed"] == 1)
         app_room.stop(first.process, kill=True)
     with app_room.serving(folder) as second:
         run = until(second, run_id, "running")
         assert run["progress"]["failed"] == 1  # what had ended is not done again
-        deadline = time.monotonic() + 60
-        while state(second, run_id)["progress"]["generating"] != 1:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: state(second, run_id), lambda run: run["progress"]["generating"] == 1)
         httpx.post(f"{second.base}/api/run/{run_id}/cancel", timeout=60)
         assert until(second, run_id, "cancelled")
 
@@ -168,8 +155,5 @@ def test_no_log_holds_a_token(tmp_path: Path) -> None:
             for offered in (token, wrong):
                 httpx.get(f"{server.base}{path}?a=1&token={offered}", timeout=60)
         assert httpx.get(f"{server.base}/api/tools?token={token}", timeout=60).status_code == 200
-        deadline = time.monotonic() + 30
-        while (log := server.log.read_text(encoding="utf-8")).count("a=1") < 8:
-            assert time.monotonic() < deadline, log
-            time.sleep(0.1)
+        log = wait_for(lambda: server.log.read_text("utf-8"), lambda log: log.count("a=1") >= 8)
     assert "token-that" not in log

@@ -30,8 +30,8 @@ swaps:
   - region: {{left: 8, top: 8, width: 32, height: 32}}
     avatar: one
 sources:
-  template: {{licence: made for a test}}
-  one: {{licence: made for a test}}
+  template: {{licence: CC0-1.0}}
+  one: {{licence: CC0-1.0}}
 """
 
 

@@ -274,10 +274,10 @@ def test_a_case_that_has_changed_is_read_again(tmp_path: Path) -> None:
     [before] = live.cases()
     digest = before.digest
     assert live.cases()[0] is before
-    (folder / "template.jpg").write_bytes((folder / "avatar_anna.jpg").read_bytes())
+    (folder / "template.png").write_bytes((folder / "avatar_one.png").read_bytes())
     [after] = live.cases()
     assert after.digest != digest
-    (folder / "template.jpg").unlink()
+    (folder / "template.png").unlink()
     assert is_problem(client(live).get("/api/test-cases"), 409)
     assert is_problem(client(live).get("/api/test-cases/case-001/template"), 409)
 

@@ -11,6 +11,7 @@ from typing import Any
 import app_room
 import numpy as np
 import pytest
+from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 from genlab.core.errors import GenlabError
@@ -184,7 +185,7 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Live) -> None:
     items = {item.tool_id: item for item in lived.store.items(RUN) if item.case_id == "case-001"}
     picture = lived.runs_folder / RUN / "sim_fail" / "case-001.png"
     picture.parent.mkdir()
-    app_room.Image.new("RGB", (64, 64), "teal").save(picture)
+    Image.new("RGB", (64, 64), "teal").save(picture)
     values = {"image": f"{RUN}/sim_fail/case-001.png", "image_sha256": sha256(picture)}
     lived.store.set_items([(items["sim_fail"].item_id, {"status": "scored", **values})])
     way = Pairs(lived.store, "ada", of_run(lived, RUN))
