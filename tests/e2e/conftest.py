@@ -1,30 +1,77 @@
-"""One furnished project, one server over it, one Chromium: for all tests of a process."""
+"""One project with something on every page, one server over it, one Chromium: for all tests."""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import app_room
+import numpy as np
 import pytest
+import tiny
+from agent_runs import attempt, write_attempts
 
-# Benchmarks are scripts: they find each other because their folder comes first on the path.
-from furnished import RUN, furnish
-
+from genlab.agent.workspace import lay_out
 from genlab.benchmark.store.repository import Store
+from genlab.core.io import write_json, write_npz
 
+RUN = "2026-01-01"
+HOSTILE = (
+    "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
+    " ![x](http://x) ../../ \u202eelttil "
+)
+LONG = "x" * 10_000
+# Small enough for an epoch in a moment, and more of them than any test waits for.
+TRAINING = {"epochs": 400, "samples_per_epoch": 128, "patience": 400}
 WAIT = 180_000  # milliseconds; a loaded machine is slow
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
+def server(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
+    """A server over results, small data, an agent's workspace and a run, all with hostile names."""
     folder = app_room.make_project(tmp_path_factory.mktemp("served"), cases=2, hostile=True)
     with Store(folder / "runs" / "genlab.sqlite3") as store:
         app_room.make_run(store, folder, run_id=RUN, cases=4)
-    with app_room.serving(furnish(folder)) as served:
+    tiny.write_params(folder, **TRAINING)
+    tiny.write_dataset(folder / "data" / "arc_grids")
+    grids = tiny.grids(40)
+    arrays = {"predicted": grids, "nats": np.zeros(40), "samples": grids}
+    write_npz(folder / "data/evaluated/arc_grids/evidence.npz", arrays, kind="evaluation")
+    (folder / "benchmarks").mkdir()
+    for name in ("dvc.yaml", "dvc.lock", "experiments.yaml", "benchmarks/targets.yaml"):
+        shutil.copy(root / name, folder / name)
+    for name in ("metrics", "plots", "results"):
+        shutil.copytree(root / name, folder / name)
+    _change(folder / "results/arc_grids/failures.json", _hostile_failures)
+    _change(folder / "results/arc_grids/diagnosis.json", _hostile_diagnosis)
+    workspace = lay_out(folder / "workspaces" / "project", HOSTILE + LONG)
+    evil = {"model_name": HOSTILE, "remark": HOSTILE, "reason": HOSTILE, "faults": [HOSTILE, LONG]}
+    write_attempts(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.95, 0.95, **evil), code=HOSTILE)
+    with app_room.serving(folder) as served:
         yield served
+
+
+def _change(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    found = json.loads(file.read_text(encoding="utf-8"))
+    change(found)
+    write_json(file, found)
+
+
+def _hostile_failures(found: dict[str, Any]) -> None:
+    for item, words in zip(found["items"], (HOSTILE, LONG), strict=False):
+        item |= {"class": words, "faults": [words]}
+    for items in (found["items"], found["sample_items"]):
+        for index, item in enumerate(items):
+            item["index"] = index  # the test split here is shorter than theirs
+    found["tests"][0]["sentence"] = HOSTILE
+
+
+def _hostile_diagnosis(found: dict[str, Any]) -> None:
+    found["diagnoses"][0] |= {"name": HOSTILE, "found": True}
 
 
 @pytest.fixture(scope="module")  # its event loop is in the way of tests that run one

@@ -7,11 +7,13 @@ from typing import Any
 
 import app_room
 import pytest
-from furnished import LONG, RUN, training
+from stage_runs import start_stage
 
 READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 EPOCH = "Number(document.body.innerText.match(/training now, epoch (\\d+)/)?.[1] ?? 0)"
 PATIENCE = 180_000  # milliseconds until a training has imported torch on a busy machine
+RUN = "2026-01-01"
+LONG = "x" * 10_000
 MARKUP = "<img src=x onerror=alert(1)>"
 
 
@@ -34,7 +36,7 @@ def unharmed(page: Any) -> None:
 def test_a_training_is_followed_and_a_reload_keeps_the_view(
     server: app_room.Server, page: Any
 ) -> None:
-    process = training(server.folder)
+    process = start_stage(server.folder, "train")
     try:
         page.goto(f"{server.base}/training")
         page.get_by_text(re.compile("^training now, epoch")).wait_for(timeout=PATIENCE)

@@ -10,10 +10,10 @@ from typing import Any
 
 import app_room
 import httpx
-from furnished import RUN
 
 from genlab.benchmark.store.repository import Store
 
+RUN = "2026-01-01"
 WAIT = 180_000  # milliseconds; a loaded machine is slow
 LONG = {"sim_paint": {"seconds": 300}}
 

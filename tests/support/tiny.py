@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,41 +36,23 @@ Labels = npt.NDArray[np.int64]
 PARAMS_FILE = Path(__file__).resolve().parents[2] / "params.yaml"
 SIZE = 8
 CLASSES = 10
+# What differs from params.yaml
 TRAINING: dict[str, Any] = {
-    "seed": 0,
     "device": "cpu",
     "threads": 1,
-    "network": "mixer",
-    "patch": 2,
     "width": 8,
-    "depth": 1,
     "latent_dim": 32,
-    "prior": "autoregressive",
     "prior_width": 8,
     "prior_depth": 2,
     "prior_components": 4,
-    "likelihood": "categorical",
     "likelihood_components": 3,
     "epochs": 3,
     "samples_per_epoch": 64,
     "batch_size": 16,
     "lr": 0.01,
     "lr_schedule": "constant",
-    "weight_decay": 0.01,
-    "grad_clip": 1.0,
-    "patience": 20,
-    "ema": 0.0,
-    "precision": "auto",
-    "compile": False,
-    "beta_max": 1.0,
-    "beta_schedule": "linear",
     "beta_warmup": 0.5,
     "beta_delay": 0.0,
-    "free_bits": 0.0,
-    "focal_gamma": 2.0,
-    "class_balance_exponent": 0.5,
-    "corruption": 0.5,
-    "wandb": False,
     "bootstrap": 100,
 }
 # What differs for images of SIDE x SIDE pixels: one latent at each of 7 x 7 places
@@ -107,9 +91,14 @@ EVALUATE: dict[str, Any] = {
 }
 
 
+@cache
+def _defaults() -> dict[str, Any]:
+    return load_params(PARAMS_FILE).model_dump()
+
+
 def values(**training: Any) -> dict[str, Any]:
     """The content of a params file of a tiny experiment, with other flat keys where given."""
-    content = load_params(PARAMS_FILE).model_dump()
+    content = copy.deepcopy(_defaults())
     content["grids"].update(GRIDS)
     content["evaluate"].update(EVALUATE)
     return {**content, **TRAINING, "arc_grids": {}, **training}
@@ -160,8 +149,13 @@ def task(train: Grids, **training: Any) -> Task:
 
 def architecture(**changes: Any) -> Architecture:
     """The shapes of a tiny model."""
-    shapes = {key: TRAINING[key] for key in Architecture.__dataclass_fields__ if key in TRAINING}
-    return Architecture(**{**shapes, "size": SIZE, "classes": CLASSES, "channels": 0, **changes})
+    return _shapes({}, **{"size": SIZE, "classes": CLASSES, "channels": 0, **changes})
+
+
+def _shapes(training: dict[str, Any], **shapes: Any) -> Architecture:
+    asked = {**values(), **training, **shapes}
+    names = Architecture.__dataclass_fields__
+    return Architecture(**{name: asked[name] for name in names if name in asked})
 
 
 def images(count: int, seed: int = 0, side: int = SIDE, channels: int = 1) -> Images:
@@ -219,9 +213,7 @@ def image_task(train: Images, **training: Any) -> Task:
 
 def image_architecture(**changes: Any) -> Architecture:
     """The shapes of a tiny model of images."""
-    asked = {**TRAINING, **IMAGE_TRAINING}
-    shapes = {key: asked[key] for key in Architecture.__dataclass_fields__ if key in asked}
-    return Architecture(**{**shapes, "size": SIDE, "classes": LEVELS, "channels": 1, **changes})
+    return _shapes(IMAGE_TRAINING, **{"size": SIDE, "classes": LEVELS, "channels": 1, **changes})
 
 
 def image_model(seed: int = 0, **changes: Any) -> VAE:
