@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import random
 import signal
 import subprocess
@@ -19,12 +20,10 @@ from pathlib import Path
 
 import image_server as s
 import pytest
-import swap_worker
 from image_server import ImageServer, Reply, Request, turned
-from small_benchmark import make_cases, small_score
+from small_benchmark import Bench, make_cases
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.tools.endpoint import EndpointTool, Entry
 from genlab.core.io import sha256
@@ -63,7 +62,8 @@ def case_of(request: Request, cases: list[Case]) -> str:
 
 
 def test_hostile_image_server(tmp_path: Path, record: Callable[..., None]) -> None:
-    cases = make_cases(tmp_path / "cases", len(HOSTILITIES))
+    bench = Bench(tmp_path)
+    cases = bench.cases(len(HOSTILITIES))
     scripts = dict(zip((case.case_id for case in cases), HOSTILITIES.values(), strict=True))
     asked: Counter[str] = Counter()
 
@@ -73,23 +73,10 @@ def test_hostile_image_server(tmp_path: Path, record: Callable[..., None]) -> No
         replies, _ = scripts[case]
         return replies[min(asked[case], len(replies)) - 1]
 
-    with (
-        ImageServer(reply) as server,
-        Store(tmp_path / "runs" / "genlab.sqlite3") as store,
-    ):
-        runner = Runner(
-            store,
-            tmp_path / "runs",
-            concurrency=8,
-            timeout=3.0,
-            retries=2,
-            scorer=small_score,
-            sleep=lambda seconds: asyncio.sleep(min(seconds, 0.3)),
-        )
+    with ImageServer(reply) as server:
         tool = EndpointTool(Entry(id="t", base_url=server.url, model="m", concurrency=8))
-        run_id = runner.start(cases, [tool])
-        asyncio.run(asyncio.wait_for(runner.run(run_id), DEADLINE))
-        items = store.items(run_id)
+        short = {"sleep": lambda seconds: asyncio.sleep(min(seconds, 0.3)), "timeout": 3.0}
+        items = bench.run(cases, tool, concurrency=8, retries=2, **short)
     ended = {
         what: (item.status, item.failure_kind)
         for what, item in zip(HOSTILITIES, items, strict=True)
@@ -102,10 +89,32 @@ def test_hostile_image_server(tmp_path: Path, record: Callable[..., None]) -> No
     assert wrong == []
 
 
+# A run in FOLDER/runs of the cases in FOLDER/cases, begun or resumed, with the endpoint at URL.
+WORKER = """
+import sys
+from pathlib import Path
+from small_benchmark import Bench
+from genlab.benchmark.cases import load_cases
+from genlab.benchmark.tools.endpoint import EndpointTool, Entry
+bench = Bench(Path(sys.argv[1]))
+tool = EndpointTool(Entry(id="turned", base_url=sys.argv[2], model="m", cost=0.01, concurrency=4))
+options = {"concurrency": 4, "max_cost": 99.0}
+print("running", flush=True)
+if runs := bench.store.runs():
+    bench.resume(runs[0].run_id, tool, **options)
+else:
+    bench.run(load_cases(bench.folder / "cases"), tool, **options)
+"""
+
+
 def start(folder: Path, url: str) -> subprocess.Popen[str]:
     """A worker that has begun to run."""
-    command = [sys.executable, swap_worker.__file__, str(folder), url]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(folder), url],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     process.stdout.readline()
     return process

@@ -12,7 +12,6 @@ from skimage import data
 from small_benchmark import make_noise
 
 from genlab.benchmark.cases import Case, load_cases
-from genlab.benchmark.scorer import Score
 from genlab.benchmark.store.repository import Store
 from genlab.core.io import sha256
 
@@ -109,14 +108,3 @@ def add_run(
         changes.append((item.item_id, values))
     store.set_items(changes)
     store.end_run(run_id, "finished")
-
-
-def bright(template: Path, avatars: Any, swaps: Any, image: Path) -> Score:
-    """A scorer for the runner's processes: the mean brightness of the picture."""
-    with Image.open(image) as picture:
-        return Score("scored", float(np.asarray(picture).mean()) / 255)
-
-
-def dark(template: Path, avatars: Any, swaps: Any, image: Path) -> Score:
-    """Another scorer: the opposite."""
-    return Score("scored", 1 - (bright(template, avatars, swaps, image).total or 0.0))

@@ -109,7 +109,7 @@ def test_cases_and_tools_are_listed(api: TestClient) -> None:
     cases = api.get("/api/test-cases").json()
     assert [case["case_id"] for case in cases] == [f"case-{n:03d}" for n in range(1, 6)]
     for url in (cases[0]["template_url"], *cases[0]["avatar_urls"].values()):
-        assert api.get(url).headers["content-type"] == "image/jpeg"
+        assert api.get(url).headers["content-type"] == "image/png"
     assert cases[0]["licences"]["template"] == "CC0-1.0"
     tools = {tool["tool_id"]: tool for tool in api.get("/api/tools").json()}
     assert tools["sim_paint"]["available"] is True
