@@ -31,7 +31,7 @@ GOAL = "dummy stripes, at least 100 % accuracy"
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with params of a tiny evaluation; the process stands in it."""
-    write_params(tmp_path, seeds=1, max_iterations=2, planning_model="")
+    write_params(tmp_path, seeds=1, max_iterations=2, planning_model="", max_repairs=2)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
