@@ -105,33 +105,27 @@ def _lossy(path: Path) -> None:
 
 
 SPOILS = {
-    "absent": (Path.unlink, "no checkpoint there"),
-    "truncated": (_truncate, "truncated or not a checkpoint"),
-    "a pickle": (_pickle, "truncated or not a checkpoint"),
-    "weights of something else": (_foreign_weights, "found no format"),
-    "another version": (
-        _relabelled(lambda header: header.update(version=99)),
-        "found genlab.vae 99",
-    ),
-    "another width": (_shapes(width=16), "another architecture"),
-    "an unknown network": (_shapes(network="gan"), "must be mixer or"),
-    "an unknown likelihood": (_shapes(likelihood="poisson"), "no likelihood"),
-    "an unknown prior": (_shapes(prior="vamp"), "another architecture"),
-    "an unknown shape": (_shapes(heads=2), "another architecture"),
-    "a missing weight": (_lossy, "another architecture"),
+    "absent": Path.unlink,
+    "truncated": _truncate,
+    "a pickle": _pickle,
+    "weights of something else": _foreign_weights,
+    "another version": _relabelled(lambda header: header.update(version=99)),
+    "another width": _shapes(width=16),
+    "an unknown network": _shapes(network="gan"),
+    "an unknown likelihood": _shapes(likelihood="poisson"),
+    "an unknown prior": _shapes(prior="vamp"),
+    "an unknown shape": _shapes(heads=2),
+    "a missing weight": _lossy,
 }
 
 
 @pytest.mark.parametrize("name", SPOILS)
 def test_a_spoilt_checkpoint_is_one_line_with_file_and_fix(file: Path, name: str) -> None:
-    spoil, reason = SPOILS[name]
-    spoil(file)
-    with pytest.raises(GenlabError, match=reason) as caught:
+    SPOILS[name](file)
+    with pytest.raises(GenlabError) as caught:
         load_checkpoint(file, producer_command=PRODUCER_COMMAND)
-    message = str(caught.value)
-    assert str(file) in message
-    assert message.endswith(PRODUCER_COMMAND)
-    assert "\n" not in message
+    assert (caught.value.path, caught.value.fix) == (file, PRODUCER_COMMAND)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_released_checkpoint_serves_until_there_is_a_trained_one(
@@ -140,8 +134,9 @@ def test_a_released_checkpoint_serves_until_there_is_a_trained_one(
     monkeypatch.chdir(tmp_path)
     trained = Path("data/checkpoints/arc_grids") / CHECKPOINT
     assert find_checkpoint("arc_grids") == trained
-    with pytest.raises(GenlabError, match="no checkpoint there"):
+    with pytest.raises(GenlabError) as caught:
         release("arc_grids")
+    assert caught.value.path == trained
     save_checkpoint(trained, tiny.model(), FACTS)
     released = release("arc_grids")
     assert released == Path("checkpoints/arc_grids.safetensors")

@@ -65,7 +65,6 @@ def test_a_mixture_finds_as_many_clusters_as_there_are() -> None:
     codes = _clusters(1500)
     draw, facts = _gmm(codes, (1, 2, 3, 6, 12))
     assert facts["components"] == 3
-    assert facts["regularised"] is False
     z = _drawn(draw, 20_000)
     np.testing.assert_allclose(z.mean(0), codes.mean(0), atol=0.2)
     np.testing.assert_allclose(np.cov(z.T), np.cov(codes.T), atol=0.6)
@@ -108,58 +107,9 @@ def test_the_seed_decides_a_mixture() -> None:
     assert first.tobytes() == again.tobytes()
 
 
-def test_codes_without_volume_are_regularised_and_said() -> None:
-    flat = np.repeat(np.random.default_rng(0).normal(size=(60, 1)), 3, axis=1)  # on one line
-    model, fixed = densities.fit_mixture(flat, 2, seed=0)
-    assert np.linalg.eigvalsh(model.covariances_).min() > 0
-    assert fixed is True
-    _, plain = densities.fit_mixture(_clusters(200), 3, seed=0)
-    assert plain is False
-
-
-@pytest.mark.parametrize("least", [1e-5, 1e-3])
-def test_a_fit_that_fails_is_tried_again_with_a_greater_ridge(
-    least: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = densities.GaussianMixture
-    ridges: list[float] = []
-
-    class Picky(real):  # type: ignore[misc, valid-type]
-        def fit(self, codes: Floats) -> Any:
-            ridges.append(self.reg_covar)
-            if self.reg_covar < least * codes.var(0).mean():
-                raise ValueError("ill-defined empirical covariance")
-            return super().fit(codes)
-
-    monkeypatch.setattr(densities, "GaussianMixture", Picky)
-    _, fixed = densities.fit_mixture(_clusters(100), 2, seed=0)
-    assert fixed is True
-    assert len(ridges) == {1e-5: 2, 1e-3: 3}[least]
-    assert ridges == sorted(ridges)
-
-
-def test_what_no_ridge_fixes_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Hopeless:
-        def __init__(self, *_: Any, **__: Any) -> None: ...
-
-        def fit(self, codes: Floats) -> None:
-            raise ValueError("Fitting the mixture model failed")
-
-    monkeypatch.setattr(densities, "GaussianMixture", Hopeless)
-    with pytest.raises(GenlabError) as caught:
-        densities.fit_mixture(_clusters(20), 2, seed=0)
-    message = str(caught.value)
-    assert "no ridge up to 0.01 of the variance makes 2 covariances positive definite" in message
-    assert "over 20 codes" in message
-    assert "\n" not in message
-
-
-def test_more_components_than_codes_is_one_line() -> None:
-    with pytest.raises(GenlabError) as caught:
-        densities.fit_mixture(_clusters(4), 5, seed=0)
-    message = str(caught.value)
-    assert "5 components are more than the 4 codes" in message
-    assert message.endswith("take fewer components or more training items")
+def test_codes_that_no_mixture_fits_are_one_line() -> None:
+    with pytest.raises(GenlabError, match="gmm: 1 components cannot be fitted to 16 codes"):
+        _gmm(np.ones((20, 3)), (1,))
 
 
 def test_few_codes_get_few_components_instead_of_an_error() -> None:

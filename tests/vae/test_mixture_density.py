@@ -17,8 +17,8 @@ from torch.distributions import (
     Normal,
 )
 
+from genlab.distributions.gaussian import LOG_TWO_PI
 from genlab.vae.models.priors import MixtureDensityPrior
-from genlab.vae.models.priors.mixture_density import HALF_LOG_TWO_PI
 
 
 def _prior(latent_dim: int = 8, tokens: int = 4, components: int = 3) -> MixtureDensityPrior:
@@ -47,7 +47,7 @@ def test_a_component_is_no_narrower_and_no_wider_than_the_range() -> None:
     for raw in (-50.0, 50.0):
         prior.head.bias[2] = raw
         peaks.append(float(prior.token_log_prob(torch.zeros(1, 1, dtype=torch.float64))))
-    np.testing.assert_allclose(peaks, [6.0 - HALF_LOG_TWO_PI, -4.0 - HALF_LOG_TWO_PI])
+    np.testing.assert_allclose(peaks, [6.0 - LOG_TWO_PI / 2, -4.0 - LOG_TWO_PI / 2])
 
 
 def _bound_tokens(count: int, seed: int) -> Tensor:
@@ -73,7 +73,7 @@ def test_it_learns_what_binds_tokens_where_a_normal_cannot() -> None:
         loss.backward()
         optimizer.step()
     found = -float(prior.token_log_prob(test).sum(1).mean().detach())
-    truth = 4 * (0.5 + HALF_LOG_TWO_PI + math.log(0.3)) + math.log(2)
+    truth = 4 * (0.5 + LOG_TWO_PI / 2 + math.log(0.3)) + math.log(2)
     normal = MultivariateNormal(train.mean(0), torch.cov(train.T))
     assert truth - 0.2 < found < truth + 0.5
     assert found < -float(normal.log_prob(test).mean()) - 1.0

@@ -135,4 +135,3 @@ def test_a_mixture_is_fitted_to_draws_from_the_posteriors_and_says_what_it_found
     assert z.var(0).sum() == pytest.approx(spread, rel=0.1)
     assert np.cov(mean.T).trace() < 0.8 * spread  # so that the means alone would be found out
     assert sampler.facts["components"] >= 1
-    assert isinstance(sampler.facts["regularised"], bool)

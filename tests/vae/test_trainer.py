@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,7 @@ from torch import Tensor
 
 from genlab.core.errors import GenlabError
 from genlab.distributions.likelihoods import SIGMA_MEMORY, to_unit
-from genlab.vae.models.vae import VAE
 from genlab.vae.sampling.posterior import reconstruct
-from genlab.vae.training.optimizer import half_precision
-from genlab.vae.training.tasks import ImageTask
 from genlab.vae.training.trainer import Trainer
 
 GRIDS = tiny.grids(150)
@@ -366,70 +361,3 @@ def test_a_spoilt_state_is_one_line_with_the_fix(tmp_path: Path, fault: str) -> 
     assert str(file) in message
     assert message.endswith(f"rm -r {tmp_path}")
     assert "\n" not in message
-
-
-# -- precision and compilation
-
-
-def test_bfloat16_is_for_networks_alone_and_learns(tmp_path: Path) -> None:
-    trainer = _trainer(tmp_path, "images", precision="bfloat16")
-    seen: list[torch.dtype] = []
-
-    class Watching(ImageTask):
-        def nll(self, model: VAE, out: Tensor, x: Tensor) -> Tensor:
-            seen.append(out.dtype)
-            return super().nll(model, out, x)
-
-    trainer.task = Watching(trainer.params, trainer.task.items, trainer.task.architecture)
-    trainer.model.decoder.register_forward_hook(lambda *args: seen.append(args[2].dtype))
-    losses = [_step(trainer)[0]["loss"] for _ in range(25)]
-    assert seen[:2] == [torch.bfloat16, torch.float32]
-    assert losses[-1] < 0.9 * losses[0]
-    assert all(p.dtype == torch.float32 for p in trainer.model.parameters())
-    expected = _step(_trainer(tmp_path, "images"))[0]["loss"]
-    assert losses[0] == pytest.approx(expected, rel=0.02)
-    assert losses[0] != expected
-
-
-def test_half_precision_is_for_what_asks_for_it_or_a_gpu_that_has_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    found = [half_precision(name, cpu) for name in ("auto", "float32", "bfloat16")]
-    assert found == [False, False, True]
-    for has in (True, False):
-        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda has=has: has)
-        assert half_precision("auto", gpu) is has
-
-
-def _compare_compiled(tmp_path: Path, threads: int) -> None:
-    shapes = {"network": "mixer", "prior": "standard", "likelihood": "gaussian"}
-    shapes |= {"patch": 14, "latent_dim": 4, "threads": threads}
-    plain, compiled = (
-        _trainer(tmp_path, "images", compile=compile, **shapes) for compile in (False, True)
-    )
-    for _ in range(2):
-        expected, found = _step(plain)[0], _step(compiled)[0]
-        assert found == pytest.approx(expected, rel=1e-3)
-    assert plain.model.state_dict().keys() == compiled.model.state_dict().keys()
-
-
-def test_what_is_compiled_is_what_is_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # All of compilation but the machine code, which takes a compiler and a minute.
-    real, calls = torch.compile, []
-
-    def quick(function: Callable[..., Any]) -> Callable[..., Any]:
-        calls.append(function)
-        return real(function, backend="aot_eager")  # type: ignore[no-any-return]
-
-    monkeypatch.setattr(torch, "compile", quick)
-    _compare_compiled(tmp_path, threads=1)
-    assert len(calls) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling takes a C++ compiler")
-def test_a_compiled_network_trains_to_the_same_numbers(tmp_path: Path) -> None:
-    _compare_compiled(tmp_path, threads=2)

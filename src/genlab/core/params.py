@@ -193,10 +193,6 @@ class Params(_Section):
     grad_clip: float = Field(ge=0, description="Greatest gradient norm of a group; 0 = off.")
     patience: int = Field(ge=1, description="Epochs without a gain before stopping.")
     ema: float = Field(ge=0, lt=1, description="Memory of the averaged weights; 0 = off.")
-    precision: Literal["auto", "float32", "bfloat16"] = Field(
-        description="Numbers inside the networks; auto = bfloat16 where the GPU has it."
-    )
-    compile: bool = Field(description="Compile the networks (torch.compile).")
 
     beta_max: float = Field(ge=0, description="Weight of the KL term; 1 = the ELBO.")
     beta_schedule: Literal["constant", "linear", "sigmoid", "cyclical"] = Field(

@@ -29,13 +29,9 @@ class DiscretizedLogisticMixture(ImageLikelihood):
     """
 
     def __init__(self, channels: int, components: int) -> None:
-        super().__init__(channels)
-        self.components = components
-        self.links = channels * (channels - 1) // 2
-
-    @property
-    def outputs(self) -> int:
-        return self.components * (1 + 2 * self.channels + self.links)
+        links = channels * (channels - 1) // 2
+        super().__init__(components * (1 + 2 * channels + links))
+        self.channels, self.components, self.links = channels, components, links
 
     def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
         logits, means, log_scales, links = self._split(out)

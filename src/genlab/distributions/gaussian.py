@@ -14,11 +14,6 @@ def normal_log_prob(z: Tensor, mean: Tensor, log_var: Tensor) -> Tensor:
     return -0.5 * ((z - mean).square() * (-log_var).exp() + log_var + LOG_TWO_PI)
 
 
-def standard_normal_log_prob(z: Tensor) -> Tensor:
-    """log N(z; 0, 1), elementwise."""
-    return -0.5 * (z.square() + LOG_TWO_PI)
-
-
 def kl_standard_normal(mean: Tensor, log_var: Tensor) -> Tensor:
     """KL(N(mean, exp(log_var)) || N(0, 1)), elementwise."""
     return 0.5 * (mean.square() + log_var.exp() - 1.0 - log_var)

@@ -29,14 +29,16 @@ TINY = 1e-12
 
 
 class Likelihood(nn.Module, ABC):
-    """p(x | z) as a module; given z, cells and pixels are independent of each other."""
+    """p(x | z) as a module; given z, cells and pixels are independent of each other.
+
+    outputs: numbers per cell or pixel that the decoder gives.
+    """
 
     comparable = True  # whether log_prob is that of discrete values, and so a code length
 
-    @property
-    @abstractmethod
-    def outputs(self) -> int:
-        """Numbers per cell or pixel that the decoder gives."""
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.outputs = outputs
 
     @abstractmethod
     def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
@@ -59,22 +61,10 @@ class Likelihood(nn.Module, ABC):
 
 
 class Categorical(Likelihood):
-    """Each cell of a grid is one of `classes` colours; the point estimate takes the likeliest."""
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.classes = classes
-
-    @property
-    def outputs(self) -> int:
-        return self.classes
-
-    def cell_log_prob(self, out: Tensor, x: Tensor) -> Tensor:
-        """log p of each cell in nats: (batch, height, width)."""
-        return -F.cross_entropy(out, x.long(), reduction="none")
+    """Each cell of a grid is one of `outputs` colours; the point estimate takes the likeliest."""
 
     def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
-        return self.cell_log_prob(out, x).flatten(1).sum(1)
+        return -F.cross_entropy(out, x.long(), reduction="none").flatten(1).sum(1)
 
     def point_estimate(self, out: Tensor) -> Tensor:
         return out.argmax(1).to(torch.uint8)
@@ -86,15 +76,7 @@ class Categorical(Likelihood):
 
 
 class ImageLikelihood(Likelihood):
-    """A likelihood of images with `channels` channels; the point estimate is the mean."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.channels = channels
-
-    @property
-    def outputs(self) -> int:
-        return self.channels
+    """A likelihood of images; the point estimate is the mean. By default an output per channel."""
 
     @abstractmethod
     def mean(self, out: Tensor) -> Tensor:

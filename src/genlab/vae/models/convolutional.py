@@ -14,8 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from genlab.vae.models.mixer import IMAGE_LOG_VAR_START, LOG_VAR_START, bound_log_var, centre
-
 HEAD_SCALE = 0.3  # of the usual scale of the decoder's last weights: the likelihood begins broad
 
 
@@ -42,35 +40,37 @@ def stage_widths(width: int, patch: int) -> list[int]:
 
 
 class ConvEncoder(nn.Module):
-    """Images (batch, channels, size, size) -> mean and log variance, `token_dim` per place."""
+    """Images -> mean and raw log variance, latent_dim / tokens of them per place."""
 
-    def __init__(self, channels: int, patch: int, width: int, depth: int, token_dim: int) -> None:
+    def __init__(
+        self, size: int, patch: int, inputs: int, width: int, depth: int, latent_dim: int
+    ) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        inputs = channels
         for level, outputs in enumerate(stage_widths(width, patch)):
             # Only the first convolution looks around: later ones have blocks that do.
             layers += [nn.PixelUnshuffle(2), _same(4 * inputs, outputs, 1 if level else 3)]
             layers += [ResidualBlock(outputs) for _ in range(depth)]
             inputs = outputs
         self.stack = nn.Sequential(*layers, nn.GroupNorm(1, inputs), nn.SiLU())
-        self.head = nn.Conv2d(inputs, 2 * token_dim, 1)
+        self.head = nn.Conv2d(inputs, 2 * latent_dim // (size // patch) ** 2, 1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        mean, raw = self.head(self.stack(centre(x))).flatten(2).transpose(1, 2).chunk(2, dim=2)
-        return mean.flatten(1), bound_log_var(raw.flatten(1), IMAGE_LOG_VAR_START)
+        mean, raw = self.head(self.stack(x)).flatten(2).transpose(1, 2).chunk(2, dim=2)
+        return mean.flatten(1), raw.flatten(1)
 
 
 class ConvDecoder(nn.Module):
     """The encoder's mirror image: latents -> (batch, outputs, size, size)."""
 
     def __init__(
-        self, size: int, patch: int, width: int, depth: int, token_dim: int, outputs: int
+        self, size: int, patch: int, outputs: int, width: int, depth: int, latent_dim: int
     ) -> None:
         super().__init__()
-        self.side, self.token_dim = size // patch, token_dim
+        self.side = size // patch
+        self.token_dim = latent_dim // self.side**2
         sizes = stage_widths(width, patch)[::-1]
-        layers: list[nn.Module] = [_same(token_dim, sizes[0], 3)]
+        layers: list[nn.Module] = [_same(self.token_dim, sizes[0], 3)]
         for index, channels in enumerate(sizes):
             layers += [ResidualBlock(channels) for _ in range(depth)]
             if index + 1 < len(sizes):
@@ -88,13 +88,13 @@ class ConvDecoder(nn.Module):
 
 
 class ConvGridEncoder(nn.Module):
-    """Grids (batch, size, size) -> strided 4x4 convolutions, `depth` halvings -> a dense code."""
+    """Grids -> strided 4x4 convolutions, `depth` halvings whatever the patch -> a dense code."""
 
-    def __init__(self, size: int, classes: int, width: int, depth: int, latent_dim: int) -> None:
+    def __init__(
+        self, size: int, patch: int, inputs: int, width: int, depth: int, latent_dim: int
+    ) -> None:
         super().__init__()
-        self.classes = classes
         layers: list[nn.Module] = []
-        inputs = classes
         for level in range(depth):
             outputs = width * 2**level
             layers += [nn.Conv2d(inputs, outputs, 4, stride=2, padding=1), nn.ReLU()]
@@ -103,25 +103,26 @@ class ConvGridEncoder(nn.Module):
         self.head = nn.Linear(inputs * (size // 2**depth) ** 2, 2 * latent_dim)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        cells = F.one_hot(x.long(), self.classes).permute(0, 3, 1, 2).to(torch.float32)
-        mean, raw = self.head(self.stack(cells)).chunk(2, dim=1)
-        return mean, bound_log_var(raw, LOG_VAR_START)
+        mean, raw = self.head(self.stack(x)).chunk(2, dim=1)
+        return mean, raw
 
 
 class ConvGridDecoder(nn.Module):
     """One dense layer, then transposed 4x4 convolutions that double the side `depth` times."""
 
-    def __init__(self, size: int, classes: int, width: int, depth: int, latent_dim: int) -> None:
+    def __init__(
+        self, size: int, patch: int, outputs: int, width: int, depth: int, latent_dim: int
+    ) -> None:
         super().__init__()
         self.side, self.channels = size // 2**depth, width * 2 ** (depth - 1)
         self.embed = nn.Linear(latent_dim, self.channels * self.side**2)
         layers: list[nn.Module] = []
         inputs = self.channels
         for level in reversed(range(depth)):
-            outputs = width * 2 ** max(level - 1, 0)
-            layers += [nn.ReLU(), nn.ConvTranspose2d(inputs, outputs, 4, stride=2, padding=1)]
-            inputs = outputs
-        self.stack = nn.Sequential(*layers, nn.ReLU(), nn.Conv2d(inputs, classes, 3, padding=1))
+            halved = width * 2 ** max(level - 1, 0)
+            layers += [nn.ReLU(), nn.ConvTranspose2d(inputs, halved, 4, stride=2, padding=1)]
+            inputs = halved
+        self.stack = nn.Sequential(*layers, nn.ReLU(), nn.Conv2d(inputs, outputs, 3, padding=1))
 
     def forward(self, z: Tensor) -> Tensor:
         logits: Tensor = self.stack(self.embed(z).view(-1, self.channels, self.side, self.side))

@@ -1,42 +1,14 @@
 """Encoders and decoders that mix over patches (MLP-Mixer, Tolstikhin et al. 2021).
 
 A grid or an image is cut into patches, one token each; blocks mix over tokens and over channels in
-turn, and the latents lie on the patches. Every encoder maps items to (mean, log_var), each
-(batch, latent_dim); every decoder maps latents to (batch, outputs, size, size).
+turn, and the latents lie on the patches. Every encoder takes (batch, inputs, size, size) to a mean
+and a raw log variance (`VAE.encode`), each (batch, latent_dim); every decoder takes latents to
+(batch, outputs, size, size).
 """
 
 from __future__ import annotations
 
-import math
-
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-
-from genlab.distributions.likelihoods import to_unit
-
-# log variance of the posterior: bounded so that no exponential overflows, and from below (a
-# standard deviation of 0.018) so that the densities the KL compares stay within float32.
-LOG_VAR_RANGE = (-8.0, 3.0)
-# Where it starts on grids: a standard deviation of 0.06 among codes about 1 apart, so that codes of
-# different patches can be distinguished from the first update on; codes that overlap stay so.
-LOG_VAR_START = -5.6
-# On images 0.37: wide enough that the KL is small at first, narrow enough that codes still matter.
-IMAGE_LOG_VAR_START = -2.0
-
-
-def bound_log_var(raw: Tensor, start: float) -> Tensor:
-    """Smoothly limit to LOG_VAR_RANGE; raw = 0 gives `start`."""
-    low, high = LOG_VAR_RANGE
-    share = (start - low) / (high - low)
-    return low + (high - low) * torch.sigmoid(
-        raw * 4.0 / (high - low) + math.log(share / (1 - share))
-    )
-
-
-def centre(x: Tensor) -> Tensor:
-    """Levels 0..255 as numbers on [-1, 1]."""
-    return 2 * to_unit(x) - 1
 
 
 class MLP(nn.Module):
@@ -76,42 +48,39 @@ class MixerBlock(nn.Module):
 
 
 class MixerEncoder(nn.Module):
-    """Patches of a grid -> mixer blocks -> mean and log variance of `latent_dim` latents.
+    """Patches -> mixer blocks -> mean and raw log variance of `latent_dim` latents.
 
     With at least as many latents as tokens, each token carries latent_dim / tokens of them; with
     fewer, each latent is read off a run of tokens / latent_dim neighbours.
     """
 
-    log_var_start = LOG_VAR_START
-
     def __init__(
-        self, size: int, patch: int, classes: int, width: int, depth: int, latent_dim: int
+        self, size: int, patch: int, inputs: int, width: int, depth: int, latent_dim: int
     ) -> None:
         super().__init__()
-        self.patch, self.classes = patch, classes
+        self.patch = patch
         tokens = (size // patch) ** 2
         self.groups = min(tokens, latent_dim)
-        self.embed = nn.Linear(patch * patch * classes, width)
+        self.embed = nn.Linear(patch * patch * inputs, width)
         self.blocks = nn.Sequential(*(MixerBlock(tokens, width) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width * tokens // self.groups, 2 * latent_dim // self.groups)
 
     def cut(self, x: Tensor) -> Tensor:
-        """An item as patches: (batch, tokens, patch^2 * classes)."""
-        batch, size, _ = x.shape
+        """Items as patches: (batch, inputs, size, size) -> (batch, tokens, patch^2 * inputs)."""
+        batch, inputs, size, _ = x.shape
         side, patch = size // self.patch, self.patch
-        cells = F.one_hot(x.long(), self.classes).to(torch.float32)
-        cells = cells.view(batch, side, patch, side, patch, self.classes).transpose(2, 3)
-        return cells.reshape(batch, side * side, -1)
+        cells = x.permute(0, 2, 3, 1).reshape(batch, side, patch, side, patch, inputs)
+        return cells.transpose(2, 3).reshape(batch, side * side, -1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         h = self.norm(self.blocks(self.embed(self.cut(x))))
         mean, raw = self.head(h.reshape(len(x), self.groups, -1)).chunk(2, dim=2)
-        return mean.flatten(1), bound_log_var(raw.flatten(1), self.log_var_start)
+        return mean.flatten(1), raw.flatten(1)
 
 
 class MixerDecoder(nn.Module):
-    """Latents -> tokens -> mixer blocks -> the logits of every cell of a grid."""
+    """Latents -> tokens -> mixer blocks -> `outputs` numbers per cell or pixel."""
 
     def __init__(
         self, size: int, patch: int, outputs: int, width: int, depth: int, latent_dim: int
@@ -138,20 +107,3 @@ class MixerDecoder(nn.Module):
         lifted: Tensor = self.lift(z.view(len(z), self.groups, -1))
         h = self.embed(lifted.relu_()).view(len(z), self.tokens, -1)
         return self.join(self.head(self.norm(self.blocks(h))))
-
-
-class MixerImageEncoder(MixerEncoder):
-    """The same of images (batch, channels, size, size); classes: their channels."""
-
-    log_var_start = IMAGE_LOG_VAR_START
-
-    def cut(self, x: Tensor) -> Tensor:
-        return F.pixel_unshuffle(centre(x), self.patch).flatten(2).transpose(1, 2)
-
-
-class MixerImageDecoder(MixerDecoder):
-    """The same of images."""
-
-    def join(self, tokens: Tensor) -> Tensor:
-        maps = tokens.transpose(1, 2).reshape(len(tokens), -1, self.side, self.side)
-        return F.pixel_shuffle(maps, self.patch)

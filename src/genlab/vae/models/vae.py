@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from genlab.distributions import likelihoods
 from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
 from genlab.distributions.gaussian import reparameterize
-from genlab.distributions.likelihoods import Likelihood
+from genlab.distributions.likelihoods import Likelihood, to_unit
 from genlab.vae.models import convolutional, mixer
 from genlab.vae.models.priors import make_prior
+from genlab.vae.models.priors.codebook import LOG_VAR_RANGE, LOG_VAR_START
 
 Items = npt.NDArray[np.uint8]
+
+# Where the log variance of the posterior starts on images: a standard deviation of 0.37, wide
+# enough that the KL is small at first, narrow enough that codes still matter.
+IMAGE_LOG_VAR_START = -2.0
+# Encoder and decoder by name, and whether items have channels
+NETWORKS: dict[tuple[str, bool], tuple[Callable[..., nn.Module], Callable[..., nn.Module]]] = {
+    ("mixer", False): (mixer.MixerEncoder, mixer.MixerDecoder),
+    ("mixer", True): (mixer.MixerEncoder, mixer.MixerDecoder),
+    ("conv", False): (convolutional.ConvGridEncoder, convolutional.ConvGridDecoder),
+    ("conv", True): (convolutional.ConvEncoder, convolutional.ConvDecoder),
+}
 
 
 @dataclass(frozen=True)
@@ -51,18 +66,6 @@ class Architecture:
         return (self.size, self.size, self.channels)[: 3 if self.channels else 2]
 
 
-@dataclass(frozen=True)
-class ElboTerms:
-    """ELBO terms per item in nats, each of shape (batch,)."""
-
-    log_likelihood: Tensor
-    kl: Tensor
-
-    @property
-    def neg_elbo(self) -> Tensor:
-        return self.kl - self.log_likelihood
-
-
 class VAE(nn.Module):
     """q(z|x), p(z) and p(x|z) of grids (batch, size, size) or images (batch, c, size, size).
 
@@ -79,15 +82,25 @@ class VAE(nn.Module):
         super().__init__()
         a = self.architecture = architecture
         self.likelihood = make_likelihood(a)
-        self.encoder, self.decoder = _make_networks(a, self.likelihood.outputs)
+        encoder, decoder = NETWORKS[a.network, bool(a.channels)]
+        shape = (a.width, a.depth, a.latent_dim)
+        self.encoder = encoder(a.size, a.patch, a.channels or a.classes, *shape)
+        self.decoder = decoder(a.size, a.patch, self.likelihood.outputs, *shape)
         self.prior = make_prior(
             a.prior, a.latent_dim, a.tokens, a.prior_width, a.prior_depth, a.prior_components
         )
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log variance of q(z|x), each (batch, latent_dim)."""
-        mean, log_var = self.encoder(x)
-        return mean, log_var
+        """Mean and log variance of q(z|x), each (batch, latent_dim).
+
+        Networks see levels on [-1, 1], and colours of grids one-hot.
+        """
+        if self.architecture.channels:
+            mean, raw = self.encoder(2 * to_unit(x) - 1)
+            return mean, bound_log_var(raw, IMAGE_LOG_VAR_START)
+        cells = F.one_hot(x.long(), self.architecture.classes).permute(0, 3, 1, 2)
+        mean, raw = self.encoder(cells.to(torch.float32))
+        return mean, bound_log_var(raw, LOG_VAR_START)
 
     def decode(self, z: Tensor) -> Tensor:
         """The parameters of p(x|z): (batch, outputs, size, size); logits for grids."""
@@ -98,12 +111,15 @@ class VAE(nn.Module):
         """The point estimate of p(x|z) at the posterior mean: uint8, of the shape of x."""
         return self.likelihood.point_estimate(self.decode(self.encode(x)[0]))
 
-    def elbo_terms(self, x: Tensor, noise: Tensor) -> ElboTerms:
-        """ELBO terms at one z ~ q(z|x); noise: (batch, latent_dim) standard normal."""
+    def elbo_terms(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """-log p(x|z) and KL of each item in nats at one z ~ q(z|x), each (batch,).
+
+        noise: (batch, latent_dim) standard normal. The sum of the terms is the negative ELBO.
+        """
         mean, log_var = self.encode(x)
         z = reparameterize(mean, log_var, noise)
         log_likelihood = self.likelihood.log_prob(self.decode(z), x)
-        return ElboTerms(log_likelihood, self.prior.token_kl(mean, log_var, z).sum(1))
+        return -log_likelihood, self.prior.token_kl(mean, log_var, z).sum(1)
 
     def parameter_counts(self) -> dict[str, int]:
         """Trainable numbers of each part."""
@@ -127,28 +143,13 @@ def make_likelihood(a: Architecture) -> Likelihood:
     raise ValueError(f"no likelihood is called {a.likelihood!r}")
 
 
-def _make_networks(a: Architecture, outputs: int) -> tuple[nn.Module, nn.Module]:
-    """Make the encoder and the decoder, in this order: weights are drawn as they are made."""
-    match a.network, bool(a.channels):
-        case "conv", True:
-            shape = (a.patch, a.width, a.depth, a.latent_dim // a.tokens)
-            return (
-                convolutional.ConvEncoder(a.channels, *shape),
-                convolutional.ConvDecoder(a.size, *shape, outputs),
-            )
-        case "conv", False:
-            dense = (a.size, a.classes, a.width, a.depth, a.latent_dim)
-            return convolutional.ConvGridEncoder(*dense), convolutional.ConvGridDecoder(*dense)
-        case "mixer", True:
-            rest = (a.width, a.depth, a.latent_dim)
-            return (
-                mixer.MixerImageEncoder(a.size, a.patch, a.channels, *rest),
-                mixer.MixerImageDecoder(a.size, a.patch, outputs, *rest),
-            )
-        case "mixer", False:
-            patches = (a.size, a.patch, a.classes, a.width, a.depth, a.latent_dim)
-            return mixer.MixerEncoder(*patches), mixer.MixerDecoder(*patches)
-    raise ValueError(f"network must be mixer or conv: {a.network!r}")
+def bound_log_var(raw: Tensor, start: float) -> Tensor:
+    """Smoothly limit to LOG_VAR_RANGE; raw = 0 gives `start`."""
+    low, high = LOG_VAR_RANGE
+    share = (start - low) / (high - low)
+    return low + (high - low) * torch.sigmoid(
+        raw * 4.0 / (high - low) + math.log(share / (1 - share))
+    )
 
 
 def to_tensor(items: Items) -> Tensor:

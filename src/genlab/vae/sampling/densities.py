@@ -19,6 +19,7 @@ from torch import Tensor
 from genlab.core.errors import GenlabError
 from genlab.core.progress import progress
 from genlab.vae.models.priors import MixtureDensityPrior
+from genlab.vae.sampling.latents import principal_directions
 from genlab.vae.training.batches import shuffled_rows
 from genlab.vae.training.schedules import lr_at
 
@@ -29,7 +30,7 @@ Facts = dict[str, Any]
 COMPONENTS = (1, 10, 40, 80)  # tried, in this order, until held-out codes like it no better
 HELD_OUT = 0.2  # share of the codes that choose among them
 PRINCIPAL = 32  # directions in which a mixture is fitted; the others get a normal each
-RIDGES = (1e-6, 1e-4, 1e-2)  # of the codes' mean variance, added to every covariance
+RIDGE = 1e-6  # of the codes' mean variance, added to every covariance
 FLOW = {"width": 128, "depth": 4, "components": 10}
 FLOW_STEPS, FLOW_BATCH, FLOW_LR = 2000, 64, 2e-3
 
@@ -50,30 +51,38 @@ def fit_gmm(codes: Floats, seed: int) -> tuple[Draw, Facts]:
     """Fit a mixture of normals in the PRINCIPAL directions, and a normal in the others.
 
     The number of components is the first of COMPONENTS that HELD_OUT of the codes like better than
-    the next one. Facts: `components`, `held_out_nats` (per code, in those directions),
-    `regularised`: whether a covariance was not positive definite and a greater ridge fixed it.
-    Raises GenlabError where there are more components than codes.
+    the next one. Facts: `components`, `held_out_nats` (per code, in those directions). Raises
+    GenlabError where no mixture can be fitted.
     """
     centre = codes.mean(0)
-    values, vectors = np.linalg.eigh(np.cov(codes.T))
-    order = np.argsort(-values)
-    values, vectors = np.maximum(values[order], 0.0), vectors[:, order]
-    kept = min(PRINCIPAL, len(values))
-    reduced = (codes - centre) @ vectors[:, :kept]
+    rows, std = principal_directions(codes, codes.shape[1])
+    kept = min(PRINCIPAL, len(std))
+    reduced = (codes - centre) @ rows[:kept].T
     split = len(codes) - max(1, int(HELD_OUT * len(codes)))
-    best: tuple[float, GaussianMixture, bool] | None = None
+    ridge = RIDGE * float(reduced[:split].var(0).mean())
+    best: tuple[float, GaussianMixture] | None = None
     for count in progress(COMPONENTS, desc="gmm", unit="fit", leave=False):
         if best is not None and count > split:
             break
-        fitted, regularised = fit_mixture(reduced[:split], count, seed)
-        score = float(fitted.score(reduced[split:]))
+        model = GaussianMixture(
+            count, reg_covar=ridge, max_iter=30, init_params="k-means++", random_state=seed
+        )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(reduced[:split])
+        except ValueError as error:
+            raise GenlabError(
+                f"gmm: {count} components cannot be fitted to {split} codes; are they all alike?"
+            ) from error
+        score = float(model.score(reduced[split:]))
         if best is not None and score <= best[0]:
             break
-        best = (score, fitted, regularised)
+        best = (score, model)
     assert best is not None
-    score, fitted, regularised = best
-    rest = torch.from_numpy(np.sqrt(values[kept:])).float()
-    basis = torch.from_numpy(vectors).float()
+    score, fitted = best
+    rest = torch.from_numpy(std[kept:]).float()
+    basis = torch.from_numpy(rows).float()
     means = torch.from_numpy(fitted.means_).float()
     roots = torch.from_numpy(np.linalg.cholesky(fitted.covariances_)).float()
     weights = torch.from_numpy(fitted.weights_)
@@ -84,44 +93,9 @@ def fit_gmm(codes: Floats, seed: int) -> tuple[Draw, Facts]:
         noise = torch.randn(number, kept, 1, generator=generator)
         principal = means[chosen] + (roots[chosen] @ noise)[..., 0]
         others = torch.randn(number, len(rest), generator=generator) * rest
-        return origin + torch.cat([principal, others], dim=1) @ basis.T
+        return origin + torch.cat([principal, others], dim=1) @ basis
 
-    facts = {"components": len(means), "held_out_nats": -score, "regularised": regularised}
-    return draw, facts
-
-
-def fit_mixture(codes: Floats, components: int, seed: int) -> tuple[GaussianMixture, bool]:
-    """Fit a full-covariance mixture; returns it, and whether it took more than the least ridge.
-
-    Raises GenlabError where there are more components than codes, or no ridge helps.
-    """
-    if components > len(codes):
-        raise GenlabError(
-            f"gmm: {components} components are more than the {len(codes)} codes that they are"
-            " fitted to; take fewer components or more training items"
-        )
-    scale = float(codes.var(0).mean()) or 1.0
-    for ridge in RIDGES:
-        model = GaussianMixture(
-            components,
-            reg_covar=ridge * scale,
-            max_iter=30,
-            init_params="k-means++",
-            random_state=seed,
-        )
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                model.fit(codes)
-        except ValueError:  # a covariance isn't positive definite
-            continue
-        thinnest = float(np.linalg.eigvalsh(model.covariances_).min())
-        # A component no wider than the ridge exists by the ridge alone.
-        return model, ridge > RIDGES[0] or thinnest < 2 * ridge * scale
-    raise GenlabError(
-        f"gmm: no ridge up to {RIDGES[-1]:g} of the variance makes {components} covariances"
-        f" positive definite over {len(codes)} codes; are the codes finite and not all alike?"
-    )
+    return draw, {"components": len(means), "held_out_nats": -score}
 
 
 def fit_flow(codes: Floats, tokens: int, seed: int) -> tuple[Draw, Facts]:

@@ -30,25 +30,21 @@ def reconstruct(model: VAE, items: Items) -> Items:
 @torch.no_grad()
 def encode(model: VAE, items: Items) -> tuple[Floats, Floats]:
     """Means and log variances of q(z|x): (n, latent_dim) each."""
-    found = [model.encode(x) for x in _batches(model, items)]
-    mean, log_var = (torch.cat([pair[i] for pair in found]).cpu().numpy() for i in (0, 1))
-    return mean.astype(np.float64), log_var.astype(np.float64)
+    codes = [torch.stack(model.encode(x)) for x in _batches(model, items)]
+    mean, log_var = torch.cat(codes, dim=1).cpu().double().numpy()
+    return mean, log_var
 
 
 @torch.no_grad()
 def elbo_terms(model: VAE, items: Items, seed: int) -> tuple[Floats, Floats]:
     """(-log p(x|z), KL) of each item at one z ~ q(z|x), each (n,); their sum is the -ELBO."""
     generator = torch.Generator().manual_seed(seed)
-    reconstruction, kl = [], []
+    terms = []
     for x in _batches(model, items):
         noise = torch.randn(len(x), model.architecture.latent_dim, generator=generator)
-        terms = model.elbo_terms(x, noise.to(x.device))
-        reconstruction.append(-terms.log_likelihood.cpu().numpy())
-        kl.append(terms.kl.cpu().numpy())
-    return (
-        np.concatenate(reconstruction).astype(np.float64),
-        np.concatenate(kl).astype(np.float64),
-    )
+        terms.append(torch.stack(model.elbo_terms(x, noise.to(x.device))))
+    reconstruction, kl = torch.cat(terms, dim=1).cpu().double().numpy()
+    return reconstruction, kl
 
 
 @torch.no_grad()

@@ -53,29 +53,23 @@ def load_checkpoint(path: Path, *, producer_command: str) -> tuple[VAE, dict[str
     Raises GenlabError, naming the file and the command that makes it again, where it is absent,
     truncated, foreign, or of another version or architecture.
     """
-    remake = f"make it again with: {producer_command}"
-    if not path.is_file():
-        raise GenlabError(f"{path}: no checkpoint there; {remake}")
     try:
         with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {}).get(HEADER, "{}"))
+            header = json.loads(file.metadata()[HEADER])
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise GenlabError(f"{path}: truncated or not a checkpoint ({error}); {remake}") from error
-    header = header if isinstance(header, dict) else {}
-    if header.get("format") != FORMAT or header.get("version") != VERSION:
-        found = f"{header.get('format', 'no format')} {header.get('version', '')}".strip()
-        raise GenlabError(f"{path}: must be {FORMAT} version {VERSION}, found {found}; {remake}")
-    try:
+        if header["version"] != VERSION:
+            raise ValueError(f"version {header['version']} instead of {VERSION}")
         model = VAE(Architecture(**header["architecture"]))
         model.load_state_dict(weights)
-        facts: dict[str, Any] = header["facts"]
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
+        return model.eval(), header["facts"]
+    except (SafetensorError, OSError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        fault = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise GenlabError(
-            f"{path}: weights of another architecture ({reason}); {remake}"
+            f"{path}: not a checkpoint of this version ({fault}); make it again with:"
+            f" {producer_command}",
+            path=path,
+            fix=producer_command,
         ) from error
-    return model.eval(), facts
 
 
 def find_checkpoint(dataset: str, folder: Path | None = None) -> Path:

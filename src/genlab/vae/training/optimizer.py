@@ -1,4 +1,4 @@
-"""The optimiser, averaged weights and precision of training."""
+"""The optimiser and the averaged weights of training."""
 
 from __future__ import annotations
 
@@ -44,10 +44,3 @@ def average_weights(model: VAE, ema: float) -> AveragedModel | None:
         torch._foreach_lerp_(averaged, current, 1 - memory)
 
     return AveragedModel(model, multi_avg_fn=follow)
-
-
-def half_precision(precision: str, device: torch.device) -> bool:
-    """Whether networks run in bfloat16: asked for, or `auto` on a GPU that has it."""
-    if precision == "auto":
-        return device.type == "cuda" and torch.cuda.is_bf16_supported()
-    return precision == "bfloat16"

@@ -23,11 +23,11 @@ from genlab.core.params import Params
 from genlab.core.progress import progress as progress_bar
 from genlab.distributions.gaussian import reparameterize
 from genlab.vae.models.priors import Prior, StandardPrior
-from genlab.vae.models.vae import VAE, ElboTerms, Items, to_tensor
+from genlab.vae.models.vae import VAE, Items, to_tensor
 from genlab.vae.training.batches import epoch_generator, shuffled_rows
 from genlab.vae.training.checkpoint import Progress, load_state, save_state
 from genlab.vae.training.objective import scale_gradient, training_loss
-from genlab.vae.training.optimizer import average_weights, half_precision, make_optimizer
+from genlab.vae.training.optimizer import average_weights, make_optimizer
 from genlab.vae.training.parallel import ShardedGradient
 from genlab.vae.training.schedules import beta_at, lr_at
 from genlab.vae.training.tasks import Task
@@ -68,10 +68,6 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, params)
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.gradient = ShardedGradient(trained, params.threads)
-        self.half = half_precision(params.precision, self.device)
-        self.encode, self.decode = self.model.encode, self.model.decode
-        if params.compile:
-            self.encode, self.decode = torch.compile(self.encode), torch.compile(self.decode)
         self.progress = Progress()
         if self.state_file.exists():
             self.progress = load_state(self.state_file, self._stateful, self.device)
@@ -151,7 +147,7 @@ class Trainer:
             return
         self.model.eval()
         rows = np.arange(min(prior.INIT_ITEMS, len(self.task.items)))
-        parts = np.array_split(rows, 1 + len(rows) // prior.INIT_BATCH)
+        parts = np.array_split(rows, 1 + len(rows) // VALIDATION_ITEMS)
         codes = [self.model.encode(self.task.batch(part).to(self.device)) for part in parts]
         mean, log_var = (torch.cat(part) for part in zip(*codes, strict=True))
         prior.init_from_codes(mean, log_var, self.params.seed)
@@ -216,15 +212,8 @@ class Trainer:
     def _surrogate(self, x: Tensor, noise: Tensor, beta: float) -> tuple[Tensor, dict[str, Tensor]]:
         """What is differentiated, in nats per cell, and what is summed over the batch's parts."""
         model = self.model
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
-            mean, log_var = self.encode(x)
-        mean, log_var = mean.float(), log_var.float()
-        z = reparameterize(mean, log_var, noise)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
-            out = self.decode(z)
-        out = out.float()
+        surrogate, losses, out, (mean, log_var, _) = self._loss(model, x, noise, beta)
         share = len(x) / self.params.batch_size
-        surrogate, losses = self._loss(model, x, out, (mean, log_var, z), beta)
         sums = {name: loss * share for name, loss in losses.items()}
         codes = None if self.delayed else model.prior.statistics(mean, log_var)
         if codes is not None:
@@ -235,18 +224,21 @@ class Trainer:
         return surrogate * (share / self.cells), sums
 
     def _loss(
-        self, model: VAE, x: Tensor, out: Tensor, codes: tuple[Tensor, ...], beta: float
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """`training_loss` of items x, whose decoder output is `out`; codes: mean, log_var, z."""
+        self, model: VAE, x: Tensor, noise: Tensor, beta: float
+    ) -> tuple[Tensor, dict[str, Tensor], Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """`training_loss` of items x, then the decoder's output and (mean, log_var, z)."""
+        mean, log_var = model.encode(x)
+        z = reparameterize(mean, log_var, noise)
+        out = model.decode(z)
         gate = torch.ones((), device=self.device)
-        scaled = [scale_gradient(tensor, gate) for tensor in codes]
-        return training_loss(
+        surrogate, losses = training_loss(
             self.task.nll(model, out, x),
-            self._prior(model).token_kl(*scaled),
+            self._prior(model).token_kl(*(scale_gradient(t, gate) for t in (mean, log_var, z))),
             beta=beta,
             free_nats=self.params.free_bits * self.params.latent_dim,
             gate=gate,
         )
+        return surrogate, losses, out, (mean, log_var, z)
 
     def _prior(self, model: VAE) -> Prior:
         return self.standard_prior if self.delayed else model.prior
@@ -272,23 +264,20 @@ class Trainer:
         p, x = self.params, self.val
         generator = torch.Generator().manual_seed(0)
         noise = torch.randn(len(x), p.latent_dim, generator=generator).to(self.device)
-        mean, log_var = model.encode(x)
-        z = reparameterize(mean, log_var, noise)
-        out = model.decode(z)
-        _, losses = self._loss(model, x, out, (mean, log_var, z), beta)
-        kl = self._prior(model).token_kl(mean, log_var, z).sum(1)
-        terms = ElboTerms(model.likelihood.log_prob(out, x), kl)
+        _, losses, out, codes = self._loss(model, x, noise, beta)
+        nll = -model.likelihood.log_prob(out, x)
+        kl = self._prior(model).token_kl(*codes).sum(1)
         # What the best epoch is chosen by: the bound at the final beta, so that epochs of the
         # warm-up compare with later ones; nats that go free are no gain.
         paid = kl.mean().clamp_min(p.free_bits * p.latent_dim)
         return {
             "loss": float(losses["loss"]),
-            "reconstruction_loss": float(-terms.log_likelihood.mean()),
+            "reconstruction_loss": float(nll.mean()),
             "kl_divergence": float(kl.mean()),
             "beta_kl": beta * float(kl.mean()),
-            "elbo": -float(terms.neg_elbo.mean()),
+            "elbo": -float((kl + nll).mean()),
             **self.task.measure_accuracy(model.reconstruct(x), x),
-            "val_objective": float(p.beta_max * paid - terms.log_likelihood.mean()),
+            "val_objective": float(p.beta_max * paid + nll.mean()),
         }
 
     def _set_lr(self, lr: float) -> None:

@@ -10,11 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from genlab.distributions.gaussian import (
-    kl_standard_normal,
-    normal_log_prob,
-    standard_normal_log_prob,
-)
+from genlab.distributions.gaussian import kl_standard_normal, normal_log_prob
 from genlab.vae.models.mixer import MLP
 
 
@@ -28,7 +24,6 @@ class Prior(nn.Module, ABC):
     """
 
     INIT_ITEMS: ClassVar[int] = 0
-    INIT_BATCH: ClassVar[int] = 500
     INIT_AFTER: ClassVar[float] = 0.0
     AUTOENCODER_LR: ClassVar[float] = 1.0
 
@@ -66,7 +61,7 @@ class StandardPrior(Prior):
         self.tokens = latent_dim
 
     def token_log_prob(self, z: Tensor) -> Tensor:
-        return standard_normal_log_prob(z)
+        return normal_log_prob(z, z.new_zeros(()), z.new_zeros(()))
 
     def token_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
         return kl_standard_normal(mean, log_var)

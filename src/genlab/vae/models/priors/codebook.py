@@ -17,9 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from genlab.distributions.gaussian import LOG_TWO_PI
-from genlab.vae.models.mixer import LOG_VAR_RANGE, LOG_VAR_START
 from genlab.vae.models.priors.base import LearnedPrior, sample_component
 
+# log variance of the posterior: bounded so that no exponential overflows, and from below (a
+# standard deviation of 0.018) so that the densities the KL compares stay within float32.
+LOG_VAR_RANGE = (-8.0, 3.0)
+# Where it starts on grids: a standard deviation of 0.06 among codes about 1 apart, so that codes of
+# different patches can be distinguished from the first update on; codes that overlap stay so.
+LOG_VAR_START = -5.6
 # Codes nearer than this many posterior standard deviations are one cluster. On converged grid codes
 # (three seeds) clusters have radii up to 11 and centres 22 or more apart.
 CLUSTER_RADIUS = 10.0

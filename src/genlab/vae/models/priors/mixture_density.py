@@ -9,19 +9,17 @@ et al. 2017, Variational Lossy Autoencoder); fitted to the codes of a finished m
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
+from genlab.distributions.gaussian import LOG_TWO_PI
 from genlab.vae.models.priors.base import LearnedPrior, sample_component
 
 LOG_STD_RANGE = (-6.0, 4.0)
 HEAD_SCALE = 0.3  # of the usual scale of the head's weights: mixtures begin broad and alike
 MIN_CLASS_SHARE = 1e-4  # that a class starts with
-HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class MixtureDensityPrior(LearnedPrior):
@@ -82,7 +80,7 @@ class MixtureDensityPrior(LearnedPrior):
         deviation = (tokens[:, :, None] - means) * (-log_std).exp()
         density = -0.5 * deviation.square().sum(-1) - log_std.sum(-1)
         mixed = torch.logsumexp(F.log_softmax(logits, dim=-1) + density, dim=-1)
-        return mixed - self.token_dim * HALF_LOG_TWO_PI
+        return mixed - 0.5 * self.token_dim * LOG_TWO_PI
 
     def _sample_classes(self, count: int, generator: torch.Generator) -> Tensor | None:
         return super()._sample_classes(count, generator) if self.initialized else None
