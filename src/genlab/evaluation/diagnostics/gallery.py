@@ -230,7 +230,7 @@ def image_sections(
 
 def page(title: str, summary: Mapping[str, Any], sections: tuple[Section, Section]) -> str:
     """The gallery as one HTML page that needs no other file. summary, sections: see `summarise`."""
-    filters = {"tile": tile, "ranked": ranked, "ratio": standardised_ratio, "by_name": _by_name}
+    filters = {"tile": tile, "ranked": ranked, "ratio": standardised_ratio}
     grids = sections[0].stratum is SAME_COUNT
     return formats.template("gallery.html.j2", **filters).render(
         title=title,
@@ -238,10 +238,6 @@ def page(title: str, summary: Mapping[str, Any], sections: tuple[Section, Sectio
         pictures=[section.pictures for section in sections],
         **summary,
     )
-
-
-def _by_name(tests: Sequence[Test]) -> dict[str, Test]:
-    return {test["name"]: test for test in tests}
 
 
 def tile(item: npt.ArrayLike, truth: npt.ArrayLike | None = None) -> str:
