@@ -39,7 +39,7 @@ def report(
         return
     datasets = dataset or list(load_params(root / "params.yaml").datasets)
     for name in datasets:
-        for path in render.draw_comparisons(root, name):
+        if path := render.draw_losses(root, name):
             typer.echo(f"drew {path}")
         if (CHECKPOINTS / name / CHECKPOINT).is_file():  # else the released one stays
             typer.echo(f"released {release(name)}")

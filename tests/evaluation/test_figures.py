@@ -13,7 +13,6 @@ from PIL import Image
 
 from genlab.evaluation import figures
 from genlab.evaluation.figures.boards import INVALID
-from genlab.evaluation.figures.curves import percent
 from genlab.grids.shapes import KINDS
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -29,11 +28,6 @@ SERIES = {
     "beta_kl": [0.0, 40.0, 60.0],
     "psnr": [15.0, 20.0, 22.0],
 }
-SWEEP = [
-    {"beta": 2.0**i, "rate": 300 / 3.0**i, "mse": 0.002 * 3.0**i}
-    | {"neg_iwae_nats": 1900.0 + (i - 2) ** 2, "frechet": None if i == 4 else 5.0 + i}
-    for i in range(5)
-]
 
 
 def flat(count: int, side: int = 28) -> np.ndarray:
@@ -77,10 +71,6 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
     "loss_over_baselines": lambda path: figures.loss_over_baselines(
         path, {"run": [9.0, 1.0], "base": [9.0, 8.0]}, ("frequencies", 140.0)
     ),
-    "capacity_curve": lambda path: figures.capacity_curve(
-        path, [(8, 0.0, 0.0, 0.01), (64, 0.9, 0.88, 0.92), (256, 1.0, 0.999, 1.0)], 37.0
-    ),
-    "rate_distortion": lambda path: figures.rate_distortion(path, SWEEP),
     "image_sheet": lambda path: figures.image_sheet(
         path, flat(20), {"train": 54_000, "mean grey": 0.286}, "Images"
     ),
@@ -175,11 +165,3 @@ def test_a_panel_without_its_series_is_left_out(
 ) -> None:
     figures.training_curves(tmp_path / "x.png", series, "nats")
     assert len(pixels(tmp_path / "x.png")) == pytest.approx(2.35 * 150 * panels, abs=2)
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(99.9996, ">99.9"), (0.004, "<0.1"), (100.0, "100"), (42.25, "42.2"), (0.0, "0")],
-)
-def test_a_percentage_never_rounds_an_error_away(share: float, text: str) -> None:
-    assert percent(share) == text

@@ -2,10 +2,8 @@
 
 from genlab.evaluation.figures.boards import data_sheet, reconstructions, samples
 from genlab.evaluation.figures.curves import (
-    capacity_curve,
     colour_histogram,
     loss_over_baselines,
-    rate_distortion,
     training_curves,
 )
 from genlab.evaluation.figures.image_grids import (
@@ -16,7 +14,6 @@ from genlab.evaluation.figures.image_grids import (
 )
 
 __all__ = [
-    "capacity_curve",
     "colour_histogram",
     "data_sheet",
     "image_pairs",
@@ -24,7 +21,6 @@ __all__ = [
     "image_sheet",
     "image_walks",
     "loss_over_baselines",
-    "rate_distortion",
     "reconstructions",
     "samples",
     "training_curves",

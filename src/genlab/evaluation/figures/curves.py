@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.patheffects import withStroke
 
 from genlab.evaluation.figures.style import MUTED, SERIES, figure_file
 from genlab.grids.palette import ARC_PALETTE, COLOUR_NAMES
@@ -92,64 +90,6 @@ def colour_histogram(
             axes.grid(axis="x", visible=False)
         left.set_ylabel("share of all cells, %")
         right.set_title("Colours: true (plain) beside predicted (hatched)")
-
-
-def capacity_curve(path: str | Path, points: npt.ArrayLike, entropy_nats: float) -> None:
-    """Exact-match accuracy against the number of latents, with its interval.
-
-    points: (n, 4) of latents, accuracy and its interval's ends, by latents. The upper axis is the
-    entropy bound per latent.
-    """
-    bits = entropy_nats / math.log(2)
-    dims, values, low, high = np.asarray(points, dtype=np.float64).T
-    with figure_file(path, 3.4) as figure:
-        axes = figure.subplots()
-        errors = 100 * np.maximum([values - low, high - values], 0)
-        axes.errorbar(dims, 100 * values, yerr=errors, fmt="o-", ms=5, ecolor=MUTED, capsize=3)
-        for x, y in zip(dims, 100 * values, strict=True):
-            axes.annotate(
-                percent(y), (x, y), (0, 7), textcoords="offset points", ha="center", fontsize=9
-            )
-        axes.margins(y=0.14)
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(dims, [f"{dim:.0f}" for dim in dims])
-        axes.set(xlabel="latents", ylabel="exact match, %")
-        upper = axes.secondary_xaxis("top")
-        upper.set_xticks(dims, [f"{bits / dim:.2g}" for dim in dims])
-        upper.set_xlabel(f"bits per latent of the {bits:.0f} bits that a grid holds")
-        axes.minorticks_off()
-        upper.minorticks_off()
-
-
-def rate_distortion(path: str | Path, points: Sequence[Mapping[str, float | None]]) -> None:
-    """Distortion, IWAE bound and Fréchet distance against the rate, along a sweep over β.
-
-    points: {beta, rate (KL, nats), mse, neg_iwae_nats, frechet}; a value of None is left out.
-    """
-    panels = {"mse": "MSE", "neg_iwae_nats": "−IWAE, nats", "frechet": "Fréchet distance"}
-    with figure_file(path, 2.8) as figure:
-        for axes, (key, label) in zip(figure.subplots(1, 3), panels.items(), strict=True):
-            known = [p for p in points if p["rate"] is not None and p[key] is not None]
-            rates, values = [p["rate"] for p in known], [p[key] for p in known]
-            axes.plot(rates, values, "o-", ms=5)
-            for point, rate, value in zip(known, rates, values, strict=True):
-                text = f"β {point['beta']:g}"
-                axes.annotate(
-                    text, (rate, value), (4, 5), textcoords="offset points", fontsize=9,
-                    path_effects=[withStroke(linewidth=3, foreground="white")],
-                )  # fmt: skip
-            axes.margins(0.2, 0.15)
-            axes.set(xlabel="rate: KL, nats")
-            axes.set_title(label)
-
-
-def percent(share: float) -> str:
-    """A percentage that neither rounds an error away nor rounds up to 100."""
-    if 0 < share < 0.1:
-        return "<0.1"
-    if 99.9 < share < 100:
-        return ">99.9"
-    return f"{share:.1f}" if 0 < share < 100 else f"{share:.0f}"
 
 
 def _set_log_scale(axes: Axes, values: Sequence[float]) -> None:

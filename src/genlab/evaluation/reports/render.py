@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
+import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,53 +71,31 @@ def outdated(texts: Mapping[Path, str]) -> list[Path]:
 
 def check_committed(root: Path) -> list[str]:
     """Render the committed result files and return the committed texts that differ."""
-    archive = subprocess.run(
-        ["git", "archive", "HEAD", *COMMITTED], cwd=root, capture_output=True, check=False
-    )
-    if archive.returncode:
-        reason = " ".join(archive.stderr.decode(errors="replace").split())
-        raise GenlabError(f"git archive HEAD: {reason}; run it in a clone with a commit")
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-            files.extractall(folder)
-        copy = Path(folder)
+        copy, archive = Path(folder), Path(folder, "head.tar")
+        command = ["git", "archive", "--output", str(archive), "HEAD", *COMMITTED]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = " ".join(done.stderr.split())
+            raise GenlabError(f"git archive HEAD: {reason}; run it in a clone with a commit")
+        shutil.unpack_archive(archive, copy)
         return [str(path.relative_to(copy)) for path in outdated(render_reports(copy))]
 
 
-def draw_comparisons(root: Path, dataset: str) -> list[Path]:
-    """Draw the figures that compare the experiments of a dataset into reports/figures."""
-    context, folder = load_context(root, dataset), root / "reports" / "figures" / dataset
-    runs, metrics = context["runs"], context["metrics"]
-    paths = []
-    if find_dataset(dataset).kind == "grids":
-        exact = "exact_grid_accuracy"
-        columns = ["latent_dim", exact, f"intervals.{exact}.low", f"intervals.{exact}.high"]
-        capacity = runs[runs.index.str.startswith("latents-")].sort_values("metrics.latent_dim")
-        if len(capacity):
-            paths.append(folder / "capacity_curve.png")
-            points = capacity[[f"metrics.{column}" for column in columns]].to_numpy(float)
-            figures.capacity_curve(paths[-1], points, metrics["data_entropy_bound_nats"])
-        curves = {
-            label: runs.at[name, "training.reconstruction_loss"]
-            for name, label in BASELINE_RUNS.items()
-            if name in runs.index
-        }
-        paths.append(folder / "loss_over_baselines.png")
-        reference = ("colour frequencies alone", frequency_nats(metrics))
-        figures.loss_over_baselines(paths[-1], curves, reference)
-    sweep = runs[runs.index.str.startswith("images-beta-")]
-    if len(sweep):
-        names = {
-            "metrics.beta_max": "beta",
-            "metrics.kl_nats": "rate",
-            "metrics.mse": "mse",
-            "metrics.neg_iwae_nats": "neg_iwae_nats",
-            "frechet": "frechet",
-        }
-        points = sweep[list(names)].rename(columns=names).sort_values("rate").to_dict("records")
-        paths.append(folder / "rate_distortion.png")
-        figures.rate_distortion(paths[-1], points)
-    return paths
+def draw_losses(root: Path, dataset: str) -> Path | None:
+    """Draw the reconstruction losses of BASELINE_RUNS into reports/figures; None for images."""
+    if find_dataset(dataset).kind != "grids":
+        return None
+    context = load_context(root, dataset)
+    curves = {
+        label: context["runs"].at[name, "training.reconstruction_loss"]
+        for name, label in BASELINE_RUNS.items()
+        if name in context["runs"].index
+    }
+    path = root / "reports" / "figures" / dataset / "loss_over_baselines.png"
+    reference = ("colour frequencies alone", frequency_nats(context["metrics"]))
+    figures.loss_over_baselines(path, curves, reference)
+    return path
 
 
 def frequency_nats(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
