@@ -6,10 +6,11 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
+import pandas as pd
 from packaging.requirements import Requirement
 
 GIB = 1 << 30
@@ -32,8 +33,7 @@ EXTRAS = {
 }
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """Whether something was found; `job`: what cannot be done, or differs, without it."""
 
     name: str
@@ -61,18 +61,12 @@ def check_packages() -> Iterator[Check]:
     """Python, the packages of pyproject.toml, and each of its extras."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield Check("Python", sys.version_info >= (3, 10), version, "everything", required=True)
-    try:
-        lines = metadata.requires("genlab") or []
-    except metadata.PackageNotFoundError:
-        yield Check("packages", False, "genlab is not installed; run: make setup", "everything")
-        return
-    requirements = [Requirement(line) for line in lines]
+    requirements = [Requirement(line) for line in metadata.requires("genlab") or ()]
     for extra, job in {"": "everything", **EXTRAS}.items():
         missing = [
             each.name
             for each in requirements
-            if ("extra" in str(each.marker)) == bool(extra)
-            and (each.marker is None or each.marker.evaluate({"extra": extra}))
+            if (each.marker.evaluate({"extra": extra}) if each.marker else not extra)
             and not _installed(each)
         ]
         detail = f"missing: {', '.join(missing)}" if missing else "installed"
@@ -104,13 +98,11 @@ def check_disk(root: Path) -> Check:
 
 def check_gpu() -> Check:
     """A GPU that torch can use."""
-    job = "speed only: everything runs on the CPU"
-    try:
-        import torch
-    except ImportError as error:
-        return Check("GPU", False, str(error), job)
+    import torch
+
     found = torch.cuda.is_available()
-    return Check("GPU", found, torch.cuda.get_device_name() if found else "none", job)
+    name = torch.cuda.get_device_name() if found else "none"
+    return Check("GPU", found, name, "speed only: everything runs on the CPU")
 
 
 def check_sandbox() -> Iterator[Check]:
@@ -145,11 +137,11 @@ def check_datasets(root: Path) -> Iterator[Check]:
 
 def format_table(checks: list[Check]) -> str:
     """The checks as lines of text, one each, and a last line that sums them up."""
-    widths = [max(len(check.name) for check in checks), max(len(c.detail) for c in checks)]
-    lines = []
-    for check in checks:
-        mark = "ok  " if check.found else "FAIL" if check.required else "-   "
-        lines.append(f"{mark}  {check.name:<{widths[0]}}  {check.detail:<{widths[1]}}  {check.job}")
+    rows = [
+        ("ok" if check.found else "FAIL" if check.required else "-", *check[:1], *check[2:4])
+        for check in checks
+    ]
     lacking = [check.name for check in checks if check.required and not check.found]
     verdict = f"missing: {', '.join(lacking)}" if lacking else "the pipeline can run here"
-    return "\n".join([*lines, verdict])
+    table = pd.DataFrame(rows).to_markdown(index=False, headers=(), tablefmt="plain")
+    return f"{table}\n{verdict}"

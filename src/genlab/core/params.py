@@ -94,9 +94,7 @@ class EvaluateParams(_Section):
 
     samples: int = Field(ge=100, description="Grids drawn from each sampler.")
     image_samples: int = Field(ge=100, description="Images drawn from each sampler.")
-    extractor_examples: int = Field(
-        ge=128, description="Images shown to the classifier that images are compared by."
-    )
+    extractor_examples: int = Field(ge=128, description="Images that the feature classifier sees.")
     iwae_samples: int = Field(ge=1, description="k of the IWAE bound.")
     iwae_items: int = Field(ge=1, description="Test items of the IWAE bound.")
 
@@ -106,9 +104,7 @@ class AgentParams(_Section):
 
     goal: str = Field(min_length=1, description="What the agent is asked for, with its number.")
     dataset: str = Field(min_length=1, description="Dataset of the goal, a dep of the stage.")
-    backend: Literal["embedded", "openai", "replay", "search"] = Field(
-        description="Who plans: a model of this machine, an endpoint, a transcript, or nobody."
-    )
+    backend: Literal["embedded", "openai", "replay", "search"] = Field(description="Who plans.")
     planning_model: str = Field(description="Model that plans; empty = the endpoint's default.")
     tools_model: str = Field(description="Model that writes code; empty = the planning one.")
     base_url: str = Field(description="Endpoint; empty = OPENAI_BASE_URL, then OpenAI's own.")
@@ -116,20 +112,16 @@ class AgentParams(_Section):
     transcript: str = Field(description="Transcript that is replayed, a dep of the stage.")
     max_iterations: int = Field(ge=1, le=1000, description="Most attempts, the baseline included.")
     patience: int = Field(ge=1, le=1000, description="Attempts without a gain before stopping.")
-    max_repairs: int = Field(ge=0, le=20, description="Tries at mending code that failed a check.")
+    max_repairs: int = Field(ge=0, le=20, description="Repairs of code that failed a check.")
     max_parameters: int = Field(ge=1000, description="Most parameters of a model.")
     max_tokens: int = Field(ge=0, description="Most tokens of a run; 0 = no limit.")
     max_cost: float = Field(ge=0, description="Most dollars of a run; 0 = no limit.")
     max_seconds: float = Field(ge=0, description="Most seconds of a run; 0 = no limit.")
-    price_in: float = Field(ge=0, description="Dollars a million tokens asked.")
-    price_out: float = Field(ge=0, description="Dollars a million tokens answered.")
-    compare_with_search: bool = Field(
-        description="Whether search gets the same budget, for the report."
-    )
+    price_in: float = Field(ge=0, description="Dollars per million input tokens.")
+    price_out: float = Field(ge=0, description="Dollars per million output tokens.")
+    compare_with_search: bool = Field(description="Whether search gets the same budget.")
     allow_pip: bool = Field(description="Whether pip may install into the workspace.")
-    sandbox: Literal["auto", "bubblewrap", "landlock"] = Field(
-        description="Walls around generated code; auto = the best that works here."
-    )
+    sandbox: Literal["auto", "bubblewrap", "landlock"] = Field(description="Mode of the sandbox.")
     epochs: int = Field(ge=1, le=1000, description="Epochs of a quick evaluation.")
     subset: int = Field(ge=10, description="Training items of a quick evaluation.")
     validation: int = Field(ge=10, description="Items that a quick evaluation is marked on.")
@@ -155,17 +147,13 @@ class Params(_Section):
     seed: int = Field(ge=0, lt=2**31, description="Seed of all randomness.")
     datasets: list[Dataset] = Field(min_length=1, description="Datasets the pipeline runs over.")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where tensors live.")
-    threads: int = Field(
-        ge=1,
-        le=256,
-        description="Threads of training (each on its part of a batch) and of measuring.",
-    )
+    threads: int = Field(ge=1, le=256, description="Threads of training and of measuring.")
 
     network: Literal["mixer", "conv"] = Field(description="Encoder and decoder.")
     patch: int = Field(ge=1, le=16, description="Side of a patch in cells or pixels.")
     width: int = Field(ge=4, le=4096, description="Channels of encoder and decoder.")
     depth: int = Field(ge=1, le=64, description="Blocks of encoder and of decoder.")
-    latent_dim: int = Field(ge=1, le=8192, description="Latents an item.")
+    latent_dim: int = Field(ge=1, le=8192, description="Latents per item.")
     prior: Literal["standard", "autoregressive", "autoregressive_mixture"] = Field(
         description="Prior over the latents."
     )
@@ -180,13 +168,11 @@ class Params(_Section):
         "gaussian_analytic",
         "discretized_logistic_mixture",
     ] = Field(description="What the decoder says of a cell or a pixel.")
-    likelihood_components: int = Field(
-        ge=1, le=100, description="Logistics of the mixture a pixel."
-    )
+    likelihood_components: int = Field(ge=1, le=100, description="Logistics per pixel.")
 
     epochs: int = Field(ge=1, le=100_000, description="Most epochs.")
-    samples_per_epoch: int = Field(ge=1, description="Training items shown an epoch.")
-    batch_size: int = Field(ge=1, description="Items an update.")
+    samples_per_epoch: int = Field(ge=1, description="Training items per epoch.")
+    batch_size: int = Field(ge=1, description="Items per update.")
     lr: float = Field(gt=0, le=1, description="Peak learning rate.")
     lr_schedule: Literal["constant", "cosine"] = Field(description="Learning rate over the run.")
     weight_decay: float = Field(ge=0, le=1, description="Decoupled weight decay.")
@@ -196,17 +182,13 @@ class Params(_Section):
 
     beta_max: float = Field(ge=0, description="Weight of the KL term; 1 = the ELBO.")
     beta_schedule: Literal["constant", "linear", "sigmoid", "cyclical"] = Field(
-        description="How beta rises to beta_max."
+        description="Rise of beta."
     )
-    beta_delay: float = Field(
-        ge=0, lt=1, description="Share of the run before beta and the learned prior come in."
-    )
+    beta_delay: float = Field(ge=0, lt=1, description="Share of the run at beta 0.")
     beta_warmup: float = Field(ge=0, le=1, description="Share of the run in which beta rises.")
-    free_bits: float = Field(ge=0, description="Nats a latent that go free of the KL term.")
+    free_bits: float = Field(ge=0, description="Nats per latent that are free of the KL term.")
     focal_gamma: float = Field(ge=0, description="Focal exponent at beta 0; 0 = off.")
-    class_balance_exponent: float = Field(
-        ge=0, le=1, description="Class weights at beta 0; 0 = off."
-    )
+    class_balance_exponent: float = Field(ge=0, le=1, description="Class weights; 0 = off.")
     corruption: float = Field(ge=0, le=1, description="Share of corrupted grids at beta 0.")
 
     wandb: bool = Field(description="Mirror the logs to Weights & Biases.")
@@ -273,18 +255,13 @@ class Params(_Section):
             for part in (values, values["grids" if grids else "images"], values["evaluate"])
         )
         shares = {key: data.pop(key) for key in ("val_share", "test_share")}
-        seed = {"seed": self.seed}
+        seed, machine = {"seed": self.seed}, {"device": self.device, "threads": self.threads}
         intervals = {**seed, "bootstrap": self.bootstrap}
         return {
             "generate": {**seed, **data},
             "split": {**seed, **shares},
             "train": {key: training[key] for key in TRAINING_KEYS if key in training},
-            "evaluate": {
-                "device": self.device,
-                "threads": self.threads,
-                **intervals,
-                **measured,
-            },
+            "evaluate": {**machine, **intervals, **measured},
             "failure_gallery": intervals,
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -27,27 +27,13 @@ class _LogLines:
         self._stream.flush()
 
 
-class _LogBar(tqdm):  # type: ignore[type-arg]
-    """A bar whose postfix waits for the next line."""
-
-    def set_postfix(
-        self,
-        ordered_dict: Mapping[str, object] | None = None,
-        refresh: bool | None = False,
-        **values: Any,
-    ) -> None:
-        """Set the postfix without printing a line for it."""
-        super().set_postfix(ordered_dict, refresh=False, **values)
-
-
 def progress(iterable: Iterable[Any] | None = None, **options: Any) -> tqdm[Any]:
     """Return a tqdm bar with `options`; where stderr is no terminal, it prints lines.
 
     In a log there is one line every LOG_SECONDS and one at the end, the latter not with
-    `leave=False`.
+    `leave=False`. `set_postfix` needs `refresh=False`, or prints a line of its own.
     """
     if not sys.stderr.isatty():
         every = {"mininterval": LOG_SECONDS, "maxinterval": LOG_SECONDS, "delay": NO_EMPTY_BAR}
-        lines = _LogLines(sys.stderr)
-        return _LogBar(iterable, **{"file": lines, "ncols": 100, **every, **options})
+        options = {"file": _LogLines(sys.stderr), "ncols": 100, **every, **options}
     return tqdm(iterable, **options)

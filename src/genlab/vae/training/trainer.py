@@ -125,7 +125,8 @@ class Trainer:
                 timing = {"samples_per_second": items / seconds}
                 on_epoch(progress.epoch, self.measured, values, timing)
                 save_state(self.state_file, progress, self._stateful)
-                bar.set_postfix(epoch=progress.epoch, elbo=f"{values['elbo']:.1f}")
+                elbo = f"{values['elbo']:.1f}"
+                bar.set_postfix(epoch=progress.epoch, elbo=elbo, refresh=False)
         self.model.load_state_dict(progress.best)
         return self.model.eval()
 
