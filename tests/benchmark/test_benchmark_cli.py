@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from genlab.benchmark import power
 from genlab.benchmark.__main__ import app
 from genlab.benchmark.cases import FaultyCases, load_cases
-from genlab.benchmark.rating import Session, rate_run
+from genlab.benchmark.rating import Session
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
 
@@ -95,54 +95,32 @@ def test_cases_are_made_of_photographs_and_faulty_ones_are_listed(place: Path) -
     assert "empty.png" in done.output
 
 
-def test_as_a_command_a_mistake_is_one_line_and_status_2(place: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "genlab.benchmark", "leaderboard", "--run", "never"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("genlab: error: runs/genlab.sqlite3: ")
-    assert done.stderr.count("\n") == 1
-
-
 def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path) -> None:
     # The terminal is the child's own, so that the byte of Ctrl-C reaches it as it does people's.
-    command = (
-        "import os; os.open(os.ttyname(0), os.O_RDWR)\n"
-        "from genlab.benchmark.__main__ import main; main()"
-    )
-    asking = ["run", "--tools", "baseline_gpt", "--max-cost", "0"]
+    code = "import os; os.open(os.ttyname(0), os.O_RDWR); import genlab.benchmark.__main__ as m"
     ours, its = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", command, *asking],
-        cwd=place,
+        [sys.executable, "-c", f"{code}; m.main()", "run", "--tools=baseline_gpt", "--max-cost=0"],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENAI_API_KEY": "none of anybody's"}
         | {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TERM": "xterm"},
-        stdin=its,
-        stdout=its,
-        stderr=its,
+        **dict.fromkeys(("stdin", "stdout", "stderr"), its),
         start_new_session=True,
     )
     os.close(its)
-    said = b""
+    printed = b""
     late = threading.Timer(60, process.kill)
     late.start()
-    try:
-        while b"0 to stop here" not in said:
-            said += os.read(ours, 4096)
-        os.write(ours, b"\x03")
-        with contextlib.suppress(OSError):  # how the end of a terminal is reported
-            while part := os.read(ours, 4096):
-                said += part
-        assert process.wait(20) == 130, said.decode()
-    finally:
-        late.cancel()
-        process.kill()
-        os.close(ours)
-    assert b"go on with: genlab-benchmark run --resume" in said
-    assert b"Traceback" not in said
+    with contextlib.suppress(OSError):  # how the end of a terminal is reported
+        while part := os.read(ours, 4096):
+            asked = b"0 to stop here" in printed
+            printed += part
+            if b"0 to stop here" in printed and not asked:
+                os.write(ours, b"\x03")
+    os.close(ours)
+    assert process.wait(20) == 130, printed.decode()
+    late.cancel()
+    assert b"go on with: genlab-benchmark run --resume" in printed
+    assert b"Traceback" not in printed
 
 
 @pytest.mark.parametrize(
@@ -172,16 +150,6 @@ def test_a_mistake_is_one_line_that_names_it(place: Path, arguments: str, named:
         assert len(store.runs()) == 1  # nothing was queued
 
 
-def test_stars_are_given_blind_and_resumed(place: Path) -> None:
-    first = run("rate", "--rater", "ada", "--no-open", answers="9\nu\n4\n5\nq\n")
-    assert "'9'" in first
-    assert "2 rated, 19 left" in first
-    assert "tool" not in first
-    assert "19 images" in run("rate", "--rater", "ada", "--no-open", answers="")
-    assert run("export-ratings", "stars.csv") == "wrote stars.csv: 2 ratings\n"
-    assert run("import-ratings", "stars.csv") == "stars.csv: 0 new ratings\n"
-
-
 def test_all_faults_of_all_cases_are_listed(place: Path) -> None:
     for name, old, new in (
         ("case_0", "consent: true", "consent: perhaps"),
@@ -208,32 +176,28 @@ def test_all_faults_of_all_cases_are_listed(place: Path) -> None:
     assert [case.case_id for case in chosen] == ["case_6", "case_1"]
 
 
-def test_a_rating_is_undone_and_the_sheet_hides_the_tool(place: Path) -> None:
-    answers = iter("3su1u25q")
-    sheets: list[Path] = []
+def test_stars_are_given_blind_undone_and_resumed(place: Path) -> None:
+    answers = "\n".join("9u3su1u25q")
+    printed = run("rate", "--rater", "ada", "--no-open", answers=answers + "\n")
+    assert "'9'" in printed
+    assert "3 rated, 18 left" in printed
+    assert not any(tool in printed for tool in swap_runs.TOOLS)
+    assert "18 images" in run("rate", "--rater", "ada", "--no-open", answers="")
+    assert run("export-ratings", "stars.csv") == "wrote stars.csv: 3 ratings\n"
+    assert run("import-ratings", "stars.csv") == "stars.csv: 0 new ratings\n"
     with Store(place / "runs" / "genlab.sqlite3") as store:
+        kept = store.ratings(rater="ada")
+        # 3; skip, undone; 1, undone; 2; 5
+        assert sorted(rating.stars for rating in kept) == [2, 3, 5]
+        assert all(rating.blind for rating in kept)
         session = Session(store, swap_runs.RUN, "ada", place / "sheets")
-        order = session.waiting()
-        given = rate_run(
-            session,
-            ask=lambda question: next(answers),
-            say=lambda line: None,
-            open_picture=sheets.append,
-        )
-        stars = {rating.subject_hash: rating.stars for rating in store.ratings(rater="ada")}
-        assert all(rating.blind for rating in store.ratings(rater="ada"))
-        again = Session(store, swap_runs.RUN, "ada", place)
-        assert again.waiting() == order[3:]
-    # 3; skip, undone; 1, undone; 2; 5
-    assert given == 3
-    assert [stars[item.image_sha256] for item in order[:3]] == [3, 2, 5]
-    for sheet in sheets:
-        assert not any(tool in str(sheet) for tool in swap_runs.TOOLS)
-        with Image.open(sheet) as image:
+        waiting = session.waiting()
+        assert not {rating.subject_hash for rating in kept} & {i.image_sha256 for i in waiting}
+        tools = [item.tool_id for item in waiting]
+        assert tools != sorted(tools)
+        with Image.open(session.show(waiting[0]).sheet) as image:
             assert image.width > 2 * image.height  # template, avatar, result
             assert image.info == {}
-    tools = [item.tool_id for item in order]
-    assert tools != sorted(tools)
 
 
 def test_the_power_of_a_planned_study_is_printed(place: Path) -> None:

@@ -105,9 +105,7 @@ def test_an_edit_of_one_tool_asks_no_other_tool_again(world: World) -> None:
     assert (kept.score, kept.components, kept.cost) == (image.score, image.components, 0)
     assert kept.details["carried"] == {"run_id": first, "cost": 0.5}
     assert not any(item.cost for item in world.store.items(second))
-    copied = world.runs / kept.image
-    assert copied.read_bytes() == (world.runs / image.image).read_bytes()
-    assert json.loads(copied.with_suffix(".json").read_text())["details"] == kept.details
+    assert (world.runs / kept.image).read_bytes() == (world.runs / image.image).read_bytes()
     # What the images cost, and what people said of them, is unchanged.
     assert world.outs(second) == outs
     stars = {s.tool: s.stars for s in leaderboard(world.store, run_id=second)}

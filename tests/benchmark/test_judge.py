@@ -61,23 +61,17 @@ def test_its_stars_are_shown_beside_the_score(
     with ImageServer([said(f"I see.\n```json\n{STARS}\n```")]) as server:
         items = bench.resume(run_id, tool, judge=judge(server, monkeypatch))
     assert verdicts(items) == [GIVEN] * 3
+    unchanged = {"score", "components", "image_sha256"}
     for item, other in zip(items, plain, strict=True):
-        assert (item.score, item.components) == (other.score, other.components)
-        assert item.image_sha256 == other.image_sha256
+        assert item.model_dump(include=unchanged) == other.model_dump(include=unchanged)
     kept = items[0].details["judge"]
     assert (kept["model"], kept["prompt"]) == ("eye-1", PROMPT)
     assert kept["answer"].startswith("I see.")
-    record = json.loads((bench.runs / run_id / "turned" / "case-000.json").read_text())
-    assert record["details"]["judge"] == kept
-
     [standing] = leaderboard(bench.store, run_id=run_id)
     assert (standing.score, standing.components) == (before.score, before.components)
-    assert standing.as_dict()["judge"]["stars"] == 4.0
     [row] = csv.DictReader(io.StringIO(as_csv([standing])))
     assert row["judge"] == "stars:4;pictures:3;by:eye-1, prompt 1;failures:;cost:0"
-    listed = snapshot.listed(items)["items"][0]
-    assert listed["judge"]["stars"] == 4
-    assert "run_id" not in listed["judge"]
+    assert snapshot.listed(items)["items"][0]["judge"]["stars"] == 4
     measured = snapshot.results([standing], items)["tools"]["turned"]
     assert measured["judge"] == {"stars": 4.0, "pictures": 3}
     shown = page(bench.store, run_id)
