@@ -82,19 +82,6 @@ def test_a_run_is_made_and_resumed(place: Path) -> None:
     assert (item.status, item.score) == ("scored", 0.0)
 
 
-def test_cases_are_made_of_photographs_and_faulty_ones_are_listed(place: Path) -> None:
-    for folder, file in (("templates", "template.jpg"), ("avatars", "avatar_visitor.jpg")):
-        (place / folder).mkdir()
-        shutil.copy(place / "cases" / "case_0" / file, place / folder / "me.jpg")
-    own = ("generate-cases", "--templates", "templates", "--avatars", "avatars", "--cases", "own")
-    assert "set consent" in run(*own)
-    assert [case.case_id for case in load_cases(place / "own")] == ["me"]
-    Image.new("RGB", (90, 90)).save(place / "templates" / "empty.png")
-    done = CliRunner().invoke(app, own)
-    assert isinstance(done.exception, GenlabError)
-    assert "empty.png" in done.output
-
-
 def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path) -> None:
     # The terminal is the child's own, so that the byte of Ctrl-C reaches it as it does people's.
     code = "import os; os.open(os.ttyname(0), os.O_RDWR); import genlab.benchmark.__main__ as m"

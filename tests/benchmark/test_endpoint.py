@@ -64,6 +64,9 @@ def test_template_and_avatars_are_sent_and_the_image_comes_back(case: Case) -> N
     assert request.headers["authorization"] == f"Bearer {KEY}"
     wanted = case.open_template().rotate(180)
     assert kept(picture, case).tobytes() == wanted.tobytes()
+    with pytest.raises(ToolFailure) as failure:  # nobody answers any more
+        ask(server, case)
+    assert (failure.value.kind, failure.value.passing) == ("unavailable", True)
 
 
 @pytest.mark.parametrize(
@@ -104,14 +107,6 @@ def test_every_fault_is_an_outcome_of_its_kind(
     assert "\n" not in failure.value.reason
 
 
-def test_an_address_where_nobody_answers_is_unavailable(case: Case) -> None:
-    with ImageServer([turned()]) as server:
-        gone = server
-    with pytest.raises(ToolFailure) as failure:
-        ask(gone, case)
-    assert (failure.value.kind, failure.value.passing) == ("unavailable", True)
-
-
 def test_an_image_on_its_side_is_turned_upright(case: Case) -> None:
     left = Image.new("RGB", (64, 64), "white")
     left.paste("black", (0, 0, 32, 64))
@@ -122,12 +117,15 @@ def test_an_image_on_its_side_is_turned_upright(case: Case) -> None:
     assert not image.getexif()
 
 
-def test_an_image_by_address_is_fetched_without_the_key(case: Case) -> None:
+def test_an_image_by_address_is_fetched_and_words_alone_are_sent_where_asked(case: Case) -> None:
     def script(request: Any) -> Reply:
         return payload({"data": [{"url": f"http://{request.headers['host']}/image.png"}]})
 
     with ImageServer(script) as server:
-        assert kept(ask(server, case), case).getpixel((0, 0)) == (0, 0, 128)
+        assert kept(ask(server, case, method="generate"), case).getpixel((0, 0)) == (0, 0, 128)
+    [request] = server.requests
+    assert (request.path, request.images) == ("/v1/images/generations", ())
+    assert case.title in request.fields["prompt"]
 
 
 def test_a_template_is_letterboxed_to_a_size_of_the_model_and_cut_out_again(case: Case) -> None:
@@ -142,15 +140,6 @@ def test_a_template_is_letterboxed_to_a_size_of_the_model_and_cut_out_again(case
         image = kept(ask(server, case, sizes=["64x64", "20x90"]), case, (96, 64))
     assert server.requests[0].fields["size"] == "64x64"
     assert image.getcolors() == [(96 * 64, (255, 0, 0))]  # nothing of the border is left
-
-
-def test_a_model_without_image_input_gets_words_alone(case: Case) -> None:
-    with ImageServer([answer(encoded(BLANK))]) as server:
-        ask(server, case, method="generate")
-    [request] = server.requests
-    assert request.path == "/v1/images/generations"
-    assert not request.images
-    assert case.title in request.fields["prompt"]
 
 
 def test_tokens_are_paid_for_at_the_models_price(
@@ -179,13 +168,6 @@ tools:
     base_url: http://127.0.0.1:9/v1
     model: editor-1
 """
-
-
-def test_a_file_makes_tools(tmp_path: Path) -> None:
-    path = tmp_path / "tools.yaml"
-    path.write_text(GOOD)
-    [made] = load_endpoints(path)
-    assert (made.tool_id, made.needs.network, made.unavailable()) == ("mine", True, "")
 
 
 @pytest.mark.parametrize(

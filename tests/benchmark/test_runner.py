@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import json
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ FAULTY = {
     "bug": (Failing(KeyError("a\nline")), "failed", "error"),
     "refused": (Failing(ToolFailure("refused", "no")), "failed", "refused"),
     "unknown": (Raising(), "skipped", "unavailable"),
+    "scale": (Giving(Image.new("RGBA", (129, 128))), *SCORED),
     "good": (Turned(), *SCORED),
 }
 
@@ -96,17 +98,11 @@ def test_a_faulty_tool_costs_its_own_items_and_no_others(bench: Bench) -> None:
     items = bench.run(bench.cases(1), *tools, max_cost=9)
     assert kinds(items) == expected
     assert items[0].cost >= 0.5  # it may have been paid for
-    assert {item.score for item in items} == {None, 1.0}
+    assert {item.score for item in items[:-2]} == {None}
+    with Image.open(bench.runs / items[-2].image) as image:
+        assert (image.size, image.mode) == ((64, 64), "RGB")
     assert not any("\n" in item.failure for item in items)
     assert kinds(bench.resume(items[0].run_id, *tools, again=True, max_cost=9)) == expected
-
-
-def test_an_image_of_another_scale_is_resized(bench: Bench) -> None:
-    [item] = bench.run(bench.cases(1), Giving(Image.new("RGBA", (129, 128))))
-    assert item.status == "scored"
-    assert "129 × 128" in item.details["tool"]
-    with Image.open(bench.runs / item.image) as image:
-        assert (image.size, image.mode) == ((64, 64), "RGB")
 
 
 def test_no_more_images_are_made_at_a_time_than_allowed(bench: Bench) -> None:
@@ -221,33 +217,20 @@ def test_no_answer_waits_for_its_turn_to_be_put_on_the_disk(
     assert not list(bench.runs.glob("*/giving/.*.answer"))
 
 
-def test_an_image_that_the_store_does_not_know_is_found_again(bench: Bench) -> None:
+def test_images_that_are_damaged_are_made_again_and_no_others(bench: Bench) -> None:
     tool = Turned(cost=0.1)
-    items = bench.run(bench.cases(2), tool, max_cost=1.0)
-    lost = {"status": "generating", "image": "", "image_sha256": "", "score": None}
-    bench.store.set_items([(item.item_id, lost) for item in items])  # as a kill leaves it
-    found = bench.resume(items[0].run_id, tool)
-    assert len(tool.asked) == 2
-    assert [item.image_sha256 for item in found] == [item.image_sha256 for item in items]
-    assert kinds(found) == [SCORED] * 2
-
-
-@pytest.mark.parametrize("fault", ["truncated", "gone", "foreign", "truncated and unknown"])
-def test_a_damaged_image_is_made_again(bench: Bench, fault: str) -> None:
-    tool = Turned()
-    one, other = bench.run(bench.cases(2), tool)
-    path = bench.runs / one.image
-    if fault == "gone":
-        path.unlink()
-    elif fault == "foreign":
-        shutil.copy(bench.runs / other.image, path)
-    else:
+    items = bench.run(bench.cases(5), tool, max_cost=1.0)
+    paths = [bench.runs / item.image for item in items]
+    for path in paths[:2]:
         path.write_bytes(path.read_bytes()[:-40])
-    if "unknown" in fault:  # the process was killed before it told the store
-        unknown = {"status": "generating", "image": "", "image_sha256": ""}
-        bench.store.set_items([(one.item_id, unknown)])
-    assert kinds(bench.resume(one.run_id, tool)) == [SCORED] * 2
-    assert tool.asked == ["case-000", "case-001", "case-000"]
+    paths[2].unlink()
+    shutil.copy(paths[4], paths[3])
+    unknown = {"status": "generating", "image": "", "image_sha256": "", "score": None}
+    bench.store.set_items([(items[n].item_id, unknown) for n in (1, 4)])  # as a kill leaves it
+    found = bench.resume(items[0].run_id, tool, max_cost=1.0)
+    assert kinds(found) == [SCORED] * 5
+    assert [tool.asked.count(item.case_id) for item in items] == [2, 2, 2, 2, 1]
+    assert found[4].image_sha256 == items[4].image_sha256
 
 
 def test_a_run_needs_consent_and_unchanged_cases(bench: Bench) -> None:
@@ -274,6 +257,18 @@ def test_a_run_has_one_process_at_a_time(bench: Bench) -> None:
         await first
 
     asyncio.run(both())
+
+
+def test_a_full_disk_ends_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(notes: Sequence[Any]) -> None:
+        raise OSError(errno.ENOSPC, "disk full")
+
+    runner = bench.runner()
+    run_id = runner.start(bench.cases(3), [Turned()])
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="disk full"):
+        patch.setattr(bench.store, "set_items", fail)
+        asyncio.run(runner.run(run_id))
+    assert kinds(bench.resume(run_id, Turned())) == [SCORED] * 3
 
 
 def test_a_cancelled_run_keeps_what_arrived_and_is_resumed_later(bench: Bench) -> None:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def outs(folder: Path) -> dict[str, bytes]:
     """What a fresh stage writes, by name; of the report without run, hour and seconds."""
     shutil.copytree(ROOT / "cases" / "astronaut-officer", folder / "cases" / "astronaut-officer")
-    named = {"tools": ["control_untouched", "control_pasted"], "cases": str(folder / "cases")}
+    named = {"tools": ["control_pasted"], "cases": str(folder / "cases")}
     params = load_params(ROOT / "params.yaml").benchmark
     small = params.model_copy(update=named)
     runs, data = folder / "runs", folder / "data"

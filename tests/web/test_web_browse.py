@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,27 +16,19 @@ from genlab.grids.shapes import KINDS
 from genlab.web import browse, sketch
 
 
-@pytest.fixture(scope="module")
-def grids(tmp_path_factory: pytest.TempPathFactory) -> browse.Grids:
-    folder = tmp_path_factory.mktemp("arc_grids")
-    tiny.write_dataset(folder, count=400)
-    return browse.grids_of(folder, "train")
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> browse.Images:
-    folder = tmp_path_factory.mktemp("data") / "fashion_mnist"
-    return browse.images_of(tiny.write_image_dataset(folder), "val")
+@pytest.fixture
+def grids(project: Path) -> browse.Grids:
+    return browse.grids_of(project / "data/arc_grids", "train")
 
 
 def test_a_filter_by_kind_and_colour_asks_for_one_object_with_both(grids: browse.Grids) -> None:
     chosen = browse.choose_grids(grids, ["plus", "zigzag"], ["red", "blue"])
-    wanted = {(KINDS.index(k), COLOUR_NAMES.index(c)) for k in ("plus", "zigzag")
-              for c in ("red", "blue")}  # fmt: skip
+    kinds = {KINDS.index(kind) for kind in ("plus", "zigzag")}
+    colours = {COLOUR_NAMES.index(colour) for colour in ("red", "blue")}
     expected = [
         index
         for index in range(len(grids))
-        if wanted & {(int(o["kind"]), int(o["colour"])) for o in grids.of(index)}
+        if any(o["kind"] in kinds and o["colour"] in colours for o in grids.of(index))
     ]
     assert chosen.tolist() == expected
     assert 0 < len(chosen) < len(grids)
@@ -50,9 +42,8 @@ def test_pages_cover_everything_once_and_none_lies_beyond() -> None:
     assert browse.page_of(np.arange(0), 1, 4).tolist() == []
 
 
-def test_distributions_are_shares_of_what_was_chosen(
-    grids: browse.Grids, images: browse.Images
-) -> None:
+def test_distributions_are_shares_of_what_was_chosen(project: Path, grids: browse.Grids) -> None:
+    images = browse.images_of(project / "data/fashion_mnist", "val")
     for shares in browse.grid_shares(grids, np.arange(50)).values():
         assert sum(shares.values()) == pytest.approx(1)
     only = browse.grid_shares(grids, browse.choose_grids(grids, objects=(1, 1)))
@@ -105,6 +96,7 @@ def test_the_parser_marks_what_is_not_valid() -> None:
     grid[2, 1:5] = 3
     valid = sketch.read(grid)
     assert (valid.legal, valid.faults) == (True, [])
+    assert "stray" in valid.sentence
     grid[6, 6] = 5
     stray = sketch.read(grid)
     assert (stray.legal, stray.faults) == (False, ["grey speck of 1 cell"])

@@ -15,25 +15,20 @@ from genlab.web import evidence
 from genlab.web.explorer import Explorer, open_explorer
 
 
-@pytest.fixture(scope="module")
-def grids(tmp_path_factory: pytest.TempPathFactory) -> Explorer:
-    folder = tmp_path_factory.mktemp("checkpoint")
-    save_checkpoint(folder / "model.safetensors", tiny.model(), {})
-    return open_explorer(folder, tiny.grids(60), folder)
+def explorer(project: Path, name: str) -> Explorer:
+    folder = project / "data/checkpoints" / name
+    items = tiny.grids(60) if name == "arc_grids" else tiny.images(60)
+    return open_explorer(folder, items, folder)
 
 
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Explorer:
-    folder = tmp_path_factory.mktemp("checkpoint")
-    save_checkpoint(folder / "model.safetensors", tiny.image_model(), {})
-    return open_explorer(folder, tiny.images(60), folder)
+@pytest.fixture
+def grids(project: Path) -> Explorer:
+    return explorer(project, "arc_grids")
 
 
-@pytest.mark.parametrize("name", ["grids", "images"])
-def test_a_code_that_was_not_moved_decodes_to_the_reconstruction(
-    name: str, request: pytest.FixtureRequest
-) -> None:
-    found: Explorer = request.getfixturevalue(name)
+@pytest.mark.parametrize("name", ["arc_grids", "fashion_mnist"])
+def test_a_code_that_was_not_moved_decodes_to_the_reconstruction(project: Path, name: str) -> None:
+    found = explorer(project, name)
     expected = reconstruct(found.model, found.items[3:4])[0]
     assert (found.decode(found.along(3, [0.0] * len(found.lengths))) == expected).all()
     assert (found.decode(found.at(3, 1, 1, [0.0] * found.place_dim)) == expected).all()
