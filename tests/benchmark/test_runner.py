@@ -265,9 +265,10 @@ def test_a_full_disk_ends_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch)
 
     runner = bench.runner()
     run_id = runner.start(bench.cases(3), [Turned()])
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="disk full"):
+    with monkeypatch.context() as patch:
         patch.setattr(bench.store, "set_items", fail)
-        asyncio.run(runner.run(run_id))
+        with pytest.raises(OSError, match="disk full"):
+            asyncio.run(runner.run(run_id))
     assert kinds(bench.resume(run_id, Turned())) == [SCORED] * 3
 
 

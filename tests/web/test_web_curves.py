@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from genlab.core.errors import GenlabError
 from genlab.core.io import write_json
 from genlab.core.tracking import HISTORY_KIND
 from genlab.web import curves
@@ -59,13 +58,3 @@ def test_a_run_in_the_making_grows_while_it_goes_on(tmp_path: Path) -> None:
     again = curves.newest(tmp_path, "arc_grids")
     assert again is not None
     assert again.run.epochs == 3
-
-
-def test_a_truncated_series_names_its_file(tmp_path: Path) -> None:
-    folder = tmp_path / "plots/arc_grids/training/plots/metrics"
-    folder.mkdir(parents=True)
-    (folder / "loss.tsv").write_text("step\tloss\n1\t2.5\n2\n")
-    with pytest.raises(GenlabError, match=r"loss\.tsv is truncated"):
-        curves.runs(tmp_path, "arc_grids")
-    (folder / "loss.tsv").write_text("step\tloss\n1\t2.5\n2\tnan\n")
-    assert curves.runs(tmp_path, "arc_grids")[0].series["loss"][0] == (1.0, 2.5)

@@ -13,6 +13,17 @@ from genlab.web import board
 from genlab.web.pipeline import ago, lasted, read_pipeline, reasons
 
 DATASETS = ["arc_grids", "fashion_mnist"]
+STAGES = """\
+stages:
+  train:
+    matrix: {dataset: [d]}
+    cmd: x
+    outs: ["data/checkpoints/${item.dataset}"]
+  <script>x:
+    cmd: x
+    desc: '"<b>'
+    outs: [metrics/a.json: {cache: false}]
+"""
 
 
 def test_the_projects_own_stages_stand_in_their_order(root: Path) -> None:
@@ -24,12 +35,8 @@ def test_the_projects_own_stages_stand_in_their_order(root: Path) -> None:
 
 
 def test_a_stale_stage_says_which_dependency_changed(root: Path) -> None:
-    status = {
-        "train@arc_grids": [
-            {"changed deps": {"src/genlab/grids": "modified", "params.yaml": {"lr": "modified"}}}
-        ]
-    }
-    found = read_pipeline(root, DATASETS, status)
+    changed = {"src/genlab/grids": "modified", "params.yaml": {"lr": "modified"}}
+    found = read_pipeline(root, DATASETS, {"train@arc_grids": [{"changed deps": changed}]})
     cell = found.cells["train@arc_grids"]
     assert cell.reasons == ("src/genlab/grids changed", "params.yaml: lr (modified)")
     assert [cell.stage.address for cell in found.stale] == ["train@arc_grids"]
@@ -38,27 +45,21 @@ def test_a_stale_stage_says_which_dependency_changed(root: Path) -> None:
     assert drawn.count('class="g-card ') == len(found.cells)
 
 
-def test_a_stage_without_a_matrix_is_run_once(tmp_path: Path) -> None:
-    (tmp_path / "dvc.yaml").write_text(
-        "stages:\n  all:\n    cmd: x\n    outs: [metrics/a.json: {cache: false}]\n"
-    )
-    found = read_pipeline(tmp_path, DATASETS, {})
-    assert [cell.stage.address for cell in found.row(None)] == ["all"]
-    assert found.cells["all"].state == "never run"
-    assert found.cells["all"].stage.outs == ("metrics/a.json",)
-
-
-def test_duration_and_time_come_from_what_the_stage_left(tmp_path: Path) -> None:
-    (tmp_path / "dvc.yaml").write_text(
-        "stages:\n  train:\n    matrix: {dataset: [d]}\n    cmd: x\n"
-        "    outs: ['data/checkpoints/${item.dataset}']\n"
-    )
+def test_stages_have_their_times_and_hostile_names_stay_text(tmp_path: Path) -> None:
+    (tmp_path / "dvc.yaml").write_text(STAGES)
     folder = tmp_path / "data/checkpoints/d"
     write_json(folder / "provenance.json", {"training_seconds": 65.2})
     os.utime(folder, (0, 1_000_000))
-    cell = read_pipeline(tmp_path, ["d"], {}).cells["train@d"]
+    found = read_pipeline(tmp_path, ["d"], {})
+    cell = found.cells["train@d"]
     assert cell.seconds == 65.2
     assert cell.written == datetime.fromtimestamp(1_000_000, timezone.utc)
+    [alone] = found.row(None)
+    assert (alone.state, alone.stage.outs) == ("never run", ("metrics/a.json",))
+    drawn = board.draw(found)
+    assert "<script>" not in drawn
+    assert '"<b>"' not in drawn
+    assert "&lt;script&gt;" in drawn
 
 
 def test_reasons_know_what_dvc_can_say() -> None:
@@ -83,11 +84,3 @@ def test_durations_are_rounded_to_their_size(
     now = datetime.now(timezone.utc)
     assert lasted(seconds) == duration
     assert ago(None if seconds is None else now - timedelta(seconds=seconds), now) == age
-
-
-def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
-    (tmp_path / "dvc.yaml").write_text("stages:\n  '<script>x':\n    cmd: x\n    desc: '\"<b>'\n")
-    drawn = board.draw(read_pipeline(tmp_path, [], {}))
-    assert "<script>" not in drawn
-    assert '"<b>"' not in drawn
-    assert "&lt;script&gt;" in drawn
