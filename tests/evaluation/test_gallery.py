@@ -71,13 +71,13 @@ def of_images(arrays: dict[str, Any]) -> tuple[Made, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def of_grids() -> tuple[Made, dict[str, Any]]:
-    grids, objects, _ = AtomicImageGenerator(GridDistribution()).generate(2500, 3)
+    grids = AtomicImageGenerator(GridDistribution()).generate(2500, 3).grids
     predicted, samples = grids.copy(), grids[:300].copy()
     predicted[5, 0, :4] = 9 - predicted[5, 0, :4]
     samples[::10, 8, 8] = 9 - samples[::10, 8, 8]
     nats = np.random.default_rng(0).exponential(1, 2500)
     found = {"predicted": predicted, "nats": nats, "samples": samples}
-    made = gallery.grid_sections(grids, objects, found, COUNT)
+    made = gallery.grid_sections(grids, found, COUNT)
     return made, gallery.summarise(*made, nats=None, bootstrap=100, seed=0)
 
 

@@ -7,15 +7,16 @@ import pytest
 
 from genlab.evaluation.diagnostics.image_attributes import (
     MEANING,
-    image_attributes,
+    class_means,
     image_hypotheses,
+    measure_attributes,
 )
 
 NAMES = ("one", "two")
 
 
-def _of(image: np.ndarray, **others: Any) -> dict[str, Any]:
-    return {k: v[0] for k, v in image_attributes(image[None], [0], NAMES, **others).items()}
+def _of(image: np.ndarray) -> Any:
+    return measure_attributes(image[None], np.zeros(1, int), image[None] / 255).iloc[0]
 
 
 def _black() -> np.ndarray:
@@ -89,29 +90,28 @@ def test_symmetry_is_the_correlation_with_the_mirror_image() -> None:
     assert _of(half)["symmetry"] == pytest.approx(-1)
 
 
-def test_colourfulness_is_of_colour_images_alone_and_nought_for_grey_ones() -> None:
-    assert "colourfulness" not in _of(_black())
-    assert _of(np.full((32, 32, 3), 90, dtype=np.uint8))["colourfulness"] == pytest.approx(0)
-    red = np.zeros((32, 32, 3), dtype=np.uint8)
-    red[..., 0] = 255
-    # red - green is 1 and yellow - blue 1/2 everywhere: no spread, the mean alone.
-    assert _of(red)["colourfulness"] == pytest.approx(0.3 * np.sqrt(1.25))
-
-
-def test_atypicality_is_measured_from_the_mean_of_the_own_class() -> None:
+def test_atypicality_is_the_distance_from_the_mean_of_the_class() -> None:
     images = np.stack([_black() + np.uint8(level) for level in (0, 102, 255, 255)])
-    found = image_attributes(images, [0, 0, 1, 1], NAMES)["atypicality"]
-    assert found == pytest.approx([0.2, 0.2, 0, 0], abs=1e-6)
-    centres = np.zeros((2, 28, 28, 1))
-    found = image_attributes(images, [0, 0, 1, 1], NAMES, centres=centres)["atypicality"]
-    assert found == pytest.approx([0, 0.4, 1, 1])
+    labels = np.array([0, 0, 1, 1])
+    for centres, expected in (
+        (class_means(images, labels, 2), [0.2, 0.2, 0, 0]),
+        (np.zeros((2, 28, 28, 1)), [0, 0.4, 1, 1]),
+    ):
+        found = measure_attributes(images, labels, centres)["atypicality"]
+        assert found.to_numpy() == pytest.approx(expected, abs=1e-6)
 
 
-def test_every_attribute_is_explained(rng: np.random.Generator) -> None:
-    images = rng.integers(256, size=(3, 32, 32, 3), dtype=np.uint8)
-    found = image_attributes(images, [0, 1, 0], NAMES, [0.1, 0.2, 0.3])
-    assert set(found) == {*MEANING, "class"}
-    assert all(column.shape == (3,) and np.isfinite(column).all() for column in found.values())
+def test_an_empty_class_has_the_mean_of_all_images() -> None:
+    images = np.stack([_black(), _black() + np.uint8(255)])
+    assert class_means(images, np.zeros(2, int), 2)[1] == pytest.approx(0.5)
+
+
+def test_every_attribute_is_explained() -> None:
+    images = np.random.default_rng(0).integers(256, size=(3, 32, 32, 3), dtype=np.uint8)
+    found = measure_attributes(images, np.array([0, 1, 0]), np.zeros((2, 32, 32, 3)))
+    assert {*found, "train_distance"} == set(MEANING)
+    assert len(found) == 3
+    assert np.isfinite(found.to_numpy()).all()
 
 
 def test_a_quarter_is_that_of_the_own_class() -> None:
@@ -119,19 +119,11 @@ def test_a_quarter_is_that_of_the_own_class() -> None:
     levels = np.concatenate([np.arange(40), 100 + np.arange(40)]).astype(np.uint8)
     images = np.broadcast_to(levels[:, None, None, None], (80, 28, 28, 1)).copy()
     labels = np.repeat([0, 1], 40)
-    found = image_attributes(images, labels, NAMES)
-    holds = {each.name: each.holds(found) for each in image_hypotheses(NAMES, found)}
+    found = measure_attributes(images, labels, class_means(images, labels, 2))
+    flags = {each.name: each.flags for each in image_hypotheses(found, labels, NAMES)}
     for label in (0, 1):
-        own = np.arange(80) // 40 == label
-        assert np.flatnonzero(holds["bright"] & own).tolist() == list(
-            range(40 * label + 30, 40 * label + 40)
-        )
-        assert np.flatnonzero(holds["dark"] & own).tolist() == list(
-            range(40 * label, 40 * label + 10)
-        )
-    assert np.array_equal(holds["class_two"], labels == 1)
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(0)
+        bright, dark = (np.flatnonzero(flags[n] & (labels == label)) for n in ("bright", "dark"))
+        assert bright.tolist() == list(range(40 * label + 30, 40 * label + 40))
+        assert dark.tolist() == list(range(40 * label, 40 * label + 10))
+    assert np.array_equal(flags["class_two"], labels == 1)
+    assert "far_from_training" not in flags

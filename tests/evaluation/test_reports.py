@@ -28,7 +28,7 @@ README = f"# genlab\n\nabove\n\n{BEGIN}\nold\n{END}\n\nbelow\n"
 SERIES = {"reconstruction_loss": [9.0, 1.0]}
 TEST = {
     "name": "edges", "sentence": "edges are hard", "n_with": 20, "low": 1.1, "high": 1.9,
-    "ratio_same_class": 1.5, "verdict": "supported",
+    "ratio": 1.5, "verdict": "supported",
 }  # fmt: skip
 
 

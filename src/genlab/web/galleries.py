@@ -110,14 +110,14 @@ def tests_table(found: Gallery, caption: str) -> str:
     """Every hypothesis with its evidence: supported ones first, then by how strong they are."""
     order = list(TONES)
     tests = sorted(
-        found.tests, key=lambda test: (order.index(test["verdict"]), -(_ratio(test) or 0))
+        found.tests, key=lambda test: (order.index(test["verdict"]), -(test["ratio"] or 0))
     )
     explains = found.hypotheses
     rows = [
         {
             "name": test["sentence"],
             "verdict": look.tag(test["verdict"], TONES[test["verdict"]]),
-            "ratio": number(_ratio(test)),
+            "ratio": number(test["ratio"]),
             "interval": f"{number(test['low'])} to {number(test['high'])}",
             "with": f"{number(test['error_with'])} (n {test['n_with']:,})",
             "without": f"{number(test['error_without'])} (n {test['n_without']:,})",
@@ -198,10 +198,3 @@ def _pictures(root: Path, dataset: str, sort: str, index: int) -> tuple[tuple[It
     else:
         truth = browse.images_of(folder, "test").images
     return ((np.asarray(truth[index]), "input"), (picture("predicted"), "reconstruction"))
-
-
-def _ratio(test: Mapping[str, Any]) -> float | None:
-    for key in ("ratio_same_count", "ratio_same_class", "ratio"):
-        if key in test:
-            return None if test[key] is None else float(test[key])
-    return None

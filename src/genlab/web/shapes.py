@@ -110,9 +110,7 @@ class Tested(TypedDict):
     error_without: Number
     n_with: int
     n_without: int
-    ratio: NotRequired[Number]
-    ratio_same_count: NotRequired[Number]
-    ratio_same_class: NotRequired[Number]
+    ratio: Number
 
 
 class Failures(TypedDict):

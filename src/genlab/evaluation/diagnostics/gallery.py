@@ -15,23 +15,18 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 from genlab.core.io import read_npz
-from genlab.datasets.arc_grids import load_objects, load_split
+from genlab.datasets.arc_grids import load_split
 from genlab.datasets.images import load_images, load_labels
 from genlab.datasets.registry import Dataset
 from genlab.evaluation.diagnostics import grid_attributes as of_grids
 from genlab.evaluation.diagnostics import image_attributes as of_images
 from genlab.evaluation.diagnostics.error_analysis import (
-    SAME_CLASS,
-    SAME_COUNT,
-    Attributes,
     Column,
     Hypothesis,
-    Stratum,
     Test,
     compare,
     explain,
     ranked,
-    standardised_ratio,
 )
 from genlab.evaluation.figures.boards import paint_grids
 from genlab.evaluation.metrics.fidelity import mse
@@ -53,39 +48,28 @@ class Section:
     """Items of one sort, reconstructions or samples, and how badly each failed; n of them.
 
     order: the indices of those to show, worst first. scores: {name: (n,)}, shown beside an item.
-    errors: (n,), what hypotheses are tested on. pictures: {caption: (n, ...)}. details: more about
-    an item.
+    errors: (n,), what hypotheses are tested on, within strata: (n,). pictures: {caption: (n, ...)}.
+    details: more about an item.
     """
 
     order: Column
     scores: Mapping[str, Column]
     error_name: str
     errors: Column
-    attributes: Attributes
+    strata: Column
     hypotheses: Sequence[Hypothesis]
-    stratum: Stratum
     pictures: Mapping[str, Items]
     details: Callable[[int], dict[str, Any]] = field(default=lambda index: {})
-
-    def test(self, error: str, values: Column, **resampling: int) -> list[Test]:
-        """Test every hypothesis on the errors `values`, (n,)."""
-        claims, stratum = self.hypotheses, self.stratum
-        return compare(values, self.attributes, claims, stratum, error_name=error, **resampling)
 
     def describe(self, tests: Sequence[Test]) -> list[dict[str, Any]]:
         """Entries of failures.json; `also` names further supported hypotheses."""
         items = []
         for index in self.order.tolist():
-            reasons = [t["name"] for t in explain(index, self.attributes, tests, self.hypotheses)]
-            values = {name: column[index].item() for name, column in self.attributes.items()}
+            reasons = [test["name"] for test in explain(index, self.hypotheses, tests)]
             items.append(
                 {
                     "index": index,
                     "scores": {name: column[index].item() for name, column in self.scores.items()},
-                    # What a grid does not have is left out: thirty times "false" helps no reader.
-                    "attributes": {
-                        k: v for k, v in values.items() if v is not False and k != "class"
-                    },
                     "hypothesis": reasons[0] if reasons else None,
                     "also": reasons[1:],
                     **self.details(index),
@@ -104,14 +88,15 @@ def build_gallery(
     """
     keys = GRID_KEYS if dataset.kind == "grids" else IMAGE_KEYS
     arrays = read_npz(evidence, kind="evaluation", keys=keys, producer_command=EVALUATE)
+    nats = None
     if dataset.kind == "grids":
-        objects = load_objects(data, "test")
-        sections = grid_sections(load_split(data, "test"), objects, arrays, count)
-        nats = None
+        sections = grid_sections(load_split(data, "test"), arrays, count)
     else:
         truth, labels = np.asarray(load_images(data, "test")), load_labels(data, "test")
-        sections = image_sections(truth, labels, dataset.labels, arrays, count)
-        nats = arrays["nats"]
+        sections, nats = (
+            image_sections(truth, labels, dataset.labels, arrays, count),
+            arrays["nats"],
+        )
     summary = summarise(*sections, nats=nats, bootstrap=bootstrap, seed=seed)
     return summary, page(f"What fails: {dataset.title}", summary, sections)
 
@@ -126,21 +111,20 @@ def summarise(
     negative, and then no ratio of them means anything. `nats_rank_correlation` is Spearman's
     between them and the errors, None where it is undefined.
     """
-    resampling = {"bootstrap": bootstrap, "seed": seed}
-    tests = real.test(real.error_name, real.errors, **resampling)
-    sample_tests = samples.test(samples.error_name, samples.errors, **resampling)
-    nats_tests, correlation = [], None
-    if nats is not None and (nats > 0).all():
-        nats_tests = real.test("nats", nats, **resampling)
-    if nats is not None and np.ptp(nats) > 0 and np.ptp(real.errors) > 0:
-        correlation = float(spearmanr(real.errors, nats).statistic)
+
+    def test(section: Section, errors: Column) -> list[Test]:
+        strata, claims = section.strata, section.hypotheses
+        return compare(errors, strata, claims, bootstrap=bootstrap, seed=seed)
+
+    tests, sample_tests = test(real, real.errors), test(samples, samples.errors)
+    known = nats is not None and np.ptp(nats) > 0 and np.ptp(real.errors) > 0
     return {
         "error": real.error_name,
         "n": len(real.errors),
         "items": real.describe(tests),
         "tests": tests,
-        "nats_tests": nats_tests,
-        "nats_rank_correlation": correlation,
+        "nats_tests": test(real, nats) if nats is not None and (nats > 0).all() else [],
+        "nats_rank_correlation": float(spearmanr(real.errors, nats).statistic) if known else None,
         "sample_error": samples.error_name,
         "sample_n": len(samples.errors),
         "sample_items": samples.describe(sample_tests),
@@ -149,37 +133,38 @@ def summarise(
 
 
 def grid_sections(
-    truth: Items, objects: npt.NDArray[Any], arrays: Mapping[str, Column], count: int
+    truth: Items, arrays: Mapping[str, Column], count: int
 ) -> tuple[Section, Section]:
-    """Sections of test grids (n, h, w), with their object table, and of samples (m, h, w).
+    """Sections of test grids (n, h, w) and of samples (m, h, w).
 
     Reconstructions are ordered by wrong cells, then by nats: where fewer grids are wrong than are
     shown, exact ones follow that the model was least sure of. Samples without a stray cell are not
     shown.
     """
     predicted, samples = arrays["predicted"], arrays["samples"]
-    wrong, stray = wrong_cells(truth, predicted), of_grids.stray_cells(samples)
+    wrong = wrong_cells(truth, predicted)
+    stray = find_components(samples).stray.sum(axis=(1, 2))
     nats = np.asarray(arrays["nats"], dtype=np.float64)
     few = np.count_nonzero(wrong) < MIN_WRONG * len(truth)
+    objects, hypotheses = of_grids.grid_hypotheses(truth)
     real = Section(
         order=np.lexsort((-nats, -wrong))[:count],
         scores={"wrong cells": wrong, "nats": nats},
         error_name="nats" if few else "wrong cells",
         errors=nats if few else wrong,
-        attributes=of_grids.grid_attributes(truth, objects),
-        hypotheses=of_grids.HYPOTHESES,
-        stratum=SAME_COUNT,
+        strata=objects,
+        hypotheses=hypotheses,
         pictures={"input": truth, "reconstruction": predicted},
     )
     worst = np.argsort(-stray, kind="stable")[:count]
+    objects, hypotheses = of_grids.grid_hypotheses(samples)
     return real, Section(
         order=worst[stray[worst] > 0],
         scores={"stray cells": stray},
         error_name="stray cells",
         errors=stray,
-        attributes=of_grids.grid_attributes(samples, find_components(samples).legal),
-        hypotheses=of_grids.HYPOTHESES,
-        stratum=SAME_COUNT,
+        strata=objects,
+        hypotheses=hypotheses,
         pictures={"sample": samples},
         details=lambda index: {"faults": of_grids.faults(samples[index])},
     )
@@ -187,7 +172,7 @@ def grid_sections(
 
 def image_sections(
     truth: Items,
-    labels: npt.ArrayLike,
+    labels: Column,
     names: Sequence[str],
     arrays: Mapping[str, Column],
     count: int,
@@ -197,44 +182,40 @@ def image_sections(
     Samples are ordered by their distance to the nearest training image in a classifier's features;
     their class is the classifier's, their atypicality the distance from the test images' means.
     """
-    predicted, samples = arrays["predicted"], arrays["samples"]
+    predicted, samples, seen = arrays["predicted"], arrays["samples"], arrays["sample_labels"]
     errors, distances = mse(truth, predicted), np.asarray(arrays["sample_errors"], np.float64)
-    measured = of_images.image_attributes(truth, labels, names, arrays.get("train_distances"))
-    centres = of_images.class_means(truth, measured["class"], len(names))
-    seen = of_images.image_attributes(samples, arrays["sample_labels"], names, centres=centres)
-    nats = {"nats": arrays["nats"]} if "nats" in arrays else {}
+    centres = of_images.class_means(truth, labels, len(names))
+    measured = of_images.measure_attributes(truth, labels, centres)
+    measured["train_distance"] = arrays["train_distances"]
+    of_samples = of_images.measure_attributes(samples, seen, centres)
     unlike = {"subject": "samples", "verb": "are unlike any training image"}
     real = Section(
         order=np.argsort(-errors, kind="stable")[:count],
-        scores={"mse": errors, **nats},
+        scores={"mse": errors, "nats": arrays["nats"]},
         error_name="mse",
         errors=errors,
-        attributes=measured,
-        hypotheses=of_images.image_hypotheses(names, measured),
-        stratum=SAME_CLASS,
+        strata=labels,
+        hypotheses=of_images.image_hypotheses(measured, labels, names),
         pictures={"input": truth, "reconstruction": predicted},
-        details=lambda index: {"class": names[measured["class"][index]]},
+        details=lambda index: {"class": names[labels[index]]},
     )
     return real, Section(
         order=np.argsort(-distances, kind="stable")[:count],
         scores={"feature distance": distances},
         error_name="feature distance",
         errors=distances,
-        attributes=seen,
-        hypotheses=of_images.image_hypotheses(names, seen, **unlike),
-        stratum=SAME_CLASS,
+        strata=seen,
+        hypotheses=of_images.image_hypotheses(of_samples, seen, names, **unlike),
         pictures={"sample": samples, "nearest training image": arrays["sample_nearest"]},
-        details=lambda index: {"class": names[seen["class"][index]]},
+        details=lambda index: {"class": names[seen[index]]},
     )
 
 
 def page(title: str, summary: Mapping[str, Any], sections: tuple[Section, Section]) -> str:
     """The gallery as one HTML page that needs no other file. summary, sections: see `summarise`."""
-    filters = {"tile": tile, "ranked": ranked, "ratio": standardised_ratio}
-    grids = sections[0].stratum is SAME_COUNT
-    return formats.template("gallery.html.j2", **filters).render(
+    return formats.template("gallery.html.j2", tile=tile, ranked=ranked).render(
         title=title,
-        meaning={} if grids else of_images.MEANING,
+        meaning=of_images.MEANING if sections[0].pictures["input"].ndim == 4 else {},
         pictures=[section.pictures for section in sections],
         **summary,
     )

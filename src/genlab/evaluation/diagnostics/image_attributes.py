@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import ndimage, stats
 
 from genlab.core.stats import Floats
-from genlab.evaluation.diagnostics.error_analysis import Attributes, Column, Flags, Hypothesis
+from genlab.evaluation.diagnostics.error_analysis import Column, Flags, Hypothesis
 
 Images = npt.NDArray[np.uint8]
 
@@ -38,8 +38,6 @@ MEANING: dict[str, str] = {
     "fine_detail": f"share of the variance at more than {FINE} cycles per pixel",
     "edges": f"share of the pixels with a gradient above {EDGE} levels per pixel",
     "symmetry": "correlation with the image mirrored left to right; 1 for a uniform image",
-    "colourfulness": "spread of red-green and yellow-blue plus 0.3 times their mean (Hasler and "
-    "Süsstrunk 2003, M3)",
     "train_distance": "distance to the nearest training image, in the classifier's features",
     "atypicality": "root mean squared distance to the mean test image of the class",
 }
@@ -53,43 +51,6 @@ IN_PLANE = ndimage.generate_binary_structure(3, 1)
 IN_PLANE[[0, 2]] = False  # four neighbours in an image, none in the images before and after
 DIAGONAL = np.zeros((3, 3, 3), dtype=np.bool_)
 DIAGONAL[1] = True
-
-
-def image_attributes(
-    images: Images,
-    labels: npt.ArrayLike,
-    names: Sequence[str],
-    train_distances: npt.ArrayLike | None = None,
-    *,
-    centres: Floats | None = None,
-) -> dict[str, Column]:
-    """Attributes of each image, {name: (n,)}: `class`, the label, and those of MEANING.
-
-    images: (n, h, w, c) uint8, c 1 or 3; may be memory-mapped. labels: (n,) indices into `names`.
-    train_distances: (n,) to the nearest training image; left out where it is not given. centres:
-    `class_means` to measure atypicality from, by default those of these images. `colourfulness` is
-    measured of colour images alone.
-    """
-    found = np.asarray(labels, dtype=np.int64)
-    means = class_means(images, found, len(names)) if centres is None else centres
-    parts = []
-    for start in range(0, len(images), CHUNK):
-        rows = slice(start, start + CHUNK)
-        levels = images[rows].astype(np.float32) / np.float32(LEVELS)
-        away = np.square(levels - means[found[rows]]).mean(axis=(1, 2, 3), dtype=np.float64)
-        parts.append({**_measure(images[rows], levels), "atypicality": np.sqrt(away)})
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    if train_distances is not None:
-        columns["train_distance"] = np.asarray(train_distances, dtype=np.float64)
-    return {"class": found, **columns}
-
-
-def class_means(images: Images, labels: npt.NDArray[np.int64], classes: int) -> Floats:
-    """Mean image of each class, (classes, h, w, c) in [0, 1]; of all images for an empty class."""
-    groups = (images[labels == label] for label in range(classes))
-    means = [(group if len(group) else images).mean(axis=0, dtype=np.float64) for group in groups]
-    return np.stack(means) / LEVELS
-
 
 # Name, attribute, whether the upper or the lower quarter, and how such images differ.
 _QUARTERS = (
@@ -106,56 +67,62 @@ _QUARTERS = (
     ("many_edges", "edges", True, "with more edges"),
     ("asymmetric", "symmetry", False, "less symmetric"),
     ("sparse", "fill", False, "filling less of their box"),
-    ("colourful", "colourfulness", True, "more colourful"),
     ("far_from_training", "train_distance", True, "further from the training images"),
     ("atypical", "atypicality", True, "further from their class's mean"),
 )
 
 
 def image_hypotheses(
-    names: Sequence[str], measured: Attributes, *, subject: str = "images", verb: str = "are hard"
-) -> tuple[Hypothesis, ...]:
+    measured: pd.DataFrame,
+    labels: Column,
+    names: Sequence[str],
+    *,
+    subject: str = "images",
+    verb: str = "are hard",
+) -> list[Hypothesis]:
     """What may make an image fail: an attribute in the outer quarter of its class, or its class.
 
-    names: of the classes. measured: `image_attributes`; only what they hold is claimed. subject
-    and verb begin and end the sentences. Quarters are those of an image's own class, so that the
-    comparison within classes has every class on both sides.
+    measured: `measure_attributes`; only what they hold is claimed. labels: (n,), indices into
+    `names`. subject and verb begin and end the sentences. Quarters are those of an image's own
+    class, so that the comparison within classes has every class on both sides.
     """
-    quarters = [
-        Hypothesis(
-            name,
-            f"{subject} {words} than three quarters of their class {verb}",
-            _quarter(attribute, upper),
-        )
-        for name, attribute, upper, words in _QUARTERS
-        if attribute in measured
-    ]
-    several = Hypothesis(
-        "several_parts", f"{subject} of two or more parts {verb}", lambda a: a["parts"] >= 2
-    )
-    classes = [
-        Hypothesis(
-            f"class_{name}", f"{subject} of the class {name} {verb}", _of_class(index), False
-        )
-        for index, name in enumerate(names)
-    ]
-    return (*quarters, several, *classes)
+    found = []
+    for name, attribute, upper, words in _QUARTERS:
+        if attribute in measured:
+            values, share = measured[attribute], 0.75 if upper else 0.25
+            limits = values.groupby(labels).transform(lambda own, q=share: np.quantile(own, q))
+            flags = np.asarray(values > limits if upper else values < limits)
+            sentence = f"{subject} {words} than three quarters of their class {verb}"
+            found.append(Hypothesis(name, sentence, flags))
+    several = np.asarray(measured["parts"] >= 2)
+    found.append(Hypothesis("several_parts", f"{subject} of two or more parts {verb}", several))
+    for index, name in enumerate(names):
+        sentence = f"{subject} of the class {name} {verb}"
+        found.append(Hypothesis(f"class_{name}", sentence, labels == index, within_stratum=False))
+    return found
 
 
-def _quarter(attribute: str, upper: bool) -> Callable[[Attributes], Flags]:
-    """Flags of the images in the upper or lower quarter of their class."""
+def measure_attributes(images: Images, labels: Column, centres: Floats) -> pd.DataFrame:
+    """Attributes of each image, n rows: those of MEANING but `train_distance`.
 
-    def holds(attributes: Attributes) -> Flags:
-        values = pd.Series(attributes[attribute])
-        classes = values.groupby(attributes["class"])
-        limits = classes.transform(lambda own: np.quantile(own, 0.75 if upper else 0.25))
-        return np.asarray(values > limits if upper else values < limits)
+    images: (n, h, w, c) uint8, c 1 or 3. labels: (n,) classes. centres: `class_means` to measure
+    atypicality from.
+    """
+    parts = []
+    for start in range(0, len(images), CHUNK):
+        rows = slice(start, start + CHUNK)
+        levels = images[rows].astype(np.float32) / np.float32(LEVELS)
+        away = np.square(levels - centres[labels[rows]]).mean(axis=(1, 2, 3), dtype=np.float64)
+        columns = {**_measure(images[rows], levels), "atypicality": np.sqrt(away)}
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
 
-    return holds
 
-
-def _of_class(label: int) -> Callable[[Attributes], Flags]:
-    return lambda attributes: attributes["class"] == label
+def class_means(images: Images, labels: Column, classes: int) -> Floats:
+    """Mean image of each class, (classes, h, w, c) in [0, 1]; of all images for an empty class."""
+    groups = (images[labels == label] for label in range(classes))
+    means = [(group if len(group) else images).mean(axis=0, dtype=np.float64) for group in groups]
+    return np.stack(means) / LEVELS
 
 
 def _measure(images: Images, levels: npt.NDArray[np.float32]) -> dict[str, Column]:
@@ -163,26 +130,30 @@ def _measure(images: Images, levels: npt.NDArray[np.float32]) -> dict[str, Colum
     grey = levels @ LUMA if images.shape[-1] == 3 else levels[..., 0]
     pixels = (1, 2)
     slope = np.hypot(*np.gradient(grey, axis=pixels))
-    ink = _ink(images)
+    ink = _find_ink(images)
     inside = ndimage.binary_erosion(ink, IN_PLANE)
     texture = (slope * inside).sum(axis=pixels, dtype=np.float64)
-    columns: dict[str, Column] = {
+    # In whole double precision: a uniform image must come out uniform.
+    centred = grey.astype(np.float64)
+    centred -= centred.mean(axis=pixels, keepdims=True)
+    shared = (centred * centred[:, :, ::-1]).sum(axis=pixels)
+    power = np.abs(np.fft.fft2(grey - grey.mean(axis=pixels, keepdims=True))) ** 2
+    down, across = (np.fft.fftfreq(side) for side in grey.shape[1:])
+    fine = power[:, np.hypot(down[:, None], across) > FINE].sum(axis=1)
+    return {
         "brightness": grey.mean(axis=pixels, dtype=np.float64),
         "contrast": grey.std(axis=pixels, dtype=np.float64),
         "ink": ink.mean(axis=pixels),
-        "fill": _fill(ink),
-        "parts": _parts(ink),
+        "fill": _measure_fill(ink),
+        "parts": _count_parts(ink),
         "texture": texture / np.maximum(inside.sum(axis=pixels), 1),
-        "fine_detail": _fine_detail(grey),
+        "fine_detail": _share(fine, power.sum(axis=pixels), otherwise=0.0),
         "edges": (slope > EDGE).mean(axis=pixels),
-        "symmetry": _symmetry(grey),
+        "symmetry": _share(shared, np.square(centred).sum(axis=pixels), otherwise=1.0),
     }
-    if images.shape[-1] == 3:
-        columns["colourfulness"] = _colourfulness(levels)
-    return columns
 
 
-def _ink(images: Images) -> Flags:
+def _find_ink(images: Images) -> Flags:
     """Pixels away from the ground, (n, h, w); of equally common colours the smallest is ground."""
     # A colour becomes one number, so that the most common one is the mode of numbers.
     places = 256 ** np.arange(images.shape[-1])
@@ -197,14 +168,14 @@ def _ink(images: Images) -> Flags:
     return flags
 
 
-def _fill(ink: Flags) -> Floats:
+def _measure_fill(ink: Flags) -> Floats:
     """Ink's share of its bounding box, (n,); 0 without ink."""
     numbered = ink * np.arange(1, len(ink) + 1)[:, None, None]
     boxes = ndimage.find_objects(numbered, len(ink))
     return np.array([0.0 if box is None else ink[box].mean() for box in boxes])
 
 
-def _parts(ink: Flags) -> npt.NDArray[np.int64]:
+def _count_parts(ink: Flags) -> npt.NDArray[np.int64]:
     """Components of the ink that are no specks, (n,)."""
     labels, _ = ndimage.label(ink, DIAGONAL)
     image, _, _ = np.nonzero(ink)
@@ -214,32 +185,8 @@ def _parts(ink: Flags) -> npt.NDArray[np.int64]:
     return parts
 
 
-def _fine_detail(grey: npt.NDArray[np.float32]) -> Floats:
-    power = np.abs(np.fft.fft2(grey - grey.mean(axis=(1, 2), keepdims=True))) ** 2
-    down, across = (np.fft.fftfreq(side) for side in grey.shape[1:])
-    fine = np.hypot(down[:, None], across) > FINE
-    return _share(power[:, fine].sum(axis=1), power.sum(axis=(1, 2)), otherwise=0.0)
-
-
-def _symmetry(grey: npt.NDArray[np.float32]) -> Floats:
-    # In whole double precision: a uniform image must come out uniform.
-    centred = grey.astype(np.float64)
-    centred -= centred.mean(axis=(1, 2), keepdims=True)
-    shared = (centred * centred[:, :, ::-1]).sum(axis=(1, 2))
-    return _share(shared, np.square(centred).sum(axis=(1, 2)), otherwise=1.0)
-
-
 def _share(part: Floats, whole: Floats, *, otherwise: float) -> Floats:
     """part / whole, `otherwise` where the whole is nothing but rounding."""
     share = np.full(len(whole), otherwise)
     np.divide(part, whole, out=share, where=whole > 1e-9)
     return share
-
-
-def _colourfulness(levels: npt.NDArray[np.float32]) -> Floats:
-    red, green, blue = (levels[..., channel].astype(np.float64) for channel in range(3))
-    opponents = np.stack([red - green, (red + green) / 2 - blue])
-    spread = np.sqrt(opponents.var(axis=(2, 3)).sum(axis=0))
-    centre = np.sqrt(np.square(opponents.mean(axis=(2, 3))).sum(axis=0))
-    colourfulness: Floats = spread + 0.3 * centre
-    return colourfulness

@@ -93,13 +93,12 @@ def targets_table(
 
 def hypotheses_table(tests: Sequence[Row], count: int) -> str:
     """The `count` supported hypotheses with the largest lower bound of their error ratio."""
-    ratio = next(key for key in tests[0] if key.startswith("ratio_same"))
     supported = [test for test in tests if test["verdict"] == "supported"]
     return markdown(
         {
             "hypothesis": test["sentence"],
             "n": number(test["n_with"]),
-            "error ratio": number(test[ratio]),
+            "error ratio": number(test["ratio"]),
             "joint 95 % interval": f"{number(test['low'])} to {number(test['high'])}",
         }
         for test in sorted(supported, key=lambda test: -test["low"])[:count]
