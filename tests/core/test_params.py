@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from genlab.core.errors import GenlabError
 from genlab.core.options import DatasetOptions, overridable, parse_options
-from genlab.core.params import FLAT, Kind, Params, change, digest, load_params
-from genlab.core.renamed import REMOVED, RENAMED
+from genlab.core.params import Kind, Params, change, load_params
+from genlab.core.renamed import RENAMED
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
 DEFAULTS: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encoding="utf-8"))
@@ -51,35 +48,21 @@ def test_the_committed_file_is_valid_and_says_every_key_once() -> None:
         assert params.for_dataset(name).seed == params.seed
 
 
-def test_every_flat_key_explains_itself() -> None:
-    for name in FLAT:
-        assert Params.model_fields[name].description, name
-
-
 @pytest.mark.parametrize(
     ("changes", "key", "says"),
     [
         ({"beta_max": -1}, "beta_max", "greater than or equal to 0, got -1"),
         ({"beta_max": "1"}, "beta_max", "valid number, got '1'"),
-        ({"beta_max": math.inf}, "beta_max", "finite number, got inf"),
         ({"lr": math.nan}, "lr", "finite number, got nan"),
-        ({"lr": 0.0}, "lr", "greater than 0, got 0.0"),
-        ({"beta_warmup": 1.5}, "beta_warmup", "less than or equal to 1, got 1.5"),
         ({"epochs": True}, "epochs", "valid integer, got True"),
-        ({"epochs": 2.5}, "epochs", "valid integer, got 2.5"),
         ({"epochs": ...}, "epochs", "missing"),
-        ({"wandb": 1}, "wandb", "valid boolean, got 1"),
-        ({"seed": 2**31}, "seed", "less than 2147483648"),
         ({"beta_mx": 1.0}, "beta_mx", "did you mean beta_max?"),
         ({"beta_mx": 1.0, "beta_max": ...}, "beta_mx", "(and 1 more)"),
         ({"beta_schedule": "linar"}, "beta_schedule", "'linear', 'sigmoid' or 'cyclical', got"),
-        ({"datasets": []}, "datasets", "at least 1 item"),
-        ({"datasets": "arc_grids"}, "datasets", "valid list, got 'arc_grids'"),
         ({"datasets": ["svhn"]}, "datasets.0", "'celeba' or 'emoji', got 'svhn'"),
         ({"datasets": ["arc_grids", "arc_grids"]}, None, "must name each dataset once"),
         ({"grids": 3}, "grids", "got 3"),
         ({"grids.sze": 16}, "grids.sze", "did you mean size?"),
-        ({"grids.count": 3}, "grids.count", "greater than or equal to 10, got 3"),
         ({"grids.kinds": {"blob": 1.0}}, "grids.kinds.blob", "got 'blob'"),
         ({"grids.kinds": {"plus": -1.0}}, "grids.kinds.plus", "got -1"),
         ({"grids.kinds": dict.fromkeys(get_args(Kind), 0.0)}, "grids", "a weight over 0"),
@@ -87,7 +70,6 @@ def test_every_flat_key_explains_itself() -> None:
         ({"grids.val_share": 0.5, "grids.test_share": 0.5}, "grids", "must be < 1"),
         ({"arc_grids.beta_max": 0.0}, "arc_grids.beta_max", "not allowed"),
         ({"images_model.beta_schedule": "constant"}, "images_model.beta_schedule", "not allowed"),
-        ({"arc_grids.seed": 1}, "arc_grids.seed", "not allowed"),
         ({"arc_grids.latent_dm": 64}, "arc_grids.latent_dm", "did you mean latent_dim?"),
         ({"arc_grids.latent_dim": 0}, "latent_dim", "(for arc_grids)"),
         ({"arc_grids": None}, "arc_grids", "got None"),
@@ -105,11 +87,10 @@ def test_an_error_is_one_line_with_key_value_and_range(
     assert key is None or error.key == key
 
 
-@pytest.mark.parametrize(("old", "new"), [*RENAMED.items(), *REMOVED.items()])
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
 def test_an_old_key_names_the_new_one(tmp_path: Path, old: str, new: str) -> None:
     error = _error(tmp_path, {old: 1})
-    assert error.key == old
-    assert new in str(error)
+    assert (error.key, error.fix) == (old, new)
 
 
 @pytest.mark.parametrize(
@@ -123,24 +104,6 @@ def test_what_is_no_params_file_is_one_line(tmp_path: Path, content: bytes | Non
         load_params(path)
     assert "\n" not in str(error.value)
     assert error.value.path == path
-
-
-def test_params_are_frozen() -> None:
-    params = load_params(FILE)
-    with pytest.raises(ValidationError, match="frozen"):
-        params.beta_max = 0.0  # type: ignore[misc]
-
-
-def test_a_whole_number_serves_as_a_number(tmp_path: Path) -> None:
-    params = load_params(_write(tmp_path, {"beta_max": 0, "lr": 1}))
-    assert params.beta_max == 0.0
-    assert isinstance(params.beta_max, float)
-
-
-def test_a_section_changes_its_dataset_alone(tmp_path: Path) -> None:
-    params = load_params(_write(tmp_path, {"arc_grids.latent_dim": 64}))
-    assert params.latent_dim == DEFAULTS["latent_dim"]
-    assert params.for_dataset("arc_grids").latent_dim == 64
 
 
 def test_the_command_line_wins_over_a_section(tmp_path: Path) -> None:
@@ -204,12 +167,6 @@ def test_a_change_of_an_unknown_key_is_refused(place: str) -> None:
     with pytest.raises(GenlabError) as error:
         change(DEFAULTS, {"grids.size": 8, place: 1}, "x")
     assert error.value.key == place
-
-
-@given(st.permutations(sorted(FLAT)))
-def test_a_digest_does_not_depend_on_the_order(names: list[str]) -> None:
-    values = {name: DEFAULTS[name] for name in names}
-    assert digest(values) == digest({name: DEFAULTS[name] for name in sorted(FLAT)})
 
 
 def test_a_digest_changes_with_each_value() -> None:

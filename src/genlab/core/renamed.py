@@ -16,11 +16,6 @@ RENAMED: Mapping[str, str] = {
     "evaluate.bootstrap": "bootstrap",
     "benchmark.bootstrap": "bootstrap",
 }
-REMOVED: Mapping[str, str] = {
-    "beta_cycles": "the cyclical schedule has 4 cycles",
-    "benchmark.scorers": "two processes score",
-    "benchmark.judge_cost": "an answer of the judge counts as 0.02 dollars",
-}
 
 
 def reject_old_keys(values: Mapping[str, Any], source: str) -> None:
@@ -29,8 +24,6 @@ def reject_old_keys(values: Mapping[str, Any], source: str) -> None:
         if key in RENAMED:
             new = RENAMED[key]
             raise GenlabError(f"{source}: {key} is now called {new}; rename it", key=key, fix=new)
-        if key in REMOVED:
-            raise GenlabError(f"{source}: {key} is gone ({REMOVED[key]}); delete it", key=key)
 
 
 def _dotted(values: Mapping[str, Any]) -> Iterable[str]:
