@@ -19,13 +19,7 @@ from genlab.datasets.manifests import (
     stale,
     write_manifest,
 )
-from genlab.datasets.splits import (
-    EXAMPLES,
-    SplitSummary,
-    check_split,
-    count_duplicates,
-    split_indices,
-)
+from genlab.datasets.splits import EXAMPLES, SplitSummary, count_duplicates, split_indices
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.entropy import grid_nats
 from genlab.grids.generator import AtomicImageGenerator, take_objects
@@ -57,7 +51,7 @@ def generate_grids(name: str, params: Params, folder: Path, count: int | None = 
     objects) and manifest.json.
     """
     distribution = make_distribution(params.grids)
-    count = params.grids.count if count is None else count
+    count = count or params.grids.count
     draw = AtomicImageGenerator(distribution).generate(count, params.seed)
     write_npz(folder / GRIDS_FILE, {"grids": draw.grids}, kind=GRIDS_KIND)
     write_npz(folder / OBJECTS_FILE, {"objects": draw.objects}, kind=OBJECTS_KIND)
@@ -183,7 +177,6 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     With `size=None` any square will do. Raises a GenlabError for a missing, truncated or foreign
     file, and for another shape or type, no grids, or a value that is no colour 0 to 9.
     """
-    check_split(split)
     file = find_data_file(path)
     grids = _read(file, None, split, SPLIT)
     side = size or grids.shape[-1]
@@ -200,7 +193,6 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
 
 def load_objects(path: str | Path, split: str) -> Objects:
     """The objects of one split, OBJECT_DTYPE (m,), from the dataset's folder or file `path`."""
-    check_split(split)
     file = (Path(path) if Path(path).is_dir() else Path(path).parent) / OBJECTS_FILE
     table = _read(file, OBJECTS_KIND, split, SPLIT)
     if table.dtype != OBJECT_DTYPE or table.ndim != 1:

@@ -19,11 +19,7 @@ from genlab.core.params import ImageParams
 from genlab.datasets.sources import Images, ImageSet, Labels, Source
 
 FONT = "NotoColorEmoji.ttf"
-SYSTEM_FONTS = (
-    Path("/usr/share/fonts/truetype/noto") / FONT,
-    Path("/usr/share/fonts/google-noto-emoji") / FONT,
-    Path("/usr/share/fonts/noto") / FONT,
-)
+SYSTEM_FONTS = Path("/usr/share/fonts")
 
 CodePoints = tuple[int, ...]
 TONES = {0x1F3FB: 1, 0x1F3FC: 2, 0x1F3FD: 3, 0x1F3FE: 4, 0x1F3FF: 5}
@@ -37,7 +33,7 @@ _PEOPLE = {0x1F468: _PERSON, 0x1F469: _PERSON}  # man and woman
 
 
 def open_emoji(name: str, params: ImageParams) -> Source:
-    """All glyphs of the font that are not blank, (size, size, 3), in the order of the font.
+    """All glyphs of the font, (size, size, 3), in the order of the font.
 
     Labels: the tone of the skin, or a flag (`LABELS`), from the code points. Groups: glyphs whose
     sequences differ only in skin tone, gender (a sign, or man and woman for person) or direction,
@@ -46,16 +42,14 @@ def open_emoji(name: str, params: ImageParams) -> Source:
     """
     font = _find_font(params)
     try:
-        rendered = [
-            (_render(png, params.emoji_size), sequence) for png, sequence in _read_glyphs(font)
-        ]
+        glyphs = _read_glyphs(font)
+        images = np.stack([_render(png, params.emoji_size) for png, _ in glyphs])
     except Exception as error:  # fontTools and PIL each raise many kinds for a damaged file
         fix = f"name another font in images.emoji_font, such as the original {FONT}"
         reason = " ".join(str(error).split())[:80]
         message = f"{font}: not a font of colour bitmaps ({reason}); {fix}"
         raise GenlabError(message, path=font, fix=fix) from error
-    images = np.stack([image for image, _ in rendered if image is not None])
-    sequences = [sequence for image, sequence in rendered if image is not None]
+    sequences = [sequence for _, sequence in glyphs]
     labels = np.array([label(sequence) for sequence in sequences], dtype=np.int64)
     groups = group_variants(sequences, images)
     everything = ImageSet(images.shape[1:], labels, groups, images.__getitem__)
@@ -93,13 +87,12 @@ def group_variants(sequences: Sequence[Sequence[int]], images: Images) -> Labels
 
 
 def _find_font(params: ImageParams) -> Path:
-    wanted = params.emoji_font
-    places = [Path(wanted)] if wanted else [Path(params.raw) / FONT, *SYSTEM_FONTS]
-    if found := next(filter(Path.is_file, places), None):
+    wanted = Path(params.emoji_font or Path(params.raw) / FONT)
+    system = [] if params.emoji_font else sorted(SYSTEM_FONTS.rglob(FONT))
+    if found := next(filter(Path.is_file, [wanted, *system]), None):
         return found
     fix = "name a font in images.emoji_font, or install the Debian package fonts-noto-color-emoji"
-    message = f"no font at {' or '.join(map(str, places))}; {fix}"
-    raise GenlabError(message, key="images.emoji_font", fix=fix)
+    raise GenlabError(f"no font at {wanted}; {fix}", key="images.emoji_font", fix=fix)
 
 
 def _read_glyphs(file: Path) -> list[tuple[bytes, CodePoints]]:
@@ -133,14 +126,12 @@ def _read_sequences(font: Any) -> dict[str, CodePoints]:
     return {**single, **joined}
 
 
-def _render(png: bytes, size: int) -> Images | None:
-    """A glyph on white, in a square of its longer side, resized; None if it is blank."""
+def _render(png: bytes, size: int) -> Images:
+    """A glyph on white, in a square of its longer side, resized."""
     from PIL import Image
 
     with Image.open(io.BytesIO(png)) as image:
         glyph = image.convert("RGBA")
-    if not np.asarray(glyph)[..., 3].any():
-        return None
     square = Image.new("RGBA", (max(glyph.size),) * 2, "white")
     square.alpha_composite(
         glyph, ((square.width - glyph.width) // 2, (square.height - glyph.height) // 2)

@@ -35,7 +35,6 @@ from genlab.datasets.splits import (
     EXAMPLES,
     SPLITS,
     SplitSummary,
-    check_split,
     count_duplicates,
     split_groups,
 )
@@ -198,8 +197,8 @@ def load_images(path: str | Path, split: str, shape: Shape | None = None) -> Ima
     With `shape`, the images must have it. Raises a GenlabError of one line for a missing, truncated
     or foreign file, and for a folder of another format version.
     """
-    manifest, command = _read_split_manifest(path, split), split_command(path)
-    file = Path(path) / f"{split}.npy"
+    file, command = Path(path) / f"{split}.npy", split_command(path)
+    manifest = read_manifest(file.parent, SPLIT_KIND, command)
     try:
         images = np.lib.format.open_memmap(file, mode="r")
     except UNREADABLE as error:
@@ -217,15 +216,10 @@ def load_labels(path: str | Path, split: str) -> Labels:
 
     Raises a GenlabError as `load_images` does.
     """
-    manifest, command = _read_split_manifest(path, split), split_command(path)
-    file = Path(path) / LABELS_FILE
+    file, command = Path(path) / LABELS_FILE, split_command(path)
+    manifest = read_manifest(file.parent, SPLIT_KIND, command)
     labels = read_npz(file, kind=LABELS_KIND, keys=[split], producer_command=command)[split]
     count = manifest["counts"][split]
     if labels.shape != (count,):
         raise stale(file, f"must hold {count} labels of {split}, got {labels.shape}", command)
     return labels
-
-
-def _read_split_manifest(folder: str | Path, split: str) -> dict[str, Any]:
-    check_split(split)
-    return read_manifest(Path(folder), SPLIT_KIND, split_command(folder))

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
-from genlab.core import params
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, sha256, write_json
+from genlab.core.params import Dataset as Name
 
 MANIFEST_FILE = "manifest.json"
 VERSION = 1
@@ -31,11 +31,9 @@ def read_manifest(
     """
     file = folder / MANIFEST_FILE
     manifest: dict[str, Any] = read_json(file, producer_command=producer_command, kind=kind)
-    if manifest.get("version") != VERSION:
-        found = manifest.get("version")
-        raise stale(
-            file, f"has format version {found}, this genlab reads {VERSION}", producer_command
-        )
+    if (found := manifest.get("version")) != VERSION:
+        fault = f"has format version {found}, this genlab reads {VERSION}"
+        raise stale(file, fault, producer_command)
     for name, expected in manifest["sha256"].items() if verify else ():
         if not (folder / name).is_file() or sha256(folder / name) != expected:
             fault = f"is missing or not the file that {MANIFEST_FILE} describes (by its checksum)"
@@ -49,16 +47,12 @@ def stale(file: Path, fault: str, producer_command: str) -> GenlabError:
     return GenlabError(message, path=file, fix=producer_command)
 
 
-def generate_command(path: str | Path) -> str:
+def generate_command(path: str | Path, stage: str = "generate") -> str:
     """The command that makes the folder `path`, or the dataset of that name, before the split."""
-    return _command("generate", Path(path).name)
+    name = Path(path).name
+    return f"python stages/{stage}.py --dataset {name if name in get_args(Name) else 'DATASET'}"
 
 
 def split_command(path: str | Path) -> str:
     """The command that makes the folder `path` of a split dataset."""
-    return _command("split", Path(path).name)
-
-
-def _command(stage: str, name: str) -> str:
-    known = name if name in get_args(params.Dataset) else "DATASET"
-    return f"python stages/{stage}.py --dataset {known}"
+    return generate_command(path, "split")

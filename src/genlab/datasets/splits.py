@@ -30,12 +30,6 @@ class SplitSummary:
     captions: dict[str, Any]
 
 
-def check_split(split: str) -> None:
-    """Raise a GenlabError if there is no such split."""
-    if split not in SPLITS:
-        raise GenlabError(f"no split is called {split!r}; known: {', '.join(SPLITS)}", key="split")
-
-
 def split_indices(count: int, val_share: float, test_share: float, seed: int) -> dict[str, Indices]:
     """A random permutation of 0..count-1, cut into train, val and test.
 
