@@ -20,6 +20,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from genlab.core import git
 from genlab.core.io import read_yaml
 from genlab.core.params import change
 
@@ -74,12 +75,9 @@ def clone(target: Path, params: Mapping[str, Any], source: Path = ROOT) -> Path:
     `target` gets its own git history and its own dvc cache. `dvc.lock` stays behind, so that every
     stage is run.
     """
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True).stdout
-    for name in filter(None, listed.split("\0")):
-        if (source / name).is_file() and name != "dvc.lock":
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source / name, target / name)
+    for name in set(git.list_files(source)) - {"dvc.lock"}:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source / name, target / name)
     with (target / "params.yaml").open("w", encoding="utf-8") as file:
         YAML().dump(change(read_yaml(source / "params.yaml"), params, "smoke"), file)
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "The working tree"]):

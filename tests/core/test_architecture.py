@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 # Errors, checks, options and progress: what they let through, dvc tracks by value.
-NO_RESULT = {"errors", "params", "geometry", "renamed", "progress", "runtime", "options"}
+NO_RESULT = {"errors", "params", "geometry", "renamed", "progress", "runtime", "options", "git"}
 
 
 def imported_modules(script: Path) -> set[str]:

@@ -6,7 +6,6 @@ import os
 import platform
 import random
 import re
-import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from genlab.core import git
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import Params
@@ -80,10 +80,10 @@ def provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
     `commit` and `dirty` are None outside a git repository. `data` is the SHA-256 of the file
     `data_path`.
     """
-    commit = _git("rev-parse", "HEAD")
-    changes = _git("status", "--porcelain", "--untracked-files=no")
+    commit = git.ask(Path(), "rev-parse", "HEAD")
+    changes = git.ask(Path(), "status", "--porcelain", "--untracked-files=no")
     return {
-        "commit": commit,
+        "commit": commit and commit.decode().strip(),
         "dirty": None if commit is None else bool(changes),
         "command": " ".join(["python", *sys.argv]),
         "params": params.digest(),
@@ -91,14 +91,6 @@ def provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
         "versions": {package: version(package) for package in PACKAGES},
         "machine": machine(),
     }
-
-
-def _git(*arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
 
 
 def _cpu_model() -> str:

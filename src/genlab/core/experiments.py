@@ -20,9 +20,10 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 
+from genlab.core import git
 from genlab.core.engine import machine
 from genlab.core.errors import GenlabError, did_you_mean, invalid
-from genlab.core.io import atomic_write, read_yaml, write_bytes
+from genlab.core.io import atomic_write, read_yaml, sha256, write_bytes
 from genlab.core.params import PARAMS_FILE, change, digest, parse_params
 from genlab.core.progress import progress
 
@@ -183,12 +184,13 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
         raise GenlabError(f"{name} failed: {reason} (whole log: {log})", path=log)
     # The newest of this name; somebody may have committed since it was started.
     newest = ["--sort=-committerdate", "--count=1", "--format=%(refname)"]
-    reference = _git("for-each-ref", *newest, f"refs/exps/*/*/{name}").decode().strip()
+    found = git.ask(Path(), "for-each-ref", *newest, f"refs/exps/*/*/{name}") or b""
+    reference = found.decode().strip()
     for figure in experiment.keep:
-        content = _git("show", f"{reference}:plots/{dataset}/evaluation/{figure}")
+        content = _show(reference, f"plots/{dataset}/evaluation/{figure}")
         write_bytes(Path("plots") / dataset / "experiments" / name / figure, content)
     results = {
-        part: json.loads(_git("show", f"{reference}:results/{dataset}/{part}.json"))
+        part: json.loads(_show(reference, f"results/{dataset}/{part}.json"))
         for part in ("metrics", "training", "verdict", "diagnosis")
     }
     seconds = round(time.monotonic() - start, 1)
@@ -290,12 +292,11 @@ def assign(key: str, value: Any) -> str:
     return f"{key}={json.dumps(value) if isinstance(value, bool | list) else value}"
 
 
-def _git(*arguments: str) -> bytes:
-    done = subprocess.run(["git", *arguments], capture_output=True)
-    if done.returncode:
-        fault = " ".join(done.stderr.decode(errors="replace").split())
-        raise GenlabError(f"git {' '.join(arguments)}: {fault}")
-    return done.stdout
+def _show(reference: str, path: str) -> bytes:
+    found = git.ask(Path(), "show", f"{reference}:{path}")
+    if found is None:
+        raise GenlabError(f"{reference} holds no {path}", path=path)
+    return found
 
 
 def _dvc(arguments: list[str], output: Any) -> int:
@@ -310,6 +311,5 @@ def _code_digest() -> str:
     """SHA-256 of the pipeline's declaration and of the code that its stages depend on."""
     stages = read_yaml("dvc.yaml").get("stages", {})
     deps = {dep for stage in stages.values() for dep in stage.get("deps", []) if "$" not in dep}
-    files = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard", *sorted(deps))
-    names = ["dvc.yaml", *sorted(filter(None, files.decode().split("\0")))]
-    return digest({name: Path(name).read_bytes().hex() for name in names if Path(name).is_file()})
+    names = ["dvc.yaml", *git.list_files(Path(), *sorted(deps))]
+    return digest({name: sha256(name) for name in names})

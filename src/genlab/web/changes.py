@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from genlab.core import git
 from genlab.core.errors import GenlabError
-from genlab.web import git
 from genlab.web.files import Missing, json_at
 
 FILES = ("metrics", "training", "verdict", "data")

@@ -11,10 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from genlab.core import git
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.core.tracking import HISTORY_KIND
-from genlab.web import git, shapes
+from genlab.web import shapes
 from genlab.web.files import Missing, fits, fresh, of_shape, stamps
 
 Points = list[tuple[float, float]]

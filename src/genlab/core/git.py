@@ -1,0 +1,24 @@
+"""Questions to git."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+PATIENCE = 60.0  # seconds; what is asked here is read from git's own files in milliseconds
+
+
+def ask(root: Path, *arguments: str) -> bytes | None:
+    """The output of `git ARGUMENTS` in `root`; None where it fails or there is no git."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, timeout=PATIENCE)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def list_files(root: Path, *places: str) -> list[str]:
+    """Files below `places` (all, where none are named) that git tracks or would add."""
+    command = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", *places]
+    listed = (ask(root, *command) or b"").decode().split("\0")
+    return sorted(name for name in listed if (root / name).is_file())
