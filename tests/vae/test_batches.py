@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tiny
 import torch
 
 from genlab.vae.training.batches import corrupt, epoch_generator, shuffled_rows
-from genlab.vae.training.trainer import Trainer
 
 GRIDS = torch.from_numpy(tiny.grids(150))
 
@@ -22,14 +19,6 @@ def test_every_pass_is_another_permutation_decided_by_the_seed() -> None:
     assert not np.array_equal(rows[:100], rows[100:200])
     assert np.array_equal(rows, shuffled_rows(0, 100, 0, 320))
     assert not np.array_equal(rows, shuffled_rows(1, 100, 0, 320))
-
-
-def test_batches_have_the_size_asked_for(tmp_path: Path) -> None:
-    params = tiny.params(batch_size=24)
-    task = tiny.task(GRIDS.numpy(), batch_size=24)
-    trainer = Trainer(params, task, GRIDS[:4].numpy(), tmp_path)
-    assert [len(x) for x in trainer.batches(0)] == [24, 24]
-    assert trainer.updates_per_epoch == 2
 
 
 def test_every_epoch_has_its_own_random_numbers() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
-import pytest
 import tiny
 import torch
-from scipy.stats import chisquare
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
@@ -48,45 +45,6 @@ def test_components_are_gaussians() -> None:
         torch.testing.assert_close(prior.component_log_prob(z)[:, k], gaussian.log_prob(z))
 
 
-@torch.no_grad()
-def test_sampled_symbols_have_the_probabilities_that_scoring_gives_them() -> None:
-    # Components far apart make every token a symbol, so that all 81 outcomes can be counted.
-    prior = _prior(latent_dim=4, tokens=4).float()
-    prior.means.copy_(torch.tensor([[-6.0], [0.0], [6.0]]))
-    prior.variances.fill_(math.exp(-2.0))
-    prior.head.weight.mul_(2.0)
-    draws = 20_000
-    z = prior.sample(draws, _generator(1))
-    symbols = (z[..., None] - prior.means[:, 0]).abs().argmin(-1)
-    counts = torch.bincount(symbols @ torch.tensor([27, 9, 3, 1]), minlength=81)
-    outcomes = torch.tensor(list(itertools.product(range(3), repeat=4)))
-    codes = prior.means[outcomes, 0]
-    terms = [
-        prior.class_log_prob(codes, torch.full((81,), c)).sum(1)
-        + prior.class_logits.log_softmax(0)[c]
-        for c in range(prior.CLASSES)
-    ]
-    peak = prior.component_log_prob(prior.means).diagonal()[outcomes].sum(1)
-    shares = (torch.logsumexp(torch.stack(terms), 0) - peak).exp().double()
-    assert float(shares.sum()) == pytest.approx(1.0, abs=1e-4)
-    assert float(shares.max() / shares.min()) > 10  # a prior that prefers
-    expected = shares / shares.sum() * draws
-    seen = expected > 5
-    pooled = [[*c[seen].tolist(), float(c[~seen].sum()) + 1e-9] for c in (counts, expected)]
-    assert chisquare(*pooled, sum_check=False).pvalue > 1e-3
-
-
-@torch.no_grad()
-def test_counts_are_of_the_occupied_tokens_before_each_token() -> None:
-    prior = _prior(latent_dim=9, tokens=9)
-    square = torch.tensor([[1, 1, 0], [0, 0, 0], [1, 0, 1]], dtype=torch.bool).view(1, 9)
-    prior.class_embedding.fill_(0.0)
-    prior.occupied.copy_(100.0 * torch.arange(10.0)[:, None].expand(10, 8))
-    prior.begun.copy_(torch.arange(10.0)[:, None].expand(10, 8))
-    _, counts = prior._conditions(torch.tensor([0]), square, slice(None))
-    assert counts[0, :, 0].tolist() == [0, 101, 201, 201, 201, 201, 201, 302, 302]
-
-
 def test_initialization_finds_the_background_and_makes_classes_equally_likely() -> None:
     squares = torch.zeros(800, 16, 2)
     for occupied in range(16):  # as many squares with 0, 1, ... 15 occupied tokens
@@ -110,11 +68,6 @@ def test_initialization_gives_each_cluster_one_component_and_leaves_the_rest_ina
     assert float(torch.cdist(samples, centres).min(1).values.max()) < 0.5
 
 
-def test_initialization_takes_the_farthest_clusters_where_components_are_few() -> None:
-    _, centres = _clusters()
-    assert float(torch.cdist(centres[2:], _initialized(2).means).min()) < 0.02  # rare, but far
-
-
 def test_observing_codes_is_em_and_follows_clusters_that_move() -> None:
     (codes, centres), prior = _clusters(), _initialized()
     shift, log_var = torch.tensor([0.04, -0.02]), torch.full_like(codes, math.log(0.04**2))
@@ -126,16 +79,6 @@ def test_observing_codes_is_em_and_follows_clusters_that_move() -> None:
     expected = torch.full((3, 2), (0.01**2 + 0.04**2) ** 0.5)
     found = prior.variances[moved.indices].sqrt()
     torch.testing.assert_close(found, expected, rtol=0.1, atol=0.0)
-
-
-def test_a_component_that_sees_nothing_stays_where_it_was() -> None:
-    (codes, _), prior = _clusters(), _initialized()
-    rare = int(prior.means[:3, 1].argmax())
-    before = prior.means[rare].clone()
-    for _ in range(1000):
-        prior.observe(prior.statistics(codes[:900], torch.full((900, 2), -6.0)))
-    assert torch.isfinite(prior.variances).all()
-    torch.testing.assert_close(prior.means[rare], before, atol=1e-3, rtol=0.0)
 
 
 def test_log_sum_exp_is_that_of_torch_with_its_gradient() -> None:

@@ -10,7 +10,7 @@ import tiny
 import torch
 from torch import Tensor
 
-from genlab.vae.models.convolutional import ConvDecoder, ConvEncoder, ResidualBlock
+from genlab.vae.models.convolutional import ResidualBlock
 from genlab.vae.models.mixer import (
     MLP,
     MixerBlock,
@@ -153,13 +153,3 @@ def test_residual_blocks_start_as_the_identity_and_do_not_stay_it(
     x = torch.randn(shape)
     assert torch.equal(block(x), x)
     assert not torch.allclose(tiny.stir(block)(x), x)
-
-
-def test_the_convolutional_decoder_mirrors_the_encoder() -> None:
-    encoder, decoder = ConvEncoder(64, 8, 1, 4, 2, 192), ConvDecoder(64, 8, 5, 4, 2, 192)
-    blocks = [
-        [layer.first.weight.shape[0] for layer in part.stack if isinstance(layer, ResidualBlock)]
-        for part in (encoder, decoder)
-    ]
-    assert blocks[0] == [4, 4, 8, 8, 16, 16]
-    assert blocks[1] == blocks[0][::-1]

@@ -40,15 +40,6 @@ def test_shards_add_up_to_the_gradient_of_the_whole(shards: int) -> None:
     assert sums_of_parts["kl"] == pytest.approx(sums["kl"], rel=1e-5)
 
 
-def test_one_shard_is_plain_autograd() -> None:
-    model = tiny.model()
-    sharded, _ = _gradient(1, model)
-    x = torch.from_numpy(tiny.grids(ROWS))
-    noise = torch.randn(ROWS, 32, generator=torch.Generator().manual_seed(0))
-    plain = torch.autograd.grad(sum(model.elbo_terms(x, noise)).sum(), list(model.parameters()))
-    assert all(torch.equal(a, b) for a, b in zip(sharded, plain, strict=True))
-
-
 @pytest.mark.parametrize("shards", [1, 2, 3])
 def test_repeats_are_bit_identical(shards: int) -> None:
     model = tiny.model()

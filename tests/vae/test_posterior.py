@@ -50,13 +50,6 @@ def test_the_seed_decides_the_numbers(case: Case) -> None:
     assert not np.array_equal(weights[0], weights[2])
 
 
-def test_batches_do_not_show_in_the_result(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, items = case
-    codes = posterior.encode(model, items)
-    monkeypatch.setattr(posterior._batches, "__defaults__", (7,))
-    np.testing.assert_allclose(posterior.encode(model, items), codes, rtol=1e-4, atol=1e-4)
-
-
 def test_the_elbo_terms_are_the_models(case: Case) -> None:
     model, items = case
     dim = model.architecture.latent_dim

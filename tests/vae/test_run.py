@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -39,7 +40,7 @@ def _outside_any_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
 
 
-def _train(params: Params, data: Path) -> dict[str, object]:
+def _train(params: Params, data: Path) -> dict[str, Any]:
     return train_dataset(params, find_dataset("arc_grids"), data, FILES, PLOTS)
 
 
@@ -67,33 +68,12 @@ def test_a_run_leaves_checkpoint_history_provenance_and_record(data: Path, tmp_p
     assert (PLOTS / "plots/images/reconstructions_best.png").is_file()
     assert (FILES / "timing").is_dir()
     assert not UNFINISHED.exists() or not any(UNFINISHED.iterdir())  # nothing is left in the making
-    assert summary["epochs"] == 3
-
-
-def test_the_summary_has_the_keys_that_others_read_and_no_clock(data: Path) -> None:
-    summary = _train(tiny.params(), data)
-    json.dumps(summary, allow_nan=False)
-    assert set(summary) >= {
-        "epochs",
-        "best_epoch",
-        "stopped_early",
-        "items_seen",
-        "updates",
-        "skipped_updates",
-        "parameters",
-        "best",
-        "series",
-    }
-    assert summary["updates"] == 12
-    assert summary["items_seen"] == 192
+    assert "seconds" not in json.dumps(summary, allow_nan=False)
+    assert [summary[name] for name in ("epochs", "updates", "items_seen")] == [3, 12, 192]
     assert summary["stopped_early"] is False
-    assert {"loss", "reconstruction_loss", "kl_divergence", "beta_kl"} <= set(summary["series"])
-    assert all(len(row) == 3 for row in summary["series"].values())
-    assert summary["parameters"]["all"] == sum(
-        value for part, value in summary["parameters"].items() if part != "all"
-    )
-    assert summary["best"]["elbo"] < 0
-    assert "seconds" not in json.dumps(summary)
+    assert {len(row) for row in summary["series"].values()} == {3}
+    counts = summary["parameters"]
+    assert counts.pop("all") == sum(counts.values())
 
 
 def test_every_tenth_epoch_is_pictured(data: Path) -> None:
@@ -162,8 +142,10 @@ def test_other_params_or_other_data_are_another_run(
 def test_data_of_another_size_is_refused(data: Path) -> None:
     content = tiny.values(latent_dim=64)
     content["grids"]["size"] = 16
-    with pytest.raises(GenlabError, match="16 x 16"):
+    with pytest.raises(GenlabError) as caught:
         _train(Params.model_validate(content), data)
+    assert caught.value.path is not None
+    assert caught.value.path.parent == data
     assert not FILES.exists()
 
 

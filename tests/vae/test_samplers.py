@@ -61,14 +61,6 @@ def test_samples_are_images_and_the_seed_decides_them(name: str, prior: str) -> 
     assert not np.array_equal(first, other)
 
 
-def test_every_model_has_the_samplers_that_say_something_about_it() -> None:
-    assert samplers.names(tiny.model()) == ("prior", "ancestral", "gaussian")
-    standard = samplers.names(tiny.image_model(prior="standard"))
-    assert standard == ("prior", "ancestral", "gaussian", "gmm", "flow")
-    learned = samplers.names(tiny.image_model(prior="autoregressive_mixture"))
-    assert learned == ("accepted", "prior", "ancestral", "normal", "gaussian", "gmm")
-
-
 @pytest.mark.parametrize(
     ("model", "known"),
     [
@@ -79,11 +71,6 @@ def test_every_model_has_the_samplers_that_say_something_about_it() -> None:
 def test_a_sampler_that_a_model_has_not_is_refused(model: Any, known: str) -> None:
     with pytest.raises(GenlabError, match=known):
         samplers.fit(model(), "flow", TRAIN, seed=0)
-
-
-def test_any_number_of_samples_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samplers, "BATCH", 5)
-    assert len(_draw(tiny.model(), "prior", 12)) == 12
 
 
 def test_ancestral_sampling_follows_the_decoders_probabilities() -> None:

@@ -29,15 +29,8 @@ def test_beta_stays_between_0_and_beta_max(
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_every_schedule_ends_at_beta_max(schedule: str) -> None:
     assert beta_at(1.0, schedule, 0.7, 0.3) == pytest.approx(0.7)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_beta_max_0_is_0_all_along(schedule: str) -> None:
+    assert beta_at(0.0, schedule, 1.5, 0.0) == pytest.approx(1.5)  # without a warm-up
     assert {beta_at(at, schedule, 0.0, 0.3) for at in STEPS} == {0.0}
-
-
-def test_constant_has_no_warm_up() -> None:
-    assert {beta_at(at, "constant", 0.5, 0.3) for at in STEPS} == {0.5}
 
 
 @pytest.mark.parametrize("schedule", ["linear", "sigmoid"])
@@ -47,16 +40,7 @@ def test_the_rise_is_monotone_and_over_after_the_warm_up(schedule: str) -> None:
     assert all(a < b for a, b in itertools.pairwise(betas[:81]))
     assert betas[80:] == pytest.approx([2.0] * 121)
     assert betas[40] == pytest.approx(1.0)  # both pass one half in the middle of the rise
-
-
-def test_linear_is_a_line_and_sigmoid_is_not() -> None:
-    assert beta_at(0.1, "linear", 1.0, 0.4) == pytest.approx(0.25)
-    assert beta_at(0.1, "sigmoid", 1.0, 0.4) < 0.1
-
-
-def test_no_warm_up_starts_at_the_top() -> None:
-    for schedule in SCHEDULES:
-        assert beta_at(0.0, schedule, 1.5, 0.0) == pytest.approx(1.5)
+    assert betas[20] == pytest.approx(0.5) if schedule == "linear" else betas[20] < 0.2
 
 
 def test_cyclical_falls_back_to_0_once_a_cycle() -> None:

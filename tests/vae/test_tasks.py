@@ -47,19 +47,6 @@ def test_a_batch_holds_the_rows_asked_for_channels_first() -> None:
     assert np.array_equal(_grid_task().batch(rows).numpy(), GRIDS[rows])
 
 
-def test_images_are_trained_on_as_they_are_and_cost_their_likelihood() -> None:
-    task = tiny.image_task(tiny.images(8), corruption=1.0, beta_max=0.0, focal_gamma=5.0)
-    model = tiny.image_model()
-    x = task.batch(np.arange(8))
-    assert task.augment(x, torch.Generator()) is x
-    with torch.no_grad():
-        out = model.decode(torch.randn(8, 49, generator=torch.Generator().manual_seed(0)))
-        nll = task.nll(model, out, x)
-        assert torch.equal(nll, -model.likelihood.log_prob(out, x))
-    assert nll.shape == (8,)
-    assert (nll > 0).all()
-
-
 def test_grids_cost_less_and_are_spoilt_less_as_beta_grows() -> None:
     model, generator = tiny.model(), torch.Generator().manual_seed(0)
     x = torch.from_numpy(GRIDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,13 @@ Items = npt.NDArray[np.uint8]
 # Where the log variance of the posterior starts on images: a standard deviation of 0.37, wide
 # enough that the KL is small at first, narrow enough that codes still matter.
 IMAGE_LOG_VAR_START = -2.0
+LIKELIHOODS: dict[str, Callable[[int], Likelihood]] = {
+    "categorical": likelihoods.Categorical,
+    "bernoulli": likelihoods.Bernoulli,
+    "continuous_bernoulli": likelihoods.ContinuousBernoulli,
+    "gaussian": likelihoods.Gaussian,
+    "gaussian_analytic": partial(likelihoods.Gaussian, analytic=True),
+}
 # Encoder and decoder by name, and whether items have channels
 NETWORKS: dict[tuple[str, bool], tuple[Callable[..., nn.Module], Callable[..., nn.Module]]] = {
     ("mixer", False): (mixer.MixerEncoder, mixer.MixerDecoder),
@@ -128,19 +136,10 @@ class VAE(nn.Module):
 
 
 def make_likelihood(a: Architecture) -> Likelihood:
-    """Make the likelihood that an architecture names. Raises ValueError for another name."""
-    match a.likelihood:
-        case "categorical":
-            return likelihoods.Categorical(a.classes)
-        case "bernoulli":
-            return likelihoods.Bernoulli(a.channels)
-        case "continuous_bernoulli":
-            return likelihoods.ContinuousBernoulli(a.channels)
-        case "gaussian" | "gaussian_analytic":
-            return likelihoods.Gaussian(a.channels, analytic=a.likelihood == "gaussian_analytic")
-        case "discretized_logistic_mixture":
-            return DiscretizedLogisticMixture(a.channels, a.likelihood_components)
-    raise ValueError(f"no likelihood is called {a.likelihood!r}")
+    """Make the likelihood that an architecture names. Raises KeyError for another name."""
+    if a.likelihood == "discretized_logistic_mixture":
+        return DiscretizedLogisticMixture(a.channels, a.likelihood_components)
+    return LIKELIHOODS[a.likelihood](a.channels or a.classes)
 
 
 def bound_log_var(raw: Tensor, start: float) -> Tensor:

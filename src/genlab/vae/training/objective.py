@@ -20,22 +20,8 @@ free bits this is the ELBO's own gradient.
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-
-class _ScaleGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, factor: Tensor) -> Tensor:
-        ctx.factor = factor
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return gradients[0] * ctx.factor, None
 
 
 def scale_gradient(x: Tensor, factor: Tensor) -> Tensor:
@@ -43,7 +29,9 @@ def scale_gradient(x: Tensor, factor: Tensor) -> Tensor:
 
     The factor may be filled in after the forward pass: it is read on the way back.
     """
-    scaled: Tensor = _ScaleGradient.apply(x, factor)
+    scaled = x.view_as(x)
+    if scaled.requires_grad:
+        scaled.register_hook(lambda gradient: gradient * factor)  # type: ignore[no-untyped-call]
     return scaled
 
 
@@ -77,7 +65,7 @@ def focal_nll(logits: Tensor, x: Tensor, gamma: float, class_weights: Tensor) ->
     nll = F.cross_entropy(logits, x.long(), reduction="none")
     if gamma > 0:
         # 1 - p is kept off zero: its power has no finite gradient there for gamma below 1.
-        nll = nll * (-torch.expm1(-nll)).clamp_min(1e-6) ** gamma
+        nll = nll * (-(-nll).expm1()).clamp_min(1e-6) ** gamma
     return (nll * class_weights[x.long()]).flatten(1).sum(1)
 
 

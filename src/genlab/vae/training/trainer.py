@@ -148,7 +148,7 @@ class Trainer:
             return
         self.model.eval()
         rows = np.arange(min(prior.INIT_ITEMS, len(self.task.items)))
-        parts = np.array_split(rows, 1 + len(rows) // VALIDATION_ITEMS)
+        parts = np.array_split(rows, 1 + len(rows) // VALIDATION_ITEMS)  # no larger than `val`
         codes = [self.model.encode(self.task.batch(part).to(self.device)) for part in parts]
         mean, log_var = (torch.cat(part) for part in zip(*codes, strict=True))
         prior.init_from_codes(mean, log_var, self.params.seed)
@@ -167,7 +167,10 @@ class Trainer:
             at = (epoch * steps + step) / (p.epochs * steps)
             beta = beta_at(at, p.beta_schedule, p.beta_max, p.beta_warmup, delay)
             lr = lr_at(at, p.lr_schedule, p.lr, delay)
-            self._set_lr(lr)
+            for group in self.optimizer.param_groups:
+                # The autoencoder learns slower beside a codebook prior.
+                slower = not (group["prior"] or self.delayed)
+                group["lr"] = lr * self.model.prior.AUTOENCODER_LR if slower else lr
             losses, norm = self.update(x, beta, generator)
             for name, value in losses.items():
                 sums[name] += value / steps
@@ -280,12 +283,6 @@ class Trainer:
             **self.task.measure_accuracy(model.reconstruct(x), x),
             "val_objective": float(p.beta_max * paid + nll.mean()),
         }
-
-    def _set_lr(self, lr: float) -> None:
-        """Set the learning rate; the autoencoder learns slower beside a codebook prior."""
-        rate = 1.0 if self.delayed else self.model.prior.AUTOENCODER_LR
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr if group["prior"] else lr * rate
 
     def batches(self, epoch: int) -> Iterator[Tensor]:
         """The epoch's batches of training items."""
