@@ -206,7 +206,7 @@ def test_an_import_never_replaces_what_is_newer(pictured: Store, tmp_path: Path)
         ("run_item,", "Run Item,", "subject_kind"),
         ("ann", "=ann", "rater"),
         ("20", "x20", "rated"),
-        ("stars", "points", "stars"),
+        ("stars", "points", None),
         (",4,1", ",4", None),
     ],
 )
@@ -218,7 +218,7 @@ def test_a_fault_in_a_csv_is_named_with_its_line_and_nothing_is_kept(
     store.export_csv(path)
     path.write_text(path.read_text().replace(old, new, 1))
     with Store(tmp_path / "other.sqlite3") as other:
-        with pytest.raises(GenlabError, match=r"line 2|no column") as caught:
+        with pytest.raises(GenlabError, match=r"line [12]") as caught:
             other.import_csv(path)
         assert (caught.value.key, caught.value.path) == (key, path)
         assert other.ratings() == []
@@ -254,16 +254,6 @@ def test_csv_keeps_every_rating_and_preference(pictured: Store, tmp_path: Path) 
         assert kept == {"ann": (6, 5), "bob": (5, 6)}
         other.export_csv(second)
     assert first.read_bytes() == second.read_bytes()
-
-
-def test_a_csv_from_before_preferences_is_read(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "old.csv"
-    path.write_text(
-        "subject_kind,subject_hash,rater,stars,blind,session,rated,run_id,case_id,tool_id\n"
-        f"run_item,{SUBJECT},ann,4,1,,2026-01-01T00:00:00.000000+00:00,2026-01-01,one,a\n"
-    )
-    assert store.import_csv(path) == (1, 0)
-    assert store.ratings()[0].run_item_id == 1
 
 
 # opinions on explanations

@@ -24,7 +24,7 @@ from genlab.grids.distribution import GridDistribution
 from genlab.grids.entropy import grid_nats
 from genlab.grids.generator import AtomicImageGenerator, take_objects
 from genlab.grids.palette import BLACK, COLOURS
-from genlab.grids.shapes import KINDS, OBJECT_DTYPE, Grids, Objects
+from genlab.grids.shapes import KINDS, Grids, Objects
 
 KIND, SPLIT_KIND = "generated_grids", "split_grids"
 GRIDS_KIND, OBJECTS_KIND = "grids", "grid_objects"
@@ -194,10 +194,7 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
 def load_objects(path: str | Path, split: str) -> Objects:
     """The objects of one split, OBJECT_DTYPE (m,), from the dataset's folder or file `path`."""
     file = (Path(path) if Path(path).is_dir() else Path(path).parent) / OBJECTS_FILE
-    table = _read(file, OBJECTS_KIND, split, SPLIT)
-    if table.dtype != OBJECT_DTYPE or table.ndim != 1:
-        raise stale(file, f"has no table of objects under {split}", SPLIT)
-    return table
+    return _read(file, OBJECTS_KIND, split, SPLIT)
 
 
 def _read(file: Path, kind: str | None, key: str, command: str) -> npt.NDArray[Any]:

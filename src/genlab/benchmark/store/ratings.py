@@ -4,7 +4,7 @@ The last answer of a rater counts, and the same answer again (a double click) ch
 `export_csv` and `import_csv` keep stars and preferences as one CSV file, for version control. A
 line is an answer of one person. Stars: `stars` is 1 to 5, and the `over_` columns are empty. A
 preference: `stars` is empty, and the line's image was preferred to that of `over_tool_id` in
-`over_run_id`, of the same case. The `over_` columns and those of the item may be missing.
+`over_run_id`, of the same case.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from genlab.benchmark.store.schema import Opinion, Preference, Rating, utc
 from genlab.core.errors import GenlabError, violations
 from genlab.core.io import write_text
 
-NEEDED = ("subject_kind", "subject_hash", "rater", "stars", "blind", "session", "rated")
-ITEM = ("run_id", "case_id", "tool_id")
-OVER = ("over_hash", "over_run_id", "over_tool_id")
-COLUMNS = (*NEEDED, *ITEM, *OVER)
+COLUMNS = (
+    *("subject_kind", "subject_hash", "rater", "stars", "blind", "session", "rated"),
+    *("run_id", "case_id", "tool_id"),
+    *("over_hash", "over_run_id", "over_tool_id"),
+)
 
 VALUES = {Rating: "stars", Preference: "winner", Opinion: "agrees"}
 
@@ -157,13 +158,11 @@ def _read(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Number and columns of each line of a CSV file."""
     try:
         reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")), strict=True)
-        missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
-        if missing:
-            message = f"{path} has no column {missing[0]!r}; it needs {','.join(NEEDED)}"
-            raise GenlabError(message, key=missing[0], path=path)
+        if tuple(reader.fieldnames or ()) != COLUMNS:
+            raise csv.Error(f"line 1 must be {','.join(COLUMNS)}")
         for row in reader:
             if None in row or None in row.values():
                 raise csv.Error(f"line {reader.line_num} has more or fewer fields than the first")
-            yield reader.line_num, {name: row.get(name, "") for name in COLUMNS}
+            yield reader.line_num, row
     except (UnicodeDecodeError, csv.Error) as error:
         raise GenlabError(f"{path} is not a CSV file in UTF-8: {error}", path=path) from error
