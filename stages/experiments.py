@@ -13,7 +13,10 @@ import typer
 from genlab.core.errors import GenlabError, run_cli
 from genlab.core.experiments import RESULTS_FILE, choose, load_experiments, run_pending
 
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
+
+@app.command()
 def experiments(
     only: Annotated[list[str] | None, typer.Option(help="Run this one (repeatable).")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of parallel runs.")] = 1,
@@ -35,4 +38,4 @@ def experiments(
 
 
 if __name__ == "__main__":
-    run_cli(lambda: typer.run(experiments))
+    run_cli(app)

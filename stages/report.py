@@ -11,7 +11,7 @@ from genlab.core.params import load_params
 from genlab.evaluation.reports import render
 from genlab.vae.training.checkpoint import CHECKPOINT, CHECKPOINTS, release
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()

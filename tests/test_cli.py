@@ -20,7 +20,6 @@ SECRET = "sk-not-to-be-shown"
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, "path", list(sys.path))
     return CliRunner()
 
 
@@ -77,7 +76,7 @@ def test_doctor_fails_where_a_requirement_is_missing(
 def test_doctor_reports_missing_programs_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(doctor.metadata, "requires", lambda _: ["numpy>=99", 'no-such; extra=="x"'])
-    found = {check.name: check for check in doctor.check_packages()}
+    found = {check.name: check for check in doctor.examine(ROOT)}
     assert not found["packages"].found
     assert found["packages"].required
-    assert not doctor.check_program("git", "the pipeline", required=True).found
+    assert not found["git"].found

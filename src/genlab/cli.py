@@ -7,7 +7,6 @@ older name as well: `python -m genlab.agent`, `genlab-benchmark`, and the script
 from __future__ import annotations
 
 import runpy
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ COMMANDS = {
     "report": ("stages/report.py", "Write the reports from the result files."),
     "experiments": ("stages/experiments.py", "Run the documented experiments."),
 }
-"""Name -> module with an `app`, or script with a function of the command's name; and its help."""
+"""Name -> module or script with an `app`; and its help."""
 
 
 class LazyGroup(TyperGroup):
@@ -43,10 +42,7 @@ def load_command(name: str) -> Any:
     if not Path(target).is_file():
         fix = "run it in the folder of the project"
         raise GenlabError(f"{target} is not here; {fix}", path=target, fix=fix)
-    sys.path.insert(0, str(Path(target).resolve().parent))  # as where it is started as a script
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(runpy.run_path(target)[name])
-    return typer.main.get_command(app)
+    return typer.main.get_command(runpy.run_path(target)["app"])
 
 
 app = typer.Typer(
@@ -76,7 +72,7 @@ def doctor() -> None:
     """
     from genlab.doctor import examine, format_table
 
-    checks = examine(Path())
+    checks = list(examine(Path()))
     typer.echo(format_table(checks))
     if any(check.required and not check.found for check in checks):
         raise typer.Exit(1)

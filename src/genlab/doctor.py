@@ -15,7 +15,6 @@ from packaging.requirements import Requirement
 
 GIB = 1 << 30
 NEEDED_DISK = 2 * GIB  # data, checkpoints and DVC's cache of one full run
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 RAW_FOLDERS = {
     "fashion_mnist": "FashionMNIST",
     "mnist": "MNIST",
@@ -33,6 +32,18 @@ EXTRAS = {
 }
 
 
+PROGRAMS = (
+    ("git", ("git",), "the pipeline (DVC)", True),
+    (
+        "chromium",
+        ("chromium", "chromium-browser", "google-chrome"),
+        "tests in a browser; pictures of the app",
+        False,
+    ),
+)
+ENDPOINT = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+
+
 class Check(NamedTuple):
     """Whether something was found; `job`: what cannot be done, or differs, without it."""
 
@@ -43,18 +54,30 @@ class Check(NamedTuple):
     required: bool = False  # the pipeline cannot run without it
 
 
-def examine(root: Path) -> list[Check]:
+def examine(root: Path) -> Iterator[Check]:
     """All checks of this machine, for the project in `root`. Nothing secret is in them."""
-    return [
-        *check_packages(),
-        check_program("git", "the pipeline (DVC)", required=True),
-        check_disk(root),
-        check_gpu(),
-        *check_sandbox(),
-        check_endpoint(),
-        *check_datasets(root),
-        check_program("chromium", "tests in a browser; pictures of the app", names=BROWSERS),
-    ]
+    import torch
+
+    from genlab.sandbox.runner import find_fault
+
+    yield from check_packages()
+    for name, names, job, required in PROGRAMS:
+        program = next(filter(None, map(shutil.which, names)), None)
+        yield Check(name, program is not None, program or "not on PATH", job, required)
+    free = shutil.disk_usage(root).free
+    detail = f"{free / GIB:.1f} GiB free, a full run needs {NEEDED_DISK / GIB:.0f} GiB"
+    yield Check("disk", free >= NEEDED_DISK, detail, "the pipeline", required=True)
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    yield Check("GPU", bool(gpu), gpu or "none", "speed only: everything runs on the CPU")
+    for mode in ("bubblewrap", "landlock"):
+        fault = find_fault(mode, shutil.which("bwrap"))
+        job = "agent: runs generated code in the better of both, and needs one"
+        yield Check(mode, not fault, fault or "works", job)
+    known = [name for name in ENDPOINT if os.environ.get(name)]
+    detail = ", ".join(f"{name} {'' if name in known else 'not '}set" for name in ENDPOINT)
+    job = "agent with --backend openai; paid image tools"
+    yield Check("LLM endpoint", bool(known), detail, job)
+    yield from check_datasets(root)
 
 
 def check_packages() -> Iterator[Check]:
@@ -79,48 +102,6 @@ def _installed(requirement: Requirement) -> bool:
         return requirement.specifier.contains(metadata.version(requirement.name), prereleases=True)
     except metadata.PackageNotFoundError:
         return False
-
-
-def check_program(
-    name: str, job: str, *, names: tuple[str, ...] = (), required: bool = False
-) -> Check:
-    """A program on PATH, under any of its names."""
-    found = next(filter(None, map(shutil.which, names or (name,))), None)
-    return Check(name, found is not None, found or "not on PATH", job, required)
-
-
-def check_disk(root: Path) -> Check:
-    """Free space where the project lies."""
-    free = shutil.disk_usage(root).free
-    detail = f"{free / GIB:.1f} GiB free, a full run needs {NEEDED_DISK / GIB:.0f} GiB"
-    return Check("disk", free >= NEEDED_DISK, detail, "the pipeline", required=True)
-
-
-def check_gpu() -> Check:
-    """A GPU that torch can use."""
-    import torch
-
-    found = torch.cuda.is_available()
-    name = torch.cuda.get_device_name() if found else "none"
-    return Check("GPU", found, name, "speed only: everything runs on the CPU")
-
-
-def check_sandbox() -> Iterator[Check]:
-    """Both modes of the sandbox, each tried once."""
-    from genlab.sandbox.runner import find_fault
-
-    job = "agent: runs generated code in the better of both, and needs one"
-    for mode in ("bubblewrap", "landlock"):
-        fault = find_fault(mode, shutil.which("bwrap"))
-        yield Check(mode, not fault, fault or "works", job)
-
-
-def check_endpoint() -> Check:
-    """Whether a key and an endpoint for large language models are set; their values stay secret."""
-    names = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
-    detail = ", ".join(f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in names)
-    found = any(os.environ.get(name) for name in names)
-    return Check("LLM endpoint", found, detail, "agent with --backend openai; paid image tools")
 
 
 def check_datasets(root: Path) -> Iterator[Check]:
