@@ -153,14 +153,17 @@ def test_a_run_goes_on_after_its_endpoint_and_key_were_fixed(
     assert "OPENAI_API_KEY" in line
     assert "sk-wrong" not in line
     with Server(ANSWERS) as server:
-        output = run(GOAL, *options, "--base-url", server.url)
+        output = run(GOAL, *options[:-1], "--base-url", server.url)  # and search beside it
         asked = len(server.requests)
-        again = run(GOAL, *options, "--base-url", server.url)  # finished: nothing is asked
+        again = run(GOAL, *options[:-1], "--base-url", server.url)  # finished: nothing is asked
         assert len(server.requests) == asked == len(ANSWERS)
     after = json.loads(registry.read_text())
     assert after[0]["run_id"] == before[0]["run_id"]
     assert after[1]["code_origin"] == "template"
     assert again.splitlines()[-1] == output.splitlines()[-1]
+    transcript = str(registry.parents[1] / "transcript.jsonl")
+    run(GOAL, "--backend", "replay", "--transcript", transcript, "--no-compare")
+    assert len(list(place.glob("workspaces/*/project.json"))) == 2
 
 
 def test_damaged_files_are_rebuilt_and_hide_no_other_workspace(place: Path) -> None:

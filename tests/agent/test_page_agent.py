@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from genlab.agent.story import Story
 from genlab.agent.workspace import lay_out
 from genlab.core.errors import GenlabError
-from genlab.web import attempts, attempts_chart
+from genlab.web import attempts
 
 pytestmark = pytest.mark.slow
 
@@ -87,21 +87,6 @@ def test_code_config_decision_and_transcript_are_shown(
     assert len(asked) == story.spend["questions"]
     assert len([each for each in shown.expander if "tokens" in each.label]) == len(asked)
     assert {each.label: each.value for each in shown.metric}["questions"] == str(len(asked))
-
-
-def test_the_chart_holds_each_attempt_and_the_goal(place: tuple[Path, AppTest, list[Any]]) -> None:
-    folder, _, _ = place
-    story = attempts.read(next(folder.glob("workspaces/*/project.json")).parent)
-    assert isinstance(story, Story)
-    lines, points = attempts_chart.lines(story), attempts_chart.points(story)
-    shown = [layer["data"]["values"] for layer in attempts_chart.chart(story)["layer"]]
-    assert shown == [lines, points]
-    assert [each["value"] for each in lines if each["line"] == "goal"] == [1.0, 1.0]
-    assert [each["attempt"] for each in points] == [1, 2, 3]
-    best = [each["value"] for each in lines if each["line"] == "best so far"]
-    assert best == sorted(best)
-    assert best[-1] == max(each["value"] for each in points)
-    assert "attempt 3" in attempts_chart.chart_words(story)
 
 
 def test_without_a_workspace_the_page_says_so(

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from genlab.agent import planner
 from genlab.agent.answers import parse, response_format
 from genlab.agent.candidate import Candidate, Constraints, Training
 from genlab.agent.goal import goal
@@ -103,22 +102,6 @@ def test_it_stalls_when_the_last_ones_brought_nothing() -> None:
     assert not stalled(records[:3], "accuracy", 3)
     assert not stalled([*records, _record("r5", 0.81)], "accuracy", 3)
     assert not stalled([_record(f"r{i}", None) for i in range(5)], "accuracy", 3)
-
-
-def test_the_planner_is_shown_goal_room_and_every_attempt() -> None:
-    records = [_record("base", 0.7, "baseline"), _record("one", None)]
-    asked = planner.ask_for_proposal(
-        GOAL, CONSTRAINTS, records, "It failed: forward broke", "20 s each."
-    )
-    text = "\n".join(message["content"] for message in asked)
-    for part in (
-        "fashion mnist, > 90 % accuracy", "accuracy >= 0.9", "1 x 28 x 28", "100000 parameters",
-        '"base"', '"one"', "forward broke", "20 s each.",
-    ):  # fmt: skip
-        assert part in text
-    review = planner.ask_for_review(GOAL, "accuracy 0.8", records)[1]["content"]
-    assert "accuracy 0.8" in review
-    assert "revised_goal" in review
 
 
 def _sent(schema: type[BaseModel]) -> dict[str, Any]:

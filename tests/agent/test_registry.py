@@ -74,14 +74,6 @@ def test_a_record_is_kept_with_the_fields_that_others_read(workspace: Workspace)
     assert found.records() == [record]
 
 
-def test_a_record_is_replaced_by_its_run_id(workspace: Workspace) -> None:
-    found = Registry(workspace)
-    first, second = new_record(workspace), new_record(workspace)
-    for each in (first, second, first.model_copy(update={"decision": "stop"})):
-        found.put(each)
-    assert [each.decision for each in found.records()] == ["stop", ""]
-
-
 @pytest.mark.parametrize(
     "damage", ["", "[{", "{}", "null", '[{"run_id": 3}]', '[{"run_id": ""}]', "\x00\x01"]
 )

@@ -112,6 +112,14 @@ def test_sides_are_those_of_the_template() -> None:
     assert "# 4 x 2 x 2" in source(config, SHAPE, 10)
 
 
+def test_what_an_image_is_too_small_for_is_left_out() -> None:
+    blocks = [{"kind": "plain", "channels": 4, "kernel": 7, "halve": True}] * 3
+    found = repaired({"blocks": blocks}, (1, 4, 4), 10, MOST)
+    assert [block.halve for block in found.config.blocks] == [True, False, False]
+    assert max(block.kernel for block in found.config.blocks) <= 3
+    assert any("nothing is left to halve" in edit for edit in found.edits)
+
+
 def test_a_file_of_a_config_is_read_with_one_line_for_its_first_fault() -> None:
     good = {"blocks": [{"kind": "plain", "channels": 8}]}
     assert parsed(good, "config.yaml").blocks[0].channels == 8

@@ -12,7 +12,6 @@ import pytest
 from PIL import Image
 
 from genlab.benchmark.store.repository import Store
-from genlab.core.io import atomic_write
 
 TARGET = os.environ.get("GENLAB_SHOTS", "")
 pytestmark = [
@@ -61,17 +60,14 @@ def take(server: app_room.Server, browser: Any, name: str, width: int, target: P
         page.get_by_text("up to date").first.wait_for()  # dvc has answered
     page.wait_for_function("!document.querySelector('[data-testid=stSkeleton]')")
     page.wait_for_timeout(2500)  # charts draw themselves
-    raw = target / f".{name}.png"
-    page.screenshot(path=raw)
-    context.close()
     kind = "jpg" if name in PHOTOGRAPHS else "png"
     made = target / f"app_{name}{'' if width > 640 else '_phone'}.{kind}"
-    with Image.open(raw) as picture, atomic_write(made) as temporary:
-        if kind == "jpg":
-            picture.convert("RGB").save(temporary, "JPEG", quality=82, optimize=True)
-        else:
-            picture.convert("RGB").quantize(128).save(temporary, "PNG", optimize=True)
-    raw.unlink()
+    if kind == "jpg":
+        page.screenshot(path=made, type="jpeg", quality=82)
+    else:
+        page.screenshot(path=made)
+        Image.open(made).convert("RGB").quantize(128).save(made, optimize=True)
+    context.close()
     return made
 
 

@@ -419,20 +419,6 @@ AFTER = [
         "still here\n",
     ),
     NextJob(
-        "changes builtins for the next job",
-        "a fork for each job",
-        "import builtins; builtins.len = lambda _: 0; os.environ['X'] = '1'",
-        look="import os; print(len('four'), os.environ.get('X'))",
-        expected="4 None\n",
-    ),
-    NextJob(
-        "changes the clock for the next job",
-        "a fork for each job",
-        "time.time = time.monotonic = lambda: 0.0",
-        look="import time; print(time.time() > 1e9)",
-        expected="True\n",
-    ),
-    NextJob(
         "changes torch's loss for the next job",
         "a fork for each job",
         f"import torch; {LOSS} = lambda *a, **k: torch.zeros(())\n",

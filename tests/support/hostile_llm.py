@@ -27,26 +27,17 @@ from llm_server import Reply, Request, good
 from scripted_llm import answer, asked_for, config_in, fluent
 
 VALID = 0.35  # fraction of the answers
-AT_ONCE = {"Retry-After": "0.01"}
 
 Broken = Callable[[random.Random], Reply]
 BROKEN: dict[str, Broken] = {
-    "rate limit": lambda rng: llm_server.status(429, AT_ONCE),
-    "server error": lambda rng: llm_server.status(rng.choice((500, 502, 503, 504)), AT_ONCE),
+    **{name: lambda rng, reply=reply: reply for name, reply in llm_server.BROKEN.items()},
     "refused schema": lambda rng: llm_server.status(400, message="no response_format here"),
-    "truncated": lambda rng: llm_server.torn(),
-    "empty": lambda rng: llm_server.empty(),
     "refusal": lambda rng: llm_server.refusal(),
     "filtered": lambda rng: llm_server.filtered(),
-    "cut off": lambda rng: llm_server.cut_off('{"architecture": {"blocks": [' * rng.randint(1, 9)),
-    "a page": lambda rng: llm_server.html(),
-    "no text": lambda rng: llm_server.invalid_utf8(),
     "huge": lambda rng: llm_server.huge(rng.choice((100_000, 9_000_000))),
     "noise": lambda rng: llm_server.raw(rng.randbytes(rng.randint(0, 4000))),
     "other JSON": lambda rng: llm_server.raw(json.dumps(wild(rng, 3)).encode()),
-    "no choice": lambda rng: llm_server.raw(b'{"choices": [], "usage": {"prompt_tokens": -1}}'),
     "odd usage": lambda rng: good("{}", usage=rng.choice(("many", None, [1], {"x": 1e308}))),
-    "half of a pair": lambda rng: good('{"decision": "\\ud800", "analysis": "\\ud800"}'),
 }
 WORDS = (
     "", "achieved", "../../etc/passwd", "\x00", "\u202eabc", "𝕏" * 50, "A" * 50_000,

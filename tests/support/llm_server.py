@@ -98,3 +98,23 @@ def huge(size: int) -> Reply:
 def invalid_utf8() -> Reply:
     """A completion with bytes that are no text."""
     return raw(json.dumps(completion("HERE")).encode().replace(b"HERE", b"\xff\xfe\x80"))
+
+
+AT_ONCE = {"Retry-After": "0.01"}
+# what an endpoint may give once or twice before it gives a sound answer
+BROKEN: dict[str, Reply] = {
+    "rate limit": status(429, AT_ONCE),
+    "server error": status(500, AT_ONCE),
+    "truncated": torn(),
+    "empty": empty(),
+    "cut off": cut_off(),
+    "a page": html(),
+    "no text": invalid_utf8(),
+    "too deep": raw(b"[" * 100_000),
+    "an error with status 200": raw(b'{"error": {"message": "busy"}}'),
+    "no choice": raw(b'{"choices": [], "usage": {"prompt_tokens": -1}}'),
+    "no JSON": raw(b'{"choices": [{"message": {"content": NaN}}]}'),
+    "prose": good("I would rather not use JSON."),
+    "an answer that nests": good('{"blocks": ' * 5000),
+    "half of a pair": good('{"decision": "\\ud800", "analysis": "\\ud800"}'),
+}

@@ -37,9 +37,9 @@ class Lab(AbstractContextManager["Lab"]):
 
     def close(self) -> None:
         """End the worker, if there is one."""
-        for name in ("inspector", "evaluator"):
-            if name in self.__dict__:
-                self.__dict__.pop(name).close()
+        self.__dict__.pop("inspector", None)
+        if "evaluator" in self.__dict__:
+            self.__dict__.pop("evaluator").close()
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -11,9 +11,7 @@ gains nothing that counts: what decides are marks, and those are made elsewhere.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,13 +22,12 @@ from genlab.agent import guest, summary_guest
 from genlab.agent.claims import corrected
 from genlab.agent.coder import Probed
 from genlab.agent.llm import Backend, LLMFailure, Message, Question
-from genlab.agent.quick_evaluator import LONGEST, PRELOAD, emptied, failure_of
+from genlab.agent.quick_evaluator import LONGEST, emptied, failure_of
 from genlab.agent.space import Input
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
 from genlab.sandbox.limits import MIB, Limits
 from genlab.sandbox.readback import read_back
-from genlab.sandbox.runner import Sandbox
 from genlab.sandbox.worker import Worker
 
 MODEL, GUEST, SCRIPT, JOB, OUTPUT = (
@@ -83,25 +80,13 @@ class _Told(BaseModel):
     table: str = Field(max_length=summary_guest.LONGEST_TABLE)
 
 
-class Inspector(AbstractContextManager["Inspector"]):
-    """Builds models behind the walls, with a warm worker; close it when done.
+class Inspector:
+    """Builds models in the sandbox of `worker`, such as an `Evaluator`'s: torch is imported once.
 
-    `worker` is one to share, such as an `Evaluator`'s: torch is then imported once for both. Its
-    workspace is emptied before and after each job.
+    The worker's workspace is emptied before and after each job.
     """
 
-    def __init__(
-        self,
-        *,
-        mode: str = "auto",
-        devices: tuple[Path, ...] = (),
-        worker: Worker | None = None,
-    ) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        if worker is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="genlab-room-")
-            sandbox = Sandbox(self._folder.name, mode=mode, devices=devices)
-            worker = Worker(sandbox, preload=PRELOAD)
+    def __init__(self, worker: Worker) -> None:
         self.worker = worker
 
     def probe(self, source: str, class_name: str, shape: Input) -> Probed:
@@ -140,14 +125,6 @@ class Inspector(AbstractContextManager["Inspector"]):
             return _read(room, size[0])
         finally:
             emptied(room)
-
-    def close(self) -> None:
-        if self._folder is not None:
-            self.worker.close()
-            self._folder.cleanup()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _read(room: Path, batch: int) -> Summary:
