@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable
 
 import pytest
+from agent_runs import Scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genlab.agent.coder import Code, Probed, Written, assemble, fault_of_text
-from genlab.agent.llm import Answer, LLMFailure, Question
+from genlab.agent.coder import Probed, Written, assemble, fault_of_text
+from genlab.agent.llm import LLMFailure
 from genlab.agent.space import Block, Input, ModelConfig
 from genlab.agent.template import source
 
@@ -20,18 +21,9 @@ GOOD = source(CONFIG, SHAPE, 10)
 COUNT = CONFIG.parameters(SHAPE, 10)
 
 
-class Scripted:
-    """A tool LLM that answers by a script; None is a failure."""
-
-    def __init__(self, *codes: str | None) -> None:
-        self.codes, self.asked = list(codes), list[Question]()
-
-    def ask(self, question: Question) -> Answer:
-        self.asked.append(question)
-        code = self.codes.pop(0)
-        if code is None:
-            raise LLMFailure("503 five times")
-        return Answer(json.dumps({"code": code}), Code(code=code), 10, 20, 0.1, 1, "scripted")
+def coder(*codes: str | Exception) -> Scripted:
+    """A tool LLM that answers with these files, the last for ever."""
+    return Scripted(*(c if isinstance(c, Exception) else json.dumps({"code": c}) for c in codes))
 
 
 def _built(code: str, name: str) -> Probed:
@@ -49,7 +41,7 @@ def _assembled(
 
 
 def test_good_code_is_kept_as_it_came() -> None:
-    written = _assembled(Scripted(GOOD))
+    written = _assembled(coder(GOOD))
     assert (written.source, written.origin, written.faults) == (GOOD, "llm", [])
 
 
@@ -58,7 +50,7 @@ def test_without_a_backend_the_template_writes() -> None:
 
 
 def test_a_fault_goes_back_and_the_repair_is_counted() -> None:
-    backend = Scripted(GOOD + "# BOOM", GOOD)
+    backend = coder(GOOD + "# BOOM", GOOD)
     written = _assembled(backend)
     assert (written.source, written.origin) == (GOOD, "llm+repaired(1)")
     assert "boom" in written.faults[0]
@@ -81,7 +73,7 @@ def test_a_fault_goes_back_and_the_repair_is_counted() -> None:
     ],
 )
 def test_after_the_last_repair_the_template_stands_in(code: str, fault: str) -> None:
-    backend = Scripted(code, code, code)
+    backend = coder(code)
     written = _assembled(backend)
     assert (written.source, written.origin, len(written.faults)) == (GOOD, "template", 3)
     assert fault in written.faults[0]
@@ -89,7 +81,7 @@ def test_after_the_last_repair_the_template_stands_in(code: str, fault: str) -> 
 
 
 def test_an_endpoint_that_gives_no_answer_costs_no_more_questions() -> None:
-    backend = Scripted(GOOD + "# BOOM", None)
+    backend = coder(GOOD + "# BOOM", LLMFailure("503 five times"))
     written = _assembled(backend)
     assert written.origin == "template"
     assert written.faults[-1] == "no answer: 503 five times"

@@ -8,7 +8,6 @@ import random
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from genlab.agent.answers import parse, response_format
 from genlab.agent.candidate import Candidate, Constraints, Training
@@ -104,13 +103,6 @@ def test_it_stalls_when_the_last_ones_brought_nothing() -> None:
     assert not stalled([_record(f"r{i}", None) for i in range(5)], "accuracy", 3)
 
 
-def _sent(schema: type[BaseModel]) -> dict[str, Any]:
-    found = response_format(schema)["json_schema"]
-    assert found["strict"] is True
-    shape: dict[str, Any] = found["schema"]
-    return shape
-
-
 def _drawn(shape: dict[str, Any], rng: random.Random) -> Any:
     """Something that a grammar of `shape` lets through."""
     if "enum" in shape:
@@ -130,7 +122,9 @@ def _drawn(shape: dict[str, Any], rng: random.Random) -> Any:
 @pytest.mark.parametrize("seed", range(20))
 def test_what_the_schema_allows_fits_but_for_size_and_halvings(seed: int) -> None:
     rng = random.Random(seed)
-    drawn = parse(json.dumps(_drawn(_sent(proposal_in(CONSTRAINTS, tuple(STARTS))), rng)), Proposal)
+    asked = response_format(proposal_in(CONSTRAINTS, tuple(STARTS)))["json_schema"]
+    assert asked["strict"] is True
+    drawn = parse(json.dumps(_drawn(asked["schema"], rng)), Proposal)
     assert isinstance(drawn, Proposal)
     found = _planned(drawn.model_dump())
     fine = (".halve: nothing is left", "kernel: ", "widths shrunk")
@@ -138,19 +132,19 @@ def test_what_the_schema_allows_fits_but_for_size_and_halvings(seed: int) -> Non
     assert [edit for edit in found.edits if not any(each in edit for each in fine)] == []
 
 
+BLOCKS = [{"kind": "plain", "channels": 16}]
+SGD = {"optimizer": "sgd", "lr": 0.01}
+
+
 @pytest.mark.parametrize(
     "sloppy",
     [
-        {"architecture": json.dumps({"blocks": [{"kind": "plain", "channels": 16}]})},
-        {"blocks": [{"kind": "plain", "channels": 16}], "optimizer": "sgd", "lr": 0.01},
-        {"architecture": {"blocks": [{"kind": "plain", "channels": 16}], "width": 3}, "why": "x"},
-        {"architecture": {"blocks": [{"kind": "plain", "channels": 16}] * 9}, "branch_from": 1},
-        {"architecture": {"blocks": [{"kind": "plain", "channels": 16}]}, "modifications": ["a"]},
-        {
-            "architecture": {"blocks": [{"kind": "plain", "channels": 16}]},
-            "input_size": [1, 28, 28],
-            "eval_config": {"optimizer": "sgd", "lr": 0.01},
-        },
+        {"architecture": json.dumps({"blocks": BLOCKS})},
+        {"blocks": BLOCKS, **SGD},
+        {"architecture": {"blocks": BLOCKS, "width": 3}, "why": "x"},
+        {"architecture": {"blocks": BLOCKS * 9}, "branch_from": 1},
+        {"architecture": {"blocks": BLOCKS}, "modifications": ["a"]},
+        {"architecture": {"blocks": BLOCKS}, "input_size": [1, 28, 28], "eval_config": SGD},
         {"architecture": None, "training": "fast", "branch_from": "None", "modifications": None},
     ],
 )
@@ -165,11 +159,6 @@ def test_a_sloppy_proposal_is_understood(sloppy: dict[str, Any]) -> None:
 
 
 def test_a_sloppy_review_is_understood() -> None:
-    reported = {
-        "assessment": ["a", "b"],
-        "strengths": "small",
-        "weaknesses": None,
-        "decision": " Stop",
-    }
-    found = parse(json.dumps(reported), Review)
+    reported = {"assessment": ["a", "b"], "strengths": "small", "weaknesses": None}
+    found = parse(json.dumps({**reported, "decision": " Stop"}), Review)
     assert found == Review(assessment="a b", strengths=["small"], decision="stop")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from agent_runs import Scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genlab.agent.claims import corrected
 from genlab.agent.lab import Lab
-from genlab.agent.llm import Answer, BudgetSpent, LLMFailure, Question
+from genlab.agent.llm import BudgetSpent, LLMFailure
 from genlab.agent.space import Input
-from genlab.agent.summary import Analysis, Inspector, Summary, analysed, checked_size
+from genlab.agent.summary import Inspector, Summary, analysed, checked_size
 from genlab.core.errors import GenlabError
 
 pytestmark = pytest.mark.slow
@@ -93,19 +95,6 @@ MEASURED = Summary(
 )
 
 
-class Says:
-    """A tool LLM that says one thing."""
-
-    def __init__(self, said: str | Exception) -> None:
-        self.said, self.asked = said, list[Question]()
-
-    def ask(self, question: Question) -> Answer:
-        self.asked.append(question)
-        if isinstance(self.said, Exception):
-            raise self.said
-        return Answer(self.said, Analysis(analysis=self.said), 10, 20, 0.1, 1, "says")
-
-
 @pytest.mark.parametrize(
     ("said", "kept", "overruled"),
     [
@@ -121,7 +110,7 @@ class Says:
     ],
 )  # fmt: skip
 def test_a_wrong_number_is_overruled_and_noted(said: str, kept: str, overruled: list[str]) -> None:
-    found = analysed(MEASURED, Says(said))
+    found = analysed(MEASURED, Scripted(json.dumps({"analysis": said})))
     assert (found["analysis"], found["overruled"]) == (kept, overruled)
     assert found["parameters"] == MEASURED.parameters
 
@@ -151,7 +140,7 @@ def test_no_words_break_the_judge(said: str) -> None:
 
 def test_no_words_are_no_loss() -> None:
     assert analysed(MEASURED, None) == {**MEASURED.as_dict(), "analysis": "", "overruled": []}
-    silent = analysed(MEASURED, Says(LLMFailure("503 five times")))
+    silent = analysed(MEASURED, Scripted(LLMFailure("503 five times")))
     assert (silent["analysis"], silent["no_analysis"]) == ("", "503 five times")
     with pytest.raises(BudgetSpent):
-        analysed(MEASURED, Says(BudgetSpent("tokens")))
+        analysed(MEASURED, Scripted(BudgetSpent("tokens")))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_runs import Scripted
 from pydantic import BaseModel
 
 pytest.importorskip("openai", reason="the package openai is not installed")
@@ -30,29 +30,17 @@ class Plan(BaseModel):
     blocks: int
 
 
-class Scripted:
-    """A backend in this process; it counts what it is asked."""
-
-    def __init__(self, replies: Callable[[Question], str] | None = None) -> None:
-        self.asked: list[Question] = []
-        self._replies = replies or (lambda question: f'{{"blocks": {len(self.asked)}}}')
-
-    def ask(self, question: Question) -> Answer:
-        self.asked.append(question)
-        text = self._replies(question)
-        return Answer(text, None, 10, 5, 0.1 + 0.2, 1, "scripted")
-
-
 def question(text: str, **options: Any) -> Question:
     return Question("planning", [{"role": "user", "content": text}], Plan, **options)
 
 
+ANSWERS = [f'{{"blocks": {number}}}' for number in (1, 2, 3)]
 FIRST, SECOND, THIRD = question("one"), question("two"), question("three")
 
 
-def record(path: Path, *questions: Question, backend: Scripted | None = None) -> list[Answer]:
+def record(path: Path, *questions: Question) -> list[Answer]:
     """The answers that a recording at `path` gives."""
-    with Recording(backend or Scripted(), path) as recording:
+    with Recording(Scripted(*ANSWERS), path) as recording:
         return [recording.ask(item) for item in questions]
 
 
@@ -77,7 +65,7 @@ def test_a_replay_gives_the_same_answers_without_a_backend(path: Path) -> None:
 
 def test_a_resumed_run_does_not_ask_again(path: Path) -> None:
     recorded = record(path, FIRST, SECOND)
-    backend = Scripted()
+    backend = Scripted(*ANSWERS)
     with Recording(backend, path) as recording:
         again = [recording.ask(item) for item in (FIRST, SECOND)]
         recording.ask(THIRD)
@@ -88,7 +76,7 @@ def test_a_resumed_run_does_not_ask_again(path: Path) -> None:
 
 def test_a_run_that_departs_is_asked_again_and_says_so(path: Path, said: list[str]) -> None:
     record(path, FIRST, SECOND, THIRD)
-    backend = Scripted(lambda item: '{"blocks": 9}')
+    backend = Scripted('{"blocks": 9}')
     with Recording(backend, path, say=said.append) as recording:
         recording.ask(FIRST)
         recording.ask(question("other"))
@@ -127,21 +115,20 @@ def test_a_replay_that_runs_out_says_so(path: Path) -> None:
         replay.ask(SECOND)
 
 
-def _fail(kind: type[LLMFailure] | type[BudgetSpent]) -> Scripted:
-    def reply(_: Question) -> str:
-        raise kind("it would not", tokens_in=3, tokens_out=4, seconds=1.5, attempts=2)
-
-    return Scripted(reply)
+SPENT = {"tokens_in": 3, "tokens_out": 4, "seconds": 1.5, "attempts": 2}
 
 
 def test_a_failure_is_recorded_and_replayed(path: Path) -> None:
-    with Recording(_fail(LLMFailure), path) as recording, pytest.raises(LLMFailure):
+    with (
+        Recording(Scripted(LLMFailure("it would not", **SPENT)), path) as recording,
+        pytest.raises(LLMFailure),
+    ):
         recording.ask(FIRST)
     replay = Replay(path)
     with pytest.raises(LLMFailure, match="it would not") as failure:
         replay.ask(FIRST)
     assert (failure.value.tokens_in, failure.value.attempts) == (3, 2)
-    backend = Scripted()
+    backend = Scripted(*ANSWERS)
     with Recording(backend, path) as recording:
         with pytest.raises(LLMFailure, match="it would not"):
             recording.ask(FIRST)
@@ -151,7 +138,10 @@ def test_a_failure_is_recorded_and_replayed(path: Path) -> None:
 
 def test_a_spent_budget_is_replayed_and_may_be_raised(path: Path) -> None:
     for _ in range(2):
-        with Recording(_fail(BudgetSpent), path) as recording, pytest.raises(BudgetSpent):
+        with (
+            Recording(Scripted(BudgetSpent("no more", **SPENT)), path) as recording,
+            pytest.raises(BudgetSpent),
+        ):
             recording.ask(FIRST)
     assert len(path.read_bytes().splitlines()) == 1  # the same stop is no news
     with pytest.raises(BudgetSpent):
@@ -162,7 +152,7 @@ def test_a_spent_budget_is_replayed_and_may_be_raised(path: Path) -> None:
 def test_a_budget_holds_over_kills(path: Path) -> None:
     record(path, FIRST, SECOND)
     meter = Meter(Budget(tokens=30))
-    with Recording(Scripted(), path, meter=meter):
+    with Recording(Scripted(*ANSWERS), path, meter=meter):
         assert (meter.tokens, meter.seconds) == (30, pytest.approx(0.6))
         with pytest.raises(BudgetSpent):
             meter.check()
@@ -173,7 +163,7 @@ def test_a_truncated_last_line_is_dropped_and_said(path: Path, said: list[str], 
     record(path, FIRST, SECOND)
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
-    backend = Scripted(lambda item: '{"blocks": 2}')
+    backend = Scripted('{"blocks": 2}')
     with Recording(backend, path, say=said.append) as recording:
         recording.ask(FIRST)
         recording.ask(SECOND)
@@ -191,7 +181,7 @@ def test_damage_before_the_end_is_one_line_and_nothing_is_lost(path: Path, damag
     record(path, FIRST)
     whole = damage + path.read_bytes()
     path.write_bytes(whole)
-    for opened in (lambda: Replay(path), lambda: Recording(Scripted(), path)):
+    for opened in (lambda: Replay(path), lambda: Recording(Scripted(*ANSWERS), path)):
         with pytest.raises(GenlabError, match="line 1 is damaged") as error:
             opened()
         assert "\n" not in str(error.value)
@@ -200,17 +190,17 @@ def test_damage_before_the_end_is_one_line_and_nothing_is_lost(path: Path, damag
 
 def test_two_runs_do_not_write_one_file(path: Path) -> None:
     with (
-        Recording(Scripted(), path),
+        Recording(Scripted(*ANSWERS), path),
         pytest.raises(GenlabError, match="being written by another run"),
     ):
-        Recording(Scripted(), path)
-    Recording(Scripted(), path).close()
+        Recording(Scripted(*ANSWERS), path)
+    Recording(Scripted(*ANSWERS), path).close()
 
 
 def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SECRET", "open-sesame-please")
     leaks = "open-sesame-please sk-abcdefgh12345678 Bearer abcdefgh12345678 given-by-hand"
-    backend = Scripted(lambda item: f"I was given {leaks}")
+    backend = Scripted(f"I was given {leaks}")
     asked = Question("tools", [{"role": "user", "content": leaks}])
     with Recording(backend, path, secrets=["given-by-hand"]) as recording:
         answer = recording.ask(asked)

@@ -8,8 +8,10 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from genlab.agent.answers import parse
 from genlab.agent.attempt import Attempt, keep
 from genlab.agent.goal import Goal, goal
+from genlab.agent.llm import Answer, Question
 from genlab.agent.planner import BASELINE
 from genlab.agent.registry import Record, Registry
 from genlab.agent.settings import Settings
@@ -30,6 +32,21 @@ QUICK: dict[str, Any] = {
     "backend": "openai", "planning_model": "scripted", "max_iterations": 3, "patience": 3,
     "epochs": 1, "subset": 64, "validation": 20, "seeds": 2, "max_repairs": 1,
 }  # fmt: skip
+
+
+class Scripted:
+    """A backend in this process that gives its replies in order, the last for ever."""
+
+    def __init__(self, *replies: str | Exception) -> None:
+        self.replies, self.asked = replies, list[Question]()
+
+    def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        reply = self.replies[min(len(self.asked), len(self.replies)) - 1]
+        if isinstance(reply, Exception):
+            raise reply
+        parsed = parse(reply, question.schema) if question.schema else None
+        return Answer(reply, parsed, 10, 5, 0.1 + 0.2, 1, "scripted")
 
 
 def settings(wanted: Goal = UNREACHABLE, **changes: Any) -> Settings:
