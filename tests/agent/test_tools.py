@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import hashlib
-import http.server
 import inspect
 import os
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -283,7 +281,9 @@ def test_pip_takes_packages_and_nothing_else(root: Path, words: str, fault: str)
 def _wheel(folder: Path, name: str) -> None:
     info = f"{name}-1.0.dist-info"
     (folder / name).mkdir(parents=True)
-    with zipfile.ZipFile(folder / name / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+    file = f"{name}-1.0-py3-none-any.whl"
+    (folder / name / "index.html").write_text(f'<a href="{file}">{file}</a>')
+    with zipfile.ZipFile(folder / name / file, "w") as wheel:
         wheel.writestr(f"{name}.py", "WORD = 'from a wheel'\n")
         wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         wheel.writestr(
@@ -292,20 +292,10 @@ def _wheel(folder: Path, name: str) -> None:
         wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n")
 
 
-class _Index(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None: ...
-
-
 def test_an_allowed_package_goes_into_the_workspace_alone(root: Path, tmp_path: Path) -> None:
     _wheel(tmp_path, "genlabdemo")
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), lambda *each: _Index(*each, directory=str(tmp_path))
-    )
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    index = f"http://127.0.0.1:{server.server_port}/"
-    with using(Toolbox(Workspace(root), allow_pip=True, pip_index=index)):
+    with using(Toolbox(Workspace(root), allow_pip=True, pip_index=tmp_path.as_uri())):
         said = tools.bash_run("pip install -q 'genlabdemo>=1'")
-        server.shutdown()
         assert said.endswith("[exit code 0]"), said
         assert (root / ".packages/genlabdemo.py").is_file()
         found = tools.bash_run("python -c 'import genlabdemo as g; print(g.WORD, g.__file__)'")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -65,22 +64,6 @@ def write_params(folder: Path, **changes: Any) -> None:
         YAML(typ="safe", pure=True).dump(content, file)
 
 
-def new_record(workspace: Workspace, accuracy: float | None = 0.5, **changes: object) -> Record:
-    """A record of a new run of `workspace`."""
-    folder = workspace.new_run()
-    return Record.model_validate(
-        {
-            "run_id": folder.name,
-            "timestamp": datetime.now(timezone.utc).isoformat(),
-            "model_name": "CurrentModel",
-            "dataset": "fashion_mnist",
-            "metrics_summary": {} if accuracy is None else {"accuracy": accuracy},
-            "experiment_dir": workspace.relative(folder),
-            **changes,
-        }
-    )
-
-
 def attempt(number: int, *accuracies: float, **more: Any) -> Attempt:
     """The attempt of that number with an accuracy per seed; without any it failed."""
     marks = [
@@ -109,6 +92,14 @@ def attempt(number: int, *accuracies: float, **more: Any) -> Attempt:
         "spend": {"questions": 2 * number, "tokens_in": 100, "tokens_out": 50, "seconds": 3.5},
     }
     return Attempt.model_validate({**values, **more})
+
+
+def new_record(workspace: Workspace, accuracy: float | None = 0.5, **changes: Any) -> Record:
+    """A record of a new run of `workspace`."""
+    folder = workspace.new_run()
+    place = {"run_id": folder.name, "experiment_dir": workspace.relative(folder)}
+    made = attempt(1, *([] if accuracy is None else [accuracy]), **place, **changes)
+    return Record.model_validate(made.model_dump(mode="json"))
 
 
 def write_attempts(
