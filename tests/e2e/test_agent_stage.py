@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from agent_runs import ROOT, write_params
 from llm_server import Server, good
-from stages import agent_iterate
+from stage_runs import Done, run_stage
 
 from genlab.agent.settings import Settings
 from genlab.core.errors import GenlabError
@@ -24,11 +24,9 @@ TINY = {
 OUTS = ("data/agent", "metrics/agent.json", "results/agent.json", "plots/agent")
 
 
-def _stage(place: Path, **changes: Any) -> None:
+def _stage(place: Path, **changes: Any) -> Done:
     write_params(place, **{**TINY, **changes})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(place)
-        agent_iterate.main([])
+    return run_stage(place, "agent_iterate")
 
 
 def _numbers(place: Path) -> dict[str, str]:
@@ -40,7 +38,7 @@ def _numbers(place: Path) -> dict[str, str]:
 
 def test_its_numbers_depend_on_params_alone_and_its_work_outlives_its_outs(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
-    _stage(one)
+    assert _stage(one).status == 0
     first = _numbers(one)
     assert {path.name for path in (one / "data/agent").iterdir()} >= {
         "model_code.py", "model_config.yaml", "report.html", "weights.safetensors",
@@ -55,10 +53,10 @@ def test_its_numbers_depend_on_params_alone_and_its_work_outlives_its_outs(tmp_p
     for name in OUTS:  # as dvc does before a stage starts
         path = one / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    _stage(one)
+    assert _stage(one).status == 0
     assert registry.read_bytes() == before
     assert _numbers(one) == first
-    _stage(other)
+    assert _stage(other).status == 0
     assert _numbers(other) == first
 
 
@@ -71,14 +69,16 @@ def test_a_paid_run_is_replayed_without_a_key(tmp_path: Path) -> None:
         good({"assessment": "fine", "decision": "iterate"}),
     ]  # fmt: skip
     with Server(answers) as server:
-        _stage(paid, backend="openai", base_url=server.url, **once)
+        assert _stage(paid, backend="openai", base_url=server.url, **once).status == 0
     transcript = paid / "data/agent/transcript.jsonl"
-    _stage(other, backend="replay", transcript=str(transcript), **once)
+    replay = {**once, "backend": "replay", "transcript": str(transcript)}
+    assert _stage(other, **replay).status == 0
     assert _numbers(other) == _numbers(paid)
     lines = transcript.read_text(encoding="utf-8").splitlines(keepends=True)
     transcript.write_text("".join(lines[:-1]), encoding="utf-8")
-    with pytest.raises(GenlabError, match="ends after 5 questions"):
-        _stage(tmp_path / "cut", backend="replay", transcript=str(transcript), **once)
+    cut = _stage(tmp_path / "cut", **replay)
+    assert cut.status == 2
+    assert f"{transcript.name} ends after 5 questions" in cut.stderr
 
 
 @pytest.mark.parametrize(
