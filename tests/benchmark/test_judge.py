@@ -60,6 +60,14 @@ def test_its_stars_are_shown_beside_the_score(
 
     with ImageServer([said(f"I see.\n```json\n{STARS}\n```")]) as server:
         items = bench.resume(run_id, tool, judge=judge(server, monkeypatch))
+    request = server.requests[0]
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer sk-judge-0123456789"
+    words, *shown = json.loads(request.fields["messages"])[0]["content"]
+    assert "38%" in words["text"]  # where the face is
+    data = [part["image_url"]["url"].removeprefix("data:image/jpeg;base64,") for part in shown]
+    images = [Image.open(io.BytesIO(base64.b64decode(image))) for image in data]
+    assert len({image.getpixel((2, 2)) for image in images}) == 3  # template, result, avatar
     assert verdicts(items) == [GIVEN] * 3
     unchanged = {"score", "components", "image_sha256"}
     for item, other in zip(items, plain, strict=True):
@@ -77,22 +85,6 @@ def test_its_stars_are_shown_beside_the_score(
     shown = page(bench.store, run_id)
     assert "a &lt;b&gt;soft&lt;/b&gt; seam" in shown
     assert "<b>soft" not in shown
-
-
-def test_it_sees_template_result_and_avatar(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ImageServer([said(STARS)]) as server:
-        bench.run(bench.cases(1), Turned(), judge=judge(server, monkeypatch))
-    [request] = server.requests
-    assert request.path == "/v1/chat/completions"
-    assert request.headers["authorization"] == "Bearer sk-judge-0123456789"
-    [message] = json.loads(request.fields["messages"])
-    words, *shown = message["content"]
-    assert "38%" in words["text"]  # where the face is
-    addresses = [part["image_url"]["url"].partition(",") for part in shown]
-    assert {kind for kind, _, _ in addresses} == {"data:image/jpeg;base64"}
-    images = [Image.open(io.BytesIO(base64.b64decode(data))) for _, _, data in addresses]
-    assert [image.size for image in images] == [(64, 64)] * 3
-    assert len({image.getpixel((2, 2)) for image in images}) == 3
 
 
 @pytest.mark.parametrize(

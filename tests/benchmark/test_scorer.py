@@ -1,6 +1,7 @@
 """The score: the obvious in order, each component for its own fault, and outcomes for the rest."""
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -25,13 +26,15 @@ CASES = Path(__file__).parents[2] / "cases"
 Judge = Callable[[Image | PIL.Image.Image], Score]
 
 
-def judge_of(case: Case, folder: Path) -> Judge:
-    swaps = [swap.model_dump() for swap in case.swaps]
+def score_file(case: Case, path: Path) -> Score:
+    return score(case.template, case.avatars, [swap.model_dump() for swap in case.swaps], path)
 
+
+def judge_of(case: Case, folder: Path) -> Judge:
     def judge(image: Image | PIL.Image.Image) -> Score:
-        picture = image if isinstance(image, PIL.Image.Image) else PIL.Image.fromarray(image)
-        picture.save(folder / "result.png", compress_level=1)
-        return score(case.template, case.avatars, swaps, folder / "result.png")
+        path = folder / "result.png"
+        PIL.Image.fromarray(np.asarray(image)).save(path, compress_level=1)
+        return score_file(case, path)
 
     return judge
 
@@ -135,14 +138,9 @@ def test_a_fault_costs_its_own_component(
 def test_the_right_avatar_must_sit_on_the_right_person(tmp_path: Path) -> None:
     case = load_case(CASES / "stairs-two-of-four")
     first, second = case.swaps
-    crossed = case.model_copy(
-        update={
-            "swaps": (
-                first.model_copy(update={"avatar": second.avatar}),
-                second.model_copy(update={"avatar": first.avatar}),
-            )
-        }
-    )
+    pairs = ((first, second.avatar), (second, first.avatar))
+    swaps = tuple(swap.model_copy(update={"avatar": avatar}) for swap, avatar in pairs)
+    crossed = case.model_copy(update={"swaps": swaps})
     judge = judge_of(case, tmp_path)
     right = judge(asyncio.run(LocalSwap().swap(case, {})))
     wrong = judge(asyncio.run(LocalSwap().swap(crossed, {})))
@@ -160,37 +158,31 @@ def test_a_face_nobody_asked_for_costs_faces_kept(judge: Judge, swap: Image, cas
     assert any("nobody asked for" in note for note in got.notes)
 
 
-def save(image: Image) -> Callable[[Path], None]:
-    return lambda path: PIL.Image.fromarray(image).save(path)
-
-
-def truncate(path: Path) -> None:
-    PIL.Image.effect_noise((800, 600), 50).save(path)
-    path.write_bytes(path.read_bytes()[:20_000])
-
-
-def enlarge(path: Path) -> None:
-    side = int(MOST_PIXELS**0.5) + 1
-    PIL.Image.new("1", (side, side)).save(path)
+SIDE = int(MOST_PIXELS**0.5) + 1
+NOISE = io.BytesIO()
+PIL.Image.effect_noise((800, 600), 50).save(NOISE, "PNG")
 
 
 @pytest.mark.parametrize(
-    ("write", "outcome"),
+    ("make", "outcome"),
     [
-        (lambda template: save(template[:512, :512]), "wrong_size"),
-        (lambda template: save(np.full_like(template, 90)), "blank"),
-        (lambda template: save(template[::-1]), "no_face"),
-        (lambda template: truncate, "unreadable"),
-        (lambda template: lambda path: path.write_text("<html>"), "unreadable"),
-        (lambda template: enlarge, "too_large"),
+        (lambda template: template[:512, :512], "wrong_size"),
+        (lambda template: np.full_like(template, 90), "blank"),
+        (lambda template: template[::-1], "no_face"),
+        (lambda template: np.zeros((SIDE, SIDE), bool), "too_large"),
+        (lambda template: NOISE.getvalue()[:20_000], "unreadable"),
+        (lambda template: b"<html>no picture</html>", "unreadable"),
     ],
 )
 def test_what_cannot_be_scored_has_an_outcome_and_no_number(
-    case: Case, template: Image, tmp_path: Path, write: Any, outcome: str
+    case: Case, template: Image, tmp_path: Path, make: Any, outcome: str
 ) -> None:
-    path = tmp_path / "image.png"
-    write(template)(path)
-    got = score(case.template, case.avatars, [swap.model_dump() for swap in case.swaps], path)
+    path, image = tmp_path / "image.png", make(template)
+    if isinstance(image, bytes):
+        path.write_bytes(image)
+    else:
+        PIL.Image.fromarray(image).save(path)
+    got = score_file(case, path)
     assert (got.outcome, got.total) == (outcome, None)
     assert set(got.components.values()) == {None}
     assert len(got.notes) == 1
@@ -224,8 +216,7 @@ def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> Non
 def test_an_avatar_without_a_face_is_the_cases_fault(case: Case, tmp_path: Path) -> None:
     blank = tmp_path / "avatar.png"
     PIL.Image.new("RGB", (200, 200), (10, 80, 30)).save(blank)
-    swaps = [s.model_dump() for s in case.swaps]
-    avatars = dict.fromkeys(case.avatars, blank)
-    got = score(case.template, avatars, swaps, case.template)
+    other = case.model_copy(update={"avatars": dict.fromkeys(case.avatars, blank)})
+    got = score_file(other, case.template)
     assert got.outcome == "no_avatar_face"
     assert "avatar.png" in got.notes[0]

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import io
-
-import numpy as np
 import pytest
-from PIL import Image
 
-from genlab.grids.palette import ARC_PALETTE
 from genlab.web import charts, look
 
 
@@ -21,15 +15,6 @@ def test_a_table_escapes_what_it_shows() -> None:
     assert "<img>" not in shown
     assert '<span class="g-tag g-good">' in shown
     assert "a&amp;b" in shown
-
-
-def test_a_grid_is_drawn_in_its_own_colours_a_pixel_a_cell() -> None:
-    grid = np.arange(10, dtype=np.uint8).reshape(2, 5)
-    address = look.uri(grid)
-    data = base64.b64decode(address.partition(",")[2])
-    drawn = np.asarray(Image.open(io.BytesIO(data)))
-    assert drawn.shape == (2, 5, 3)
-    assert [tuple(p) for p in drawn.reshape(-1, 3).tolist()] == list(ARC_PALETTE)
 
 
 def test_lines_leave_out_what_cannot_be_drawn() -> None:
