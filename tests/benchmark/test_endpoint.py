@@ -24,7 +24,7 @@ from image_server import (
 from PIL import Image
 from small_benchmark import make_case
 
-from genlab.benchmark.arrivals import Place, keep
+from genlab.benchmark.arrivals import Arrival, Place, keep, put_down, recovered
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import Picture, ToolFailure
 from genlab.benchmark.tools.endpoint import EndpointTool, Entry, load_endpoints
@@ -46,10 +46,14 @@ def ask(server: ImageServer, case: Case, **entry: Any) -> Picture:
     return asyncio.run(EndpointTool(Entry(base_url=server.url, **values)).swap(case, {}))
 
 
+def place_of(case: Case, size: tuple[int, int] = (64, 64)) -> Place:
+    marks = {"run": "r", "tool": "t", "case": case.case_id, "date": "d"}
+    return Place(case.folder / "out.png", size, marks)
+
+
 def kept(picture: Picture, case: Case, size: tuple[int, int] = (64, 64)) -> Image.Image:
     """The image as it is written to the disk."""
-    marks = {"run": "r", "tool": "t", "case": case.case_id, "date": "d"}
-    place = Place(case.folder / "out.png", size, marks)
+    place = place_of(case, size)
     keep(picture, place)
     return Image.open(place.path)
 
@@ -115,6 +119,19 @@ def test_an_image_on_its_side_is_turned_upright(case: Case) -> None:
     assert image.getpixel((8, 32)) < (40, 40, 40)
     assert image.getpixel((56, 32)) > (215, 215, 215)
     assert not image.getexif()
+
+
+def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> None:
+    place = place_of(case)
+    put_down(Picture(encoded(BLANK), cost=0.3, note="n"), place.path)
+    found = recovered(place, "")
+    assert found is not None
+    assert (found.cost, found.note) == (0.3, "n")
+    assert not place.answer.exists()
+    assert recovered(place, "") == Arrival(found.sha256)  # by the marks in the image
+    place.path.unlink()
+    place.answer.write_bytes(b"{}\nno image")
+    assert recovered(place, "") is None
 
 
 def test_an_image_by_address_is_fetched_and_words_alone_are_sent_where_asked(case: Case) -> None:
