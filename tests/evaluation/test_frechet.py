@@ -26,7 +26,7 @@ def test_diagonal_gaussians_have_a_closed_form() -> None:
     m1, m2 = np.array([0.0, 1.0, 2.0]), np.array([1.0, 1.0, 0.0])
     s1, s2 = np.array([1.0, 4.0, 9.0]), np.array([4.0, 4.0, 0.25])
     wanted = ((m1 - m2) ** 2).sum() + ((np.sqrt(s1) - np.sqrt(s2)) ** 2).sum()
-    assert gaussian_distance(m1, np.diag(s1), m2, np.diag(s2)) == pytest.approx(wanted)
+    assert gaussian_distance((m1, np.diag(s1)), (m2, np.diag(s2))) == pytest.approx(wanted)
 
 
 def test_it_is_heusels_formula_with_scipys_root() -> None:

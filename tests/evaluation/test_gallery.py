@@ -126,16 +126,6 @@ def test_wrong_grids_come_first_then_those_least_certain(
     assert all(item["scores"]["stray cells"] and item["faults"] for item in summary["sample_items"])
 
 
-def test_nats_that_may_be_negative_are_ranked_and_not_divided(
-    of_images: tuple[Made, dict[str, Any]], arrays: dict[str, Any]
-) -> None:
-    made, summary = of_images
-    assert len(summary["nats_tests"]) == len(summary["tests"])
-    found = gallery.summarise(*made, nats=arrays["nats"] - 500, bootstrap=20, seed=0)
-    assert found["nats_tests"] == []
-    assert found["nats_rank_correlation"] == pytest.approx(summary["nats_rank_correlation"])
-
-
 def test_perfect_reconstructions_leave_a_page_without_reasons(arrays: dict[str, Any]) -> None:
     made = _sections({**arrays, "predicted": arrays["truth"]})
     found = gallery.summarise(*made, nats=None, bootstrap=20, seed=0)

@@ -106,24 +106,21 @@ def summarise(
 ) -> dict[str, Any]:
     """failures.json: the worst items of both sections, and the tests over all items.
 
-    nats: (n,) -log p(x|z) of the reconstructions. Where all are positive, as those of discrete
-    likelihoods are, hypotheses are tested on them too (`nats_tests`, else []); a density's may be
-    negative, and then no ratio of them means anything. `nats_rank_correlation` is Spearman's
-    between them and the errors, None where it is undefined.
+    nats: (n,) -log p(x|z) of the reconstructions. `nats_rank_correlation` is Spearman's between
+    them and the errors, None where it is undefined.
     """
 
-    def test(section: Section, errors: Column) -> list[Test]:
+    def test(section: Section) -> list[Test]:
         strata, claims = section.strata, section.hypotheses
-        return compare(errors, strata, claims, bootstrap=bootstrap, seed=seed)
+        return compare(section.errors, strata, claims, bootstrap=bootstrap, seed=seed)
 
-    tests, sample_tests = test(real, real.errors), test(samples, samples.errors)
+    tests, sample_tests = test(real), test(samples)
     known = nats is not None and np.ptp(nats) > 0 and np.ptp(real.errors) > 0
     return {
         "error": real.error_name,
         "n": len(real.errors),
         "items": real.describe(tests),
         "tests": tests,
-        "nats_tests": test(real, nats) if nats is not None and (nats > 0).all() else [],
         "nats_rank_correlation": float(spearmanr(real.errors, nats).statistic) if known else None,
         "sample_error": samples.error_name,
         "sample_n": len(samples.errors),

@@ -16,15 +16,14 @@ Moments = tuple[Floats, Floats]
 DRAWS = 5
 
 
-def gaussian_distance(
-    mean: Floats, covariance: Floats, other_mean: Floats, other_covariance: Floats
-) -> float:
+def gaussian_distance(one: Moments, other: Moments) -> float:
     """Squared Fréchet distance of two Gaussians (Dowson and Landau 1982; FID: Heusel et al. 2017).
 
-    |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2). Means (d,), covariances (d, d), which may be
-    singular. The trace of the root is the sum of the singular values of S1^1/2 S2^1/2: real and
-    never negative, where the root of the product S1 S2 itself comes out complex or not at all.
+    |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2). one, other: mean (d,) and covariance (d, d), which
+    may be singular. The trace of the root is the sum of the singular values of S1^1/2 S2^1/2: real
+    and never negative, where the root of the product S1 S2 itself comes out complex or not at all.
     """
+    (mean, covariance), (other_mean, other_covariance) = one, other
     overlap = linalg.svdvals(_root(covariance) @ _root(other_covariance)).sum()
     traces = np.trace(covariance), np.trace(other_covariance)
     squared = ((mean - other_mean) ** 2).sum() + traces[0] + traces[1] - 2 * overlap
@@ -36,7 +35,7 @@ def distance(features: Floats, reference: Floats) -> float:
 
     The unbiased covariances are used, as is the custom for FID.
     """
-    return gaussian_distance(*_moments(features), *_moments(reference))
+    return gaussian_distance(_moments(features), _moments(reference))
 
 
 def frechet(
@@ -51,12 +50,8 @@ def frechet(
     """
     found = distance(features, reference)
     rng = np.random.default_rng(seed)
-    draws = zip(
-        _resampled_moments(features, bootstrap, rng),
-        _resampled_moments(reference, bootstrap, rng),
-        strict=True,
-    )
-    resampled = np.array([gaussian_distance(*one, *other) for one, other in draws])
+    draws, others = (_resampled_moments(rows, bootstrap, rng) for rows in (features, reference))
+    resampled = np.array(list(map(gaussian_distance, draws, others)))
     centred = np.maximum(resampled - resampled.mean() + found, 0)
     return {
         "frechet_distance": found,
@@ -79,8 +74,7 @@ def train_reference(train: Floats, test: Floats, n: int, seed: int = 0) -> dict[
     sets = [train[order[n * draw : n * (draw + 1)]] for draw in range(draws)]
     if draws == 1:
         return {**frechet(sets[0], test, seed=seed), "draws": draws}
-    known = _moments(test)
-    distances = [gaussian_distance(*_moments(rows), *known) for rows in sets]
+    distances = [distance(rows, test) for rows in sets]
     return {
         "frechet_distance": float(np.mean(distances)),
         "draws": draws,

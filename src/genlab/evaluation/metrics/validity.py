@@ -45,20 +45,19 @@ def sample_metrics(
     A number that is undefined (no component at all) is left out.
     """
     n = len(samples)
-    reference = _reference(reference_objects, np.asarray(reference_counts))
-    terms = _histograms(samples, reference)
+    terms, reference = _histograms(samples, reference_objects, np.asarray(reference_counts))
     ends = np.cumsum([part.shape[1] for part in terms])[:-1]
 
     def statistics(sums: Floats) -> dict[str, Floats]:
         """(b, columns) to {name: (b,)}."""
-        counts, sizes, colours, legal_ones = np.split(sums, ends, axis=1)
+        counts, sizes, colours, legal = np.split(sums, ends, axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            legal_components = legal_ones[:, 0] / sizes.sum(axis=1)
+            legal_components = legal[:, 0] / sizes.sum(axis=1)
         return {
             "legal_components": legal_components,
-            "count_tv": total_variation(counts, _padded(reference[0], counts.shape[1])),
-            "size_tv": total_variation(sizes, _padded(reference[1], sizes.shape[1])),
-            "colour_tv": total_variation(colours[:, 1:], reference[2][None]),
+            "count_tv": total_variation(counts, reference[0]),
+            "size_tv": total_variation(sizes, reference[1]),
+            "colour_tv": total_variation(colours[:, 1:], reference[2]),
             "black_share": colours[:, 0] / colours.sum(axis=1),
         }
 
@@ -90,28 +89,28 @@ def _unique_and_novel(samples: Grids, train_grids: Grids) -> npt.NDArray[np.bool
     return flags
 
 
-def _reference(objects: npt.NDArray[Any], counts: npt.NDArray[Any]) -> list[Floats]:
-    """The data's histograms: objects per grid, cells per object, cells per colour but black."""
-    colours = np.bincount(objects["colour"], weights=objects["cells"], minlength=10)[1:]
-    sizes = np.bincount(objects["cells"])
-    return [part.astype(float) for part in (np.bincount(counts), sizes, colours)]
+def _histograms(
+    samples: Grids, reference_objects: npt.NDArray[Any], reference_counts: npt.NDArray[Any]
+) -> tuple[list[Floats], list[Floats]]:
+    """What `sample_metrics` sums: of each sample, (n, width) each, and of the data, (1, width).
 
-
-def _histograms(samples: Grids, reference: list[Floats]) -> list[Floats]:
-    """Histograms of each sample as of the data, (n, width) each, and its legal components."""
+    Components per grid, cells per component, cells per colour (the data's without black); of
+    samples also the number of legal components.
+    """
     n, found = len(samples), find_components(samples)
     grid, sizes = found.objects["grid"].astype(np.int64), found.objects["cells"].astype(np.int64)
-    counts = np.bincount(grid, minlength=n)
-    width = max(sizes.max(initial=0) + 1, len(reference[1]))
-    colours = np.stack([(samples == c).sum(axis=(1, 2)) for c in range(10)], axis=1)
+    counts, known = np.bincount(grid, minlength=n), reference_objects["cells"]
+    most = max(counts.max(), reference_counts.max()) + 1
+    largest = max(sizes.max(initial=0), known.max()) + 1
     parts = [
-        np.eye(max(counts.max() + 1, len(reference[0])))[counts],
-        np.bincount(grid * width + sizes, minlength=n * width).reshape(n, width),
-        colours,
+        np.eye(most)[counts],
+        np.bincount(grid * largest + sizes, minlength=n * largest).reshape(n, largest),
+        np.stack([(samples == c).sum(axis=(1, 2)) for c in range(10)], axis=1),
         np.bincount(grid[found.valid], minlength=n)[:, None],
     ]
-    return [part.astype(np.float64) for part in parts]
-
-
-def _padded(histogram: Floats, width: int) -> Floats:
-    return np.pad(histogram, (0, width - len(histogram)))[None]
+    reference = [
+        np.bincount(reference_counts, minlength=most),
+        np.bincount(known, minlength=largest),
+        np.bincount(reference_objects["colour"], weights=known, minlength=10)[1:],
+    ]
+    return [part.astype(float) for part in parts], [part[None].astype(float) for part in reference]

@@ -25,7 +25,7 @@ def show(key: str, found: Any) -> str:
     """A metric as a percentage or a number, as its key asks for; lists of names as words."""
     if isinstance(found, list):
         return words(", ".join(found)) or "nothing"
-    if isinstance(found, str | bool):
+    if isinstance(found, str | bool | Mapping):
         return value(found)
     if key.endswith(SHARES):
         return share(found)
@@ -105,19 +105,6 @@ def hypotheses_table(tests: Sequence[Row], count: int) -> str:
     )
 
 
-def fixes_table(runs: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> str:
-    """Provoked failures and the runs that apply the fix their diagnosis names."""
-    return markdown(
-        {
-            "provoked by": _changes(runs.at[broken, "params"], runs.at[fixed, "params"]),
-            "diagnosed": show("", runs.at[broken, "diagnosis.found"]),
-            "recommended fix": _changes(runs.at[broken, "diagnosis.fix"], {}),
-            "diagnosed after it": show("", runs.at[fixed, "diagnosis.found"]),
-        }
-        for broken, fixed in pairs
-    )
-
-
 def baselines_table(
     baselines: Iterable[Row], names: Mapping[str, str], columns: Mapping[str, str]
 ) -> str:
@@ -141,8 +128,3 @@ def _rows_table(first: str, rows: Iterable[tuple[str, Row]], columns: Mapping[st
         {first: label, **{title: with_interval(row, key) for key, title in columns.items()}}
         for label, row in rows
     )
-
-
-def _changes(changed: Row, other: Row) -> str:
-    """The params of `changed` that `other` lacks or has with another value."""
-    return " ".join(f"`{key}={v}`" for key, v in changed.items() if other.get(key) != v)
