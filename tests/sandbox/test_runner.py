@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -117,17 +116,6 @@ def test_a_device_is_there_where_it_was_handed_in(sandbox: Sandbox) -> None:
     assert handed.run(look).output == "True\n"
 
 
-def test_a_warm_job_costs_less_than_a_second(target: attacks.Target) -> None:
-    (target.workspace / "job.py").write_text("import torch; print(torch.ones(2).sum().item())")
-    target.torch.start()
-    took = []
-    for _ in range(3):
-        began = time.monotonic()
-        assert target.torch.run("job.py").output == "2.0\n"
-        took.append(time.monotonic() - began)
-    assert min(took) < 1.0
-
-
 def test_jobs_of_a_worker_get_arguments_and_end_as_scripts_do(target: attacks.Target) -> None:
     job = target.workspace / "job.py"
     job.write_text("import sys; print(__name__, sys.argv[1:]); sys.exit('sorry')")
@@ -142,15 +130,15 @@ def test_jobs_of_a_worker_get_arguments_and_end_as_scripts_do(target: attacks.Ta
 
 def test_a_worker_that_was_harmed_starts_again(target: attacks.Target) -> None:
     (target.workspace / "job.py").write_text("print('here')")
+    guards = set()
     with Worker(target.sandbox, ("json",)) as worker:
-        assert worker.run("job.py").output == "here\n"
-        assert worker._supervisor is not None
-        worker._supervisor.kill()
-        assert worker.run("job.py").output == "here\n"
-        os.killpg(worker._supervisor.process.pid, signal.SIGKILL)
-        worker._supervisor.process.wait()
-        assert worker.run("job.py").output == "here\n"
-        assert worker.started == 3
+        for _ in range(3):
+            assert worker.run("job.py").output == "here\n"
+            guard = worker.start().process
+            guards.add(guard.pid)
+            os.killpg(guard.pid, signal.SIGKILL)
+            guard.wait()
+    assert len(guards) == 3
 
 
 @pytest.mark.parametrize("bwrap", ["", "#!/bin/sh\necho 'bwrap: No permissions' >&2; exit 1\n"])

@@ -23,14 +23,12 @@ class Worker(AbstractContextManager["Worker"]):
     def __init__(self, sandbox: Sandbox, preload: Sequence[str] = ("torch",)) -> None:
         self.sandbox, self.preload = sandbox, tuple(preload)
         self._supervisor: Supervisor | None = None
-        self.started = 0  # how many times a guard was started
 
     def start(self) -> Supervisor:
         """Import now rather than at the first job. Raises a GenlabError where it cannot start."""
         if self._supervisor is None or not (self._supervisor.alive and self._supervisor.clean):
             self.close()
             self._supervisor = self.sandbox.supervisor(self.preload)
-            self.started += 1
         return self._supervisor
 
     def run(
