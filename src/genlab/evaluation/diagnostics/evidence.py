@@ -48,7 +48,6 @@ def _measure_grids(metrics: Metrics) -> dict[str, Any]:
     accuracies, histogram = metrics["per_class_accuracy"], metrics["colour_histogram"]
     true, predicted = histogram["true"], histogram["predicted"]
     entropy, baseline = metrics["data_entropy_bound_nats"], metrics["all_black_baseline"]
-    dead = [c for c, a in accuracies.items() if a < 0.05 or predicted[c] < 0.1 * true[c]]
     names = ("pixel_accuracy", "skill_score", "foreground_recall", "colour_histogram_tv")
     return {
         **{name: metrics[name] for name in names},
@@ -61,9 +60,11 @@ def _measure_grids(metrics: Metrics) -> dict[str, Any]:
         "all_colours_learnt": min(accuracies.values())
         if len(accuracies) == len(true)
         else math.nan,
-        "colours": dead,
-        "accuracy": {colour: accuracies[colour] for colour in dead},
-        "predicted_share": {colour: predicted[colour] for colour in dead},
+        "accuracy_of_dead": {
+            colour: accuracy
+            for colour, accuracy in accuracies.items()
+            if accuracy < 0.05 or predicted[colour] < 0.1 * true[colour]
+        },
         "kl_over_entropy": metrics["kl_nats"] / entropy,
     }
 

@@ -11,7 +11,7 @@ from genlab.evaluation.diagnostics.criteria import (
     MIN_ACTIVE,
     MIN_KL,
 )
-from genlab.evaluation.diagnostics.evidence import FITTED, LEVELS
+from genlab.evaluation.diagnostics.evidence import LEVELS
 
 SIGMA_FLOOR = 0.5 / (LEVELS - 1)
 """Half a level on [0, 1]: no image of 8 bits shows a smaller sigma."""
@@ -27,20 +27,19 @@ HOLE_OVER_FITTED = 2.0
 class Rule:
     """A known failure: `predicate` decides on the evidence, `fix` are the recommended params.
 
-    evidence: names of the numbers that are reported. description: the predicate in words.
+    evidence: names of the numbers that are reported.
     """
 
     name: str
     predicate: Callable[[SimpleNamespace], bool]
     evidence: tuple[str, ...]
     fix: Callable[[SimpleNamespace], dict[str, Any]]
-    description: str
 
 
 def diagnose(kind: str, evidence: SimpleNamespace) -> list[dict[str, Any]]:
     """Apply every rule of `kind`, grids or images, in the order of its table.
 
-    Returns [{name, found, rule, evidence, fix}]; `fix` is empty where the failure was not found.
+    Returns [{name, found, evidence, fix}]; `fix` is empty where the failure was not found.
     """
     findings = []
     for rule in GRIDS if kind == "grids" else IMAGES:
@@ -48,15 +47,7 @@ def diagnose(kind: str, evidence: SimpleNamespace) -> list[dict[str, Any]]:
         values = {name: getattr(evidence, name) for name in rule.evidence}
         known = {name: None if value != value else value for name, value in values.items()}
         fix = rule.fix(evidence) if found else {}
-        findings.append(
-            {
-                "name": rule.name,
-                "found": found,
-                "rule": rule.description,
-                "evidence": known,
-                "fix": fix,
-            }
-        )
+        findings.append({"name": rule.name, "found": found, "evidence": known, "fix": fix})
     return findings
 
 
@@ -85,14 +76,12 @@ GRIDS: tuple[Rule, ...] = (
         _collapsed,
         ("kl_nats", "active_units", "latent_dim"),
         lambda e: {"beta_schedule": "linear", "beta_warmup": 0.5, "free_bits": 0.05},
-        "kl_nats < 1 or active_units == 0",
     ),
     Rule(
         "all_black_collapse",
         lambda e: e.skill_score < 0.1 and e.foreground_recall < 0.5,
         ("skill_score", "foreground_recall", "predicted_black_share", "all_black_baseline"),
         lambda e: {"network": "mixer", "patch": 2},
-        "skill_score < 0.1 and foreground_recall < 0.5",
     ),
     Rule(
         "kl_explosion",
@@ -103,16 +92,13 @@ GRIDS: tuple[Rule, ...] = (
         ),
         ("kl_nats", "data_entropy_bound_nats", "beta", "skipped_share", "epochs_not_finite"),
         lambda e: {"grad_clip": 1.0, "lr": 0.001, "beta_warmup": 0.1},
-        "a non-finite loss or KL, more than 1 % of the updates skipped, or (beta > 0) "
-        "kl_nats > 10 x data_entropy_bound_nats",
     ),
     Rule(
         "dead_colours",
-        lambda e: bool(e.colours),
-        ("colours", "accuracy", "predicted_share"),
+        # Colours of accuracy < 0.05, or predicted on less than a tenth of their true share.
+        lambda e: bool(e.accuracy_of_dead),
+        ("accuracy_of_dead",),
         lambda e: {"class_balance_exponent": 0.5, "focal_gamma": 2.0, "network": "mixer"},
-        "a colour of the data has accuracy < 0.05, or is predicted on less than a tenth of its "
-        "true share",
     ),
     Rule(
         "over_regularisation",
@@ -120,7 +106,6 @@ GRIDS: tuple[Rule, ...] = (
         lambda e: e.beta > 0 and e.kl_over_entropy < 0.5 and e.skill_score < 0.9,
         ("beta", "kl_nats", "kl_over_entropy", "skill_score"),
         lambda e: {"beta_max": min(1.0, e.beta / 2), "free_bits": 0.05},
-        "beta > 0, kl_nats < 0.5 x data_entropy_bound_nats and skill_score < 0.9",
     ),
 )
 
@@ -136,14 +121,12 @@ IMAGES: tuple[Rule, ...] = (
             "beta_warmup": 0.5,
             "free_bits": 0.05,
         },
-        "kl_nats < 1 or active_units == 0",
     ),
     Rule(
         "partial_collapse",
         lambda e: e.active_share < MIN_ACTIVE and not _collapsed(e),
         ("kl_nats", "skill_over_mean_image", "active_share", "beta"),
         lambda e: {"beta_max": min(1.0, e.beta_max), "beta_warmup": 0.5, "free_bits": 0.05},
-        f"active_units < {MIN_ACTIVE:.0%} of the latents, but no posterior collapse",
     ),
     Rule(
         "kl_explosion",
@@ -151,15 +134,12 @@ IMAGES: tuple[Rule, ...] = (
         lambda e: e.beta > 0 and e.kl_nats > e.rate_bound_nats,
         ("kl_nats", "rate_bound_nats", "beta"),
         lambda e: {"beta_max": max(1.0, e.beta_max), "beta_schedule": "constant"},
-        "beta > 0 and kl_nats > dims / 2 x ln(mean_image_mse / mse), enough for any source of that "
-        "variance at that error",
     ),
     Rule(
         "over_smoothing",
         lambda e: e.reconstructions_over_test < SHARPNESS or e.samples_over_test < SHARPNESS,
         ("reconstructions_over_test", "samples_over_test", "ssim", "likelihood"),
         _fix_smoothing,
-        f"mean gradient of reconstructions or of samples < {SHARPNESS:g} of the test images'",
     ),
     Rule(
         "sigma_collapse",
@@ -170,15 +150,12 @@ IMAGES: tuple[Rule, ...] = (
             if e.likelihood == "gaussian_analytic"
             else "gaussian_analytic"
         },
-        f"sigma at its floor, {SIGMA_FLOOR:.4f}; or -log p(x|z) of 256 levels < 0 nats per dim",
     ),
     Rule(
         "prior_hole",
         lambda e: e.frechet_over_fitted > HOLE_OVER_FITTED,
         ("frechet_over_fitted",),
         lambda e: {"prior": "autoregressive_mixture", "beta_max": max(1.0, e.beta_max)},
-        f"Fréchet distance of p(z)'s samples > {HOLE_OVER_FITTED:g} x that of the best of "
-        f"{', '.join(FITTED)}",
     ),
     Rule(
         "memorisation",
@@ -199,14 +176,11 @@ IMAGES: tuple[Rule, ...] = (
             "epochs": max(1, e.epochs // 2),
             "beta_max": max(1.0, e.beta_max),
         },
-        f"lower end of near_duplicate_rate > {MAX_NEAR_DUPLICATES:g}, or of exact_duplicate_rate "
-        "> the test images' own",
     ),
     Rule(
         "nan",
         lambda e: e.epochs_not_finite or e.skipped_share > MAX_SKIPPED,
         ("epochs_not_finite", "skipped_share"),
         lambda e: {"grad_clip": 1.0, "lr": 0.001},
-        f"a loss that is not finite, or more than {MAX_SKIPPED:.0%} of the updates skipped",
     ),
 )

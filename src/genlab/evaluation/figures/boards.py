@@ -21,7 +21,7 @@ CELL = 8
 CELL_LINE = 74
 """Grey level of the lines between cells."""
 VALID, INVALID = (42, 140, 130), (194, 47, 61)
-CHART = 1.9
+CHART = 2.3
 """Inches of a row of bar charts."""
 
 
@@ -73,20 +73,13 @@ def paint_grids(grids: Grids, wrong: Flags | None = None) -> Images:
 
 
 def _draw_bars(axes: Axes, name: str, shares: Mapping[str, float]) -> None:
-    """Bars of shares: upright where the labels are short, horizontal where they are words."""
-    labels, values = [str(label) for label in shares], [float(v) for v in shares.values()]
-    coloured = "colour" in name and all(label.isdigit() and len(label) == 1 for label in labels)
-    fill: Any = [np.divide(ARC_PALETTE[int(label)], 255) for label in labels] if coloured else BLUE
-    look = {"color": fill, "edgecolor": INK if coloured else "none", "linewidth": 0.5}
-    if max(map(len, labels), default=0) <= 3:
-        axes.bar(range(len(labels)), values, **look)
-        step = -(-len(labels) // 14)
-        axes.set_xticks(range(0, len(labels), step), labels[::step])
-        axes.grid(axis="x", visible=False)
-    else:
-        axes.barh(range(len(labels)), values, **look)
-        words = [label.replace("_", " ") for label in labels]
-        axes.set_yticks(range(len(labels)), words, fontsize=8)
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
-    axes.set_title(f"{name.replace('_', ' ')}: share")
+    """Bars of shares, those of colours in the colours."""
+    coloured = name.endswith("colours")
+    fill: Any = (
+        [np.divide(ARC_PALETTE[int(colour)], 255) for colour in shares] if coloured else BLUE
+    )
+    labels = [str(label).replace("_", " ") for label in shares]
+    axes.bar(labels, list(shares.values()), color=fill, edgecolor=INK, linewidth=0.5)
+    axes.tick_params(axis="x", labelsize=8, rotation=90 if len(labels) > 10 else 0)
+    axes.grid(axis="x", visible=False)
+    axes.set_title(f"{name}: share")
