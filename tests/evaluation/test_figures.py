@@ -157,7 +157,7 @@ def test_invalid_samples_have_a_red_frame(tmp_path: Path) -> None:
     [
         (SERIES, 3),
         ({"psnr": [20.0]}, 1),
-        ({"loss": [9.0, math.nan, math.inf], "kl_divergence": [], "psnr": [math.nan, 1.0]}, 2),
+        ({"loss": [9.0, math.nan], "reconstruction_loss": [-1.0, math.inf], "psnr": [1.0, 2.0]}, 2),
     ],
 )
 def test_a_panel_without_its_series_is_left_out(

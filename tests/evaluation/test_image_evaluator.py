@@ -140,8 +140,7 @@ def test_evaluation_says_what_it_promises_of_every_sampler(done: Path) -> None:
 def test_every_figure_of_the_evaluation_is_drawn(done: Path) -> None:
     names = {path.stem for path in (done / PLOTS / "evaluation").glob("*.png")}
     assert names == {
-        "reconstructions", "samplers", "traversals", "interpolations", "neighbours",
-        "training_curves",
+        "reconstructions", "samplers", "traversals", "interpolations", "training_curves",
     }  # fmt: skip
     for name in names:
         with Image.open(done / PLOTS / "evaluation" / f"{name}.png") as picture:

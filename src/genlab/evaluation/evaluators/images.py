@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,51 +30,39 @@ from genlab.vae.sampling import latents
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 LABELLED = ("fashion_mnist", "mnist", "cifar10", "celeba")
-PAIRED, SAMPLED, NEIGHBOURS = 16, 24, 16  # pictures in a figure
+PAIRED, SAMPLED = 16, 24  # pictures in a figure
 DIRECTIONS, STEPS, WALKS = 6, 9, 6  # of traversals and interpolations
 FRECHET_BOOTSTRAP, UNITS_BOOTSTRAP = 30, 100
 QUERIES = 2000  # images whose nearest training images are searched
 SAMPLES_KEPT = 2000  # of the best sampler, for the gallery
 
 
-@dataclass(frozen=True)
-class ReferenceFeatures:
-    """Features of real images, (n, f) of each split, and what they were extracted with."""
-
-    classifier: Classifier
-    train: Floats
-    val: Floats
-    test: Floats
-
-    def compare(self, features: Floats, resampling: Mapping[str, int]) -> Metrics:
-        """Fréchet distance, precision and recall against the test images."""
-        seed = resampling["seed"]
-        return merge(
-            frechet.frechet(features, self.test, bootstrap=FRECHET_BOOTSTRAP, seed=seed),
-            manifold(features, self.test),
-        )
-
-
 class ImageEvaluator(Evaluator):
-    """Evaluate a model of images; the sampler is picked on the validation split."""
+    """Evaluate a model of images; the sampler is picked on the validation split.
+
+    features: (n, f) of each split, extracted by `classifier`.
+    """
 
     train: Images
     labels: Mapping[str, Labels]
     samples: Mapping[str, SampleSet]
-    reference: ReferenceFeatures
+    classifier: Classifier
+    features: Mapping[str, Floats]
 
     def measure(self) -> Metrics:
         """Reconstruct the test split, sample, and compare both with real images."""
         params, data, seed = self.params, self.paths.data, self.params.seed
-        self.train, val, test = (load_images(data, name) for name in ("train", "val", "test"))
+        splits = {name: load_images(data, name) for name in ("train", "val", "test")}
+        self.train, test = splits["train"], splits["test"]
         self.labels = {name: load_labels(data, name) for name in ("train", "test")}
         with start_sampling(params, data, self.checkpoint, self.model) as collect:
             # Before the draws: what needs none of them is done while they are drawn.
             self.infer(np.asarray(test))
             examples, labels = params.evaluate.extractor_examples, self.labels["train"]
-            classifier = extractor(self.dataset.name, data, self.train, labels, seed, examples)
-            splits = (classifier.features(images) for images in (self.train, val, test))
-            self.reference = ReferenceFeatures(classifier, *splits)
+            self.classifier = extractor(self.dataset.name, data, self.train, labels, seed, examples)
+            self.features = {
+                name: self.classifier.features(images) for name, images in splits.items()
+            }
             _, known = duplicates.nearest(test[:QUERIES], self.train)
             self.samples = collect(self.train)
         metrics = {
@@ -103,7 +90,7 @@ class ImageEvaluator(Evaluator):
         return metrics
 
     def _describe_model(self) -> Metrics:
-        model, classifier = self.model, self.reference.classifier
+        model, classifier = self.model, self.classifier
         spread = model.likelihood.sigma() if isinstance(model.likelihood, Gaussian) else None
         return {
             "likelihood": model.architecture.likelihood,
@@ -128,11 +115,11 @@ class ImageEvaluator(Evaluator):
             self.mean, bootstrap=UNITS_BOOTSTRAP, seed=self.params.seed
         )
         intervals["iwae_bits_per_dim"] = scaled_interval(intervals["neg_iwae_nats"], bits)
-        features = self.reference.classifier.features(self.predicted)
+        features = self.classifier.features(self.predicted)
         return {
             **metrics,
             "iwae_bits_per_dim": metrics["neg_iwae_nats"] * bits,
-            "reconstruction": self.reference.compare(features, self.resampling),
+            "reconstruction": self._compare(features),
         }
 
     def _measure_samples(self) -> Metrics:
@@ -140,8 +127,8 @@ class ImageEvaluator(Evaluator):
         # Distances fall as n grows: samples are as many as the reference's training images, and
         # those no more than the images they are compared with.
         sizes = [len(found.images) for found in self.samples.values()]
-        n, reference = min(len(self.test), len(self.train), *sizes), self.reference
-        floor = frechet.train_reference(reference.train, reference.test, n, self.params.seed)
+        n, known = min(len(self.test), len(self.train), *sizes), self.features
+        floor = frechet.train_reference(known["train"], known["test"], n, self.params.seed)
         measure = partial(self._measure_sampler, floor=floor)
         bar = partial(progress, total=len(sizes), desc="samplers", unit="sampler")
         with ThreadPoolExecutor(self.params.threads) as pool:  # any number gives the same
@@ -151,18 +138,24 @@ class ImageEvaluator(Evaluator):
         return {"floor": floor, "samplers": samplers, "best_sampler": best}
 
     def _measure_sampler(self, drawn: SampleSet, floor: Mapping[str, Any]) -> Metrics:
-        features, key = self.reference.classifier.features(drawn.images), "frechet_distance"
-        found = self.reference.compare(features[: floor["n"]], self.resampling)
+        features, key = self.classifier.features(drawn.images), "frechet_distance"
+        found = self._compare(features[: floor["n"]])
         found["intervals"]["relative_frechet"] = ratio_interval(
             found[key], found["intervals"][key], floor[key], floor["intervals"][key]
         )
         return {
             "relative_frechet": found[key] / floor[key],
             # What the sampler is picked by: the test images have no say in it.
-            "validation_frechet": frechet.distance(features, self.reference.val),
+            "validation_frechet": frechet.distance(features, self.features["val"]),
             **found,
             **drawn.facts,
         }
+
+    def _compare(self, features: Floats) -> Metrics:
+        """Fréchet distance, precision and recall against the test images."""
+        test, seed = self.features["test"], self.params.seed
+        far = frechet.frechet(features, test, bootstrap=FRECHET_BOOTSTRAP, seed=seed)
+        return merge(far, manifold(features, test))
 
     def summarise(self, metrics: Metrics) -> ImageSummary:
         """Select the scalars of metrics/<dataset>.json."""
@@ -170,7 +163,7 @@ class ImageEvaluator(Evaluator):
         return ImageSummary.model_validate({**metrics["memorisation"], **best, **metrics})
 
     def draw(self, metrics: Metrics) -> None:
-        """Draw reconstructions, samples with their neighbours, walks through the code."""
+        """Draw reconstructions, samples, walks through the code."""
         folder, best, mean = self.paths.plots, metrics["best_sampler"], self.mean
         truth, predicted = self.test[:PAIRED], self.predicted[:PAIRED]
         notes = [f"{value:.1f} dB" for value in fidelity.psnr(fidelity.mse(truth, predicted))]
@@ -185,12 +178,6 @@ class ImageEvaluator(Evaluator):
         shown = sorted(self.samples, key=lambda name: name != best)
         tiles = {name: self.samples[name].images[:SAMPLED] for name in shown}
         figures.image_samplers(folder / "samplers.png", tiles, captions)
-        queries = self.samples[best].images[:NEIGHBOURS]
-        rows, distances = duplicates.nearest(queries, self.train)
-        notes = [f"RMSE {distance:.3f}" for distance in distances]
-        title, path = "Samples over nearest training images", folder / "neighbours.png"
-        nearest = self.train[rows]
-        figures.image_pairs(path, queries, nearest, ("sample", "nearest"), notes, title)
         steps = np.linspace(-3, 3, STEPS)
         directions, lengths = latents.principal_directions(mean, DIRECTIONS)
         walked = latents.traverse(self.model, mean[0], directions, lengths, steps)
@@ -205,11 +192,10 @@ class ImageEvaluator(Evaluator):
 
     def arrays(self, metrics: Metrics) -> Arrays:
         """Reconstructions, and samples with their nearest training images in features."""
-        reference = self.reference
+        train, test = self.features["train"], self.features["test"]
         samples = self.samples[metrics["best_sampler"]].images[:SAMPLES_KEPT]
-        features = reference.classifier.features(samples)
-        rows, distances = duplicates.nearest(features, reference.train)
-        _, train_distances = duplicates.nearest(reference.test, reference.train)
+        rows, distances = duplicates.nearest(self.classifier.features(samples), train)
+        _, train_distances = duplicates.nearest(test, train)
         return {
             "predicted": self.predicted,
             "nats": self.nats,

@@ -79,7 +79,9 @@ def _draw_bars(axes: Axes, name: str, shares: Mapping[str, float]) -> None:
         [np.divide(ARC_PALETTE[int(colour)], 255) for colour in shares] if coloured else BLUE
     )
     labels = [str(label).replace("_", " ") for label in shares]
-    axes.bar(labels, list(shares.values()), color=fill, edgecolor=INK, linewidth=0.5)
+    places = range(len(labels))
+    axes.bar(places, list(shares.values()), color=fill, edgecolor=INK, linewidth=0.5)
+    axes.set_xticks(places, labels)
     axes.tick_params(axis="x", labelsize=8, rotation=90 if len(labels) > 10 else 0)
     axes.grid(axis="x", visible=False)
     axes.set_title(f"{name}: share")
