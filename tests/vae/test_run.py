@@ -82,36 +82,23 @@ def test_every_tenth_epoch_is_pictured(data: Path) -> None:
     assert names == {"reconstructions_0010.png", "reconstructions_best.png"}
 
 
-def test_the_same_run_gives_the_same_bytes(
+def test_params_and_data_alone_decide_the_files_also_after_a_kill(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results = []
-    for name in ("first", "second"):
+    params, results = tiny.params(epochs=4), []
+    for name in ("first", "second", "killed"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        summary = _train(tiny.params(), data)
-        results.append((summary, _lasting(tmp_path / name)))
+        if name == "killed":
+            with monkeypatch.context() as patch:
+                patch.setattr(Trainer, "_train_epoch", _dying(Trainer._train_epoch, 2))
+                with pytest.raises(tiny.Killed):
+                    _train(params, data)
+            assert list(UNFINISHED.rglob("state.pt"))
+            assert not (FILES / CHECKPOINT).exists()
+        results.append((_train(params, data), _lasting(tmp_path / name)))
     assert len(results[0][1]) > 10
-    assert results[0] == results[1]
-
-
-def test_a_run_that_was_killed_leaves_the_same_files(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("straight", "killed"):
-        (tmp_path / name).mkdir()
-    monkeypatch.chdir(tmp_path / "straight")
-    params = tiny.params(epochs=4)
-    expected = _train(params, data)
-    monkeypatch.chdir(tmp_path / "killed")
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_train_epoch", _dying(Trainer._train_epoch, 2))
-        with pytest.raises(tiny.Killed):
-            _train(params, data)
-    assert list(UNFINISHED.rglob("state.pt"))
-    assert not (FILES / CHECKPOINT).exists()
-    assert _train(params, data) == expected
-    assert _lasting(tmp_path / "killed") == _lasting(tmp_path / "straight")
+    assert results[0] == results[1] == results[2]
 
 
 def _dying(epoch_of: Callable[..., object], last: int) -> Callable[..., object]:
