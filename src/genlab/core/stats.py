@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +81,15 @@ def mean_interval(values: npt.ArrayLike, *, bootstrap: int, seed: int) -> Interv
     column = np.asarray(values, dtype=np.float64).reshape(-1, 1)
     sums = resampled_sums(column, bootstrap=bootstrap, seed=seed)
     return percentile_interval(sums[:, 0] / len(column), len(column))
+
+
+def mean_metrics(columns: Mapping[str, Floats], *, bootstrap: int, seed: int) -> dict[str, Any]:
+    """Means over items of each column, (n,), with `n` and bootstrap `intervals` by name."""
+    rows = np.stack(list(columns.values()), axis=1).astype(np.float64)
+    n, means = len(rows), rows.mean(axis=0).tolist()
+    resampled = resampled_sums(rows, bootstrap=bootstrap, seed=seed).T / n
+    intervals = percentile_intervals(dict(zip(columns, resampled, strict=True)), n)
+    return {**dict(zip(columns, means, strict=True)), "n": n, "intervals": intervals}
 
 
 def student_interval(values: npt.ArrayLike, *, level: float = 0.95) -> Interval:

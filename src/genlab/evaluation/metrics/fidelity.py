@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from skimage.metrics import structural_similarity
 
-from genlab.core.stats import Floats, percentile_intervals, resampled_sums
+from genlab.core.stats import Floats, mean_metrics
 
 Images = npt.NDArray[np.uint8]
 
@@ -65,14 +65,8 @@ def fidelity(
     high, n}}.
     """
     errors = mse(truth, predicted)
-    values = np.stack([errors, psnr(errors), ssim(truth, predicted)], axis=1)
-    names, n = ("mse", "psnr", "ssim"), len(values)
-    means = resampled_sums(values, bootstrap=bootstrap, seed=seed) / n
-    return {
-        **dict(zip(names, values.mean(axis=0).tolist(), strict=True)),
-        "n": n,
-        "intervals": percentile_intervals(dict(zip(names, means.T, strict=True)), n),
-    }
+    columns = {"mse": errors, "psnr": psnr(errors), "ssim": ssim(truth, predicted)}
+    return mean_metrics(columns, bootstrap=bootstrap, seed=seed)
 
 
 def sharpness(images: Images) -> float:

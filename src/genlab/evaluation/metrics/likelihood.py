@@ -10,10 +10,10 @@ from scipy.special import logsumexp
 from genlab.core.stats import (
     Floats,
     Interval,
-    mean_interval,
+    mean_metrics,
     percentile_interval,
-    percentile_intervals,
     resampled_sums,
+    scaled_interval,
 )
 
 ACTIVE_VARIANCE = 0.01
@@ -29,22 +29,12 @@ def bound_summary(
     `neg_elbo_nats`, `reconstruction_nats`, `kl_nats`, `bits_per_cell` (nats / (cells ln 2)), `n`,
     `intervals`.
     """
-    terms = np.stack([reconstruction + kl, reconstruction, kl], axis=1).astype(np.float64)
-    n = len(terms)
-
-    def statistics(means: Floats) -> dict[str, Floats]:
-        """(b, 3) to {name: (b,)}."""
-        names = ("neg_elbo_nats", "reconstruction_nats", "kl_nats")
-        bits = means[:, 0] * (1 / (cells * math.log(2)))
-        return {**dict(zip(names, means.T, strict=True)), "bits_per_cell": bits}
-
-    point = statistics(terms.mean(axis=0, keepdims=True))
-    resampled = resampled_sums(terms, bootstrap=bootstrap, seed=seed) / n
-    return {
-        **{name: float(value[0]) for name, value in point.items()},
-        "n": n,
-        "intervals": percentile_intervals(statistics(resampled), n),
-    }
+    bound = reconstruction + kl
+    terms = {"neg_elbo_nats": bound, "reconstruction_nats": reconstruction, "kl_nats": kl}
+    found = mean_metrics(terms, bootstrap=bootstrap, seed=seed)
+    bits = 1 / (cells * math.log(2))
+    found["intervals"]["bits_per_cell"] = scaled_interval(found["intervals"]["neg_elbo_nats"], bits)
+    return {**found, "bits_per_cell": found["neg_elbo_nats"] * bits}
 
 
 def iwae(log_weights: npt.ArrayLike) -> Floats:
@@ -61,13 +51,8 @@ def iwae_summary(
     log_weights: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0
 ) -> dict[str, Any]:
     """`neg_iwae_nats` (mean of -iwae), `iwae_samples` k, `iwae_items` n, and its interval."""
-    bounds = -iwae(log_weights)
-    return {
-        "neg_iwae_nats": float(bounds.mean()),
-        "iwae_samples": log_weights.shape[1],
-        "iwae_items": len(bounds),
-        "intervals": {"neg_iwae_nats": mean_interval(bounds, bootstrap=bootstrap, seed=seed)},
-    }
+    found = mean_metrics({"neg_iwae_nats": -iwae(log_weights)}, bootstrap=bootstrap, seed=seed)
+    return {"iwae_samples": log_weights.shape[1], "iwae_items": found.pop("n"), **found}
 
 
 def active_units(means: npt.ArrayLike) -> int:

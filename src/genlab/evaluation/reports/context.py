@@ -81,7 +81,6 @@ def load_baselines(root: Path) -> list[dict[str, Any]]:
     found = read_json(
         root / "results" / "baselines.json", producer_command="python benchmarks/run.py baselines"
     )
-    best: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in sorted(found["rows"], key=lambda row: row["mean"]["frechet_distance"]):
-        best.setdefault((row["contender"], row["loss"]), row)
-    return list(best.values())
+    rows = pd.DataFrame(sorted(found["rows"], key=lambda row: row["mean"]["frechet_distance"]))
+    best: list[dict[str, Any]] = rows.drop_duplicates(["contender", "loss"]).to_dict("records")
+    return best
