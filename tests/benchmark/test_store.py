@@ -80,7 +80,7 @@ def test_a_file_of_the_first_edition_opens_and_keeps_what_it_holds(tmp_path: Pat
         assert (item.status, item.score, item.components) == ("scored", 0.5, {"identity": None})
         (rating,) = store.ratings()
         assert (rating.rater, rating.stars, rating.blind) == ("ann", 4, True)
-        assert store.preferences()[0].loser == 2
+        assert store.preferences()[0].winner == 1
         assert store.opinions("arc_grids")[0].agrees
         assert rate(store, "ann", 3)
 
@@ -229,7 +229,7 @@ def test_preferences_are_of_two_items_of_a_case_and_the_last_counts(store: Store
     assert not store.prefer("ann", 1, 2)
     assert store.prefer("ann", 2, 1)
     (kept,) = store.preferences()
-    assert (kept.winner, kept.loser) == (2, 1)
+    assert kept.winner == 2
     with pytest.raises(GenlabError, match="not two items of one case"):
         store.prefer("ann", 1, 3)
 
@@ -250,8 +250,8 @@ def test_csv_keeps_every_rating_and_preference(pictured: Store, tmp_path: Path) 
         assert other.import_csv(first) == (2, 0)
         assert other.import_csv(first) == (0, 0)
         assert other.ratings()[0].run_item_id == 5
-        kept = {one.rater: (one.winner, one.loser) for one in other.preferences()}
-        assert kept == {"ann": (6, 5), "bob": (5, 6)}
+        kept = {one.rater: one.winner for one in other.preferences()}
+        assert kept == {"ann": 6, "bob": 5}
         other.export_csv(second)
     assert first.read_bytes() == second.read_bytes()
 

@@ -1,6 +1,7 @@
 """Image datasets: generated from a source, split without separating groups, loaded and checked."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.datasets import images
 from genlab.datasets.images import generate_images, load_images, load_labels
+from genlab.datasets.registry import DATASETS
 from genlab.datasets.sources import ImageSet, Source
 
 RNG = np.random.default_rng(0)
@@ -23,10 +25,9 @@ NAMES = ("even", "odd")
 SPLIT = "python stages/split.py --dataset mnist"
 
 
-def make(monkeypatch, folder, groups=None, **parts):
-    """The folder that stage generate would write for these parts: uint8 (n, 28, 28, 3) each."""
-    monkeypatch.setattr(images, "CHUNK", 64)
-    source = Source(
+def source_of(groups=None, **parts):
+    """A source of these parts, uint8 (n, 28, 28, 3) each."""
+    return Source(
         {
             part: ImageSet(
                 shape=pixels.shape[1:],
@@ -38,14 +39,14 @@ def make(monkeypatch, folder, groups=None, **parts):
         },
         "made up",
     )
-    monkeypatch.setitem(images.SOURCES, folder.name, lambda name, params: source)
-    generate_images(folder.name, NAMES, tiny.params(), folder)
-    return folder
 
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    return make(monkeypatch, tmp_path / "generated" / "mnist", train=TRAIN, test=TEST)
+    monkeypatch.setattr(images, "CHUNK", 64)
+    folder = tmp_path / "generated" / "mnist"
+    generate_images("mnist", NAMES, source_of(train=TRAIN, test=TEST), folder)
+    return folder
 
 
 def split_made(made, folder, seed=0):
@@ -96,12 +97,12 @@ def test_the_same_seed_writes_the_same_bytes(made, tmp_path):
     assert sums[0] == sums[1] != sums[2]
 
 
-def test_without_an_official_split_all_three_are_drawn_in_groups(tmp_path, monkeypatch):
+def test_without_an_official_split_all_three_are_drawn_in_groups(tmp_path):
     groups = np.arange(200) // 4
     pixels = TRAIN.copy()
     pixels[1] = pixels[0]  # equal images, one group
-    made = make(monkeypatch, tmp_path / "emoji", groups, all=pixels)
-    summary = split_made(made, tmp_path / "split")
+    generate_images("emoji", NAMES, source_of(groups, all=pixels), tmp_path / "emoji")
+    summary = split_made(tmp_path / "emoji", tmp_path / "split")
     assert sum(summary.facts["duplicates"].values()) == 1
     everything = {image.tobytes(): index for index, image in enumerate(pixels)}
     found = [
@@ -124,7 +125,10 @@ def test_a_changed_file_is_not_split(made, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_the_two_stages_lead_from_source_to_sheet(made, tmp_path):
+def test_the_two_stages_lead_from_source_to_sheet(tmp_path, monkeypatch):
+    source = source_of(train=TRAIN, test=TEST)
+    mnist = replace(DATASETS["mnist"], open=lambda name, params: source)
+    monkeypatch.setitem(DATASETS, "mnist", mnist)
     tiny.write_params(tmp_path)
     for stage in ("generate", "split"):
         assert not run_stage(tmp_path, stage, "--dataset", "mnist").status

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy.typing as npt
 
 from genlab.core.io import UNREADABLE, atomic_write, read_npz, write_npz
 from genlab.core.params import ImageParams, Params
-from genlab.datasets.emoji import open_emoji
 from genlab.datasets.manifests import (
     generate_command,
     read_manifest,
@@ -21,16 +19,7 @@ from genlab.datasets.manifests import (
     stale,
     write_manifest,
 )
-from genlab.datasets.sources import (
-    Images,
-    ImageSet,
-    Labels,
-    Shape,
-    Source,
-    open_celeba,
-    open_cifar10,
-    open_mnist,
-)
+from genlab.datasets.sources import Images, ImageSet, Labels, Shape, Source
 from genlab.datasets.splits import (
     EXAMPLES,
     SPLITS,
@@ -44,23 +33,15 @@ LABELS_FILE = "labels.npz"
 CHUNK = 2048
 """Images in memory at once while a file is written: 25 MB at 64 x 64 x 3."""
 LEVELS = 256
-SOURCES: dict[str, Callable[[str, ImageParams], Source]] = {
-    "mnist": open_mnist,
-    "fashion_mnist": open_mnist,
-    "cifar10": open_cifar10,
-    "celeba": open_celeba,
-    "emoji": open_emoji,
-}
 
 
-def generate_images(name: str, labels: tuple[str, ...], params: Params, folder: Path) -> str:
-    """Read dataset `name` from its source and write it to `folder`; returns a line about it.
+def generate_images(name: str, labels: tuple[str, ...], source: Source, folder: Path) -> str:
+    """Write the images of `source` to `folder`; returns a line about them.
 
     Writes `train.npy` and `test.npy` (or `all.npy`, where there is no official test split), uint8
     (n, height, width, channels); `labels.npz` with each part's labels and, under `PART_groups`, its
     groups, both int64 (n,); `manifest.json` last.
     """
-    source = SOURCES[name](name, params.images)
     counts = {part: len(images.labels) for part, images in source.parts.items()}
     arrays: dict[str, Labels] = {}
     for part, images in source.parts.items():

@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from genlab.core.errors import GenlabError
-from genlab.core.params import Params
+from genlab.core.params import ImageParams, Params
 from genlab.datasets.arc_grids import generate_grids, split_grids
 from genlab.datasets.emoji import LABELS as EMOJI_LABELS
+from genlab.datasets.emoji import open_emoji
 from genlab.datasets.images import LEVELS, generate_images, split_images
+from genlab.datasets.sources import Source, open_celeba, open_cifar10, open_mnist
 from genlab.datasets.splits import SplitSummary
+from genlab.grids.palette import COLOURS
 
 
 @dataclass(frozen=True)
 class Dataset:
     """One dataset. `shape` is that of one item, `classes` the number of values of a cell.
 
-    `labels` names the classes of images; empty for grids. The side of an emoji is a param: the
-    manifest of its files has their shape.
+    `labels` names the classes of images, `open` reads them from their source; grids have neither.
+    The side of an emoji is a param: the manifest of its files has their shape.
     """
 
     name: str
     title: str
-    kind: Literal["grids", "images"]
     shape: tuple[int, ...]
-    classes: int
     labels: tuple[str, ...] = ()
+    open: Callable[[str, ImageParams], Source] | None = None
+    classes: int = LEVELS
+
+    @property
+    def kind(self) -> Literal["grids", "images"]:
+        """What its items are."""
+        return "images" if self.open else "grids"
 
     def generate(self, params: Params, folder: Path, count: int | None = None) -> str:
         """Make the dataset's items in `folder` (stage generate); returns a line about them."""
-        if self.kind == "grids":
+        if self.open is None:
             return generate_grids(self.name, params, folder, count)
         if count is not None:
             raise GenlabError(
                 f"--count is for generated grids; {self.name} has a fixed size: leave it out",
                 key="--count",
             )
-        return generate_images(self.name, self.labels, params, folder)
+        source = self.open(self.name, params.images)
+        return generate_images(self.name, self.labels, source, folder)
 
     def split(self, params: Params, folder: Path, data: Path, seed: int) -> SplitSummary:
         """Split what `generate` wrote to `folder` into `data` (stage split)."""
@@ -46,21 +56,18 @@ class Dataset:
         return split(self.name, params, folder, data, seed)
 
 
-def _images(name: str, title: str, shape: tuple[int, int, int], labels: tuple[str, ...]) -> Dataset:
-    return Dataset(name, title, "images", shape, LEVELS, labels)
-
-
 # The names of the classes are torchvision's, which takes seconds to import.
 _FASHION = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"
-_CIFAR10 = "airplane,automobile,bird,cat,deer,dog,frog,horse,ship,truck"
+_CIFAR = "airplane,automobile,bird,cat,deer,dog,frog,horse,ship,truck"
 _CELEBA = ("female", "male", "female, smiling", "male, smiling")
+_GRIDS, _PHOTOS = "Generated grids: a few simple shapes on black", "CIFAR-10: small photographs"
 _ALL = (
-    Dataset("arc_grids", "Generated grids: a few simple shapes on black", "grids", (16, 16), 10),
-    _images("fashion_mnist", "Fashion-MNIST", (28, 28, 1), tuple(_FASHION.split(","))),
-    _images("mnist", "MNIST: handwritten digits", (28, 28, 1), tuple("0123456789")),
-    _images("cifar10", "CIFAR-10: small photographs", (32, 32, 3), tuple(_CIFAR10.split(","))),
-    _images("celeba", "CelebA: faces, centre crop", (64, 64, 3), _CELEBA),
-    _images("emoji", "Emoji: Noto Color Emoji on white", (32, 32, 3), EMOJI_LABELS),
+    Dataset("arc_grids", _GRIDS, (16, 16), classes=COLOURS),
+    Dataset("fashion_mnist", "Fashion-MNIST", (28, 28, 1), tuple(_FASHION.split(",")), open_mnist),
+    Dataset("mnist", "MNIST: handwritten digits", (28, 28, 1), tuple("0123456789"), open_mnist),
+    Dataset("cifar10", _PHOTOS, (32, 32, 3), tuple(_CIFAR.split(",")), open_cifar10),
+    Dataset("celeba", "CelebA: faces, centre crop", (64, 64, 3), _CELEBA, open_celeba),
+    Dataset("emoji", "Emoji: Noto Color Emoji on white", (32, 32, 3), EMOJI_LABELS, open_emoji),
 )
 DATASETS: dict[str, Dataset] = {each.name: each for each in _ALL}
 

@@ -83,7 +83,6 @@ class Rating(SQLModel, table=True):
     __table_args__ = (
         UniqueConstraint("subject_kind", "subject_hash", "rater"),
         CheckConstraint("stars BETWEEN 1 AND 5"),
-        Index("human_scores_by_item", "run_item_id"),
         _NUMBERED,
     )
 
@@ -116,11 +115,6 @@ class Preference(SQLModel, table=True):
     session: str = ""
     rated: str
 
-    @property
-    def loser(self) -> int:
-        """The item that was not preferred."""
-        return self.second_item if self.winner == self.first_item else self.first_item
-
 
 class Opinion(SQLModel, table=True):
     """Whether a rater agrees with an explanation of a failure; the last answer counts."""
@@ -128,7 +122,6 @@ class Opinion(SQLModel, table=True):
     __tablename__ = "opinions"
     __table_args__ = (
         UniqueConstraint("subject_hash", "hypothesis", "rater"),
-        Index("opinions_by_dataset", "dataset"),
         _NUMBERED,
     )
 
