@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_runs import EVIL, GOAL, SUMMARY, attempt, write_attempts
+from pages import Page
 
 from genlab.agent import report, snapshot
 from genlab.agent.attempt import keep
@@ -30,24 +30,6 @@ def workspace(tmp_path: Path) -> Workspace:
     return lay_out(tmp_path / "project", GOAL.text)
 
 
-class Tags(HTMLParser):
-    """Names of all tags of a page, its links, and its text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-        self.links: list[str] = []
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.add(tag)
-        self.links += [str(value) for name, value in attrs if name in ("href", "src", "srcset")]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_what_a_model_wrote_stays_text(workspace: Workspace) -> None:
     evil = attempt(
         2, 0.95, 0.95, 0.95, model_name="Net", decision="achieved", remark=EVIL, reason=EVIL,
@@ -57,10 +39,10 @@ def test_what_a_model_wrote_stays_text(workspace: Workspace) -> None:
     )  # fmt: skip
     code = f"class Net:\n    '''{EVIL}\n```\n'''"
     write_attempts(workspace, attempt(1, 0.5), evil, code=code)
-    page = Tags(report.write(workspace).read_text(encoding="utf-8"))
-    assert not page.names & {"script", "a", "iframe", "b", "link"}
+    page = Page(report.write(workspace).read_text(encoding="utf-8"))
+    assert not page.tags & {"script", "a", "iframe", "b", "link"}
     assert page.text.count("<script>alert(1)</script>") >= 9
-    assert all(link.startswith("data:image/png") for link in page.links)
+    assert all(link.startswith("data:image/png") for link in page.addresses)
     markdown = (workspace.experiments / report.MARKDOWN).read_text(encoding="utf-8")
     before, fence, rest = markdown.partition("````python\n")
     assert fence  # longer than the fence within the code

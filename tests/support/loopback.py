@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -138,7 +137,6 @@ class Server:
         self.requests: list[Request] = []
         self.sent: list[tuple[float, Request]] = []
         self.closing = threading.Event()
-        self.open: set[socket.socket] = set()
         self.lock = threading.Lock()
         self._script = script
         self._http = _Quiet(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
@@ -160,10 +158,6 @@ class Server:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
-        with self.lock:
-            for connection in self.open:  # a client would go on over one that is kept alive
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
 
     def answer(self, request: Request) -> Reply:
         """What the script says to a request."""
@@ -179,24 +173,11 @@ class Server:
 
 class _Handler(BaseHTTPRequestHandler):
     owner: Server
-    protocol_version = "HTTP/1.1"
-
-    def setup(self) -> None:
-        super().setup()
-        with self.owner.lock:
-            self.owner.open.add(self.connection)
-
-    def finish(self) -> None:
-        with self.owner.lock:
-            self.owner.open.discard(self.connection)
-        with suppress(OSError):
-            super().finish()
 
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         content = self.rfile.read(length)
         if len(content) < length:  # the client was killed while it sent
-            self.close_connection = True
             return
         if self.path not in PATHS:
             self.write(status(404, message=f"no such path: {self.path}"))
@@ -205,12 +186,10 @@ class _Handler(BaseHTTPRequestHandler):
         request = _parse(self.path, headers, content)
         reply = self.owner.answer(request)
         if self.owner.closing.wait(60 if reply.hang else reply.seconds) or reply.hang:
-            self.close_connection = True
             return
         try:
             self.write(reply)
         except OSError:  # the client has gone
-            self.close_connection = True
             return
         if reply.status == 200 and not reply.tear:
             self.owner.sent.append((time.time(), request))
@@ -226,7 +205,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             linger = struct.pack("ii", 1, 0)  # close with a reset, not with a goodbye
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            self.close_connection = True
         elif reply.drip:
             for place in range(len(reply.body)):
                 self.wfile.write(reply.body[place : place + 1])

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+ADDRESSES = ("src", "href", "srcset", "action", "data")
+
 
 class Page(HTMLParser):
-    """The attributes of every picture, and every address, of what it is fed."""
+    """The tags, addresses and text of a page, and the attributes of every picture."""
 
-    def __init__(self) -> None:
+    def __init__(self, content: str = "") -> None:
         super().__init__()
+        self.tags: set[str] = set()
         self.images: list[dict[str, str | None]] = []
-        self.addresses: list[str | None] = []
+        self.addresses: list[str] = []
+        self.text = ""
+        self.feed(content)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.addresses += [found[key] for key in ("src", "href") if key in found]
+        self.tags.add(tag)
+        self.addresses += [str(value) for name, value in attrs if name in ADDRESSES]
         if tag == "img":
-            self.images.append(found)
+            self.images.append(dict(attrs))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
