@@ -78,7 +78,7 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
         path, flat(9), flat(9), ("input", "output"), ["1 dB"] * 9, "Pairs"
     ),
     "image_samplers": lambda path: figures.image_samplers(
-        path, {"prior": flat(24), "gmm": flat(24)}, {"prior": "recall 0.7", "gmm": "recall 0.2"}
+        path, {"prior: recall 0.7": flat(24), "gmm: recall 0.2": flat(24)}
     ),
     "image_walks": lambda path: figures.image_walks(
         path, flat(18).reshape(2, 9, 28, 28, 3), "Walks", ["step"] * 9, ["a", "b"]

@@ -282,26 +282,10 @@ SPOILS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     "weights that are not finite": (
         _diverged, "evaluate", [str(MODEL), "diverged", "lower lr than 0.0", "grad_clip"],
     ),
-    "a truncated checkpoint": (
-        _truncate(MODEL), "evaluate", [str(MODEL), "truncated", "dvc repro train"],
-    ),
-    "no checkpoint": (_remove(MODEL), "evaluate", [str(MODEL), "dvc repro train"]),
     "no test split": (
         _remove(DATA / "test.npy"), "evaluate", ["test.npy is missing", "stages/split.py"],
     ),
-    "no training split": (
-        _remove(DATA / "train.npy"), "train", ["train.npy is missing", "stages/split.py"],
-    ),
-    "a truncated split": (
-        _truncate(DATA / "val.npy"), "train", ["val.npy is truncated", "stages/split.py"],
-    ),
     "no labels": (_remove(DATA / "labels.npz"), "evaluate", ["labels.npz is missing"]),
-    "images of another side in training": (
-        _another_shape, "train", ["(96, 28, 28, 1), got uint8 (96, 32, 32, 1)", "split.py"],
-    ),
-    "no evidence": (
-        _remove(EVIDENCE), "failure_gallery", ["evidence.npz is missing", "dvc repro evaluate"],
-    ),
     "truncated evidence": (
         _truncate(EVIDENCE), "failure_gallery",
         ["evidence.npz is truncated", "dvc repro evaluate"],

@@ -173,4 +173,4 @@ def test_a_failure_of_grids_is_detected(
     measured = grid_run_metrics(predicted, **metrics)
     findings = _detected("grids", measured, grid_series(**series))
     assert list(findings) == found
-    assert detected_issues({"diagnoses": list(findings.values())}) == found
+    assert detected_issues(list(findings.values())) == found

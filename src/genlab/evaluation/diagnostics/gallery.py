@@ -93,10 +93,8 @@ def build_gallery(
         sections = grid_sections(load_split(data, "test"), arrays, count)
     else:
         truth, labels = np.asarray(load_images(data, "test")), load_labels(data, "test")
-        sections, nats = (
-            image_sections(truth, labels, dataset.labels, arrays, count),
-            arrays["nats"],
-        )
+        sections = image_sections(truth, labels, dataset.labels, arrays, count)
+        nats = arrays["nats"]
     summary = summarise(*sections, nats=nats, bootstrap=bootstrap, seed=seed)
     return summary, page(f"What fails: {dataset.title}", summary, sections)
 

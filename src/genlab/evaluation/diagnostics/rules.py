@@ -1,6 +1,6 @@
 """Failure diagnosis: the known collapses of a VAE, each a rule over its evidence alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -51,9 +51,8 @@ def diagnose(kind: str, evidence: SimpleNamespace) -> list[dict[str, Any]]:
     return findings
 
 
-def detected_issues(diagnosis: Any) -> list[str]:
-    """Names of the failures that were found. diagnosis: diagnosis.json or its `diagnoses`."""
-    findings = diagnosis["diagnoses"] if isinstance(diagnosis, Mapping) else diagnosis
+def detected_issues(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of the failures that were found."""
     return [finding["name"] for finding in findings if finding["found"]]
 
 
@@ -70,13 +69,20 @@ def _fix_smoothing(e: SimpleNamespace) -> dict[str, Any]:
     return {"latent_dim": 2 * e.latent_dim, "epochs": 2 * e.epochs}
 
 
+POSTERIOR_COLLAPSE = Rule(
+    "posterior_collapse",
+    _collapsed,
+    ("kl_nats", "active_units", "latent_dim"),
+    lambda e: {
+        "beta_max": min(1.0, e.beta_max),
+        "beta_schedule": "linear",
+        "beta_delay": 0.25,
+        "beta_warmup": 0.5,
+        "free_bits": 0.05,
+    },
+)
 GRIDS: tuple[Rule, ...] = (
-    Rule(
-        "posterior_collapse",
-        _collapsed,
-        ("kl_nats", "active_units", "latent_dim"),
-        lambda e: {"beta_schedule": "linear", "beta_warmup": 0.5, "free_bits": 0.05},
-    ),
+    POSTERIOR_COLLAPSE,
     Rule(
         "all_black_collapse",
         lambda e: e.skill_score < 0.1 and e.foreground_recall < 0.5,
@@ -110,18 +116,7 @@ GRIDS: tuple[Rule, ...] = (
 )
 
 IMAGES: tuple[Rule, ...] = (
-    Rule(
-        "posterior_collapse",
-        _collapsed,
-        ("kl_nats", "active_units", "latent_dim"),
-        lambda e: {
-            "beta_max": min(1.0, e.beta_max),
-            "beta_schedule": "linear",
-            "beta_delay": 0.25,
-            "beta_warmup": 0.5,
-            "free_bits": 0.05,
-        },
-    ),
+    POSTERIOR_COLLAPSE,
     Rule(
         "partial_collapse",
         lambda e: e.active_share < MIN_ACTIVE and not _collapsed(e),

@@ -170,14 +170,12 @@ class ImageEvaluator(Evaluator):
         title = "Test images over their reconstructions"
         path = folder / "reconstructions.png"
         figures.image_pairs(path, truth, predicted, ("input", "output"), notes, title)
-        captions = {
-            name: f"Fréchet {found['frechet_distance']:.3g}, recall {found['recall']:.2f}"
-            + ("; picked" if name == best else "")
-            for name, found in metrics["samplers"].items()
-        }
-        shown = sorted(self.samples, key=lambda name: name != best)
-        tiles = {name: self.samples[name].images[:SAMPLED] for name in shown}
-        figures.image_samplers(folder / "samplers.png", tiles, captions)
+        tiles = {}
+        for name in sorted(self.samples, key=lambda name: name != best):
+            found, picked = metrics["samplers"][name], "; picked" if name == best else ""
+            numbers = f"Fréchet {found['frechet_distance']:.3g}, recall {found['recall']:.2f}"
+            tiles[f"{name}: {numbers}{picked}"] = self.samples[name].images[:SAMPLED]
+        figures.image_samplers(folder / "samplers.png", tiles)
         steps = np.linspace(-3, 3, STEPS)
         directions, lengths = latents.principal_directions(mean, DIRECTIONS)
         walked = latents.traverse(self.model, mean[0], directions, lengths, steps)

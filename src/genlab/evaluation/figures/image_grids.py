@@ -100,15 +100,9 @@ def image_pairs(
     save_mosaics(path, mosaics)
 
 
-def image_samplers(
-    path: str | Path, samples: Mapping[str, Images], captions: Mapping[str, str]
-) -> None:
-    """Samples of each sampler under its name and caption."""
-    mosaics = [
-        Mosaic(images, SAMPLE_COLUMNS, title=f"{name}: {captions[name]}")
-        for name, images in samples.items()
-    ]
-    save_mosaics(path, mosaics)
+def image_samplers(path: str | Path, samples: Mapping[str, Images]) -> None:
+    """Samples of each sampler, {title: images}."""
+    save_mosaics(path, [Mosaic(images, SAMPLE_COLUMNS, title) for title, images in samples.items()])
 
 
 def image_sheet(path: str | Path, images: Images, stats: Mapping[str, Any], title: str) -> None:

@@ -60,7 +60,7 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
     own: dict[str, Any] = {
         **flatten_results(*(results[k] for k in ("metrics", "training", "verdict", "diagnosis"))),
         "training.reconstruction_loss": results["training"]["series"]["reconstruction_loss"],
-        "diagnosis.found": detected_issues(results["diagnosis"]),
+        "diagnosis.found": detected_issues(results["diagnosis"]["diagnoses"]),
     }
     default = pd.DataFrame([own], index=[DEFAULT])
     runs = pd.concat([default, experiments[experiments["dataset"] == dataset]]).copy()
