@@ -31,7 +31,7 @@ MEANING: dict[str, str] = {
     "brightness": "mean level",
     "contrast": "standard deviation of the levels over the pixels",
     "ink": f"share of the pixels that differ from the ground by more than {INK} in a channel; the "
-    "ground is the most common colour of the border",
+    "ground is the most common level of the border, per channel",
     "fill": "ink's share of its bounding box; 0 without ink",
     "parts": f"components of the ink, also diagonal, of at least {MIN_PART:.1%} of the pixels",
     "texture": "mean gradient inside the ink, away from its outline, in levels per pixel",
@@ -154,15 +154,9 @@ def _measure(images: Images, levels: npt.NDArray[np.float32]) -> dict[str, Colum
 
 
 def _find_ink(images: Images) -> Flags:
-    """Pixels away from the ground, (n, h, w); of equally common colours the smallest is ground."""
-    # A colour becomes one number, so that the most common one is the mode of numbers.
-    places = 256 ** np.arange(images.shape[-1])
-    colours = images @ places
-    rim = np.concatenate(
-        [colours[:, 0], colours[:, -1], colours[:, 1:-1, 0], colours[:, 1:-1, -1]], axis=1
-    )
-    common = stats.mode(rim, axis=1).mode
-    ground = (common[:, None] // places % 256).astype(np.int16)
+    """Pixels away from the ground, (n, h, w); of equally common levels the smallest is ground."""
+    sides = [images[:, 0], images[:, -1], images[:, 1:-1, 0], images[:, 1:-1, -1]]
+    ground = np.asarray(stats.mode(np.concatenate(sides, axis=1), axis=1).mode)
     distance = np.abs(images.astype(np.int16) - ground[:, None, None])
     flags: Flags = distance.max(axis=-1) > INK * LEVELS
     return flags

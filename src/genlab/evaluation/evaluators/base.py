@@ -76,6 +76,7 @@ class Evaluator(ABC):
         self.params, self.dataset, self.paths = params, dataset, paths
         self.checkpoint = find_checkpoint(paths.trained.name, paths.trained)
         self.model, self.facts = load_model(self.checkpoint, params)
+        self.training: dict[str, Any] = self.facts["training"]
         self.resampling = {"bootstrap": params.bootstrap, "seed": params.seed}
 
     def run(self) -> str:
@@ -118,12 +119,6 @@ class Evaluator(ABC):
     @abstractmethod
     def arrays(self, metrics: Metrics) -> Arrays:
         """What the failure gallery reads."""
-
-    @property
-    def training(self) -> Metrics:
-        """The params of the training."""
-        found: Metrics = self.facts["training"]
-        return found
 
     def infer(self, test: Items) -> None:
         """Bound, encode and reconstruct the test items.
