@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-from genlab.vae.models.priors import CodebookPrior, MixtureDensityPrior, StandardPrior, make_prior
+from genlab.vae.models.priors import PRIORS, CodebookPrior, MixtureDensityPrior, StandardPrior
 from genlab.vae.models.priors.base import LearnedPrior
 
 LEARNED = ["autoregressive", "autoregressive_mixture"]
@@ -24,7 +24,7 @@ def _generator(seed: int = 0) -> torch.Generator:
 def _prior(name: str, latent_dim: int = 8, tokens: int = 4, size: float = 0.5) -> Any:
     """A learned prior with noise on every weight, in float64."""
     torch.manual_seed(0)
-    prior = make_prior(name, latent_dim, tokens, width=8, depth=2, components=3)
+    prior = PRIORS[name](latent_dim, tokens, 8, 2, 3)
     assert isinstance(prior, LearnedPrior)
     codebook = isinstance(prior, CodebookPrior)
     prior = tiny.stir(prior.double(), 0, size if codebook else 0.5 * size)
@@ -50,7 +50,7 @@ def _z(count: int, latent_dim: int, seed: int = 1) -> Tensor:
     ],
 )
 def test_its_name_makes_a_prior_and_its_seed_decides_the_sample(name: str, kind: type) -> None:
-    prior = make_prior(name, 8, 4, 8, 2, 2)
+    prior = PRIORS[name](8, 4, 8, 2, 2)
     assert isinstance(prior, kind)
     first, again, other = (prior.sample(6, _generator(seed)) for seed in (1, 1, 2))
     assert first.shape == (6, 8)
@@ -64,7 +64,7 @@ def test_latents_that_do_not_lie_on_a_square_of_tokens_are_refused(
     name: str, latent_dim: int, tokens: int
 ) -> None:
     with pytest.raises(ValueError, match=f"multiple of {tokens} tokens, got {latent_dim}"):
-        make_prior(name, latent_dim, tokens, 8, 2, 2)
+        PRIORS[name](latent_dim, tokens, 8, 2, 2)
 
 
 def test_the_standard_prior_is_the_standard_normal_whose_kl_needs_no_sample() -> None:

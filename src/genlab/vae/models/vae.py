@@ -18,7 +18,7 @@ from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
 from genlab.distributions.gaussian import reparameterize
 from genlab.distributions.likelihoods import Likelihood, to_unit
 from genlab.vae.models import convolutional, mixer
-from genlab.vae.models.priors import make_prior
+from genlab.vae.models.priors import PRIORS
 from genlab.vae.models.priors.codebook import LOG_VAR_RANGE, LOG_VAR_START
 
 Items = npt.NDArray[np.uint8]
@@ -94,8 +94,8 @@ class VAE(nn.Module):
         shape = (a.width, a.depth, a.latent_dim)
         self.encoder = encoder(a.size, a.patch, a.channels or a.classes, *shape)
         self.decoder = decoder(a.size, a.patch, self.likelihood.outputs, *shape)
-        self.prior = make_prior(
-            a.prior, a.latent_dim, a.tokens, a.prior_width, a.prior_depth, a.prior_components
+        self.prior = PRIORS[a.prior](
+            a.latent_dim, a.tokens, a.prior_width, a.prior_depth, a.prior_components
         )
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:

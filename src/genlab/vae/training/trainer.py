@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -63,28 +63,19 @@ class Trainer:
         self.cells = self.val[0].numel()
         torch.manual_seed(params.seed)
         self.model = VAE(task.architecture).to(self.device)
-        self.average = average_weights(self.model, params.ema)
         self.standard_prior = StandardPrior(params.latent_dim)
         self.optimizer = make_optimizer(self.model, params)
+        self._stateful: dict[str, Any] = {"model": self.model, "optimizer": self.optimizer}
+        self.measured = self.model  # the model that is validated and kept
+        self.average = average_weights(self.model, params.ema)
+        if self.average is not None:
+            self._stateful["average"] = self.average
+            self.measured = cast("VAE", self.average.module)
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.gradient = ShardedGradient(trained, params.threads)
         self.progress = Progress()
         if self.state_file.exists():
             self.progress = load_state(self.state_file, self._stateful, self.device)
-
-    @property
-    def _stateful(self) -> dict[str, Any]:
-        modules = {"model": self.model, "optimizer": self.optimizer, "average": self.average}
-        return {name: module for name, module in modules.items() if module is not None}
-
-    @property
-    def measured(self) -> VAE:
-        """The model that is validated and kept: the averaged one where `ema` asks for it."""
-        if self.average is None:
-            return self.model
-        averaged = self.average.module
-        assert isinstance(averaged, VAE)
-        return averaged
 
     @property
     def delay(self) -> int:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from genlab.vae.models.priors.base import Prior, StandardPrior
 from genlab.vae.models.priors.codebook import CodebookPrior
 from genlab.vae.models.priors.mixture_density import MixtureDensityPrior
 
-__all__ = ["CodebookPrior", "MixtureDensityPrior", "Prior", "StandardPrior", "make_prior"]
+__all__ = ["PRIORS", "CodebookPrior", "MixtureDensityPrior", "Prior", "StandardPrior"]
 
-LEARNED = {"autoregressive": CodebookPrior, "autoregressive_mixture": MixtureDensityPrior}
-
-
-def make_prior(
-    name: str, latent_dim: int, tokens: int, width: int, depth: int, components: int
-) -> Prior:
-    """Make the prior `name`. Raises KeyError for an unknown one."""
-    if name == "standard":
-        return StandardPrior(latent_dim)
-    return LEARNED[name](latent_dim, tokens, width, depth, components)
+# Each is made from latent_dim, tokens, width, depth and components.
+PRIORS: dict[str, Callable[..., Prior]] = {
+    "standard": StandardPrior,
+    "autoregressive": CodebookPrior,
+    "autoregressive_mixture": MixtureDensityPrior,
+}

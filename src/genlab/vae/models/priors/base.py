@@ -56,7 +56,7 @@ class Prior(nn.Module, ABC):
 class StandardPrior(Prior):
     """N(0, I); each latent counts as a token, and the KL is closed form."""
 
-    def __init__(self, latent_dim: int) -> None:
+    def __init__(self, latent_dim: int, *_: int) -> None:
         super().__init__()
         self.tokens = latent_dim
 
