@@ -12,6 +12,7 @@ import pytest
 
 from genlab.benchmark.agreement import Finding
 from genlab.benchmark.bootstrap import LEAST
+from genlab.benchmark.chart import scores
 from genlab.benchmark.leaderboard import People, Standing, as_csv, leaderboard, people, ranked
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.tallies import stars_by_tool
@@ -87,6 +88,9 @@ def test_a_failure_is_no_score_and_no_zero(tmp_path: Path) -> None:
     assert flaky.cost == pytest.approx(4.0)
     assert (broken.score, broken.low, broken.rank, broken.seconds) == (None, None, None, None)
     assert flaky.components == {"identity": pytest.approx(0.9)}
+    for name in ("first", "second"):
+        scores(tmp_path / name, list(found.values()))
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
 def test_tools_are_compared_on_the_cases_they_share(tmp_path: Path) -> None:

@@ -15,9 +15,8 @@ PYTHON = (sys.executable, "-c")
 
 
 def test_it_answers_at_once_and_knows_later(tmp_path: Path) -> None:
-    asked = Watch(
-        tmp_path, [*PYTHON, f"import json, time; time.sleep(.5); print(json.dumps({STAGES}))"]
-    )
+    code = f"import json, time; time.sleep(0.5); print(json.dumps({STAGES}))"
+    asked = Watch(tmp_path, [*PYTHON, code])
     started = time.perf_counter()
     first = asked.look()
     assert time.perf_counter() - started < 0.4
