@@ -61,7 +61,7 @@ def test_the_digest_is_of_all_that_a_score_depends_on(tmp_path: Path) -> None:
         ("consent: true", "consent: perhaps", "consent"),
         ("  one: {licence", "  two: {licence", "sources.one"),
         ("sources:", "sources:\n  two: {licence: free}", "sources.two"),
-        ("licence: made", "title: made", "sources.template.licence"),
+        ("licence: CC0", "title: CC0", "sources.template.licence"),
         ("sources:", "avatars: [", "line"),
         ("Noise", "\udcff", "UTF-8"),
         ("", None, "list"),
