@@ -7,10 +7,6 @@ plots/benchmark/scores.png.
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from pydantic import Field
-
 from genlab.benchmark.snapshot import Places, snapshot
 from genlab.core.errors import run_cli
 from genlab.core.options import overridable, parse_options
@@ -22,28 +18,14 @@ class Options(overridable("seed", "bootstrap")):
     Example: python stages/benchmark.py
     """
 
-    runs: Path = Field(Places.runs, description="Folder of images and the store.")
-    output: Path = Field(Places.data, description="Folder for items and report.")
-    metrics_path: Path = Field(Places.metrics, description="Headline numbers.")
-    results_path: Path = Field(Places.results, description="All numbers.")
-    plots_path: Path = Field(Places.plots, description="Folder for the figure.")
-
 
 def main() -> None:
     """Run the stage."""
-    options = parse_options(Options)
-    params = options.params
-    places = Places(
-        options.runs,
-        options.output,
-        options.metrics_path,
-        options.results_path,
-        options.plots_path,
-    )
+    params, places = parse_options(Options).params, Places()
     standings = snapshot(params.benchmark, places, seed=params.seed, bootstrap=params.bootstrap)
     best = next((s for s in standings if s.score is not None), None)
     line = "no tool has a score" if best is None else f"{best.tool} leads with {best.score:.3f}"
-    print(f"{options.results_path}: {line}")
+    print(f"{places.results}: {line}")
 
 
 if __name__ == "__main__":

@@ -28,10 +28,6 @@ class Options(DatasetOptions, overridable("seed", "device", "bootstrap")):
     checkpoint: Path = Field(
         Path("data/checkpoints/DATASET"), description="Folder written by train."
     )
-    metrics_path: Path = Field(Path("results/DATASET"), description="Folder for JSON.")
-    summary_path: Path = Field(Path("metrics/DATASET.json"), description="Headline numbers.")
-    plots_path: Path = Field(Path("plots/DATASET/evaluation"), description="Folder for PNG.")
-    output: Path = Field(Path("data/evaluated/DATASET"), description="Folder for arrays.")
 
 
 def main() -> None:
@@ -42,10 +38,10 @@ def main() -> None:
     paths = EvaluationPaths(
         data=options.data_path,
         trained=options.checkpoint,
-        results=options.metrics_path,
-        summary=options.summary_path,
-        plots=options.plots_path,
-        arrays=options.output,
+        results=options.place("results/DATASET"),
+        summary=options.place("metrics", f"{options.dataset}.json"),
+        plots=options.place("plots/DATASET", "evaluation"),
+        arrays=options.place("data/evaluated/DATASET"),
     )
     print(f"{paths.summary}: {make_evaluator(params, chosen, paths).run()}")
 

@@ -24,8 +24,6 @@ class Options(DatasetOptions, overridable("seed", "bootstrap")):
 
     data_path: Path = Field(Path("data/DATASET"), description="Split file or its folder.")
     evaluated: Path = Field(Path("data/evaluated/DATASET"), description="Written by evaluate.")
-    metrics_path: Path = Field(Path("results/DATASET/failures.json"), description="JSON file.")
-    plots_path: Path = Field(Path("plots/DATASET/failures"), description="Folder of the page.")
     count: int = Field(16, ge=10, le=20, description="Items of each kind.")
 
 
@@ -41,10 +39,11 @@ def main() -> None:
         bootstrap=params.bootstrap,
         seed=params.seed,
     )
-    write_json(options.metrics_path, summary)
-    write_text(options.plots_path / "index.html", page)
+    write_json(options.place("results/DATASET", "failures.json"), summary)
+    target = options.place("plots/DATASET/failures", "index.html")
+    write_text(target, page)
     supported = [test["name"] for test in summary["tests"] if test["verdict"] == "supported"]
-    print(f"{options.plots_path / 'index.html'}: supported hypotheses: {', '.join(supported)}")
+    print(f"{target}: supported hypotheses: {', '.join(supported)}")
 
 
 if __name__ == "__main__":

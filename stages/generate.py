@@ -8,8 +8,6 @@ labels.npz; and manifest.json (where it comes from, counts, checksums).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field
 
 from genlab.core.errors import run_cli
@@ -23,7 +21,6 @@ class Options(DatasetOptions, overridable("seed")):
     Example: python stages/generate.py --output /tmp/grids --count 2000 --seed 1
     """
 
-    output: Path = Field(Path("data/generated/DATASET"), description="Output folder.")
     count: int | None = Field(None, ge=1, description="Grids to draw. [default: grids.count]")
 
 
@@ -31,7 +28,8 @@ def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
     chosen = find_dataset(options.dataset)
-    print(chosen.generate(options.params, options.output, count=options.count))
+    folder = options.place("data/generated/DATASET")
+    print(chosen.generate(options.params, folder, count=options.count))
 
 
 if __name__ == "__main__":

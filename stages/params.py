@@ -6,10 +6,6 @@ of it, so a parameter that only grids use leaves the stages of images up to date
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from pydantic import Field
-
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.options import DatasetOptions, parse_options
@@ -22,14 +18,13 @@ class Options(DatasetOptions):
     Example: python stages/params.py --dataset arc_grids
     """
 
-    output: Path = Field(Path("results/DATASET/params.json"), description="Output file.")
-
 
 def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
-    write_json(options.output, load_params().resolve(options.dataset))
-    print(options.output)
+    path = options.place("results/DATASET", "params.json")
+    write_json(path, load_params().resolve(options.dataset))
+    print(path)
 
 
 if __name__ == "__main__":

@@ -28,20 +28,16 @@ class Options(DatasetOptions, overridable("seed")):
     data_path: Path = Field(
         Path("data/generated/DATASET"), description="Folder written by stage generate."
     )
-    output: Path | None = Field(
-        None, description="Folder for all outputs. [default: data/, results/ and plots/DATASET]"
-    )
 
 
 def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
-    name, output = options.dataset, options.output
-    chosen, params = find_dataset(name), options.params
-    data = output or Path("data") / name
+    chosen, params = find_dataset(options.dataset), options.params
+    data = options.place("data/DATASET")
     summary = chosen.split(params, options.data_path, data, params.seed)
-    write_json((output or Path("results") / name) / "data.json", summary.facts)
-    sheet = (output or Path("plots") / name / "data") / "sheet.png"
+    write_json(options.place("results/DATASET", "data.json"), summary.facts)
+    sheet = options.place("plots/DATASET/data", "sheet.png")
     if chosen.kind == "grids":
         figures.data_sheet(sheet, summary.examples, summary.captions)
     else:

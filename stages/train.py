@@ -27,9 +27,6 @@ class Options(DatasetOptions, overridable(*TRAINING_KEYS, "wandb")):
     """
 
     data_path: Path = Field(Path("data/DATASET"), description="Split file or its folder.")
-    output: Path = Field(Path("data/checkpoints/DATASET"), description="Checkpoint's folder.")
-    metrics_path: Path = Field(Path("results/DATASET/training.json"), description="Summary file.")
-    plots_path: Path = Field(Path("plots/DATASET/training"), description="dvclive folder.")
 
 
 def main() -> None:
@@ -37,10 +34,12 @@ def main() -> None:
     options = parse_options(Options)
     chosen, params = find_dataset(options.dataset), options.params
     engine.deterministic(params.seed)
-    summary = train_dataset(params, chosen, options.data_path, options.output, options.plots_path)
-    write_json(options.metrics_path, summary)
+    folder = options.place("data/checkpoints/DATASET")
+    plots = options.place("plots/DATASET", "training")
+    summary = train_dataset(params, chosen, options.data_path, folder, plots)
+    write_json(options.place("results/DATASET", "training.json"), summary)
     print(
-        f"{options.output}: best epoch {summary['best_epoch']} of {summary['epochs']},"
+        f"{folder}: best epoch {summary['best_epoch']} of {summary['epochs']},"
         f" validation ELBO {summary['best']['elbo']:.2f} nats"
     )
 

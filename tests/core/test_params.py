@@ -179,7 +179,7 @@ def test_a_digest_changes_with_each_value() -> None:
 class _Options(DatasetOptions, overridable("beta_max", "latent_dim", "beta_schedule", "wandb")):
     """Train."""
 
-    output: Path = Path("data/DATASET")
+    data_path: Path = Path("data/DATASET")
 
 
 def _parse(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> _Options:
@@ -193,7 +193,9 @@ def test_options_come_from_the_fields(
     monkeypatch.chdir(FILE.parent)
     options = _parse(monkeypatch, "--beta-max", "0.0", "--beta-schedule", "constant")
     params = options.params
-    assert (options.dataset, options.output) == ("arc_grids", Path("data/arc_grids"))
+    assert (options.dataset, options.data_path) == ("arc_grids", Path("data/arc_grids"))
+    assert options.place("results/DATASET", "x") == Path("results/arc_grids/x")
+    assert _parse(monkeypatch, "--output", "/o").place("results/DATASET", "x") == Path("/o/x")
     assert (params.beta_max, params.beta_schedule, params.wandb) == (0.0, "constant", False)
     assert params.latent_dim == DEFAULTS["latent_dim"]
     with pytest.raises(SystemExit):

@@ -36,6 +36,7 @@ class DatasetOptions(StageOptions):
     """Command line of a stage that runs once per dataset: DATASET in a default path is its name."""
 
     dataset: str = Field("arc_grids", description="Name of the dataset.")
+    output: Path | None = Field(None, description="Folder for all outputs, instead of DVC's.")
 
     @model_validator(mode="after")
     def _name_paths(self) -> Self:
@@ -43,6 +44,10 @@ class DatasetOptions(StageOptions):
             if isinstance(path := getattr(self, name), Path):
                 setattr(self, name, Path(str(path).replace("DATASET", self.dataset)))
         return self
+
+    def place(self, folder: str, name: str = "") -> Path:
+        """Path of an output: `name` in `folder`, or in the folder that was given."""
+        return (self.output or Path(folder.replace("DATASET", self.dataset))) / name
 
     @property
     def params(self) -> Params:
