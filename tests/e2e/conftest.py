@@ -27,7 +27,6 @@ LONG = "x" * 10_000
 # Small enough for an epoch in a moment, and more of them than any test waits for.
 TRAINING = {"epochs": 400, "samples_per_epoch": 128, "patience": 400}
 WAIT = 180_000  # milliseconds; a loaded machine is slow
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +76,7 @@ def _hostile_diagnosis(found: dict[str, Any]) -> None:
 @pytest.fixture(scope="module")  # its event loop is in the way of tests that run one
 def browser() -> Iterator[Any]:
     pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-    if not any(map(shutil.which, BROWSERS)):
+    if not any(map(shutil.which, app_room.BROWSERS)):
         pytest.skip("needs Chromium (Debian: apt-get install chromium)")
     with app_room.chromium() as opened:
         yield opened

@@ -9,7 +9,6 @@ import app_room
 import pytest
 from stage_runs import start_stage
 
-READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 EPOCH = "Number(document.body.innerText.match(/training now, epoch (\\d+)/)?.[1] ?? 0)"
 PATIENCE = 180_000  # milliseconds until a training has imported torch on a busy machine
 RUN = "2026-01-01"
@@ -20,7 +19,7 @@ MARKUP = "<img src=x onerror=alert(1)>"
 def settled(page: Any) -> None:
     """Wait until a page's script has ended."""
     page.locator("h1").first.wait_for()
-    page.wait_for_function(READY)
+    page.wait_for_function(app_room.READY)
     page.wait_for_timeout(300)
 
 

@@ -18,7 +18,6 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(not TARGET, reason="for the README; run: make pictures"),
 ]
-READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 STORE = app_room.ROOT / "runs" / "genlab.sqlite3"
 PAGES = {
     "overview": "",
@@ -55,7 +54,7 @@ def take(server: app_room.Server, browser: Any, name: str, width: int, target: P
     page.set_default_timeout(120_000)
     page.goto(f"{server.base}/{PAGES[name].format(run=run_id)}")
     page.locator("h1").first.wait_for()
-    page.wait_for_function(READY)
+    page.wait_for_function(app_room.READY)
     if name == "overview":
         page.get_by_text("up to date").first.wait_for()  # dvc has answered
     page.wait_for_function("!document.querySelector('[data-testid=stSkeleton]')")

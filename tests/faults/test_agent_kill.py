@@ -41,12 +41,12 @@ SLOWEST = 900.0  # seconds of a process that is not killed
 class Victim:
     """A run in `folder` that is killed again and again, and what each kill cost."""
 
-    def __init__(self, folder: Path, server: Server) -> None:
+    def __init__(self, folder: Path, server: Server, attempts: int) -> None:
         folder.mkdir()
         write_params(
-            folder, base_url=server.url, max_iterations=4, patience=4, subset=200, validation=100,
-            seeds=1, time_limit=300.0, compare_with_search=False, max_parameters=20_000,
-            max_seconds=0.0,
+            folder, base_url=server.url, max_iterations=attempts, patience=attempts, subset=200,
+            validation=100, seeds=1, time_limit=300.0, compare_with_search=False,
+            max_parameters=20_000, max_seconds=0.0,
         )  # fmt: skip
         self.folder, self.server = folder, server
         self.first = len(server.requests)  # what was asked before this run
@@ -142,14 +142,14 @@ def test_killed_runs_of_the_agent(
     tmp_path: Path, full_size: bool, record: Callable[..., None]
 ) -> None:
     needs_sandbox()
-    kills = 20 if full_size else 2
+    kills, most = (20, 4) if full_size else (1, 2)
     rng, faults, deaths, number = random.Random(11), list[str](), 0, 0
     with Server(fluent) as server:
-        undisturbed = Victim(tmp_path / "calm", server)
+        undisturbed = Victim(tmp_path / "calm", server, most)
         undisturbed.finish()
         while deaths < kills:
             number += 1
-            victim = Victim(tmp_path / f"run{number}", server)
+            victim = Victim(tmp_path / f"run{number}", server, most)
             while deaths < kills and victim.kill(rng):
                 deaths += 1
             victim.finish()

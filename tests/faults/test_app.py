@@ -11,12 +11,11 @@ from pathlib import Path
 import app_room
 import httpx
 import pytest
-from app_room import ROOT, chromium, make_project, make_run, serving
+from app_room import READY, ROOT, chromium, make_project, make_run, serving
 
 from genlab.benchmark.store.repository import Store
 
 RUN = "2026-01-01"
-READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 FRESH = "!document.querySelector('[data-stale=true]')"  # what a rerun replaces fades for a moment
 TIMEOUT = 120_000  # milliseconds
 CLIENTS, CASES = 200, 500  # two events per case: generating and failed

@@ -27,6 +27,8 @@ from genlab.benchmark.cases import load_cases
 from genlab.benchmark.store.repository import Store
 from genlab.core.io import write_text
 
+READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -154,7 +156,7 @@ def chromium() -> Iterator[Any]:
     """A headless Chromium of this machine, with a fresh profile."""
     from playwright.sync_api import sync_playwright
 
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    found = next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=list(FLAGS))
         try:
