@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from genlab.benchmark.store.ratings import MAX_RATER
+from genlab.benchmark.store.schema import MAX_RATER
 from genlab.core.errors import GenlabError
 from genlab.web import galleries, opinions
 from genlab.web.frame import choose_dataset, remember, remembered, sentences, title

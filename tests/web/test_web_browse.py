@@ -99,5 +99,6 @@ def test_the_parser_marks_what_is_not_valid() -> None:
     assert "stray" in valid.sentence
     grid[6, 6] = 5
     stray = sketch.read(grid)
-    assert (stray.legal, stray.faults) == (False, ["grey speck of 1 cell"])
+    assert (stray.legal, len(stray.faults)) == (False, 1)
+    assert "1 stray" in stray.sentence
     assert stray.marked != valid.marked
