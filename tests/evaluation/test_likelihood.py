@@ -13,10 +13,6 @@ from genlab.evaluation.metrics.likelihood import (
 )
 
 
-def test_iwae_of_equal_weights_is_that_weight() -> None:
-    assert iwae(np.full((3, 64), -70.5)) == pytest.approx([-70.5] * 3)
-
-
 def test_iwae_is_the_log_of_the_mean_weight_even_where_exp_underflows() -> None:
     weights = np.array([[math.log(0.2), math.log(0.4)]]) - 5000
     assert iwae(weights) == pytest.approx([math.log(0.3) - 5000])

@@ -76,13 +76,6 @@ def test_a_rare_colour_that_is_always_right_is_known_by_its_grids_alone() -> Non
     assert interval["low"] < 0.5
 
 
-def test_the_same_seed_gives_the_same_intervals() -> None:
-    truth, predicted = _grids(seed=1), _grids(seed=2)
-    first = grid_metrics(truth, predicted, bootstrap=50, seed=7)
-    assert first == grid_metrics(truth, predicted, bootstrap=50, seed=7)
-    assert first != grid_metrics(truth, predicted, bootstrap=50, seed=8)
-
-
 def test_confusion_counts_pairs_of_colours() -> None:
     truth, predicted = _grids(seed=1), _grids(seed=2)
     matrix = colour_confusion(truth, predicted)
