@@ -213,10 +213,14 @@ def drop_figure(repository: Path) -> None:
     (repository / "plots" / GRIDS / "data" / "sheet.png").unlink()
 
 
-@pytest.mark.parametrize("outdate", [drop_metric, drop_run, drop_figure])
+def spoil_targets(repository: Path) -> None:
+    (repository / "benchmarks" / "targets.yaml").write_text("grids.valid_rate: {}")
+
+
+@pytest.mark.parametrize("outdate", [drop_metric, drop_run, drop_figure, spoil_targets])
 def test_outdated_files_are_one_line(outdate: Callable[[Path], None], repository: Path) -> None:
     outdate(repository)
-    with pytest.raises(GenlabError, match="make") as error:
+    with pytest.raises(GenlabError, match=r"make|git checkout") as error:
         render.render_reports(repository)
     assert "\n" not in str(error.value)
 
