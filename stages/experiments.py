@@ -5,7 +5,6 @@ python stages/experiments.py [--only NAME]... [--jobs N] [--force]
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,18 +20,16 @@ def experiments(
     only: Annotated[list[str] | None, typer.Option(help="Run this one (repeatable).")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of parallel runs.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Also run what is up to date.")] = False,
-    table: Annotated[Path, typer.Option(help="The experiments.")] = Path("experiments.yaml"),
-    output: Annotated[Path, typer.Option(help="Table of results.")] = RESULTS_FILE,
 ) -> None:
     """Run the documented experiments, each a `dvc exp run`, and write one row of results for each.
 
     What was run with the same code and params is skipped. An interrupted call resumes; an
     experiment that fails does not stop the others.
     """
-    described = load_experiments(table)
+    described = load_experiments("experiments.yaml")
     chosen = choose(described, only or [])
-    finished, failures = run_pending(described, chosen, output, jobs=jobs, force=force)
-    print(f"{finished} run, {len(failures)} failed; results in {output}")
+    finished, failures = run_pending(described, chosen, jobs=jobs, force=force)
+    print(f"{finished} run, {len(failures)} failed; results in {RESULTS_FILE}")
     if failures:
         raise GenlabError("; ".join(failures))
 

@@ -130,7 +130,7 @@ def choose(experiments: list[Experiment], names: list[str]) -> list[Experiment]:
 
 
 def run_pending(
-    described: list[Experiment], chosen: list[Experiment], output: Path, *, jobs: int, force: bool
+    described: list[Experiment], chosen: list[Experiment], *, jobs: int, force: bool
 ) -> tuple[int, list[str]]:
     """Run those of `chosen` whose row is missing or of another fingerprint; return count, failures.
 
@@ -139,8 +139,8 @@ def run_pending(
     described are dropped.
     """
     rows: dict[str, dict[str, Any]] = {}
-    if output.exists():
-        rows = _read_table(output, dtype=str, keep_default_na=False).to_dict("index")
+    if RESULTS_FILE.exists():
+        rows = _read_table(RESULTS_FILE, dtype=str, keep_default_na=False).to_dict("index")
     pending = [
         experiment
         for experiment in chosen
@@ -157,7 +157,7 @@ def run_pending(
                     failures.append(str(error))
                 else:
                     names = [one.name for one in described if one.name in rows]
-                    write_rows(output, {name: rows[name] for name in names})
+                    write_rows(RESULTS_FILE, {name: rows[name] for name in names})
                 bar.update()
         finally:  # after Ctrl-C nothing more is started
             pool.shutdown(wait=False, cancel_futures=True)
