@@ -74,6 +74,22 @@ def test_what_the_run_has_settled_is_overruled_and_reported() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "place"),
+    [
+        ("fast", "calls.eval_config:"),
+        ({"optimiser": "lion"}, "calls.eval_config.optimiser:"),
+        ({"lr": "high"}, "calls.eval_config.lr:"),
+        ({"batch_size": 10**6}, "calls.eval_config.batch_size:"),
+    ],
+)
+def test_a_training_out_of_range_is_repaired_and_reported(asked: Any, place: str) -> None:
+    calls = {"eval_config": asked}
+    found = _planned({"architecture": ONE.model_dump(mode="json"), "calls": calls})
+    [edit] = found.edits
+    assert edit.startswith(place)
+
+
+@pytest.mark.parametrize(
     ("said", "values", "holds", "reported"),
     [
         ("achieved", [0.91, 0.92, 0.93], "achieved", ""),
