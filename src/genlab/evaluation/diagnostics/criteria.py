@@ -71,7 +71,7 @@ IMAGES = (
         "<=",
         MAX_NEAR_DUPLICATES,
         "lower end of the share of samples nearer to a training image than 99 % of test images",
-        key="near_share_low",
+        key="near_duplicate_rate_low",
     ),
     Criterion(
         "exact_duplicate_rate",

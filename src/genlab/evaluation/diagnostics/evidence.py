@@ -87,7 +87,7 @@ def _measure_images(metrics: Metrics) -> dict[str, Any]:
     return {
         **{name: metrics[name] for name in ("ssim", "likelihood")},
         **{name: copies[name] for name in shares},
-        "near_share_low": copies["intervals"]["near_duplicate_rate"]["low"],
+        "near_duplicate_rate_low": copies["intervals"]["near_duplicate_rate"]["low"],
         "exact_share_low": copies["intervals"]["exact_duplicate_rate"]["low"],
         "skill_over_mean_image": 1 - metrics["mse"] / metrics["mean_image_mse"],
         "recall": metrics["samplers"][best]["recall"],

@@ -157,12 +157,12 @@ IMAGES: tuple[Rule, ...] = (
         # Distances are of pixels. Smooth samples that copy nothing are not charged (PCA-32 of test
         # images: 0.000), but nor is a memoriser that blurs (PCA-64 of training images: 0.027).
         lambda e: (
-            e.near_share_low > MAX_NEAR_DUPLICATES
+            e.near_duplicate_rate_low > MAX_NEAR_DUPLICATES
             or e.exact_share_low > e.held_out_exact_duplicate_rate
         ),
         (
             "near_duplicate_rate",
-            "near_share_low",
+            "near_duplicate_rate_low",
             "exact_duplicate_rate",
             "held_out_exact_duplicate_rate",
         ),
