@@ -30,22 +30,29 @@ def import_graph() -> nx.DiGraph:
 
 
 def draw(path: Path) -> None:
-    """Write the diagram as SVG; each row imports lower ones only."""
-    every = import_graph()
-    for level, row in enumerate(nx.topological_generations(every.reverse())):
-        nx.set_node_attributes(every, dict.fromkeys(row, level), "level")
-    places = nx.multipartite_layout(every, subset_key="level", align="horizontal")
-    shown = nx.transitive_reduction(every)  # what a chain of others implies hides the order
-    figure, axes = plt.subplots(figsize=(9, 8))
-    arrows = {"edgelist": sorted(shown.edges), "edge_color": "#8a9199", "node_size": 1500}
-    nx.draw_networkx_edges(shown, places, ax=axes, connectionstyle="arc3,rad=0.06", **arrows)
-    box = {"boxstyle": "round,pad=0.45", "facecolor": "#e8f0fe", "edgecolor": "#3b6fb6"}
-    nx.draw_networkx_labels(every, places, ax=axes, font_size=11, bbox=box)
-    axes.margins(0.1)
-    axes.axis("off")
+    """Write the diagram as SVG: a dot where the package of a row imports that of a column.
+
+    Packages stand in topological order, so that no dot lies below the diagonal.
+    """
+    graph = import_graph()
+    names = list(nx.lexicographical_topological_sort(graph))
+    rows, columns = zip(*((names.index(a), names.index(b)) for a, b in graph.edges), strict=True)
+    figure, axes = plt.subplots(figsize=(6, 6))
+    axes.scatter(columns, rows, s=90, color="#3b6fb6")
+    axes.plot([-0.5, len(names) - 0.5], [-0.5, len(names) - 0.5], color="#b0b7bf", linewidth=1)
+    axes.set_xticks(range(len(names)), names, rotation=45, ha="left")
+    axes.set_yticks(range(len(names)), names)
+    axes.xaxis.tick_top()
+    axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(names) - 0.5, -0.5), aspect="equal")
+    axes.set_ylabel("package")
+    axes.set_title("imports")
+    axes.grid(color="#e6e9ec")
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    print(f"{path}: {len(places)} packages, {every.number_of_edges()} imports")
+    print(f"{path}: {len(names)} packages, {graph.number_of_edges()} imports")
 
 
 if __name__ == "__main__":
