@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from dvc.dependency import ParamsDependency
 from dvc.repo import Repo
 
 ABSENT = ("deleted", "not in cache")
@@ -42,6 +43,8 @@ def find_broken_chains(repo: Repo) -> Iterator[str]:
     """Stages that were run on another version of an out than the lock holds."""
     made = {str(out): (out.stage.addressing, out.hash_info) for out in repo.index.outs}
     for dep in repo.index.deps:
+        if isinstance(dep, ParamsDependency):  # of values in a file: dvc's status compares them
+            continue
         maker, made_hash = made.get(str(dep), ("", dep.hash_info))
         if made_hash != dep.hash_info:
             yield f"{dep.stage.addressing}: was run on another {dep} than {maker} made"
