@@ -4,25 +4,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from genlab.evaluation.figures.style import MUTED, figure_file
 from genlab.grids.palette import ARC_PALETTE, COLOUR_NAMES
 
-PANELS: Sequence[tuple[str, str, Mapping[str, str]]] = (
+PANELS: Sequence[tuple[str, Mapping[str, str]]] = (
     (
-        "Loss and its reconstruction term",
-        "log",
+        "Loss and its reconstruction term, {unit}",
         {"loss": "loss", "reconstruction_loss": "reconstruction"},
     ),
-    ("KL, and β·KL as it enters the loss", "symlog", {"kl_divergence": "KL", "beta_kl": "β·KL"}),
+    (
+        "KL, and β·KL as it enters the loss, {unit}",
+        {"kl_divergence": "KL", "beta_kl": "β·KL"},
+    ),
     (
         "Accuracy on validation grids",
-        "linear",
         {"pixel_accuracy": "pixels", "exact_grid_accuracy": "grids"},
     ),
-    ("PSNR of validation reconstructions, dB", "linear", {"psnr": "PSNR"}),
+    ("PSNR of validation reconstructions, dB", {"psnr": "PSNR"}),
 )
-"""Panels of the training curves: title, scale, and the logged names with their labels."""
+"""Panels of the training curves: title, and the logged names with their labels."""
+WIDE = 100.0
+"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
 
 def training_curves(path: str | Path, series: Mapping[str, Sequence[float]], unit: str) -> None:
@@ -31,18 +35,26 @@ def training_curves(path: str | Path, series: Mapping[str, Sequence[float]], uni
     series: {name: one value per epoch}, names as the trainer logs them; a panel without its series
     is left out. unit: of loss and KL.
     """
-    panels = [panel for panel in PANELS if all(name in series for name in panel[2])]
+    panels = [panel for panel in PANELS if all(name in series for name in panel[1])]
     with figure_file(path, 2.35 * len(panels)) as figure:
         column = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
-        for axes, (title, scale, names) in zip(column, panels, strict=True):
+        for axes, (title, names) in zip(column, panels, strict=True):
             for style, (name, label) in zip(("-", "--"), names.items(), strict=False):
                 axes.plot(range(1, len(series[name]) + 1), series[name], style, label=label)
-            # The loss of a density may be negative.
-            negative = np.less_equal([series[name] for name in names], 0).any()
-            axes.set_yscale("symlog" if negative and scale == "log" else scale)
-            axes.set_title(title if scale == "linear" else f"{title}, {unit}")
+            axes.set_yscale(_scale(np.concatenate([series[name] for name in names])))
+            axes.set_title(title.format(unit=unit))
+            if title.startswith("Accuracy"):
+                axes.set_ylim(0, 1.05)
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         column[-1].set_xlabel("epoch")
+
+
+def _scale(values: npt.NDArray[np.float64]) -> str:
+    """The scale of an axis that shows `values`; the loss of a density may be negative."""
+    low, high = np.nanmin(values), np.nanmax(values)
+    if low > 0:
+        return "log" if high > WIDE * low else "linear"
+    return "symlog" if high - low > WIDE else "linear"
 
 
 def loss_over_baselines(
