@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import resource
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from agent_runs import ROOT, attempt, write_attempts, write_params
+from agent_runs import attempt, write_attempts, write_params
 from llm_server import Server, good, status
 from typer.testing import CliRunner
 
@@ -93,41 +85,6 @@ def test_a_workspace_of_something_else_is_left_alone(place: Path) -> None:
     line = refused(GOAL, "--backend", "search", "--workspace", "other")
     assert "another goal" in line
     assert [path.name for path in (place / "mine").iterdir()] == ["thesis.txt"]
-
-
-def _started(*arguments: str, **options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "genlab.agent", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
-
-
-def test_ctrl_c_and_a_full_disk_are_one_line_and_lose_nothing(place: Path) -> None:
-    command = [GOAL, "--backend", "search", "--no-compare", "--max-iterations", "1"]
-    interrupted = _started(*command)
-    deadline = time.monotonic() + 300
-    while not list(place.glob("workspaces/*/experiments/run.json")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    interrupted.send_signal(signal.SIGINT)
-    _, errors = interrupted.communicate(timeout=300)
-    assert interrupted.returncode == 130
-    assert errors.splitlines()[-1].startswith("genlab: interrupted; finished files are kept")
-    assert "Traceback" not in errors
-    full = _started(
-        *command, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
-    )
-    _, errors = full.communicate(timeout=300)
-    assert full.returncode == 2, errors
-    assert re.match(r"genlab: error: \S+genlab-\S+: File too large; ", errors.splitlines()[-1])
-    assert "Traceback" not in errors
-    run(*command)  # goes on
-    (registry,) = place.glob("workspaces/*/experiments/registry.json")
-    assert [each["plan_origin"] for each in json.loads(registry.read_text())] == ["baseline"]
 
 
 ANSWERS = [

@@ -40,18 +40,6 @@ def test_the_swap_changes_the_face_alone(case: Case, template: Image, swap: Imag
     assert np.abs(swap[inside].mean(0) - template[inside].mean(0)).max() < 25
 
 
-def test_the_loop_is_not_blocked_while_it_works(case: Case) -> None:
-    async def count() -> int:
-        ticks = 0
-        task = asyncio.create_task(LocalSwap().swap(case, {}))
-        while not task.done():
-            await asyncio.sleep(0.005)
-            ticks += 1
-        return ticks
-
-    assert asyncio.run(count()) > 5
-
-
 def test_a_picture_without_a_face_is_named(template: Image) -> None:
     blank = np.full((300, 300, 3), 90, dtype=np.uint8)
     with pytest.raises(NoFaceError, match=r"region \(0, 0, 90, 90\)"):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -122,21 +120,6 @@ def test_what_is_no_sound_store_is_refused_in_one_line_and_left_as_it_is(
     assert caught.value.path == path
     assert "\n" not in str(caught.value)
     assert before is None or path.read_bytes() == before
-
-
-def test_a_process_that_is_killed_keeps_what_it_committed(tmp_path: Path) -> None:
-    path = tmp_path / "genlab.sqlite3"
-    code = f"""
-import os, signal
-from genlab.benchmark.store.repository import Store, now
-store = Store({str(path)!r})
-store.create_run("r", now(), {{}}, [{{"case_id": "one"}}], [{{"tool_id": "a"}}])
-store.set_items([(1, {{"status": "generated", "image": "r/a/one.png"}})])
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
-    with Store(path) as store:
-        assert store.item(1).status == "generated"
 
 
 def test_many_writers_wait_for_each_other(store: Store) -> None:

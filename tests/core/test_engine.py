@@ -62,13 +62,6 @@ def test_determinism_is_asked_of_torch_and_of_child_processes() -> None:
     assert os.environ["OMP_NUM_THREADS"] == "1"
 
 
-def test_the_machine_is_described() -> None:
-    machine = engine.machine()
-    assert machine["cores"] >= 1
-    assert machine["cpu"]
-    assert machine["torch"] == torch.__version__
-
-
 def _git(folder: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
     done = subprocess.run(

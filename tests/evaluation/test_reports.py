@@ -284,10 +284,3 @@ def test_shares_do_not_round_a_miss_away(share: float | None, text: str) -> None
 )  # fmt: skip
 def test_a_number_has_four_significant_digits(value: float | None, text: str) -> None:
     assert formats.number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.0025883, "0.0026"), (1.0853, "1.1"), (6909.7, "6,910"), (0.0, "0")]
-)
-def test_a_deviation_has_two_digits(value: float, text: str) -> None:
-    assert formats.spread(value) == text

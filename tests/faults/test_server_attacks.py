@@ -67,7 +67,8 @@ def strangers() -> Iterator[Attack]:
         yield Attack(f"origin {origin} follows", f"/api/run/{RUN}", headers=head | upgrade)
     form = {"origin": f"http://{EVIL}", "content-type": "text/plain"}
     yield Attack("a form runs", "/api/run", "POST", form, json.dumps(BEGIN).encode())
-    for host in (EVIL, f"127.0.0.1.{EVIL}", f"{EVIL}:80", f"localhost@{EVIL}", "127.0.0.2.nip.io"):
+    names = (EVIL, f"127.0.0.1.{EVIL}", f"{EVIL}:80", f"localhost@{EVIL}", "127.0.0.2.nip.io")
+    for host in (*names, "[", ""):
         yield Attack(f"host {host} reads", "/api/runs", headers={"host": host})
         yield Attack(f"host {host} sees", image, headers={"host": host})
     yield post("a foreign host rates", "/api/rate", RATE, host=EVIL)
@@ -76,7 +77,8 @@ def strangers() -> Iterator[Attack]:
         head = {name: value} | upgrade
         yield Attack(f"a foreign {name} opens the pages", "/_stcore/stream", headers=head)
     for kind in ("image", "iframe", "script"):
-        head = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": kind}
+        mode = "navigate" if kind == "iframe" else "no-cors"
+        head = {"sec-fetch-site": "cross-site", "sec-fetch-mode": mode, "sec-fetch-dest": kind}
         yield Attack(f"another site embeds as {kind}", image, headers=head)
 
 

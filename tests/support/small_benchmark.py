@@ -163,17 +163,6 @@ class Failing(Turned):
         return await super().swap(case, options)
 
 
-class Absent(Turned):
-    """Can't be used here."""
-
-    tool_id = "absent"
-    title = "Not here"
-    absence = "retired"
-
-    def unavailable(self) -> str:
-        return "its model was retired"
-
-
 class Raising(Turned):
     """Raises where it should say whether it can be used."""
 

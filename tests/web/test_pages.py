@@ -92,11 +92,6 @@ def test_an_address_reopens_the_same_view(page: Open, project: Path) -> None:
     assert "Objects of grid 7" in words(one)
 
 
-def test_an_address_from_elsewhere_does_no_harm(page: Open, project: Path) -> None:
-    at = page(project, "data", split="<script>", dataset="../..", item="-3", view="x" * 10_000)
-    assert "of 320 items" in words(at)
-
-
 @pytest.mark.parametrize("view", ["Reconstructions", "Samplers", "Neighbours"])
 def test_every_view_of_the_evaluation(page: Open, project: Path, view: str) -> None:
     at = page(project, "evaluation", show=view)

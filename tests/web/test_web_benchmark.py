@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,31 +84,6 @@ def test_a_foreign_text_is_harmless_and_bounded(foreign: str) -> None:
 # the page Benchmark
 
 
-def test_a_run_begins_from_the_page_and_its_address_is_kept(project: Path) -> None:
-    shown = page("benchmark")
-    for box in shown.checkbox:
-        if str(box.key).startswith("tool-") and box.value:
-            box.uncheck()
-    shown.run()
-    assert shown.button(key="run").disabled
-    shown.checkbox(key="tool-sim_fail").check().run()
-    assert "4 pictures" in shown.button(key="run").label
-    assert shown.checkbox(key="tool-sim_closed").disabled
-    shown.button(key="run").click().run()
-    assert not shown.exception
-    here = live(project)
-    [run] = here.store.runs()
-    assert run.run_id in shown.query_params["run"]
-    for _ in range(200):
-        if here.status(here.store.run(run.run_id))[0] != "running":
-            break
-        time.sleep(0.05)
-    again = words(page("benchmark", run=run.run_id))
-    assert "was refused" in again
-    assert "<script>" not in again
-    here.close()
-
-
 def test_a_finished_run_shows_pictures_badges_and_stars(lived: Live) -> None:
     shown = page("benchmark", run=RUN, rater="ada")
     html = words(shown)
@@ -144,21 +118,6 @@ def test_what_is_not_there_is_a_sentence(lived: Live) -> None:
 
 
 # the page Rate
-
-
-def test_a_rating_session_from_the_page(lived: Live) -> None:
-    def given() -> list[int]:
-        return sorted(r.stars for r in lived.store.ratings("run_item", rater="ada") if r.blind)
-
-    shown = page("rate", rater="ada", of=RUN)
-    assert "sim_" not in words(shown)  # the tool is hidden
-    shown.button(key="star-4").click().run()
-    shown.button(key="star-2").click().run()
-    assert given() == [2, 4]
-    shown.button(key="undo").click().run()
-    assert given() == [4]
-    shown.button(key="skip").click().run()
-    assert not shown.exception
 
 
 def test_the_order_is_random_per_rater_and_stays(lived: Live) -> None:
