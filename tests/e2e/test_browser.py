@@ -85,18 +85,6 @@ def test_a_hostile_goal_is_refused_in_a_sentence(server: app_room.Server, page: 
     assert names <= {"project", "logs"}
 
 
-def test_a_hostile_rater_is_a_name(server: app_room.Server, page: Any) -> None:
-    page.goto(f"{server.base}/rate?of={RUN}")
-    name = page.get_by_label("Your name (saved with your ratings)")
-    name.fill(MARKUP)
-    name.press("Enter")
-    page.get_by_text("0 of 4 rated").wait_for()
-    page.locator("h1").click()  # out of the field, where a key is a letter
-    page.keyboard.press("3")
-    page.get_by_text("1 of 4 rated").wait_for()
-    unharmed(page)
-
-
 def test_a_hostile_grid_is_reported_where_it_is_wrong(server: app_room.Server, page: Any) -> None:
     page.goto(f"{server.base}/data?view=Draw+or+paste")
     page.get_by_role("radio", name="paste", exact=True).click()

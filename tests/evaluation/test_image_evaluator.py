@@ -238,17 +238,6 @@ def _another_shape(place: Path) -> None:
     tiny.write_image_dataset(DATA, side=32)
 
 
-def _another_depth(place: Path) -> None:
-    shutil.rmtree(DATA)
-    tiny.write_image_dataset(DATA, channels=3)
-
-
-def _of_grids(place: Path) -> None:
-    save_checkpoint(
-        MODEL, tiny.model(), {"training": {"beta_max": 1.0}, "history": [{"loss": 1.0}]}
-    )
-
-
 def _diverged(place: Path) -> None:
     model, facts = load_checkpoint(MODEL, producer_command="-")
     with torch.no_grad():
@@ -272,12 +261,6 @@ SPOILS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     "images of another side": (
         _another_shape, "evaluate",
         ["items are 32x32x1, the checkpoint is for 28x28x1", "dvc repro train"],
-    ),
-    "images of more channels": (
-        _another_depth, "evaluate", ["items are 28x28x3, the checkpoint is for 28x28x1"],
-    ),
-    "a checkpoint of grids": (
-        _of_grids, "evaluate", ["items are 28x28x1, the checkpoint is for 8x8"],
     ),
     "weights that are not finite": (
         _diverged, "evaluate", [str(MODEL), "diverged", "lower lr than 0.0", "grad_clip"],

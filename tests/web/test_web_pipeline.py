@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
-
-import pytest
 
 from genlab.core.io import write_json
 from genlab.web import board
-from genlab.web.pipeline import ago, lasted, read_pipeline, reasons
+from genlab.web.pipeline import read_pipeline, reasons
 
 DATASETS = ["arc_grids", "fashion_mnist"]
 STAGES = """\
@@ -65,22 +63,3 @@ def test_stages_have_their_times_and_hostile_names_stay_text(tmp_path: Path) -> 
 def test_reasons_know_what_dvc_can_say() -> None:
     said = [{"changed outs": {"data/x": "not in cache"}}, {"changed command": "a -> b"}, "frozen"]
     assert reasons(said) == ["data/x is not in the cache", "its command changed", "frozen"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "duration", "age"),
-    [
-        (None, "–", "never"),
-        (2.5, "2.5 s", "just now"),
-        (59.0, "59 s", "just now"),
-        (65.2, "1 min 05 s", "1 minute ago"),
-        (7260.0, "2 h 01 min", "2 hours ago"),
-        (86400.0, "24 h 00 min", "1 day ago"),
-    ],
-)
-def test_durations_are_rounded_to_their_size(
-    seconds: float | None, duration: str, age: str
-) -> None:
-    now = datetime.now(timezone.utc)
-    assert lasted(seconds) == duration
-    assert ago(None if seconds is None else now - timedelta(seconds=seconds), now) == age
