@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from genlab.core.errors import GenlabError
 from genlab.web.api import make_api
+from genlab.web.feed import Feed
 from genlab.web.guards import MAX_BODY, Door, Guards
 from genlab.web.live import MOST_WAITING, Live
 from genlab.web.pictures import run_pictures
@@ -190,6 +193,28 @@ def test_a_run_of_an_earlier_process_is_reported_from_the_store(api: TestClient)
         state = socket.receive_json()
     assert len(state["items"]) == 6
     assert state["end"]["status"] == "finished"
+
+
+def test_no_follower_of_many_loses_or_reorders_an_event() -> None:
+    feed = Feed("r")
+    events = 1000
+
+    async def follow() -> list[int]:
+        return [json.loads(message)["sequence"] async for message in feed.follow()]
+
+    def publish() -> None:
+        for number in range(events):
+            feed.add({"type": "update", "run_item_id": number % 100 + 1, "status": str(number)})
+        feed.add({"type": "run", "status": "finished"})
+
+    async def follow_all() -> list[list[int]]:
+        waiting = [asyncio.create_task(follow()) for _ in range(40)]
+        await asyncio.sleep(0.01)
+        await asyncio.to_thread(publish)
+        return await asyncio.gather(*waiting)
+
+    for reported in asyncio.run(follow_all()):
+        assert reported == list(range(reported[0], reported[0] + events + 2))
 
 
 # restarts
