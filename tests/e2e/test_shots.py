@@ -19,7 +19,7 @@ pytestmark = [
 STORE = app_room.ROOT / "runs" / "genlab.sqlite3"
 PAGES = {
     "overview": "",
-    "training": "training?run=current+run&run=beta0",
+    "training": "training",
     "evaluation": "evaluation?dataset=fashion_mnist&show=Samplers",
     "rate": "rate?of={run}&rater=ada",
 }
