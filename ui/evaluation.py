@@ -30,7 +30,7 @@ def show_figures(name: str, wanted: tuple[str, ...], across: int = 1) -> None:
     found = bars.figures(ROOT, name, wanted)
     if not found:
         st.info("Nothing to show yet: the figures are not there. This makes them:")
-        st.code("dvc repro evaluate", language="bash")
+        st.code("dvc repro evaluate", language=None)
     # Side by side where the page is wide: what is compared is seen at once.
     for start in range(0, len(found), across):
         columns = st.columns(across)

@@ -80,4 +80,4 @@ with sentences():
         st.subheader("Next", anchor=False)
         step = next_step(ROOT, pipeline, results, changed)
         st.write(step.reason)
-        st.code(step.command, language="bash")
+        st.code(step.command, language=None)

@@ -29,7 +29,8 @@ def sentences() -> Iterator[None]:
         yield
     except Missing as empty:
         st.info(f"Nothing to show yet: {empty.what}. This makes it:")
-        st.code(empty.command, language="bash")
+        # Not "bash": the colour of `make` in it is too light on a light page.
+        st.code(empty.command, language=None)
     except GenlabError as error:
         # It may quote a file: without the bracket, Markdown makes neither link nor picture of it.
         st.error(str(error).replace("[", "\\["))

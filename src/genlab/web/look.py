@@ -97,7 +97,7 @@ margin:0!important;padding:0!important}}
 .g-legend li{{display:flex;align-items:center;gap:.45em;margin:0!important;font-size:.9rem}}
 .g-legend i{{width:1.4em;height:3px;border-radius:2px;flex:none}}
 /* White on the dark theme's light primary colour can't be read. */
-.stApp [data-testid=stBaseButton-primary]:not(:disabled) p{{color:light-dark(#fff,#14181c)}}
+.stApp [data-testid^=stBaseButton-primary]:not(:disabled) p{{color:light-dark(#fff,#14181c)}}
 /* Figures are printed on white: a card of paper, in the dark as well. */
 .stImage img{{background:#fff;padding:.75rem;border:1px solid var(--g-rule);border-radius:8px;
 max-width:60rem!important;box-sizing:border-box}}
