@@ -33,6 +33,8 @@ from genlab.evaluation.metrics import features
 from genlab.vae.sampling import rejection as acceptance
 from genlab.vae.training.checkpoint import load_checkpoint, save_checkpoint
 
+pytestmark = pytest.mark.slow
+
 NAME = "fashion_mnist"
 DATA, TRAINED = Path("data") / NAME, Path("data/checkpoints") / NAME
 EVALUATED, METRICS, PLOTS = (

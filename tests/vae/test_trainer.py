@@ -287,6 +287,7 @@ RESUMED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", KINDS)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("killed_in", [1, 3, 4])
