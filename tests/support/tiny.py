@@ -46,6 +46,7 @@ TRAINING: dict[str, Any] = {
     "prior_depth": 2,
     "prior_components": 4,
     "likelihood_components": 3,
+    "causal_channels": 0,
     "epochs": 3,
     "samples_per_epoch": 64,
     "batch_size": 16,

@@ -30,13 +30,20 @@ GRIDS: list[dict[str, Any]] = [
     {"latent_dim": 5, "network": "conv", "prior": "standard", "depth": 2},
 ]
 IMAGES: list[dict[str, Any]] = [
-    {"network": network, "size": size, "patch": patch, "channels": channels, "depth": depth}
+    {
+        "network": network,
+        "size": size,
+        "patch": patch,
+        "channels": channels,
+        "depth": depth,
+        "causal_channels": head,
+    }
     for network in ("conv", "mixer")
-    for size, patch, channels, depth in (
-        (28, 4, 1, 3),
-        (28, 2, 3, 1),
-        (32, 4, 3, 1),
-        (64, 16, 1, 1),
+    for size, patch, channels, depth, head in (
+        (28, 4, 1, 3, 0),
+        (28, 2, 3, 1, 4),
+        (32, 4, 3, 1, 0),
+        (64, 16, 1, 1, 3),
     )
 ]
 NETWORKS = ["conv", "mixer"]
@@ -59,7 +66,7 @@ def test_networks_have_the_promised_shapes_and_a_gradient_for_every_weight(
     mean, log_var = model.encode(x)
     assert mean.shape == log_var.shape == (4, model.architecture.latent_dim)
     size = model.architecture.size
-    assert model.decode(mean).shape == (4, model.likelihood.outputs, size, size)
+    assert model.decode(mean)[0].shape == (4, model.likelihood.outputs, size, size)
     back = model.reconstruct(x)
     assert (back.shape, back.dtype) == (x.shape, torch.uint8)
     model.train()
@@ -129,7 +136,7 @@ def test_a_place_of_the_code_reads_its_place_of_the_image_and_writes_there(
         model = VAE(tiny.image_architecture(**shapes))
         moved = (model.encode(changed)[0] - model.encode(x)[0]).abs().view(64, 2).sum(1)
         read += moved / moved.sum()
-        change = (model.decode(near.flatten(1)) - model.decode(z.flatten(1))).abs().sum(1)
+        change = (model.decode(near.flatten(1))[0] - model.decode(z.flatten(1))[0]).abs().sum(1)
         written += torch.nn.functional.avg_pool2d(change, 8).flatten() / change.sum()
     assert int(read.argmax()) == int(written.argmax()) == 8 * row + column
 
@@ -139,7 +146,7 @@ def test_joining_undoes_cutting(patch: int) -> None:
     maps = torch.randn(2, 3, 32, 32)
     tokens = MixerEncoder(32, patch, 3, 8, 1, 64).cut(maps)
     assert tokens.shape == (2, (32 // patch) ** 2, patch * patch * 3)
-    assert torch.equal(MixerDecoder(32, patch, 3, 8, 1, 64).join(tokens), maps)
+    assert torch.equal(MixerDecoder(32, patch, 3, 0, 8, 1, 64).join(tokens), maps)
 
 
 @torch.no_grad()

@@ -37,7 +37,7 @@ def _loss(model: VAE, x: Tensor, noise: Tensor, beta: float, gamma: float, free:
     z = reparameterize(mean, log_var, noise)
     gate = torch.ones(())
     fade = max(0.0, 1.0 - beta)
-    nll = focal_nll(model.decode(z), x, gamma * fade, torch.linspace(0.3, 2.0, 10) ** fade)
+    nll = focal_nll(model.decode(z)[0], x, gamma * fade, torch.linspace(0.3, 2.0, 10) ** fade)
     kl = model.prior.token_kl(*(scale_gradient(t, gate) for t in (mean, log_var, z)))
     return training_loss(nll, kl, beta=beta, free_nats=free, gate=gate)
 

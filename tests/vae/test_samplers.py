@@ -77,7 +77,7 @@ def test_ancestral_sampling_follows_the_decoders_probabilities() -> None:
     model = tiny.model(prior="standard")
     with torch.no_grad():
         model.decoder.lift.weight.zero_()  # the same logits for every z
-        shares = model.decode(torch.zeros(1, 32)).softmax(1)[0].permute(1, 2, 0).numpy()
+        shares = model.decode(torch.zeros(1, 32))[0].softmax(1)[0].permute(1, 2, 0).numpy()
     count = 4000
     grids = _draw(model, "ancestral", count)
     found = np.stack([(grids == colour).mean(0) for colour in range(tiny.CLASSES)], axis=-1)

@@ -169,6 +169,7 @@ class Params(_Section):
         "discretized_logistic_mixture",
     ] = Field(description="What the decoder says of a cell or a pixel.")
     likelihood_components: int = Field(ge=1, le=100, description="Logistics per pixel.")
+    causal_channels: int = Field(ge=0, le=1024, description="Channels of the causal head.")
 
     epochs: int = Field(ge=1, le=100_000, description="Most epochs.")
     samples_per_epoch: int = Field(ge=1, description="Training items per epoch.")
@@ -277,7 +278,12 @@ FLAT = tuple(
 TRAINING_KEYS = tuple(name for name in FLAT if name not in ("wandb", "bootstrap"))
 SECTION_KEYS = frozenset(TRAINING_KEYS) - {"seed", "beta_max", "beta_schedule"}
 # What changes no byte of a dataset's results.
-UNUSED_BY_GRIDS = ("likelihood_components", "image_samples", "extractor_examples")
+UNUSED_BY_GRIDS = (
+    "likelihood_components",
+    "causal_channels",
+    "image_samples",
+    "extractor_examples",
+)
 UNUSED_BY_IMAGES = (
     "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "samples",
 )  # fmt: skip

@@ -65,15 +65,18 @@ class DiscretizedLogisticMixture(ImageLikelihood):
         chained = self._chained(_select(means, likeliest), _select(links, likeliest))
         return to_levels((chained[:, 0] + 1) / 2)
 
-    def sample_unit(self, out: Tensor, generator: torch.Generator) -> Tensor:
+    def sample_unit(
+        self, out: Tensor, generator: torch.Generator, temperature: float = 1.0
+    ) -> Tensor:
         logits, means, log_scales, links = self._split(out)
+        logits = logits / temperature
         batch, _, height, width = out.shape
         weights = logits.softmax(1).permute(0, 2, 3, 1).reshape(-1, self.components).cpu()
         chosen = torch.multinomial(weights, 1, generator=generator).view(batch, 1, 1, height, width)
         chosen = chosen.to(out.device)
         means, log_scales, links = (_select(x, chosen) for x in (means, log_scales, links))
         u = uniform_like(means, generator).clamp(1e-5, 1 - 1e-5)
-        noise = log_scales.exp() * (u.log() - torch.log1p(-u))
+        noise = temperature * log_scales.exp() * (u.log() - torch.log1p(-u))
         return (self._chained(means, links, noise)[:, 0] + 1) / 2
 
     def _split(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

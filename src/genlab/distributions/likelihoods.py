@@ -49,8 +49,11 @@ class Likelihood(nn.Module, ABC):
         """The item shown as the reconstruction: uint8, of the shape of x."""
 
     @abstractmethod
-    def sample(self, out: Tensor, generator: torch.Generator) -> Tensor:
-        """x ~ p(x | z), uint8; random numbers come from the CPU."""
+    def sample(self, out: Tensor, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
+        """x ~ p(x | z), uint8; random numbers come from the CPU.
+
+        temperature: 1 draws from p itself, less from a narrower distribution.
+        """
 
     def statistics(self, out: Tensor, x: Tensor) -> Tensor | None:
         """Mean over the batch of what `observe` follows, or None."""
@@ -69,8 +72,8 @@ class Categorical(Likelihood):
     def point_estimate(self, out: Tensor) -> Tensor:
         return out.argmax(1).to(torch.uint8)
 
-    def sample(self, out: Tensor, generator: torch.Generator) -> Tensor:
-        cells = out.permute(0, 2, 3, 1).cpu()
+    def sample(self, out: Tensor, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
+        cells = out.permute(0, 2, 3, 1).cpu() / temperature
         drawn = torch.multinomial(cells.softmax(-1).flatten(0, 2), 1, generator=generator)
         return drawn.view(cells.shape[:3]).to(torch.uint8)
 
@@ -83,14 +86,16 @@ class ImageLikelihood(Likelihood):
         """E[x | z] on [0, 1]: (batch, channels, height, width)."""
 
     @abstractmethod
-    def sample_unit(self, out: Tensor, generator: torch.Generator) -> Tensor:
+    def sample_unit(
+        self, out: Tensor, generator: torch.Generator, temperature: float = 1.0
+    ) -> Tensor:
         """x ~ p(x | z) on [0, 1]: (batch, channels, height, width)."""
 
     def point_estimate(self, out: Tensor) -> Tensor:
         return to_levels(self.mean(out))
 
-    def sample(self, out: Tensor, generator: torch.Generator) -> Tensor:
-        return to_levels(self.sample_unit(out, generator))
+    def sample(self, out: Tensor, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
+        return to_levels(self.sample_unit(out, generator, temperature))
 
 
 class Bernoulli(ImageLikelihood):
@@ -105,8 +110,10 @@ class Bernoulli(ImageLikelihood):
     def mean(self, out: Tensor) -> Tensor:
         return out.sigmoid()
 
-    def sample_unit(self, out: Tensor, generator: torch.Generator) -> Tensor:
-        return (uniform_like(out, generator) < out.sigmoid()).to(out.dtype)
+    def sample_unit(
+        self, out: Tensor, generator: torch.Generator, temperature: float = 1.0
+    ) -> Tensor:
+        return (uniform_like(out, generator) < (out / temperature).sigmoid()).to(out.dtype)
 
 
 class ContinuousBernoulli(ImageLikelihood):
@@ -122,8 +129,10 @@ class ContinuousBernoulli(ImageLikelihood):
         mean: Tensor = self._density(out).mean
         return mean
 
-    def sample_unit(self, out: Tensor, generator: torch.Generator) -> Tensor:
-        drawn: Tensor = self._density(out).icdf(uniform_like(out, generator))
+    def sample_unit(
+        self, out: Tensor, generator: torch.Generator, temperature: float = 1.0
+    ) -> Tensor:
+        drawn: Tensor = self._density(out / temperature).icdf(uniform_like(out, generator))
         return drawn.clamp(0, 1)
 
     def _density(self, out: Tensor) -> Any:
@@ -178,9 +187,11 @@ class Gaussian(ImageLikelihood):
     def mean(self, out: Tensor) -> Tensor:
         return out.clamp(0, 1)
 
-    def sample_unit(self, out: Tensor, generator: torch.Generator) -> Tensor:
+    def sample_unit(
+        self, out: Tensor, generator: torch.Generator, temperature: float = 1.0
+    ) -> Tensor:
         noise = torch.randn(out.shape, generator=generator).to(out)
-        return (out + self.sigma()[:, None, None] * noise).clamp(0, 1)
+        return (out + temperature * self.sigma()[:, None, None] * noise).clamp(0, 1)
 
 
 def to_unit(x: Tensor) -> Tensor:

@@ -75,7 +75,7 @@ class Explorer:
     def decode(self, code: Floats) -> Items:
         """The item that stands for p(x|z) at a code (d,)."""
         z = torch.from_numpy(code[None]).float()
-        shown: Items = to_array(self.model.likelihood.point_estimate(self.model.decode(z)))[0]
+        shown: Items = to_array(self.model.point_estimate(z))[0]
         return shown
 
 

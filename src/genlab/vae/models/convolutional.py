@@ -61,10 +61,17 @@ class ConvEncoder(nn.Module):
 
 
 class ConvDecoder(nn.Module):
-    """The encoder's mirror image: latents -> (batch, outputs, size, size)."""
+    """The encoder's mirror image: latents -> (batch, outputs + context, size, size)."""
 
     def __init__(
-        self, size: int, patch: int, outputs: int, width: int, depth: int, latent_dim: int
+        self,
+        size: int,
+        patch: int,
+        outputs: int,
+        context: int,
+        width: int,
+        depth: int,
+        latent_dim: int,
     ) -> None:
         super().__init__()
         self.side = size // patch
@@ -77,6 +84,7 @@ class ConvDecoder(nn.Module):
                 layers += [_same(channels, 4 * sizes[index + 1], 1), nn.PixelShuffle(2)]
         self.stack = nn.Sequential(*layers, nn.GroupNorm(1, sizes[-1]), nn.SiLU())
         self.head = _same(sizes[-1], 4 * outputs, 3)
+        self.context = _same(sizes[-1], 4 * context, 1) if context else None
         with torch.no_grad():
             self.head.weight.mul_(HEAD_SCALE)
             nn.init.zeros_(self.head.get_parameter("bias"))
@@ -84,7 +92,8 @@ class ConvDecoder(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         places = z.view(len(z), self.side**2, self.token_dim).transpose(1, 2)
         h = self.stack(places.reshape(len(z), self.token_dim, self.side, self.side))
-        return F.pixel_shuffle(self.head(h), 2)
+        parts = [self.head(h), self.context(h)] if self.context else [self.head(h)]
+        return F.pixel_shuffle(torch.cat(parts, dim=1), 2)
 
 
 class ConvGridEncoder(nn.Module):
@@ -111,7 +120,14 @@ class ConvGridDecoder(nn.Module):
     """One dense layer, then transposed 4x4 convolutions that double the side `depth` times."""
 
     def __init__(
-        self, size: int, patch: int, outputs: int, width: int, depth: int, latent_dim: int
+        self,
+        size: int,
+        patch: int,
+        outputs: int,
+        context: int,
+        width: int,
+        depth: int,
+        latent_dim: int,
     ) -> None:
         super().__init__()
         self.side, self.channels = size // 2**depth, width * 2 ** (depth - 1)
@@ -122,7 +138,9 @@ class ConvGridDecoder(nn.Module):
             halved = width * 2 ** max(level - 1, 0)
             layers += [nn.ReLU(), nn.ConvTranspose2d(inputs, halved, 4, stride=2, padding=1)]
             inputs = halved
-        self.stack = nn.Sequential(*layers, nn.ReLU(), nn.Conv2d(inputs, outputs, 3, padding=1))
+        self.stack = nn.Sequential(
+            *layers, nn.ReLU(), nn.Conv2d(inputs, outputs + context, 3, padding=1)
+        )
 
     def forward(self, z: Tensor) -> Tensor:
         logits: Tensor = self.stack(self.embed(z).view(-1, self.channels, self.side, self.side))

@@ -18,6 +18,7 @@ from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
 from genlab.distributions.gaussian import reparameterize
 from genlab.distributions.likelihoods import Likelihood, to_unit
 from genlab.vae.models import convolutional, mixer
+from genlab.vae.models.causal_head import CausalHead
 from genlab.vae.models.priors import PRIORS
 from genlab.vae.models.priors.codebook import LOG_VAR_RANGE, LOG_VAR_START
 
@@ -63,6 +64,7 @@ class Architecture:
     prior_components: int
     likelihood: str
     likelihood_components: int
+    causal_channels: int
 
     @property
     def tokens(self) -> int:
@@ -93,7 +95,9 @@ class VAE(nn.Module):
         encoder, decoder = NETWORKS[a.network, bool(a.channels)]
         shape = (a.width, a.depth, a.latent_dim)
         self.encoder = encoder(a.size, a.patch, a.channels or a.classes, *shape)
-        self.decoder = decoder(a.size, a.patch, self.likelihood.outputs, *shape)
+        outputs, context = self.likelihood.outputs, a.causal_channels
+        self.decoder = decoder(a.size, a.patch, outputs, context, *shape)
+        self.head = CausalHead(a.channels, outputs, context) if context else None
         self.prior = PRIORS[a.prior](
             a.latent_dim, a.tokens, a.prior_width, a.prior_depth, a.prior_components
         )
@@ -110,14 +114,34 @@ class VAE(nn.Module):
         mean, raw = self.encoder(cells.to(torch.float32))
         return mean, bound_log_var(raw, LOG_VAR_START)
 
-    def decode(self, z: Tensor) -> Tensor:
-        """The parameters of p(x|z): (batch, outputs, size, size); logits for grids."""
+    def decode(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The parameters of p(x|z), and the context of the causal head, empty where there is none.
+
+        (batch, outputs, size, size), logits for grids; (batch, causal_channels, size, size).
+        """
         out: Tensor = self.decoder(z)
-        return out
+        sizes = [self.likelihood.outputs, self.architecture.causal_channels]
+        parameters, context = torch.split(out, sizes, dim=1)
+        return parameters, context
+
+    def log_likelihood(self, decoded: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
+        """log p(x|z) of `decode`'s result, in nats: (batch,)."""
+        out, context = decoded
+        return self.likelihood.log_prob(self.head(out, context, x) if self.head else out, x)
+
+    def point_estimate(self, z: Tensor) -> Tensor:
+        """The item that z stands for, uint8; without the causal head, which reads drawn pixels."""
+        return self.likelihood.point_estimate(self.decode(z)[0])
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """The point estimate of p(x|z) at the posterior mean: uint8, of the shape of x."""
-        return self.likelihood.point_estimate(self.decode(self.encode(x)[0]))
+        return self.point_estimate(self.encode(x)[0])
+
+    def sample(self, z: Tensor, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
+        """x ~ p(x|z), uint8; a temperature below 1 narrows the distribution of each pixel."""
+        out, context = self.decode(z)
+        draw = partial(self.likelihood.sample, generator=generator, temperature=temperature)
+        return self.head.sample(out, context, draw) if self.head else draw(out)
 
     def elbo_terms(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """-log p(x|z) and KL of each item in nats at one z ~ q(z|x), each (batch,).
@@ -126,12 +150,13 @@ class VAE(nn.Module):
         """
         mean, log_var = self.encode(x)
         z = reparameterize(mean, log_var, noise)
-        log_likelihood = self.likelihood.log_prob(self.decode(z), x)
-        return -log_likelihood, self.prior.token_kl(mean, log_var, z).sum(1)
+        return -self.log_likelihood(self.decode(z), x), self.prior.token_kl(mean, log_var, z).sum(1)
 
     def parameter_counts(self) -> dict[str, int]:
         """Trainable numbers of each part."""
         parts = {"encoder": self.encoder, "decoder": self.decoder, "prior": self.prior}
+        if self.head:
+            parts["causal_head"] = self.head
         return {k: sum(p.numel() for p in part.parameters()) for k, part in parts.items()}
 
 

@@ -42,5 +42,5 @@ def _decoded(model: VAE, codes: Floats) -> Items:
     """(r, s, d) codes as (r, s, ...) items."""
     device = next(model.parameters()).device
     z: Tensor = torch.from_numpy(codes.reshape(-1, codes.shape[-1])).float().to(device)
-    items = to_array(model.likelihood.point_estimate(model.decode(z)))
+    items = to_array(model.point_estimate(z))
     return items.reshape(*codes.shape[:2], *items.shape[1:])

@@ -57,7 +57,7 @@ def log_importance_weights(model: VAE, items: Items, samples: int, seed: int) ->
         mean, log_var = (part.repeat_interleave(samples, dim=0) for part in model.encode(x))
         noise = torch.randn(mean.shape, generator=generator).to(x.device)
         z = reparameterize(mean, log_var, noise)
-        log_likelihood = model.likelihood.log_prob(model.decode(z), repeated)
+        log_likelihood = model.log_likelihood(model.decode(z), repeated)
         log_joint = log_likelihood + model.prior.token_log_prob(z).sum(1)
         log_ratio = log_joint - normal_log_prob(z, mean, log_var).sum(1)
         rows.append(log_ratio.view(len(x), samples).cpu().numpy())

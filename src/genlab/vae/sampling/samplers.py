@@ -102,6 +102,5 @@ def sample(model: VAE, sampler: Sampler, count: int, seed: int) -> Items:
 @torch.no_grad()
 def _decode(model: VAE, z: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """The point estimates of p(x|z), or with a generator draws from it; on the CPU."""
-    out = model.decode(z.to(next(model.decoder.parameters()).device)).cpu()
-    likelihood = model.likelihood.cpu()
-    return likelihood.sample(out, generator) if generator else likelihood.point_estimate(out)
+    z = z.to(next(model.decoder.parameters()).device)
+    return (model.sample(z, generator) if generator else model.point_estimate(z)).cpu()

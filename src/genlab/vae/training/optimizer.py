@@ -17,6 +17,8 @@ def make_optimizer(model: VAE, params: Params) -> torch.optim.AdamW:
     layers = torch.nn.Linear | torch.nn.Conv2d | torch.nn.ConvTranspose2d
     matrices = {id(module.weight) for module in model.modules() if isinstance(module, layers)}
     autoencoder = [model.encoder, model.decoder, model.likelihood]
+    if model.head:
+        autoencoder.append(model.head)
     groups = []
     for of_prior, parts in ((False, autoencoder), (True, [model.prior])):
         parameters = [p for part in parts for p in part.parameters() if p.requires_grad]

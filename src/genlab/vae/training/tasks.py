@@ -17,6 +17,8 @@ from genlab.vae.models.vae import VAE, Architecture, Items, to_tensor
 from genlab.vae.training.batches import corrupt
 from genlab.vae.training.objective import balance_classes, focal_nll
 
+AUXILIARY = 0.3  # weight of -log p(x|z) without the causal head in the loss
+
 
 class Task(ABC):
     """The training items, and what training asks about them."""
@@ -38,9 +40,9 @@ class Task(ABC):
         """Corrupt a batch, where the params ask for it."""
         return x
 
-    def nll(self, model: VAE, out: Tensor, x: Tensor) -> Tensor:
+    @abstractmethod
+    def nll(self, model: VAE, decoded: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
         """What reconstruction costs in the training loss: (batch,), nats."""
-        return -model.likelihood.log_prob(out, x)
 
 
 class GridTask(Task):
@@ -58,7 +60,8 @@ class GridTask(Task):
         share = self.params.corruption * self.fade
         return corrupt(x, share, self.architecture.classes, generator)
 
-    def nll(self, model: VAE, out: Tensor, x: Tensor) -> Tensor:
+    def nll(self, model: VAE, decoded: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
+        out, _ = decoded
         weights = self.weights.to(out.device) ** self.fade
         return focal_nll(out, x, self.params.focal_gamma * self.fade, weights)
 
@@ -79,6 +82,14 @@ class ImageTask(Task):
     """Images (n, side, side, channels), read from disk as they are asked for."""
 
     accuracy = "psnr"
+
+    def nll(self, model: VAE, decoded: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
+        """-log p(x|z); beside a causal head also that of the decoder alone, with a small weight.
+
+        The decoder alone gives the reconstructions, and z has to carry what they show.
+        """
+        nll = -model.log_likelihood(decoded, x)
+        return nll - AUXILIARY * model.likelihood.log_prob(decoded[0], x) if model.head else nll
 
     def measure_accuracy(self, reconstructed: Tensor, x: Tensor) -> dict[str, float]:
         errors = ((reconstructed.float() - x.float()) / (LEVELS - 1)).square().flatten(1).mean(1)

@@ -207,33 +207,33 @@ class Trainer:
     def _surrogate(self, x: Tensor, noise: Tensor, beta: float) -> tuple[Tensor, dict[str, Tensor]]:
         """What is differentiated, in nats per cell, and what is summed over the batch's parts."""
         model = self.model
-        surrogate, losses, out, (mean, log_var, _) = self._loss(model, x, noise, beta)
+        surrogate, losses, decoded, (mean, log_var, _) = self._loss(model, x, noise, beta)
         share = len(x) / self.params.batch_size
         sums = {name: loss * share for name, loss in losses.items()}
         codes = None if self.delayed else model.prior.statistics(mean, log_var)
         if codes is not None:
             sums["prior"] = codes
-        errors = model.likelihood.statistics(out, x)
+        errors = model.likelihood.statistics(decoded[0], x)
         if errors is not None:
             sums["likelihood"] = errors * share
         return surrogate * (share / self.cells), sums
 
     def _loss(
         self, model: VAE, x: Tensor, noise: Tensor, beta: float
-    ) -> tuple[Tensor, dict[str, Tensor], Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """`training_loss` of items x, then the decoder's output and (mean, log_var, z)."""
+    ) -> tuple[Tensor, dict[str, Tensor], tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
+        """`training_loss` of items x, then what was decoded and (mean, log_var, z)."""
         mean, log_var = model.encode(x)
         z = reparameterize(mean, log_var, noise)
-        out = model.decode(z)
+        decoded = model.decode(z)
         gate = torch.ones((), device=self.device)
         surrogate, losses = training_loss(
-            self.task.nll(model, out, x),
+            self.task.nll(model, decoded, x),
             self._prior(model).token_kl(*(scale_gradient(t, gate) for t in (mean, log_var, z))),
             beta=beta,
             free_nats=self.params.free_bits * self.params.latent_dim,
             gate=gate,
         )
-        return surrogate, losses, out, (mean, log_var, z)
+        return surrogate, losses, decoded, (mean, log_var, z)
 
     def _prior(self, model: VAE) -> Prior:
         return self.standard_prior if self.delayed else model.prior
@@ -259,8 +259,8 @@ class Trainer:
         p, x = self.params, self.val
         generator = torch.Generator().manual_seed(0)
         noise = torch.randn(len(x), p.latent_dim, generator=generator).to(self.device)
-        _, losses, out, codes = self._loss(model, x, noise, beta)
-        nll = -model.likelihood.log_prob(out, x)
+        _, losses, decoded, codes = self._loss(model, x, noise, beta)
+        nll = -model.log_likelihood(decoded, x)
         kl = self._prior(model).token_kl(*codes).sum(1)
         # What the best epoch is chosen by: the bound at the final beta, so that epochs of the
         # warm-up compare with later ones; nats that go free are no gain.

@@ -1,0 +1,77 @@
+"""The causal head: what each pixel sees, the sampler against the convolutions, the ELBO."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+from torch import Tensor
+
+from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
+from genlab.vae.models.causal_head import CausalHead
+
+SIDE, CONTEXT = 9, 5
+
+
+def _head(channels: int) -> tuple[CausalHead, DiscretizedLogisticMixture, Tensor, Tensor]:
+    torch.manual_seed(channels)
+    likelihood = DiscretizedLogisticMixture(channels, 2)
+    head = tiny.stir(CausalHead(channels, likelihood.outputs, CONTEXT))
+    out = torch.randn(3, likelihood.outputs, SIDE, SIDE)
+    return head, likelihood, out, torch.randn(3, CONTEXT, SIDE, SIDE)
+
+
+def test_a_new_head_corrects_nothing() -> None:
+    head = CausalHead(1, 6, CONTEXT)
+    out, x = torch.randn(2, 6, SIDE, SIDE), torch.zeros(2, 1, SIDE, SIDE, dtype=torch.uint8)
+    torch.testing.assert_close(head(out, torch.randn(2, CONTEXT, SIDE, SIDE), x), out)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("place", [(0, 0), (4, 5), (8, 8)])
+def test_a_pixel_changes_the_parameters_of_later_pixels_alone(
+    channels: int, place: tuple[int, int]
+) -> None:
+    head, _, out, context = _head(channels)
+    row, column = place
+    x = torch.full((3, channels, SIDE, SIDE), 90, dtype=torch.uint8)
+    changed = x.clone()
+    changed[:, :, row, column] = 200
+    with torch.no_grad():
+        moved = (head(out, context, changed) - head(out, context, x)).abs().amax((0, 1)) > 0
+    after = torch.arange(SIDE * SIDE).view(SIDE, SIDE) > row * SIDE + column
+    assert not moved[~after].any()
+    assert moved.any() == bool(after.any())
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_sampling_pixel_by_pixel_sees_what_the_convolutions_see(channels: int) -> None:
+    head, _, out, context = _head(channels)
+    seen = []
+
+    def draw(parameters: Tensor) -> Tensor:
+        seen.append(parameters[:, :, 0, 0])
+        return torch.randint(0, 256, (3, channels, 1, 1), dtype=torch.uint8)
+
+    x = head.sample(out, context, draw)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            torch.stack(seen, -1).view(out.shape), head(out, context, x), atol=1e-5, rtol=1e-4
+        )
+
+
+def test_a_model_draws_pixels_with_its_head_and_shows_reconstructions_without() -> None:
+    model = tiny.image_model(causal_channels=4)
+    z = torch.randn(6, 49, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        drawn = model.sample(z, torch.Generator().manual_seed(1))
+        again = model.sample(z, torch.Generator().manual_seed(1))
+        cold = model.sample(z, torch.Generator().manual_seed(1), temperature=1e-3)
+        out, _ = model.decode(z)
+    assert torch.equal(drawn, again)
+    assert not torch.equal(drawn, cold)
+    assert torch.equal(model.point_estimate(z), model.likelihood.point_estimate(out))
+    x = torch.from_numpy(tiny.images(6).transpose(0, 3, 1, 2).copy())
+    with torch.no_grad():
+        with_head = model.log_likelihood(model.decode(z), x)
+        assert not torch.allclose(with_head, model.likelihood.log_prob(out, x))
