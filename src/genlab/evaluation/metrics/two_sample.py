@@ -1,0 +1,47 @@
+"""The classifier two-sample test: can a network tell samples from test images?"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from genlab.core.stats import share_interval
+from genlab.evaluation.metrics.features import train_classifier
+
+Images = npt.NDArray[np.uint8]
+
+EXAMPLES = 100_000
+"""Images that the classifier is shown: ten passes over the halves of 10,000 and 10,000."""
+
+
+def two_sample_test(
+    samples: Images, real: Images, *, seed: int = 0, examples: int = EXAMPLES
+) -> dict[str, Any]:
+    """Accuracy of a classifier that tells samples from real images (Lopez-Paz and Oquab 2017).
+
+    samples, real: (n, side, side, channels) uint8, at least 4 each; as many of either are used. The
+    network of `metrics.features` is trained on a random half of each side and tested on the other
+    halves: 0.5 where it sees no difference, 1 where it sees one in every image. Returns
+    `discriminator_accuracy`, `n` images that it is measured on, and `intervals` (Wilson's, for the
+    trained classifier: another seed gives another one).
+    """
+    n, rng = min(len(samples), len(real)), np.random.default_rng(seed)
+    sides = [(images, rng.permutation(len(images))[:n]) for images in (samples, real)]
+    train, held = (
+        np.concatenate([images[rows[half]] for images, rows in sides])
+        for half in (slice(n // 2), slice(n // 2, n))
+    )
+    classifier = train_classifier(train, _labels(len(train)), seed=seed, examples=examples)
+    accuracy = classifier.accuracy(held, _labels(len(held)))
+    return {
+        "discriminator_accuracy": accuracy,
+        "n": len(held),
+        "intervals": {
+            "discriminator_accuracy": share_interval(round(accuracy * len(held)), len(held))
+        },
+    }
+
+
+def _labels(n: int) -> npt.NDArray[np.int64]:
+    """0 for the first half of n rows, the samples, and 1 for the second."""
+    return np.repeat(np.arange(2, dtype=np.int64), n // 2)
