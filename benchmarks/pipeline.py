@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.harness import ROOT, Result, benchmark
-from genlab.core.experiments import read_results
+from genlab.core.experiment_results import read_results
 from genlab.core.io import read_json
 from genlab.evaluation.evaluators.grids import best_sampler
 from genlab.evaluation.reports.targets import read_targets

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from genlab.core.errors import GenlabError, run_cli
-from genlab.core.experiments import RESULTS_FILE, choose, load_experiments, run_pending
+from genlab.core.experiment_results import RESULTS_FILE
+from genlab.core.experiments import choose, load_experiments, run_pending
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

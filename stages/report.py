@@ -27,7 +27,7 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Write reports/DATASET.md, its figures and the README's results; release the checkpoints.
+    """Write reports/DATASET.md, and the README's results; release the checkpoints.
 
     Every number comes from results/; the conclusions stand in
     src/genlab/evaluation/reports/templates/DATASET.md.j2.
@@ -39,8 +39,6 @@ def report(
         return
     datasets = dataset or list(load_params(root / "params.yaml").datasets)
     for name in datasets:
-        if path := render.draw_losses(root, name):
-            typer.echo(f"drew {path}")
         if (CHECKPOINTS / name / CHECKPOINT).is_file():  # else the released one stays
             typer.echo(f"released {release(name)}")
     texts = render.render_reports(root, datasets)

@@ -7,19 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from ruamel.yaml import YAML
 from scripts.smoke import IDENTITY
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiments import (
+from genlab.core.experiment_results import (
     RESULTS_FILE,
-    choose,
     flatten_results,
-    load_experiments,
     read_results,
+    select_sweep,
+    summarise_sweep,
     write_rows,
 )
+from genlab.core.experiments import CODE, choose, load_experiments, run_experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,6 +52,7 @@ stages:
 TABLE = """
 beta0:
   why: Capacity validation.
+  sweep: [beta]
   params: {beta_max: 0.0}
   keep: [reconstructions.png]
 broken:
@@ -58,9 +60,16 @@ broken:
   params: {latent_dim: 192}
 seeds:
   why: The spread.
+  sweep: [beta, spread]
   params: {beta_max: 0.5}
   seeds: [1, 2]
 """
+
+
+SOURCES = {
+    "code": "src/genlab/vae/models/vae.py",
+    "evaluation": "src/genlab/evaluation/metrics/frechet.py",
+}
 
 
 def _command(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -71,6 +80,9 @@ def _command(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose one stage writes what it was given, as a git repository."""
+    for path in SOURCES.values():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text("rate = 1\n")
     (tmp_path / "stages").mkdir()
     (tmp_path / "stages" / "evaluate.py").write_text(STAGE)
     (tmp_path / "dvc.yaml").write_text(DVC)
@@ -129,10 +141,14 @@ def test_experiments_run_are_kept_and_are_not_run_twice(project: Path) -> None:
 
     stage = project / "stages" / "evaluate.py"
     stage.write_text(STAGE.replace('"of": name', '"of": name.upper()'))
+    (project / SOURCES["code"]).write_text("rate = 2\n")
     third = _run(project, "--only", "beta0")
     assert "1 run, 0 failed" in third.stdout, third.stderr
     table = read_results(project / RESULTS_FILE)
     assert list(table["metrics.of"]) == ["METRICS", "metrics", "metrics"]
+    assert list(select_sweep(table, "spread").index) == ["seeds-seed1", "seeds-seed2"]
+    with pytest.raises(GenlabError, match="sweep beta are of 2 versions of code"):
+        select_sweep(table, "beta")
 
 
 def test_results_keep_scalars_and_parse_lists(
@@ -150,7 +166,7 @@ def test_results_keep_scalars_and_parse_lists(
     rule = {"name": "nan", "found": True, "fix": {"lr": 0.1}, "evidence": {"share": 0.5}}
     row = flatten_results(
         metrics,
-        {"best_epoch": 3, "series": {"reconstruction_loss": [2.0, None], "loss": [1.0, 2.0]}},
+        {"best_epoch": 3, "series": {"exact_grid_accuracy": [0.5, None], "loss": [1.0, 2.0]}},
         {"passed": False, "criteria": [{"name": "ssim", "passed": False}]},
         {"diagnoses": [rule, {**rule, "name": "other", "found": False}]},
     )
@@ -162,7 +178,7 @@ def test_results_keep_scalars_and_parse_lists(
     assert one["diagnosis.fix"] == {"lr": 0.1}
     assert one["verdict.missed"] == ["ssim"]
     assert one["metrics.sigma"] == [0.25, 0.5]
-    assert one["training.reconstruction_loss"][0] == 2.0
+    assert one["training.exact_grid_accuracy"][0] == 0.5
     assert one["metrics.intervals.psnr.high"] == 0.2
     assert one["diagnosis.nan.share"] == 0.5
     assert not {c for c in table if "histogram" in c or "prior.intervals" in c}
@@ -204,21 +220,88 @@ def test_a_fault_in_the_table_stops_before_anything_runs(
 
 
 @pytest.mark.usefixtures("table")
+def test_an_experiment_inherits_from_all_its_bases(tmp_path: Path) -> None:
+    path = tmp_path / "chain.yaml"
+    path.write_text(
+        "a: {why: a, dataset: fashion_mnist, params: {threads: 1, grad_clip: 0.0}}\n"
+        "b: {why: b, base: a, params: {beta_max: 2.0}}\n"
+        "c: {why: c, base: b, params: {grad_clip: 0.5}}\n"
+    )
+    last = load_experiments(path)[-1]
+    assert (last.dataset, last.params) == (
+        "fashion_mnist", {"threads": 1, "grad_clip": 0.5, "beta_max": 2.0}
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("table")
 def test_a_name_without_its_seed_takes_all_seeds() -> None:
     described = load_experiments("experiments.yaml")
     assert [e.name for e in choose(described, ["seeds"])] == ["seeds-seed1", "seeds-seed2"]
     assert [e.name for e in choose(described, ["seeds-seed2"])] == ["seeds-seed2"]
+    assert choose(described, ["beta"]) == choose(described, ["beta0", "seeds"])
     assert choose(described, []) == described
     with pytest.raises(GenlabError, match="did you mean beta0"):
         choose(described, ["beta00"])
 
 
-def test_a_fingerprint_follows_params_and_code(table: Path) -> None:
-    before = {e.name: e.fingerprint for e in load_experiments("experiments.yaml")}
-    assert len(set(before.values())) == len(before)
+@pytest.mark.parametrize("part", SOURCES)
+def test_a_run_is_current_as_long_as_params_and_model_code_stay(part: str, table: Path) -> None:
+    before = load_experiments("experiments.yaml")
+    rows = [one.columns for one in before]
+    assert len({row["fingerprint.params"] for row in rows}) == len(rows)
+    (table / SOURCES[part]).write_text("rate = 2\n")
     (table / "stages" / "evaluate.py").write_text(STAGE + "\n# another line\n")
-    after = {e.name: e.fingerprint for e in load_experiments("experiments.yaml")}
-    assert all(before[name] != after[name] for name in before)
+    after = load_experiments("experiments.yaml")
+    for one, row in zip(after, rows, strict=True):
+        changed = {key for key in one.columns if one.columns[key] != row[key]}
+        assert changed == {f"fingerprint.{part}"}
+        assert one.is_current(row) == (part == "evaluation")
+
+
+@pytest.mark.usefixtures("table")
+def test_code_that_changes_between_runs_stops_the_rest(table: Path) -> None:
+    [experiment] = choose(load_experiments("experiments.yaml"), ["beta0"])
+    (table / SOURCES["code"]).write_text("rate = 2\n")
+    with pytest.raises(GenlabError, match="beta0: the files of code changed"):
+        run_experiment(experiment)
+
+
+def sweep(**changes: list[str]) -> pd.DataFrame:
+    """Three runs of one sweep, of two entries."""
+    columns = {
+        "entry": ["a", "a", "b"],
+        "sweep": [["s"], ["s", "t"], ["s"]],
+        "fingerprint.code": ["1", "1", "1"],
+        "fingerprint.evaluation": ["2", "2", "2"],
+        "metrics.ssim": [0.5, 0.7, 0.9],
+    }
+    return pd.DataFrame({**columns, **changes}, index=["a-seed0", "a-seed1", "b-seed0"])
+
+
+def test_a_sweep_is_summarised_over_seeds() -> None:
+    rows = select_sweep(sweep(), "s")
+    found = summarise_sweep(rows, ["metrics.ssim"])
+    assert list(found) == ["a", "b"]
+    assert found["a"]["metrics.ssim"] == pytest.approx(0.6)
+    half = 12.706 * math.sqrt(0.02) / math.sqrt(2)  # t(0.975; 1), the sample's deviation, n = 2
+    assert found["a"]["intervals"]["metrics.ssim"]["high"] == pytest.approx(0.6 + half, abs=1e-4)
+    assert (found["b"]["n"], found["b"]["intervals"]) == (1, {})
+    assert list(select_sweep(sweep(), "t").index) == ["a-seed1"]
+
+
+@pytest.mark.parametrize("part", CODE)
+def test_a_sweep_of_several_versions_is_refused_with_the_command(part: str) -> None:
+    mixed = sweep(**{f"fingerprint.{part}": ["1", "1", "3"]})
+    with pytest.raises(GenlabError, match=f"of 2 versions of {part}") as error:
+        select_sweep(mixed, "s")
+    assert error.value.fix == "make experiments ARGS='--only s --force'"
+    assert len(select_sweep(mixed, "t")) == 1
+
+
+def test_a_sweep_without_runs_names_its_command() -> None:
+    for table in (sweep(), sweep().drop(columns="sweep")):
+        with pytest.raises(GenlabError, match="no run of sweep 'ablation'"):
+            select_sweep(table, "ablation")
 
 
 def test_the_committed_table_is_valid_against_the_committed_params(
@@ -228,5 +311,11 @@ def test_the_committed_table_is_valid_against_the_committed_params(
     described = load_experiments("experiments.yaml")
     names = [experiment.name for experiment in described]
     assert len(set(names)) == len(names)
-    raw = YAML(typ="safe").load((ROOT / "experiments.yaml").read_text())
-    assert any(entry["params"].get("beta_max") == 0.0 for entry in raw.values())
+    # No run is made twice: where one serves several sweeps, it names them all.
+    runs = {(one.dataset, one.fingerprint["params"]): one.name for one in described}
+    assert [name for name in names if name not in runs.values()] == []
+    for sweep in {sweep for one in described for sweep in one.sweep}:
+        seeds: dict[str, list[int]] = {}
+        for one in choose(described, [sweep]):
+            seeds.setdefault(one.entry, []).append(one.seed)
+        assert set(map(tuple, seeds.values())) == {(0, 1, 2)}

@@ -68,9 +68,6 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
     "samples": lambda path: figures.samples(path, GRIDS, np.arange(16) % 2 == 0, "Prior"),
     "colour_histogram": lambda path: figures.colour_histogram(path, SHARES, SHARES),
     "training_curves": lambda path: figures.training_curves(path, SERIES, "nats"),
-    "loss_over_baselines": lambda path: figures.loss_over_baselines(
-        path, {"run": [9.0, 1.0], "base": [9.0, 8.0]}, ("frequencies", 140.0)
-    ),
     "image_sheet": lambda path: figures.image_sheet(
         path, flat(20), {"train": 54_000, "mean grey": 0.286}, "Images"
     ),

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML
 
 from genlab.core import git
 from genlab.core.engine import machine
 from genlab.core.errors import GenlabError, did_you_mean, invalid
-from genlab.core.io import atomic_write, read_yaml, sha256, write_bytes
+from genlab.core.experiment_results import (
+    PRODUCER,
+    RESULTS_FILE,
+    assign,
+    flatten_results,
+    join,
+    read_table,
+    write_rows,
+)
+from genlab.core.io import read_yaml, sha256, write_bytes
 from genlab.core.params import PARAMS_FILE, change, digest, parse_params
 from genlab.core.progress import progress
 
-RESULTS_FILE = Path("results") / "experiments.csv"
-PRODUCER = "make experiments"
 LAST_STAGE = "failure_gallery"  # agent_iterate and benchmark do not depend on a VAE
 LOGS = Path("runs") / "experiments"
-# Histograms are reported of the default run alone, and so are most intervals of nested metrics.
-OMITTED = re.compile(
-    r"metrics\.(arc_agi\.)?colour_histogram\."
-    r"|metrics\..+\.intervals\.(?!exact_grid_accuracy|relative_frechet)"
-)
+CODE = {
+    "code": ("grids", "datasets", "distributions", "vae/models", "vae/training"),
+    "evaluation": (
+        "vae/sampling",
+        *(f"evaluation/{p}" for p in ("diagnostics", "evaluators", "metrics")),
+    ),
+}
+"""Packages of genlab by the part of the fingerprint that covers them."""
 
 
 class Description(BaseModel):
@@ -45,6 +50,7 @@ class Description(BaseModel):
 
     why: str = Field(min_length=1, description="What it shows, one sentence.")
     params: dict[str, Any] = Field(description="Params that differ, dotted keys.")
+    sweep: list[str] = Field(default=[], description="Sweeps whose runs are compared.")
     base: str | None = Field(default=None, description="Experiment that they are added to.")
     dataset: str | None = Field(default=None, description="Dataset; else the base's, arc_grids.")
     seeds: list[int] = Field(default=[], description="Run once with each of these seeds.")
@@ -58,7 +64,7 @@ class Experiment(Description):
     entry: str
     dataset: str
     seed: int
-    fingerprint: str  # of the code and of all params that its stages read
+    fingerprint: dict[str, str]  # digests: `code`, `evaluation`, `params` that its stages read
 
     @property
     def arguments(self) -> list[str]:
@@ -71,14 +77,20 @@ class Experiment(Description):
     def columns(self) -> dict[str, Any]:
         """Columns of its row that say what it is; `command` is the line a person types."""
         return {
+            "entry": self.entry,
+            "sweep": join(self.sweep),
             "dataset": self.dataset,
             "seed": self.seed,
             "why": self.why,
-            "params": _join(assign(key, value) for key, value in self.params.items()),
+            "params": join(assign(key, value) for key, value in self.params.items()),
             "command": shlex.join(["dvc", *self.arguments]),
-            "fingerprint": self.fingerprint,
-            "machine": _join(f"{key}={value}" for key, value in machine().items()),
+            **{f"fingerprint.{part}": value for part, value in self.fingerprint.items()},
+            "machine": join(f"{key}={value}" for key, value in machine().items()),
         }
+
+    def is_current(self, row: Mapping[str, Any]) -> bool:
+        """Whether `row` was made with these params and this code; evaluation code may differ."""
+        return all(row.get(f"fingerprint.{p}") == self.fingerprint[p] for p in ("code", "params"))
 
 
 def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) -> list[Experiment]:
@@ -86,53 +98,55 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
 
     Raises a `GenlabError` for an error in the file, before anything is run.
     """
-    defaults, code = read_yaml(params_path), _code_digest()
+    defaults, code = read_yaml(params_path), {part: _code_digest(part) for part in CODE}
     described: dict[str, Description] = {}
-    for name, entry in read_yaml(path).items():
-        try:
-            described[name] = Description.model_validate(entry)
-        except ValidationError as error:
-            raise invalid(error, f"{path}: {name}", Description.model_fields) from error
     found = []
-    for name, one in described.items():
+    for name, entry in read_yaml(path).items():
         place = f"{path}: {name}"
+        try:
+            one = Description.model_validate(entry)
+        except ValidationError as error:
+            raise invalid(error, place, Description.model_fields) from error
         if one.base is not None and one.base not in described:
             near = did_you_mean(one.base, described)
-            raise GenlabError(f"{place}: no experiment is called {one.base!r}{near}", key=one.base)
+            raise GenlabError(f"{place}: no experiment {one.base!r} above{near}", key=one.base)
         base = described[one.base] if one.base else Description(why="defaults", params={})
         dataset = one.dataset or base.dataset or "arc_grids"
+        inherited = {"params": {**base.params, **one.params}, "dataset": dataset}
+        described[name] = one = one.model_copy(update=inherited)
         runs = {f"{name}-seed{seed}": {"seed": seed} for seed in one.seeds} or {name: {}}
         for run, seed in runs.items():
-            params = {**base.params, **one.params, **seed}
+            params = {**one.params, **seed}
             checked = parse_params(
                 change(defaults, {"datasets": [dataset], **params}, place), place
             )
             resolved: dict[str, Any] = {
                 "name": run,
                 "entry": name,
-                "dataset": dataset,
                 "params": params,
                 "seed": checked.seed,
-                "fingerprint": digest({"code": code, "params": checked.resolve(dataset)}),
+                "fingerprint": {**code, "params": digest(checked.resolve(dataset))},
             }
             found.append(Experiment(**{**one.model_dump(), **resolved}))
     return found
 
 
 def choose(experiments: list[Experiment], names: list[str]) -> list[Experiment]:
-    """Select by name, all where none is given; an entry's name selects all its seeds."""
-    known = {name for experiment in experiments for name in (experiment.name, experiment.entry)}
+    """Select by name of run, entry (all its seeds) or sweep; all where no name is given."""
+    labels = [{one.name, one.entry, *one.sweep} for one in experiments]
+    known = set().union(*labels)
     for name in names:
         if name not in known:
             near = did_you_mean(name, known)
             raise GenlabError(f"no experiment is called {name!r}{near}; see experiments.yaml")
-    return [one for one in experiments if not names or {one.name, one.entry} & set(names)]
+    chosen = zip(experiments, labels, strict=True)
+    return [one for one, own in chosen if not names or own & set(names)]
 
 
 def run_pending(
     described: list[Experiment], chosen: list[Experiment], *, jobs: int, force: bool
 ) -> tuple[int, list[str]]:
-    """Run those of `chosen` whose row is missing or of another fingerprint; return count, failures.
+    """Run those of `chosen` whose row is missing or not current; return count, failures.
 
     The file is written after each run, so that an interrupted call resumes where it stopped. An
     experiment that fails does not stop the others. Rows of experiments that are no longer
@@ -140,11 +154,11 @@ def run_pending(
     """
     rows: dict[str, dict[str, Any]] = {}
     if RESULTS_FILE.exists():
-        rows = _read_table(RESULTS_FILE, dtype=str, keep_default_na=False).to_dict("index")
+        rows = read_table(RESULTS_FILE, dtype=str, keep_default_na=False).to_dict("index")
     pending = [
         experiment
         for experiment in chosen
-        if force or rows.get(experiment.name, {}).get("fingerprint") != experiment.fingerprint
+        if force or not experiment.is_current(rows.get(experiment.name, {}))
     ]
     failures: list[str] = []
     with ThreadPoolExecutor(jobs) as pool, progress(total=len(pending), unit="run") as bar:
@@ -167,9 +181,16 @@ def run_pending(
 def run_experiment(experiment: Experiment) -> dict[str, Any]:
     """Run it in a temporary folder, keep its figures, and return its row.
 
-    Raises a `GenlabError` that names the log where `dvc exp run` fails.
+    Raises a `GenlabError` that names the log where `dvc exp run` fails, and where the code has
+    changed since the fingerprint was taken.
     """
     name, dataset = experiment.name, experiment.dataset
+    if changed := [part for part in CODE if _code_digest(part) != experiment.fingerprint[part]]:
+        raise GenlabError(
+            f"{name}: the files of {' and '.join(changed)} changed while experiments were running;"
+            f" run again: {PRODUCER}",
+            fix=PRODUCER,
+        )
     log = LOGS / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
@@ -197,101 +218,6 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
     return {**experiment.columns, "seconds": seconds, **flatten_results(**results)}
 
 
-def flatten_results(
-    metrics: Mapping[str, Any],
-    training: Mapping[str, Any],
-    verdict: Mapping[str, Any],
-    diagnosis: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Flatten the result files of a run into dotted columns.
-
-    Scalars keep their path (`metrics.samplers.prior.frechet_distance`), but for those in OMITTED;
-    of the training curves the reconstruction loss is kept.
-    """
-    found = [rule for rule in diagnosis["diagnoses"] if rule["found"]]
-    fix = {key: value for rule in found for key, value in rule["fix"].items()}
-    curve = training.get("series", {}).get("reconstruction_loss", ())
-    evidence = {rule["name"]: rule["evidence"] for rule in diagnosis["diagnoses"]}
-    nested = {"metrics": metrics, "training": training, "diagnosis": evidence}
-    flat = pd.json_normalize(nested).to_dict("records")[0]
-    return {
-        "verdict.passed": verdict["passed"],
-        "verdict.missed": _join(r["name"] for r in verdict["criteria"] if not r["passed"]),
-        "diagnosis.found": _join(rule["name"] for rule in found),
-        "diagnosis.fix": _join(assign(key, value) for key, value in fix.items()),
-        "metrics.sigma": _join(metrics.get("sigma") or ()),
-        "training.reconstruction_loss": _join("nan" if v is None else f"{v:.7g}" for v in curve),
-        **{k: v for k, v in flat.items() if not isinstance(v, list) and not OMITTED.match(k)},
-    }
-
-
-def read_results(path: str | Path = RESULTS_FILE) -> pd.DataFrame:
-    """Read results/experiments.csv: one row per run, indexed by name, dotted columns.
-
-    `verdict.missed` and `diagnosis.found` hold lists of names, `metrics.sigma` and
-    `training.reconstruction_loss` lists of numbers, `params` and `diagnosis.fix` dicts. Other cells
-    are numbers, booleans or text, NaN where a run has no such value.
-    """
-    return _read_table(path, converters=CONVERTERS)
-
-
-def _read_table(path: str | Path, **options: Any) -> pd.DataFrame:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        # pandas fills up a row that is cut short.
-        if len({len(row) for row in csv.reader(io.StringIO(text), strict=True)}) != 1:
-            raise ValueError("a row has other columns than the first line")
-        return pd.read_csv(io.StringIO(text), **options).set_index("name")
-    except FileNotFoundError as error:
-        raise GenlabError(
-            f"{path} is missing; make it with: {PRODUCER}", path=path, fix=PRODUCER
-        ) from error
-    except (csv.Error, ValueError, KeyError) as error:
-        raise GenlabError(
-            f"{path} is truncated or not a table of experiments ({error});"
-            f" make it again with: {PRODUCER}",
-            path=path,
-            fix=PRODUCER,
-        ) from error
-
-
-def write_rows(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the rows of results/experiments.csv; columns in the order of first appearance."""
-    table = pd.DataFrame(list(rows.values()), index=list(rows), dtype=object)
-    with atomic_write(path) as temporary:
-        table.to_csv(temporary, index_label="name", lineterminator="\n")
-
-
-def _join(values: Iterable[Any]) -> str:
-    return ";".join(str(value) for value in values)
-
-
-def _split(cell: str) -> list[str]:
-    return cell.split(";") if cell else []
-
-
-def _parse_numbers(cell: str) -> list[float]:
-    return [float(part) for part in _split(cell)]
-
-
-def _parse_changes(cell: str) -> dict[str, Any]:
-    yaml = YAML(typ="safe", pure=True)
-    pairs = (part.partition("=") for part in _split(cell))
-    return {key: yaml.load(value) for key, _, value in pairs}
-
-
-CONVERTERS = {
-    **dict.fromkeys(("verdict.missed", "diagnosis.found"), _split),
-    **dict.fromkeys(("metrics.sigma", "training.reconstruction_loss"), _parse_numbers),
-    **dict.fromkeys(("params", "diagnosis.fix"), _parse_changes),
-}
-
-
-def assign(key: str, value: Any) -> str:
-    """`key=value` as `dvc exp run -S` reads it."""
-    return f"{key}={json.dumps(value) if isinstance(value, bool | list) else value}"
-
-
 def _show(reference: str, path: str) -> bytes:
     found = git.ask(Path(), "show", f"{reference}:{path}")
     if found is None:
@@ -307,9 +233,7 @@ def _dvc(arguments: list[str], output: Any) -> int:
     return subprocess.run(command, stdout=output, stderr=output, env=environment).returncode
 
 
-def _code_digest() -> str:
-    """SHA-256 of the pipeline's declaration and of the code that its stages depend on."""
-    stages = read_yaml("dvc.yaml").get("stages", {})
-    deps = {dep for stage in stages.values() for dep in stage.get("deps", []) if "$" not in dep}
-    names = ["dvc.yaml", *git.list_files(Path(), *sorted(deps))]
+def _code_digest(part: str) -> str:
+    """SHA-256 of the packages of one part of CODE."""
+    names = git.list_files(Path(), *(f"src/genlab/{package}" for package in CODE[part]))
     return digest({name: sha256(name) for name in names})

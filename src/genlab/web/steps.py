@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiments import RESULTS_FILE, assign, read_results
+from genlab.core.experiment_results import RESULTS_FILE, assign, read_results
 from genlab.web import shapes
 from genlab.web.changes import Change
 from genlab.web.files import yaml_at

@@ -3,7 +3,6 @@
 from genlab.evaluation.figures.boards import data_sheet, reconstructions, samples
 from genlab.evaluation.figures.curves import (
     colour_histogram,
-    loss_over_baselines,
     training_curves,
 )
 from genlab.evaluation.figures.image_grids import (
@@ -20,7 +19,6 @@ __all__ = [
     "image_samplers",
     "image_sheet",
     "image_walks",
-    "loss_over_baselines",
     "reconstructions",
     "samples",
     "training_curves",

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from genlab.evaluation.figures.style import MUTED, figure_file
+from genlab.evaluation.figures.style import figure_file
 from genlab.grids.palette import ARC_PALETTE, COLOUR_NAMES
 
 PANELS: Sequence[tuple[str, Mapping[str, str]]] = (
@@ -55,24 +55,6 @@ def _scale(values: npt.NDArray[np.float64]) -> str:
     if low > 0:
         return "log" if high > WIDE * low else "linear"
     return "symlog" if high - low > WIDE else "linear"
-
-
-def loss_over_baselines(
-    path: str | Path, curves: Mapping[str, Sequence[float]], reference: tuple[str, float]
-) -> None:
-    """Reconstruction loss of several runs over the epochs.
-
-    reference: the name and the loss of an answer without a model, in nats per grid.
-    """
-    with figure_file(path, 3.6) as figure:
-        axes = figure.subplots()
-        for name, values in curves.items():
-            axes.plot(range(1, len(values) + 1), values, label=name)
-        axes.axhline(reference[1], color=MUTED, lw=1.2, ls="--", label=reference[0])
-        axes.set_yscale("log")
-        axes.set(xlabel="epoch", ylabel="nats per grid")
-        axes.set_title("Reconstruction loss on validation grids")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def colour_histogram(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from genlab.core.experiments import RESULTS_FILE, flatten_results, read_results
+from genlab.core.experiment_results import RESULTS_FILE, flatten_results, read_results
 from genlab.core.io import read_json
 from genlab.core.params import load_params
 from genlab.datasets.registry import find_dataset
@@ -59,7 +59,7 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
     experiments = read_results(root / RESULTS_FILE)
     own: dict[str, Any] = {
         **flatten_results(*(results[k] for k in ("metrics", "training", "verdict", "diagnosis"))),
-        "training.reconstruction_loss": results["training"]["series"]["reconstruction_loss"],
+        "sweep": [],
         "diagnosis.found": detected_issues(results["diagnosis"]["diagnoses"]),
     }
     default = pd.DataFrame([own], index=[DEFAULT])

@@ -9,14 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
-from scipy.stats import entropy
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
-from genlab.datasets.registry import find_dataset
-from genlab.evaluation import figures
 from genlab.evaluation.reports import formats, tables
-from genlab.evaluation.reports.context import DEFAULT, Context, load_benchmarks, load_context
+from genlab.evaluation.reports.context import Context, load_benchmarks, load_context
 from genlab.evaluation.reports.targets import read_targets
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -36,14 +33,6 @@ README_ROWS = (
 COMMITTED = (
     "README.md", "params.yaml", "reports", "results", "plots", "benchmarks/targets.yaml",
 )  # fmt: skip
-BASELINE_RUNS = {
-    DEFAULT: "default: patches, β = 1",
-    "beta0": "β = 0, focal loss",
-    "long": "β = 0, N(0, I) prior",
-    "conv-fixed": "default, 12 epochs",
-    "conv-collapsed": "convolutional, β = 1",
-}
-"""The runs whose reconstruction loss is compared."""
 
 
 def render_reports(root: Path, datasets: list[str] | None = None) -> dict[Path, str]:
@@ -82,27 +71,6 @@ def check_committed(root: Path) -> list[str]:
         return [str(path.relative_to(copy)) for path in outdated(render_reports(copy))]
 
 
-def draw_losses(root: Path, dataset: str) -> Path | None:
-    """Draw the reconstruction losses of BASELINE_RUNS into reports/figures; None for images."""
-    if find_dataset(dataset).kind != "grids":
-        return None
-    context = load_context(root, dataset)
-    curves = {
-        label: context["runs"].at[name, "training.reconstruction_loss"]
-        for name, label in BASELINE_RUNS.items()
-        if name in context["runs"].index
-    }
-    path = root / "reports" / "figures" / dataset / "loss_over_baselines.png"
-    reference = ("colour frequencies alone", frequency_nats(context["metrics"]))
-    figures.loss_over_baselines(path, curves, reference)
-    return path
-
-
-def frequency_nats(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
-    """Nats per 16 x 16 grid of cells drawn independently by the colours' true frequencies."""
-    return 256 * float(entropy(list(metrics["colour_histogram"]["true"].values())))
-
-
 def splice(readme: Path, section: str) -> str:
     """The README with `section` between the two markers. Raises a GenlabError without them."""
     text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
@@ -125,7 +93,7 @@ def _render(root: Path, context: Context) -> str:
     def run(name: str, column: str) -> object:
         return context["runs"].at[name, column]
 
-    helpers = {"tables": tables, "figure": figure, "run": run, "frequency_nats": frequency_nats}
+    helpers = {"tables": tables, "figure": figure, "run": run}
     try:
         text = formats.template(f"{dataset}.md.j2", "images.md.j2").render(context, **helpers)
     except (jinja2.UndefinedError, KeyError) as error:

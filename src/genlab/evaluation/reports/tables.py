@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from genlab.core.experiment_results import select_sweep, summarise_sweep
 from genlab.evaluation.reports.formats import number, share, spread, value, words
 from genlab.evaluation.reports.targets import Target
 
@@ -51,24 +52,17 @@ def metrics_table(metrics: Row, labels: Mapping[str, str]) -> str:
     )
 
 
-def runs_table(runs: pd.DataFrame, names: Mapping[str, str], columns: Mapping[str, str]) -> str:
-    """Runs ({name: what it is}) by columns ({dotted column: label})."""
-    rows = runs.to_dict("index")
-    return _rows_table("run", ((label, rows[name]) for name, label in names.items()), columns)
+def sweep_table(
+    runs: pd.DataFrame, sweep: str, names: Mapping[str, str], columns: Mapping[str, str]
+) -> str:
+    """Entries of a sweep ({name: what it is}) by columns: means with intervals over seeds."""
+    found = summarise_sweep(select_sweep(runs, sweep), columns)
+    return _rows_table("run", ((label, found[name]) for name, label in names.items()), columns)
 
 
 def samplers_table(samplers: Mapping[str, Row], columns: Mapping[str, str]) -> str:
     """Samplers by columns ({key: label}) with intervals."""
     return _rows_table("sampler", samplers.items(), columns)
-
-
-def seeds_table(runs: pd.DataFrame, names: Sequence[str], columns: Mapping[str, str]) -> str:
-    """Mean and standard deviation of each column over the runs `names`."""
-    rows = runs.loc[list(names), list(columns)].astype(float).agg(["mean", "std"]).T
-    return markdown(
-        {"metric": columns[str(key)], "mean": number(row["mean"]), "sd": spread(row["std"])}
-        for key, row in rows.iterrows()
-    )
 
 
 def targets_table(
