@@ -15,7 +15,6 @@ import pandas as pd
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.core.experiment_results import read_results
 from genlab.core.io import read_json
-from genlab.evaluation.evaluators.grids import best_sampler
 from genlab.evaluation.reports.targets import read_targets
 
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"
@@ -58,7 +57,7 @@ def grid_results(metrics: Mapping[str, Any], experiments: pd.DataFrame) -> Itera
     """Results of the default grid model, of the capacity run and over seeds."""
     key = "grids.neg_elbo_over_entropy_bound"
     yield reported(key, metrics, "neg_elbo_over_entropy_bound")
-    samples = metrics["samplers"][best_sampler(metrics)]
+    samples = metrics["samplers"][metrics["best_sampler"]]
     yield reported("grids.valid_rate", samples, "valid_rate")
     yield reported("grids.count_tv", samples, "count_tv")
     seconds = read(PROVENANCE, GRIDS)["training_seconds"]

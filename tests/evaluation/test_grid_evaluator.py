@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import tiny
 from PIL import Image
 from stage_runs import run_stage
 
-from genlab.core.io import write_json
-from genlab.evaluation.evaluators.grids import best_sampler
+from genlab.core.io import read_npz
+from genlab.datasets.arc_grids import SPLIT_KIND, entropy_nats, make_distribution
+from genlab.datasets.manifests import write_manifest
+from genlab.evaluation.evaluators.grids import pick_sampler
 
 NAME = "arc_grids"
-ENTROPY = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +26,10 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a tiny model of grids was trained and evaluated."""
     folder = tmp_path_factory.mktemp("grids")
     tiny.write_params(folder, epochs=1)
-    tiny.write_dataset(folder / "data" / NAME)
-    described = {"data_entropy_bound_nats": ENTROPY}
-    write_json(folder / "results" / NAME / "data.json", described)
+    data = folder / "data" / NAME
+    tiny.write_dataset(data)
+    distribution = asdict(make_distribution(tiny.params().grids))
+    write_manifest(data, SPLIT_KIND, [], {"generated": {"distribution": distribution}})
     for stage in ("train", "evaluate"):
         done = run_stage(folder, stage, "--dataset", NAME)
         assert done.status == 0, done.stderr
@@ -39,10 +42,14 @@ def metrics(done: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_bound_is_compared_with_the_entropy_of_the_data(metrics: dict[str, Any]) -> None:
+def test_the_bound_is_compared_with_the_entropy_of_the_same_grids(
+    done: Path, metrics: dict[str, Any]
+) -> None:
+    entropy = entropy_nats(done / "data" / NAME, "test", 40).mean()
+    assert metrics["data_entropy_bound_nats"] == pytest.approx(entropy)
     bound = metrics["reconstruction_nats"] + metrics["kl_nats"]
     assert metrics["neg_elbo_nats"] == pytest.approx(bound)
-    assert metrics["neg_elbo_over_entropy_bound"] == pytest.approx(bound / ENTROPY)
+    assert metrics["neg_elbo_over_entropy_bound"] == pytest.approx(bound / entropy)
     assert metrics["bits_per_cell"] == pytest.approx(bound / (tiny.SIZE**2 * math.log(2)))
     interval = metrics["intervals"]["neg_elbo_over_entropy_bound"]
     assert interval["low"] <= metrics["neg_elbo_over_entropy_bound"] <= interval["high"]
@@ -56,22 +63,56 @@ def test_the_summary_selects_scalars_of_the_metrics(done: Path, metrics: dict[st
         **{name: metrics[name] for name in ("active_units", "pixel_accuracy", "nonblack_accuracy")},
         "exact_match": metrics["exact_grid_accuracy"],
         "neg_elbo_over_entropy_bound": metrics["neg_elbo_over_entropy_bound"],
-        "valid_rate": metrics["samplers"][best_sampler(metrics)]["valid_rate"],
+        "valid_rate": metrics["samplers"][metrics["best_sampler"]]["valid_rate"],
         "arc_exact_match": metrics["arc_agi"]["exact_grid_accuracy"],
     }
 
 
-def test_the_best_sampler_is_the_most_valid_of_those_that_count() -> None:
-    def samplers(**valid: tuple[float, bool]) -> dict[str, Any]:
-        return {
-            "samplers": {
-                name: {"valid_rate": share, "counted": counted}
-                for name, (share, counted) in valid.items()
+def test_the_sampler_is_picked_on_draws_that_are_not_reported() -> None:
+    def pick(**drawn: tuple[float, bool]) -> str:
+        # What is reported would pick another one.
+        return pick_sampler(
+            {
+                name: {
+                    "valid_rate": 1 - rate,
+                    "counted": not counted,
+                    "selection": {"valid_rate": rate, "counted": counted},
+                }
+                for name, (rate, counted) in drawn.items()
             }
-        }
+        )
 
-    assert best_sampler(samplers(a=(0.5, True), b=(0.7, True), c=(1, False))) == "b"
-    assert best_sampler(samplers(a=(0.5, False), b=(0.7, False))) == "b"
+    assert pick(a=(0.5, True), b=(0.7, True), c=(1, False)) == "b"
+    assert pick(a=(0.5, False), b=(0.7, False)) == "b"
+
+
+def test_the_samples_that_are_kept_are_those_of_the_sampler_that_was_picked(
+    done: Path, metrics: dict[str, Any]
+) -> None:
+    assert metrics["best_sampler"] == pick_sampler(metrics["samplers"])
+    reported = metrics["samplers"][metrics["best_sampler"]]
+    file = done / "data/evaluated" / NAME / "evidence.npz"
+    kept = read_npz(file, kind="evaluation", keys=["samples", "valid"], producer_command="")
+    assert len(kept["samples"]) == reported["n"]
+    assert kept["valid"].mean() == reported["valid_rate"]
+    assert (kept["samples"] == 0).mean() == reported["black_share"]
+
+
+def test_quantised_codes_cost_the_bits_of_the_active_latents(metrics: dict[str, Any]) -> None:
+    assert [row["bits_per_latent"] for row in metrics["rate"]] == [2, 4, 6, 8]
+    for row in metrics["rate"]:
+        assert row["bits"] == row["bits_per_latent"] * metrics["active_units"]
+        assert row["interval"]["low"] <= row["exact_grid_accuracy"] <= row["interval"]["high"]
+    bits = metrics["data_entropy_bound_nats"] / math.log(2)
+    assert metrics["data_entropy_bound_bits"] == pytest.approx(bits)
+
+
+def test_real_grids_of_training_and_of_evaluation_tasks_are_reported_apart(
+    metrics: dict[str, Any],
+) -> None:
+    sizes = metrics["arc_agi_training"]["n"], metrics["arc_agi"]["n"]
+    assert min(sizes) > 500
+    assert sizes[0] != sizes[1]
 
 
 def test_every_figure_is_drawn_and_opens(done: Path) -> None:

@@ -8,8 +8,10 @@ import pytest
 from genlab.evaluation.metrics.likelihood import (
     active_units,
     active_units_interval,
+    bound_over_entropy,
     bound_summary,
     iwae,
+    quantize,
 )
 
 
@@ -51,3 +53,32 @@ def test_the_interval_of_active_units_holds_those_that_are_beyond_doubt() -> Non
     found = active_units_interval(means, bootstrap=100, seed=0)
     assert 6 <= found["low"] < active_units(means) < found["high"] <= 56
     assert found["n"] == 500
+
+
+def test_what_hard_grids_add_to_both_sides_leaves_the_ratio_certain() -> None:
+    entropy = np.random.default_rng(0).exponential(40, 500)
+    found = bound_over_entropy(1.05 * entropy, entropy, bootstrap=200)
+    assert found["neg_elbo_over_entropy_bound"] == pytest.approx(1.05)
+    interval = found["intervals"]["neg_elbo_over_entropy_bound"]
+    assert (interval["low"], interval["high"]) == pytest.approx((1.05, 1.05))
+    nats = found["intervals"]["data_entropy_bound_nats"]
+    assert nats["low"] < entropy.mean() - 1 < entropy.mean() + 1 < nats["high"]
+    apart = bound_over_entropy(1.05 * np.roll(entropy, 1), entropy, bootstrap=200)
+    wide = apart["intervals"]["neg_elbo_over_entropy_bound"]
+    assert wide["high"] - wide["low"] > 0.05
+
+
+@pytest.mark.parametrize("bits", [1, 3, 8])
+def test_quantised_latents_take_2_to_the_bits_values_within_their_range(bits: int) -> None:
+    rng = np.random.default_rng(0)
+    reference = rng.uniform(-1, 1, (3000, 3)) * [1, 10, 0.01] + [0, 5, 7]
+    means = rng.uniform(-1, 1, (3000, 3)) * [1, 10, 0.01] + [0, 5, 7]
+    found = quantize(means, reference, bits)
+    assert [len(np.unique(column)) for column in found[:, :2].T] == [2**bits] * 2
+    half = np.ptp(reference, axis=0) / 2 ** (bits + 1)
+    inside = (means >= reference.min(axis=0)) & (means <= reference.max(axis=0))
+    assert np.all((np.abs(found - means) <= half + 1e-9) | ~inside, axis=0)[:2].all()
+    assert found[:, 2] == pytest.approx(reference[:, 2].mean())  # inactive
+    assert np.array_equal(
+        quantize(means + 1e6, reference, bits)[:, 0], np.full(3000, found[:, 0].max())
+    )

@@ -96,3 +96,25 @@ def test_importance_weights_of_an_exact_posterior_do_not_vary() -> None:
     log_p = -posterior.elbo_terms(model, items, 0)[0]
     weights = posterior.log_importance_weights(model, items, 5, seed=0)
     np.testing.assert_allclose(weights, np.repeat(log_p[:, None], 5, 1), atol=1e-2)
+
+
+def test_a_margin_is_negative_where_the_reconstruction_is_wrong() -> None:
+    model = tiny.model().eval()
+    grids = posterior.reconstruct(model, tiny.grids(300))
+    margins = posterior.margins(model, grids)
+    exact = (posterior.reconstruct(model, grids) == grids).all(axis=(1, 2))
+    assert margins.shape == (300,)
+    assert np.array_equal(margins > 0, exact)
+    with torch.no_grad():
+        logits = model.decode(model.encode(to_tensor(grids[:1]))[0])[0][0]
+        likeliest = logits.topk(2, dim=0)
+    right = to_tensor(grids[0]).long()
+    best = torch.where(likeliest.indices[0] == right, likeliest.values[1], likeliest.values[0])
+    expected = (logits.gather(0, right[None])[0] - best).min()
+    assert margins[0] == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_posterior_means_decode_to_reconstructions(case: Case) -> None:
+    model, items = case
+    mean, _ = posterior.encode(model, items)
+    assert np.array_equal(posterior.decode(model, mean), posterior.reconstruct(model, items))

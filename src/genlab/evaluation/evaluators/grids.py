@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from genlab.core.io import read_json
-from genlab.core.stats import scaled_interval
-from genlab.datasets.arc_grids import arc_agi_grids, load_objects, load_split
+from genlab.core.stats import share_interval
+from genlab.datasets.arc_grids import arc_agi_grids, entropy_nats, load_objects, load_split
 from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Items, Metrics, merge
 from genlab.evaluation.evaluators.summary import GridSummary
-from genlab.evaluation.metrics import reconstruction, validity
+from genlab.evaluation.metrics import likelihood, reconstruction, validity
 from genlab.grids.parser import is_valid
 from genlab.vae.sampling import posterior as inference
 from genlab.vae.sampling import samplers
 
-SPLIT = "dvc repro split"
 PICTURED = 32  # samples in a figure
 COMPARED = 16  # pairs of input and output in one
+SELECTION_SEED = 1_000_000  # added to the seed of the draws that samplers are compared on
+BITS = (2, 4, 6, 8)  # per latent
+RANGED = 5000  # training grids whose codes give the latents' ranges
 
 
 class GridEvaluator(Evaluator):
     """Evaluate a model of grids: also on real ARC-AGI grids, which training never saw.
 
-    samples: {sampler: (s, h, w)}. arc, arc_predicted: (a, h, w).
+    samples: {sampler: (s, h, w)}. arc, arc_predicted: (a, h, w), of ARC-AGI evaluation tasks.
     """
 
     samples: Mapping[str, Items]
@@ -35,43 +37,67 @@ class GridEvaluator(Evaluator):
 
     def measure(self) -> Metrics:
         """Reconstruct the test split, sample, and measure both."""
-        model, data, seed = self.model, self.paths.data, self.params.seed
-        described = read_json(self.paths.results / "data.json", producer_command=SPLIT)
+        data = self.paths.data
         train, test = load_split(data, "train"), load_split(data, "test")
         self.infer(test)
-        self.arc = arc_agi_grids(self.params.grids.size)
-        self.arc_predicted = inference.reconstruct(model, self.arc)
-        fitted = {name: samplers.fit(model, name, train, seed) for name in samplers.names(model)}
-        self.samples = {
-            name: samplers.sample(model, sampler, self.params.evaluate.samples, seed)
-            for name, sampler in fitted.items()
-        }
-        metrics = merge(
-            reconstruction.grid_metrics(test, self.predicted, **self.resampling),
-            self.measure_bounds(),
-        )
-        entropy, intervals = described["data_entropy_bound_nats"], metrics["intervals"]
-        name = "neg_elbo_over_entropy_bound"
-        intervals[name] = scaled_interval(intervals["neg_elbo_nats"], 1 / entropy)
-        objects = load_objects(data, "test")
-        counts = np.bincount(objects["grid"], minlength=len(test))
-        limits = {key: getattr(self.params.grids, key) for key in ("min_objects", "max_objects")}
+        entropy = entropy_nats(data, "test", len(test))
+        size = self.params.grids.size
+        tuning, self.arc = arc_agi_grids(size, "training"), arc_agi_grids(size, "evaluation")
+        self.arc_predicted = inference.reconstruct(self.model, self.arc)
+
+        def compare(truth: Items, predicted: Items) -> Metrics:
+            return reconstruction.grid_metrics(truth, predicted, **self.resampling)
+
         return {
-            **metrics,
-            "data_entropy_bound_nats": entropy,
-            name: metrics["neg_elbo_nats"] / entropy,
-            "samplers": {
-                sampler: validity.sample_metrics(
-                    grids, train, objects, counts, **limits, **self.resampling
-                )
-                for sampler, grids in self.samples.items()
-            },
-            "arc_agi": reconstruction.grid_metrics(self.arc, self.arc_predicted, **self.resampling),
+            **merge(
+                compare(test, self.predicted),
+                self.measure_bounds(),
+                likelihood.bound_over_entropy(self.nats + self.kl, entropy, **self.resampling),
+            ),
+            **self._measure_rate(train, float(entropy.mean())),
+            **self._measure_samplers(train),
+            "arc_agi_training": compare(tuning, inference.reconstruct(self.model, tuning)),
+            "arc_agi": compare(self.arc, self.arc_predicted),
         }
+
+    def _measure_samplers(self, train: Items) -> Metrics:
+        """Every sampler against the test split; the best one is picked on other draws.
+
+        These are compared with the validation split.
+        """
+        model, seed, count = self.model, self.params.seed, self.params.evaluate.samples
+        limits = {k: getattr(self.params.grids, k) for k in ("min_objects", "max_objects")}
+
+        def compare(grids: Items, split: str, bootstrap: int) -> Metrics:
+            objects = load_objects(self.paths.data, split)
+            counts = np.bincount(objects["grid"])  # no grid is without an object
+            options = {**limits, "bootstrap": bootstrap, "seed": seed}
+            return validity.sample_metrics(grids, train, objects, counts, **options)
+
+        fitted = {name: samplers.fit(model, name, train, seed) for name in samplers.names(model)}
+        self.samples = {n: samplers.sample(model, each, count, seed) for n, each in fitted.items()}
+        found = {
+            n: compare(grids, "test", self.params.bootstrap) for n, grids in self.samples.items()
+        }
+        for name, sampler in fitted.items():
+            drawn = compare(samplers.sample(model, sampler, count, seed + SELECTION_SEED), "val", 1)
+            found[name]["selection"] = {key: drawn[key] for key in ("valid_rate", "counted")}
+        return {"samplers": found, "best_sampler": pick_sampler(found)}
+
+    def _measure_rate(self, train: Items, entropy: float) -> Metrics:
+        """Exact-match accuracy of test grids from quantised latents; inactive ones cost no bit."""
+        codes, _ = inference.encode(self.model, train[:RANGED])
+        active, n, rate = likelihood.active_units(codes), len(self.test), []
+        for bits in BITS:
+            decoded = inference.decode(self.model, likelihood.quantize(self.mean, codes, bits))
+            exact = int(np.count_nonzero(reconstruction.wrong_cells(self.test, decoded) == 0))
+            accuracy = {"exact_grid_accuracy": exact / n, "interval": share_interval(exact, n)}
+            rate.append({"bits_per_latent": bits, "bits": bits * active, **accuracy})
+        return {"rate": rate, "data_entropy_bound_bits": entropy / math.log(2)}
 
     def summarise(self, metrics: Metrics) -> GridSummary:
         """Select the scalars of metrics/<dataset>.json."""
-        best = metrics["samplers"][best_sampler(metrics)]
+        best = metrics["samplers"][metrics["best_sampler"]]
         exact = "exact_grid_accuracy"
         renamed = {"exact_match": metrics[exact], "arc_exact_match": metrics["arc_agi"][exact]}
         return GridSummary.model_validate({**best, **metrics, **renamed})
@@ -85,7 +111,7 @@ class GridEvaluator(Evaluator):
                 "arc_agi",
                 self.arc,
                 self.arc_predicted,
-                "Real ARC-AGI grids, which training never saw",
+                "Grids of ARC-AGI evaluation tasks, which training never saw",
             ),
         ):
             figures.reconstructions(folder / f"{name}.png", truth[pairs], predicted[pairs], title)
@@ -100,13 +126,24 @@ class GridEvaluator(Evaluator):
         figures.colour_histogram(path, colours["true"], colours["predicted"])
 
     def arrays(self, metrics: Metrics) -> Arrays:
-        """Reconstructions, their nats, and samples of the best sampler."""
-        samples = self.samples[best_sampler(metrics)]
-        return {"predicted": self.predicted, "nats": self.nats, "samples": samples}
+        """Reconstructions with what they are compared by, and samples of the best sampler."""
+        samples, limits = self.samples[metrics["best_sampler"]], self.params.grids
+        return {
+            "predicted": self.predicted,
+            "nats": self.nats,
+            "margins": inference.margins(self.model, self.test),
+            "samples": samples,
+            "valid": is_valid(samples, limits.min_objects, limits.max_objects),
+            "arc": self.arc,
+            "arc_predicted": self.arc_predicted,
+        }
 
 
-def best_sampler(metrics: Mapping[str, Any]) -> str:
-    """The sampler with most valid grids among those whose samples count (all, where none does)."""
-    found: Mapping[str, Any] = metrics["samplers"]
-    counted = {name: of for name, of in found.items() if of["counted"]} or found
-    return max(counted, key=lambda name: float(counted[name]["valid_rate"]))
+def pick_sampler(found: Mapping[str, Any]) -> str:
+    """The sampler with most valid grids among the draws that samplers are compared on.
+
+    found: {sampler: {"selection": {valid_rate, counted}}}. One whose samples do not count is picked
+    only where none does.
+    """
+    drawn = {name: each["selection"] for name, each in found.items()}
+    return max(drawn, key=lambda name: (drawn[name]["counted"], drawn[name]["valid_rate"]))

@@ -38,7 +38,8 @@ class GridSummary(Summary):
         description="Fraction of samples that parse completely, with an allowed number of objects."
     )
     arc_exact_match: Rate = Field(
-        description="Fraction of real ARC-AGI grids reconstructed without a wrong cell."
+        description="Fraction of the grids of ARC-AGI evaluation tasks reconstructed without a"
+        " wrong cell."
     )
 
 

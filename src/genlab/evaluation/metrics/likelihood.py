@@ -12,6 +12,7 @@ from genlab.core.stats import (
     Interval,
     mean_metrics,
     percentile_interval,
+    percentile_intervals,
     resampled_sums,
     scaled_interval,
 )
@@ -37,6 +38,27 @@ def bound_summary(
     return {**found, "bits_per_cell": found["neg_elbo_nats"] * bits}
 
 
+def bound_over_entropy(
+    neg_elbo: Floats, entropy: Floats, *, bootstrap: int = 1000, seed: int = 0
+) -> dict[str, Any]:
+    """The negative ELBO over the bound on the data's entropy, both means over the same items.
+
+    neg_elbo, entropy: (n,) nats of each item, which are resampled together. Returns
+    `neg_elbo_over_entropy_bound`, `data_entropy_bound_nats` and `intervals` of both.
+    """
+    rows, n = np.stack([neg_elbo, entropy], axis=1), len(entropy)
+
+    def statistics(sums: Floats) -> dict[str, Floats]:
+        """(b, 2) to {name: (b,)}."""
+        ratio = sums[:, 0] / sums[:, 1]
+        return {"neg_elbo_over_entropy_bound": ratio, "data_entropy_bound_nats": sums[:, 1] / n}
+
+    point = statistics(rows.sum(axis=0, keepdims=True))
+    resampled = statistics(resampled_sums(rows, bootstrap=bootstrap, seed=seed))
+    means = {name: float(value[0]) for name, value in point.items()}
+    return {**means, "intervals": percentile_intervals(resampled, n)}
+
+
 def iwae(log_weights: npt.ArrayLike) -> Floats:
     """The importance-weighted bound on log p(x), nats per item (Burda et al. 2016, eq. 8).
 
@@ -60,8 +82,25 @@ def active_units(means: npt.ArrayLike) -> int:
 
     means: (n, d) posterior means, n >= 2.
     """
-    variances = np.asarray(means, dtype=np.float64).var(axis=0, ddof=1)
-    return int(np.count_nonzero(variances > ACTIVE_VARIANCE))
+    return int(np.count_nonzero(_are_active(np.asarray(means, dtype=np.float64))))
+
+
+def quantize(means: Floats, reference: Floats, bits: int) -> Floats:
+    """Round each latent to the nearest of 2^bits values, the centres of equal parts of its range.
+
+    means: (n, d). reference: (m, d), codes of training items: they give the range, from least to
+    greatest, and the mean that an inactive latent is replaced by, which costs no bit.
+    """
+    low, levels = reference.min(axis=0), 2**bits
+    step = np.maximum((reference.max(axis=0) - low) / levels, np.finfo(np.float64).tiny)
+    places = np.clip(np.floor((means - low) / step), 0, levels - 1) + 0.5
+    found: Floats = np.where(_are_active(reference), low + step * places, reference.mean(axis=0))
+    return found
+
+
+def _are_active(means: Floats) -> npt.NDArray[np.bool_]:
+    """Which latents are active, (d,)."""
+    return np.asarray(means.var(axis=0, ddof=1) > ACTIVE_VARIANCE)
 
 
 def active_units_interval(means: npt.ArrayLike, *, bootstrap: int, seed: int) -> Interval:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from genlab.vae.models.vae import VAE, Items, to_array
+from genlab.vae.models.vae import VAE, Items
+from genlab.vae.sampling import posterior as inference
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,10 +36,7 @@ def interpolate(model: VAE, first: Floats, second: Floats, steps: int) -> Items:
     return _decoded(model, first[:, None] * (1 - share) + second[:, None] * share)
 
 
-@torch.no_grad()
 def _decoded(model: VAE, codes: Floats) -> Items:
     """(r, s, d) codes as (r, s, ...) items."""
-    device = next(model.parameters()).device
-    z: Tensor = torch.from_numpy(codes.reshape(-1, codes.shape[-1])).float().to(device)
-    items = to_array(model.point_estimate(z))
+    items = inference.decode(model, codes.reshape(-1, codes.shape[-1]))
     return items.reshape(*codes.shape[:2], *items.shape[1:])

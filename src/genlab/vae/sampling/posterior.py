@@ -28,6 +28,29 @@ def reconstruct(model: VAE, items: Items) -> Items:
 
 
 @torch.no_grad()
+def decode(model: VAE, codes: Floats) -> Items:
+    """The items that codes (n, latent_dim) stand for: (n, ...)."""
+    z = torch.from_numpy(codes).float().to(next(model.parameters()).device)
+    parts = torch.split(z, BATCH)
+    return np.concatenate([to_array(model.point_estimate(part)) for part in parts])
+
+
+@torch.no_grad()
+def margins(model: VAE, grids: Items) -> Floats:
+    """How surely each grid is reconstructed, in nats: (n,), negative where it is not.
+
+    The smallest difference, over the cells, between the log probability of the right colour and
+    that of the likeliest other one, at the posterior mean.
+    """
+    found = []
+    for x in _batches(model, grids):
+        logits, right = model.decode(model.encode(x)[0])[0], x.long()[:, None]
+        others = logits.scatter(1, right, -torch.inf).amax(1)
+        found.append((logits.gather(1, right)[:, 0] - others).flatten(1).amin(1).cpu())
+    return torch.cat(found).double().numpy()
+
+
+@torch.no_grad()
 def encode(model: VAE, items: Items) -> tuple[Floats, Floats]:
     """Means and log variances of q(z|x): (n, latent_dim) each."""
     codes = [torch.stack(model.encode(x)) for x in _batches(model, items)]
