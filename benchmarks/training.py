@@ -76,7 +76,7 @@ def measure(
     task = make_task(params, dataset, items[:19_000], classes)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(params, task, items[19_000:], Path(folder) / "state")
-    trainer.progress.epoch = trainer.delay  # the learned prior is trained from here on
+    trainer.update.delayed = False  # the learned prior is trained, too
     generator = epoch_generator(params.seed, 0)
     batches = chain.from_iterable(trainer.batches(epoch) for epoch in count())
 

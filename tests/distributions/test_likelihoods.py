@@ -137,7 +137,7 @@ def test_the_analytic_sigma_is_the_likeliest_and_its_running_mean_finds_it() -> 
     for _ in range(600):
         statistics = likelihood.statistics(out, x)
         assert statistics is not None
-        likelihood.observe(statistics)
+        likelihood.observe(statistics, torch.ones(()))
     expected = (to_unit(x) - out).square().mean((0, 2, 3)).sqrt()
     torch.testing.assert_close(likelihood.eval().sigma(), expected, rtol=0.01, atol=0)
 

@@ -47,6 +47,7 @@ TRAINING: dict[str, Any] = {
     "prior_components": 4,
     "likelihood_components": 3,
     "causal_channels": 0,
+    "prior_share": 0.0,
     "epochs": 3,
     "samples_per_epoch": 64,
     "batch_size": 16,

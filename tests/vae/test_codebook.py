@@ -72,7 +72,8 @@ def test_observing_codes_is_em_and_follows_clusters_that_move() -> None:
     (codes, centres), prior = _clusters(), _initialized()
     shift, log_var = torch.tensor([0.04, -0.02]), torch.full_like(codes, math.log(0.04**2))
     for _ in range(400):
-        prior.observe(prior.statistics(codes + shift, log_var))
+        seen = prior.statistics(codes + shift, log_var, torch.ones(len(codes)))
+        prior.observe(seen, torch.ones(()))
     moved = torch.cdist(centres + shift, prior.means[:3]).min(1)
     assert (moved.values < 0.01).all()
     # The variance of what was seen: that within the cluster and that of each code.

@@ -39,7 +39,8 @@ def _loss(model: VAE, x: Tensor, noise: Tensor, beta: float, gamma: float, free:
     fade = max(0.0, 1.0 - beta)
     nll = focal_nll(model.decode(z)[0], x, gamma * fade, torch.linspace(0.3, 2.0, 10) ** fade)
     kl = model.prior.token_kl(*(scale_gradient(t, gate) for t in (mean, log_var, z)))
-    return training_loss(nll, kl, beta=beta, free_nats=free, gate=gate)
+    clean = torch.ones(len(x))
+    return training_loss(nll, kl, clean=clean, beta=beta, free_nats=free, gate=gate)
 
 
 @pytest.mark.parametrize("prior", PRIORS)
@@ -101,12 +102,31 @@ def test_a_code_pays_for_all_of_its_kl_or_for_nothing(
     kl = torch.tensor([[0.5, 1.0, 0.0], [1.5, 3.0, 0.0]], requires_grad=True)
     found_gate = torch.full((), math.nan)
     surrogate, losses = training_loss(
-        torch.tensor([2.0, 3.0]), kl, beta=beta, free_nats=free_nats, gate=found_gate
+        torch.tensor([2.0, 3.0]),
+        kl,
+        clean=torch.ones(2),
+        beta=beta,
+        free_nats=free_nats,
+        gate=found_gate,
     )
     assert float(found_gate) == pytest.approx(gate)
     assert float(losses["loss"]) == pytest.approx(loss)
     assert float(losses["kl_divergence"]) == pytest.approx(3.0)  # what is reported is all of it
     assert torch.autograd.grad(surrogate, kl)[0].unique().tolist() == [0.5]
+
+
+def test_a_corrupted_item_is_reconstructed_and_its_code_is_free() -> None:
+    kl = torch.tensor([[0.5, 1.0], [70.0, 3.0]], requires_grad=True)
+    nll = torch.tensor([2.0, 4.0], requires_grad=True)
+    gate = torch.ones(())
+    surrogate, losses = training_loss(
+        nll, kl, clean=torch.tensor([1.0, 0.0]), beta=1.0, free_nats=0.0, gate=gate
+    )
+    assert float(losses["kl_divergence"]) == 1.5
+    assert float(losses["reconstruction_loss"]) == 3.0
+    of_nll, of_kl = torch.autograd.grad(surrogate, [nll, kl])
+    assert of_nll.tolist() == [0.5, 0.5]
+    assert of_kl.tolist() == [[1.0, 1.0], [0.0, 0.0]]
 
 
 # -- focal loss and class weights

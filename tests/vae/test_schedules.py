@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlab.vae.training.schedules import LR_WARMUP, beta_at, lr_at
+from genlab.vae.training.schedules import LR_WARMUP, Phases, beta_at, lr_at
 
 SCHEDULES = ["constant", "linear", "sigmoid", "cyclical"]
 STEPS = [i / 200 for i in range(201)]
@@ -64,3 +65,26 @@ def test_cosine_falls_to_0_and_constant_does_not_fall() -> None:
     assert lr_at(1.0, "cosine", 0.01) == pytest.approx(0.0, abs=1e-12)
     assert lr_at(0.5, "cosine", 0.01) == pytest.approx(0.005)
     assert lr_at(1.0, "constant", 0.01) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("asked", "delay", "joint"),
+    [
+        ({"beta_delay": 0.25, "prior_share": 0.5}, 5, 10),
+        ({"beta_delay": 0.25, "prior_share": 0.5, "prior": "standard"}, 5, 20),
+        ({"beta_delay": 0.99, "prior_share": 0.99}, 19, 20),
+        ({"beta_delay": 0.5, "prior_share": 0.9}, 10, 11),
+    ],
+)
+def test_the_phases_follow_each_other_and_one_epoch_trains_everything(
+    asked: dict[str, float], delay: int, joint: int
+) -> None:
+    phases = Phases.of(tiny.params(**{"epochs": 20, "prior": "autoregressive", **asked}))
+    assert (phases.delay, phases.joint, phases.epochs) == (delay, joint, 20)
+    names = [(phases.delayed(epoch), phases.prior_alone(epoch)) for epoch in range(20)]
+    expected = [(True, False)] * delay + [(False, False)] * (joint - delay)
+    assert names == expected + [(False, True)] * (20 - joint)
+    assert phases.autoencoder_progress(delay) == 0
+    assert phases.autoencoder_progress(joint) == 1
+    assert phases.prior_progress(0) == phases.prior_progress(delay) == 0
+    assert phases.prior_progress(20) == 1

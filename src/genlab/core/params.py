@@ -177,9 +177,15 @@ class Params(_Section):
     lr: float = Field(gt=0, le=1, description="Peak learning rate.")
     lr_schedule: Literal["constant", "cosine"] = Field(description="Learning rate over the run.")
     weight_decay: float = Field(ge=0, le=1, description="Decoupled weight decay.")
+    amsgrad: bool = Field(description="Whether steps follow the largest second moment so far.")
     grad_clip: float = Field(ge=0, description="Greatest gradient norm of a group; 0 = off.")
     patience: int = Field(ge=1, description="Epochs without a gain before stopping.")
     ema: float = Field(ge=0, lt=1, description="Memory of the averaged weights; 0 = off.")
+
+    micro_batches: int = Field(ge=1, description="Parts of a batch, one after another.")
+    precision: Literal["float32", "bfloat16"] = Field(description="Of matrix products.")
+    compile: bool = Field(description="Whether torch.compile prepares the training step.")
+    prior_share: float = Field(ge=0, lt=1, description="Share of the run for the prior alone.")
 
     beta_max: float = Field(ge=0, description="Weight of the KL term; 1 = the ELBO.")
     beta_schedule: Literal["constant", "linear", "sigmoid", "cyclical"] = Field(

@@ -119,7 +119,7 @@ def _read_generated(folder: Path) -> tuple[dict[str, Any], dict[str, ImageSet]]:
 
 def _read_rows(file: Path, indices: Labels) -> Images:
     # Opened for each chunk: pages of a mapping that stays open count as memory in use.
-    return np.asarray(np.lib.format.open_memmap(file, mode="r")[indices])
+    return np.asarray(np.lib.format.open_memmap(file, mode="c")[indices])
 
 
 def _choose(
@@ -181,7 +181,7 @@ def load_images(path: str | Path, split: str, shape: Shape | None = None) -> Ima
     file, command = Path(path) / f"{split}.npy", split_command(path)
     manifest = read_manifest(file.parent, SPLIT_KIND, command)
     try:
-        images = np.lib.format.open_memmap(file, mode="r")
+        images = np.lib.format.open_memmap(file, mode="c")
     except UNREADABLE as error:
         fault = "is truncated or no .npy file" if file.exists() else "is missing"
         raise stale(file, fault, command) from error

@@ -59,8 +59,8 @@ class Likelihood(nn.Module, ABC):
         """Mean over the batch of what `observe` follows, or None."""
         return None
 
-    def observe(self, statistics: Tensor) -> None:
-        """Update running means with the `statistics` of one update's batch."""
+    def observe(self, statistics: Tensor, taken: Tensor) -> None:
+        """Update running means with the `statistics` of an update; taken: (), 0 to leave it out."""
 
 
 class Categorical(Likelihood):
@@ -168,8 +168,8 @@ class Gaussian(ImageLikelihood):
         return (to_unit(x) - out).square().mean((0, 2, 3)) if self.analytic else None
 
     @torch.no_grad()
-    def observe(self, statistics: Tensor) -> None:
-        self.mean_square.lerp_(statistics, 1 - SIGMA_MEMORY)
+    def observe(self, statistics: Tensor, taken: Tensor) -> None:
+        self.mean_square.lerp_(statistics.nan_to_num(), (1 - SIGMA_MEMORY) * taken)
 
     def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
         error = to_unit(x) - out

@@ -104,7 +104,7 @@ class CausalHead(nn.Module):
     def forward(self, out: Tensor, context: Tensor, x: Tensor) -> Tensor:
         """Corrected parameters (batch, outputs, h, w) of pixels x (batch, channels, h, w)."""
         h = self.read(_inputs(x)) + self.condition(out) + context
-        corrected: Tensor = out + self.correct(self.second(self.first(h)))
+        corrected: Tensor = out + self.correct(self.second(self.first(h))).float()
         return corrected
 
     @torch.no_grad()

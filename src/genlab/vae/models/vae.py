@@ -23,6 +23,7 @@ from genlab.vae.models.priors import PRIORS
 from genlab.vae.models.priors.codebook import LOG_VAR_RANGE, LOG_VAR_START
 
 Items = npt.NDArray[np.uint8]
+Decoded = tuple[Tensor, Tensor]  # see `VAE.decode`
 
 # Where the log variance of the posterior starts on images: a standard deviation of 0.37, wide
 # enough that the KL is small at first, narrow enough that codes still matter.
@@ -109,22 +110,22 @@ class VAE(nn.Module):
         """
         if self.architecture.channels:
             mean, raw = self.encoder(2 * to_unit(x) - 1)
-            return mean, bound_log_var(raw, IMAGE_LOG_VAR_START)
+            return mean.float(), bound_log_var(raw.float(), IMAGE_LOG_VAR_START)
         cells = F.one_hot(x.long(), self.architecture.classes).permute(0, 3, 1, 2)
         mean, raw = self.encoder(cells.to(torch.float32))
-        return mean, bound_log_var(raw, LOG_VAR_START)
+        return mean.float(), bound_log_var(raw.float(), LOG_VAR_START)
 
-    def decode(self, z: Tensor) -> tuple[Tensor, Tensor]:
+    def decode(self, z: Tensor) -> Decoded:
         """The parameters of p(x|z), and the context of the causal head, empty where there is none.
 
         (batch, outputs, size, size), logits for grids; (batch, causal_channels, size, size).
         """
         out: Tensor = self.decoder(z)
         sizes = [self.likelihood.outputs, self.architecture.causal_channels]
-        parameters, context = torch.split(out, sizes, dim=1)
+        parameters, context = torch.split(out.float(), sizes, dim=1)
         return parameters, context
 
-    def log_likelihood(self, decoded: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
+    def log_likelihood(self, decoded: Decoded, x: Tensor) -> Tensor:
         """log p(x|z) of `decode`'s result, in nats: (batch,)."""
         out, context = decoded
         return self.likelihood.log_prob(self.head(out, context, x) if self.head else out, x)

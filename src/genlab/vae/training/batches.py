@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 
-def epoch_generator(seed: int, epoch: int) -> torch.Generator:
-    """The generator of everything random in one epoch."""
+def epoch_generator(seed: int, epoch: int, device: torch.device | None = None) -> torch.Generator:
+    """The generator of everything random in one epoch, on the device it is used on."""
     entropy = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
-    return torch.Generator().manual_seed(int(entropy >> np.uint64(1)))
+    return torch.Generator(device or "cpu").manual_seed(int(entropy >> np.uint64(1)))
 
 
 def shuffled_rows(seed: int, count: int, start: int, length: int) -> npt.NDArray[np.int64]:
@@ -25,18 +25,23 @@ def shuffled_rows(seed: int, count: int, start: int, length: int) -> npt.NDArray
     return np.concatenate(passes)[begin : begin + length]
 
 
-def corrupt(x: Tensor, share: float, classes: int, generator: torch.Generator) -> Tensor:
+def corrupt(
+    x: Tensor, share: float, classes: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """Replace a share of the grids by denser, noisier ones, so that codes are not only for shapes.
 
     A corrupted grid has its colours permuted (black too) and a random share of its cells, drawn
-    again for each grid, recoloured at random. share 0 returns x itself.
+    again for each grid, recoloured at random. Returns the grids, and 1 for each that is the data's
+    own, (batch,). share 0 returns x itself.
     """
+    device = x.device
     if share <= 0:
-        return x
-    chosen = torch.rand(len(x), generator=generator) < share
-    colours = torch.rand(len(x), classes, generator=generator).argsort(1)
+        return x, torch.ones(len(x), device=device)
+    chosen = torch.rand(len(x), generator=generator, device=device) < share
+    colours = torch.rand(len(x), classes, generator=generator, device=device).argsort(1)
     permuted = colours.gather(1, x.flatten(1).long()).view_as(x)
-    noise = torch.randint(0, classes, x.shape, generator=generator)
-    amount = torch.rand(len(x), 1, 1, generator=generator).square()
-    noisy = torch.rand(x.shape, generator=generator) < amount
-    return torch.where(chosen[:, None, None], torch.where(noisy, noise, permuted), x.long())
+    noise = torch.randint(0, classes, x.shape, generator=generator, device=device)
+    amount = torch.rand(len(x), 1, 1, generator=generator, device=device).square()
+    noisy = torch.rand(x.shape, generator=generator, device=device) < amount
+    corrupted = torch.where(noisy, noise, permuted)
+    return torch.where(chosen[:, None, None], corrupted, x.long()), (~chosen).float()

@@ -122,7 +122,6 @@ class Progress:
     epoch: int = 0  # whole epochs done
     updates: int = 0
     skipped_updates: int = 0
-    norm_mean: float = 0.0  # running mean of the gradient norm; 0 before the first
     best_epoch: int = 0
     best_score: float = math.inf
     seconds: float = 0.0

@@ -12,6 +12,8 @@ Focal exponent and class weights fade as beta_max grows, so that at beta_max = 1
 negative ELBO itself (plus warm-up and free bits, if asked): they tilt the trade between distortion
 and rate, and at beta = 0, where there is no rate to trade, they only say which cells matter.
 
+Corrupted grids, and the likelihood without a causal head, are auxiliary losses beside it.
+
 A learned prior is always fitted at full strength, to codes it cannot move unless beta says so: the
 gradient of -log p(z) reaches p's parameters times 1 and the encoder times beta (0 while free bits
 last). So a run at beta = 0 has an honest prior for its KL and its samples, and at beta = 1 without
@@ -20,6 +22,7 @@ free bits this is the ELBO's own gradient.
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -36,18 +39,20 @@ def scale_gradient(x: Tensor, factor: Tensor) -> Tensor:
 
 
 def training_loss(
-    nll: Tensor, kl: Tensor, *, beta: float, free_nats: float, gate: Tensor
+    nll: Tensor, kl: Tensor, *, clean: Tensor, beta: float, free_nats: float, gate: Tensor
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """What is differentiated, and the loss with its parts; each a mean over the batch in nats.
 
     nll: (batch,) what reconstruction costs, focal and weighted where that is asked for. kl:
     (batch, tokens), whose gradient to the encoder passes `scale_gradient(..., gate)`: beta stands
-    in the gradient, so that the first result is *not* multiplied by beta again. gate: (), set here
-    to beta, or to 0 while the code spends fewer than `free_nats` (Kingma et al. 2016, eq. 15, the
+    in the gradient, so that the first result is *not* multiplied by beta again. clean: (batch,),
+    0 for a corrupted item, whose code is free: no prior is fitted to it. gate: (), set here to
+    beta, or to 0 while the code spends fewer than `free_nats` (Kingma et al. 2016, eq. 15, the
     whole code as one group: an empty corner of an image needs no nats).
     """
-    reconstruction, mean_kl = nll.mean(), kl.mean(0).sum()
-    gate.fill_(0.0 if bool(mean_kl < free_nats) else beta)
+    reconstruction = nll.mean()
+    mean_kl = (kl.sum(1) * clean).sum() / clean.sum().clamp_min(1)
+    gate.copy_(torch.where(mean_kl < free_nats, 0.0, beta))
     return reconstruction + mean_kl, {
         "loss": (reconstruction + beta * mean_kl.clamp_min(free_nats)).detach(),
         "reconstruction_loss": reconstruction.detach(),

@@ -41,10 +41,11 @@ def train_dataset(
     gets dvclive's series and reconstructions. Raises GenlabError on unreadable or unfitting data.
     """
     file, train, val = load_items(params, dataset, data_path)
-    task = make_task(params, dataset.name, train, dataset.classes)
+    device = engine.device(params.device)
+    task = make_task(params, dataset.name, train, dataset.classes, device)
     key = run_key(params, file)
     unfinished = UNFINISHED / f"{dataset.name}-{key[:16]}"
-    trainer = Trainer(params, task, val, unfinished, engine.device(params.device))
+    trainer = Trainer(params, task, val, unfinished, device)
     config = {name: getattr(params, name) for name in TRAINING_KEYS}
     mirror = WandbMirror(dataset.name, params.beta_max, config) if params.wandb else None
     resumed = trainer.progress.epoch

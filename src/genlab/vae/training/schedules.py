@@ -1,26 +1,65 @@
-"""Schedules of beta and the learning rate; progress is the share of the run in [0, 1]."""
+"""The phases of a run, and the schedules of beta and the learning rate within them."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-LR_WARMUP = 0.01  # share of the run in which the learning rate rises from zero
+from genlab.core.params import Params
+
+LR_WARMUP = 0.01  # share of a phase in which the learning rate rises from zero
 SIGMOID_STEEPNESS = 12.0
 CYCLES = 4
 
 
-def beta_at(
-    progress: float, schedule: str, beta_max: float, warmup: float, delay: float = 0.0
-) -> float:
-    """Weight of the KL term at `progress`.
+@dataclass(frozen=True)
+class Phases:
+    """What is trained in each epoch, counted from 0.
 
-    0 for the first `delay` share of the run; the rest counts from there. constant: beta_max.
-    linear, sigmoid: rise from 0 to beta_max in the first `warmup` share. cyclical: CYCLES equal
-    cycles, each a linear rise over its first `warmup` share and then beta_max (Fu et al. 2019).
+    - [0, delay): encoder and decoder, at beta 0 and under N(0, I). A prior fitted to codes that are
+      still finding their places is work thrown away.
+    - [delay, joint): everything.
+    - [joint, epochs): the learned prior alone, on codes of the finished encoder.
     """
-    if progress < delay:
-        return 0.0
-    progress = (progress - delay) / (1.0 - delay)
+
+    delay: int
+    joint: int
+    epochs: int
+
+    @classmethod
+    def of(cls, params: Params) -> Phases:
+        """The phases that params ask for; at least one epoch trains everything."""
+        epochs = params.epochs
+        delay = min(round(params.beta_delay * epochs), epochs - 1)
+        alone = 0 if params.prior == "standard" else round(params.prior_share * epochs)
+        return cls(delay, max(delay + 1, epochs - alone), epochs)
+
+    def delayed(self, epoch: int) -> bool:
+        """Whether the learned prior has not come in yet."""
+        return epoch < self.delay
+
+    def prior_alone(self, epoch: int) -> bool:
+        """Whether encoder and decoder are finished."""
+        return epoch >= self.joint
+
+    def autoencoder_progress(self, at: float) -> float:
+        """Share of the phase of encoder and decoder that is over `at` so many epochs."""
+        if at < self.delay:
+            return at / self.delay
+        return min(1.0, (at - self.delay) / (self.joint - self.delay))
+
+    def prior_progress(self, at: float) -> float:
+        """Share of the learned prior's epochs that is over, 0 before them."""
+        return max(0.0, (at - self.delay) / (self.epochs - self.delay))
+
+
+def beta_at(progress: float, schedule: str, beta_max: float, warmup: float) -> float:
+    """Weight of the KL term at the share `progress` of the joint phase.
+
+    constant: beta_max. linear, sigmoid: rise from 0 to beta_max in the first `warmup` share.
+    cyclical: CYCLES equal cycles, each a linear rise over its first `warmup` share and then
+    beta_max (Fu et al. 2019).
+    """
     if schedule == "constant":
         return beta_max
     if schedule == "cyclical":
@@ -32,16 +71,12 @@ def beta_at(
     return beta_max * rise
 
 
-def lr_at(progress: float, schedule: str, lr: float, delay: float = 0.0) -> float:
-    """Learning rate at `progress`: a short linear rise, then constant or a half cosine to zero.
+def lr_at(progress: float, schedule: str, lr: float) -> float:
+    """Learning rate: a short linear rise, then constant or a half cosine to zero.
 
-    With a `delay` there are two such stretches, before and after it (a warm restart, Loshchilov &
-    Hutter 2017): what was learned before it has settled by the time the rest comes in.
+    Encoder and decoder have one such stretch before the delay ends and one after it (a warm
+    restart, Loshchilov & Hutter 2017): what was learned has settled by the time the rest comes in.
     """
-    if progress < delay:
-        progress = progress / delay
-    elif delay > 0:
-        progress = (progress - delay) / (1.0 - delay)
     rise = min(1.0, (progress + 1e-4) / LR_WARMUP)
     if schedule == "constant":
         return lr * rise

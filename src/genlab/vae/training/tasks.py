@@ -6,64 +6,72 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from genlab.core.geometry import side_of
 from genlab.core.params import Params
 from genlab.distributions.likelihoods import LEVELS
-from genlab.vae.models.vae import VAE, Architecture, Items, to_tensor
+from genlab.vae.models.vae import VAE, Architecture, Decoded, Items
 from genlab.vae.training.batches import corrupt
 from genlab.vae.training.objective import balance_classes, focal_nll
 
-AUXILIARY = 0.3  # weight of -log p(x|z) without the causal head in the loss
+CPU = torch.device("cpu")
+AUXILIARY = 0.3  # weight of -log p(x|z) without the causal head, in the loss beside one
 
 
 class Task(ABC):
-    """The training items, and what training asks about them."""
+    """The training items, and what training asks about them.
+
+    items: uint8, (n, size, size) or (n, side, side, channels), on `device` as a whole; on a CPU
+    they stay mapped from disk.
+    """
 
     accuracy: str  # the accuracy that the summary shows per epoch
 
-    def __init__(self, params: Params, items: Items, architecture: Architecture) -> None:
-        self.params, self.items, self.architecture = params, items, architecture
+    def __init__(
+        self, params: Params, items: Items, architecture: Architecture, device: torch.device
+    ) -> None:
+        self.params, self.architecture = params, architecture
+        self.items = torch.from_numpy(items).to(device)
 
     @abstractmethod
     def measure_accuracy(self, reconstructed: Tensor, x: Tensor) -> dict[str, float]:
         """How near reconstructions come to their originals."""
 
-    def batch(self, rows: npt.NDArray[np.int64]) -> Tensor:
-        """The training items `rows` as the model takes them."""
-        return to_tensor(self.items[rows])
-
-    def augment(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Corrupt a batch, where the params ask for it."""
-        return x
-
     @abstractmethod
-    def nll(self, model: VAE, decoded: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
+    def nll(self, model: VAE, decoded: Decoded, x: Tensor) -> Tensor:
         """What reconstruction costs in the training loss: (batch,), nats."""
+
+    def batch(self, rows: Tensor) -> Tensor:
+        """The training items `rows` as the model takes them; images lie channels last in memory."""
+        items = self.items[rows]
+        return items.permute(0, 3, 1, 2) if items.ndim == 4 else items
+
+    def augment(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Corrupt a batch, where the params ask for it; also 1 for each item that is left as is."""
+        return x, torch.ones(len(x), device=x.device)
 
 
 class GridTask(Task):
-    """Grids (n, size, size): focal loss, class weights and corruption, faded by beta_max."""
+    """Grids: focal loss and class weights, faded by beta_max, and corrupted grids."""
 
     accuracy = "exact_grid_accuracy"
 
-    def __init__(self, params: Params, items: Items, architecture: Architecture) -> None:
-        super().__init__(params, items, architecture)
+    def __init__(
+        self, params: Params, items: Items, architecture: Architecture, device: torch.device
+    ) -> None:
+        super().__init__(params, items, architecture, device)
         counts = torch.from_numpy(np.bincount(items.ravel(), minlength=architecture.classes))
-        self.weights = balance_classes(counts / counts.sum(), params.class_balance_exponent)
         self.fade = max(0.0, 1.0 - params.beta_max)
+        weights = balance_classes(counts / counts.sum(), params.class_balance_exponent)
+        self.weights = weights.to(device) ** self.fade
 
-    def augment(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        share = self.params.corruption * self.fade
-        return corrupt(x, share, self.architecture.classes, generator)
+    def augment(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        return corrupt(x, self.params.corruption, self.architecture.classes, generator)
 
-    def nll(self, model: VAE, decoded: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
-        out, _ = decoded
-        weights = self.weights.to(out.device) ** self.fade
-        return focal_nll(out, x, self.params.focal_gamma * self.fade, weights)
+    def nll(self, model: VAE, decoded: Decoded, x: Tensor) -> Tensor:
+        return focal_nll(decoded[0], x, self.params.focal_gamma * self.fade, self.weights)
 
     def measure_accuracy(self, reconstructed: Tensor, x: Tensor) -> dict[str, float]:
         right = reconstructed == x
@@ -79,11 +87,11 @@ class GridTask(Task):
 
 
 class ImageTask(Task):
-    """Images (n, side, side, channels), read from disk as they are asked for."""
+    """Images: the likelihood alone, or beside a causal head also the decoder's."""
 
     accuracy = "psnr"
 
-    def nll(self, model: VAE, decoded: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
+    def nll(self, model: VAE, decoded: Decoded, x: Tensor) -> Tensor:
         """-log p(x|z); beside a causal head also that of the decoder alone, with a small weight.
 
         The decoder alone gives the reconstructions, and z has to carry what they show.
@@ -100,7 +108,9 @@ class ImageTask(Task):
         }
 
 
-def make_task(params: Params, dataset: str, items: Items, classes: int) -> Task:
+def make_task(
+    params: Params, dataset: str, items: Items, classes: int, device: torch.device = CPU
+) -> Task:
     """Make the task of training on `items` of `dataset`: (n, h, w) or (n, h, w, channels)."""
     channels = items.shape[3] if items.ndim == 4 else 0
     given: dict[str, Any] = {
@@ -110,4 +120,4 @@ def make_task(params: Params, dataset: str, items: Items, classes: int) -> Task:
     }
     names = Architecture.__annotations__.keys() - given.keys()
     architecture = Architecture(**given, **{name: getattr(params, name) for name in names})
-    return (ImageTask if channels else GridTask)(params, items, architecture)
+    return (ImageTask if channels else GridTask)(params, items, architecture, device)

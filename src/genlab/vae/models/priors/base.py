@@ -45,12 +45,12 @@ class Prior(nn.Module, ABC):
     def init_from_codes(self, mean: Tensor, log_var: Tensor, seed: int) -> None:
         """Start from the codes N(mean, exp(log_var)) of items, each (n, latent_dim)."""
 
-    def statistics(self, mean: Tensor, log_var: Tensor) -> Tensor | None:
-        """Sum over a batch of codes of what `observe` follows, or None."""
+    def statistics(self, mean: Tensor, log_var: Tensor, weights: Tensor) -> Tensor | None:
+        """Sum over a batch of codes of what `observe` follows, each with its weight, or None."""
         return None
 
-    def observe(self, statistics: Tensor) -> None:
-        """Follow the `statistics` of one update's batch."""
+    def observe(self, statistics: Tensor, taken: Tensor) -> None:
+        """Follow the `statistics` of one update's batch; taken: (), 0 for an update to skip."""
 
 
 class StandardPrior(Prior):
@@ -141,7 +141,7 @@ class LearnedPrior(Prior):
         counted = torch.cumsum(self.counters(h).relu(), dim=1) * self.divisor.reciprocal()
         h = h + self.reread(self.windows(self.summary(h))) + self.recount(counted)
         out: Tensor = self.head(self.norm(self.second(h if late is None else h + late)))
-        return out
+        return out.to(self.position.dtype)
 
     def token_log_prob(self, z: Tensor) -> Tensor:
         """log p(z_t | z_<t, c(z)), the first token with log p(c(z)): (batch, tokens), nats."""

@@ -123,7 +123,7 @@ class CodebookPrior(LearnedPrior):
         return centres
 
     @torch.no_grad()
-    def statistics(self, mean: Tensor, log_var: Tensor) -> Tensor:
+    def statistics(self, mean: Tensor, log_var: Tensor, weights: Tensor) -> Tensor:
         """Sums over tokens of each component's responsibility, and of it times the code's moments.
 
         Returns (components, 1 + 2 token_dim): counts, first and second moments.
@@ -131,12 +131,13 @@ class CodebookPrior(LearnedPrior):
         codes = mean.reshape(-1, self.token_dim)
         squares = codes.square() + log_var.reshape(-1, self.token_dim).exp()
         responsibility = self.component_log_prob(codes).softmax(-1)
+        responsibility = responsibility * weights.repeat_interleave(self.tokens)[:, None]
         return responsibility.T @ torch.cat([torch.ones_like(codes[:, :1]), codes, squares], dim=1)
 
     @torch.no_grad()
-    def observe(self, statistics: Tensor) -> None:
+    def observe(self, statistics: Tensor, taken: Tensor) -> None:
         """One step of online EM (Cappe & Moulines 2009): forget a little, add, read off."""
-        self.seen.mul_(MEMORY).add_(statistics)
+        self.seen.mul_(1 - (1 - MEMORY) * taken).add_(statistics.nan_to_num() * taken)
         sizes = [1, self.token_dim, self.token_dim]
         count, first, second = torch.split(self.seen, sizes, dim=1)
         known = count > MIN_SEEN  # a component that fades away stays where it was

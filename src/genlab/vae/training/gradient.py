@@ -1,9 +1,9 @@
-"""Gradients of a batch in equal parts, one thread each.
+"""The gradient of a batch from its parts: one after another, or on a CPU one thread each.
 
-On a CPU the operators of a small model gain little from threads inside them (measured: 1.3 times
-with two), since each is short. So the batch is split instead: every thread runs forward and
-backward over its own rows with single-threaded operators, and the parts' gradients are added in a
-fixed order, which keeps the result the same bytes each time.
+Where memory is short, the parts of a batch follow each other (gradient accumulation). On a CPU the
+operators of a small model gain little from threads inside them (measured: 1.3 times with two),
+since each is short: there every thread takes parts of its own, with single-threaded operators. The
+parts' gradients are added in a fixed order, which keeps the result the same bytes each time.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from torch import Tensor
 Part = Callable[[slice], tuple[Tensor, dict[str, Tensor]]]
 
 
-class ShardedGradient:
-    """Set `.grad` of `parameters` to the gradient of a loss that is a sum over rows."""
+class BatchGradient:
+    """Set `.grad` of `parameters` to the gradient of a loss that is a sum over rows.
 
-    def __init__(self, parameters: Sequence[Tensor], shards: int) -> None:
-        self.parameters, self.shards = list(parameters), shards
-        self._pool = ThreadPoolExecutor(shards) if shards > 1 else None
+    parts: that a batch is split into, of equal size; threads: that work on them.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], parts: int, threads: int = 1) -> None:
+        self.parameters, self.parts = list(parameters), parts
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def __call__(self, part: Part, rows: int) -> dict[str, Tensor]:
         """`part(slice)` gives the loss over those rows and named tensors; returns their sums."""
-        edges = [rows * i // self.shards for i in range(self.shards + 1)]
+        edges = [rows * i // self.parts for i in range(self.parts + 1)]
         slices = [slice(a, b) for a, b in pairwise(edges) if b > a]
         run = map if self._pool is None else self._pool.map
-        results = list(run(lambda rows_: self._differentiate(part, rows_), slices))
+        results = list(run(lambda chosen: self._differentiate(part, chosen), slices))
         for index, parameter in enumerate(self.parameters):
             total = reduce(add, [gradients[index] for gradients, _ in results])
             # A convolution's gradient may lie in memory in another order than its weights; fused

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 
 from genlab.vae.models.vae import VAE
-from genlab.vae.training.parallel import ShardedGradient
+from genlab.vae.training.gradient import BatchGradient
 
 ROWS = 10
 
 
-def _gradient(shards: int, model: VAE, rows: int = ROWS) -> tuple[list[Tensor], dict[str, float]]:
+def _gradient(
+    parts: int, model: VAE, rows: int = ROWS, threads: int = 1
+) -> tuple[list[Tensor], dict[str, float]]:
     x = torch.from_numpy(tiny.grids(rows))
     noise = torch.randn(rows, 32, generator=torch.Generator().manual_seed(0))
 
@@ -21,16 +23,16 @@ def _gradient(shards: int, model: VAE, rows: int = ROWS) -> tuple[list[Tensor], 
         nll, kl = model.elbo_terms(x[chosen], noise[chosen])
         return (nll + kl).sum(), {"kl": kl.detach().sum(), "rows": torch.tensor(len(kl))}
 
-    sums = ShardedGradient(list(model.parameters()), shards)(part, rows)
+    sums = BatchGradient(list(model.parameters()), parts, threads)(part, rows)
     numbers = {name: float(value) for name, value in sums.items()}
     return [parameter.grad.clone() for parameter in model.parameters()], numbers
 
 
-@pytest.mark.parametrize("shards", [2, 3, 2 * ROWS])
-def test_shards_add_up_to_the_gradient_of_the_whole(shards: int) -> None:
+@pytest.mark.parametrize(("shards", "threads"), [(2, 1), (2, 2), (3, 2), (2 * ROWS, 3)])
+def test_parts_add_up_to_the_gradient_of_the_whole(shards: int, threads: int) -> None:
     model = tiny.model()
     whole, sums = _gradient(1, model)
-    parts, sums_of_parts = _gradient(shards, model)
+    parts, sums_of_parts = _gradient(shards, model, threads=threads)
     assert any(gradient.any() for gradient in whole)
     # A weight's gradient is a sum in which much cancels: the whole gradient's size is the scale.
     scale = torch.cat([gradient.flatten() for gradient in whole]).norm()
@@ -42,7 +44,7 @@ def test_shards_add_up_to_the_gradient_of_the_whole(shards: int) -> None:
 
 def test_a_parameter_that_the_loss_does_not_use_gets_zeros() -> None:
     used, unused = torch.ones(3, requires_grad=True), torch.ones(2, requires_grad=True)
-    ShardedGradient([used, unused], 2)(lambda rows: (used.sum(), {}), 4)
+    BatchGradient([used, unused], 2)(lambda rows: (used.sum(), {}), 4)
     assert used.grad is not None
     assert used.grad.tolist() == [2.0, 2.0, 2.0]
     assert unused.grad is not None
@@ -56,7 +58,7 @@ def test_a_gradient_lies_in_memory_as_its_weights_do() -> None:
     raw = torch.autograd.grad(layer(x).sum(), [layer.weight])[0]
     assert raw.stride() != layer.weight.stride()  # else there is nothing to fix
 
-    gradient = ShardedGradient(list(layer.parameters()), 1)
+    gradient = BatchGradient(list(layer.parameters()), 1)
     gradient(lambda rows: (layer(x[rows]).sum(), {}), len(x))
     assert layer.weight.grad is not None
     assert layer.weight.grad.stride() == layer.weight.stride()
