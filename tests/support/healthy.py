@@ -75,6 +75,10 @@ def image_series(**changes: Sequence[float | None]) -> dict[str, Any]:
         "kl_divergence": [2100.0, 200.0, 75.0, 72.0, 71.0, 70.0],
         "beta_kl": [0.0, 100.0, 75.0, 72.0, 71.0, 70.0],
         "skipped_updates": [0.0] * 6,
+        "beta": [0.0, 0.5, 1.0, 1.0, 1.0, 1.0],
+        "learning_rate": [0.006] * 6,
+        "train/loss": [950.0, 1750.0, 1800.0, 1790.0, 1785.0, 1780.0],
+        "val_objective": [3000.0, 1800.0, 1790.0, 1780.0, 1775.0, 1770.0],
     }
     return {**healthy, **changes}
 
@@ -102,6 +106,10 @@ def grid_series(**changes: list[float]) -> dict[str, list[float]]:
         "beta_kl": [0.0, 20.0, 45.0],
         "loss": [200.0, 90.0, 60.0],
         "skipped_updates": [0.0, 0.0, 0.0],
+        "beta": [0.0, 0.5, 1.0],
+        "learning_rate": [0.006, 0.006, 0.006],
+        "train/loss": [210.0, 95.0, 62.0],
+        "exact_grid_accuracy": [0.2, 0.8, 1.0],
     }
     return {**healthy, **changes}
 

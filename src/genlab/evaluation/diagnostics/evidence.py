@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from genlab.evaluation.diagnostics.stability import measure_stability
+
 Metrics = Mapping[str, Any]
 Curves = Mapping[str, Sequence[float | None]]
 
@@ -27,8 +29,8 @@ MAX_RELATIVE_FRECHET = 60.0
 def collect_evidence(kind: str, metrics: Metrics, curves: Curves, updates: int) -> SimpleNamespace:
     """Evidence about a model of `kind`, grids or images.
 
-    curves: per-epoch LOSSES, `beta_kl` and `skipped_updates`, the latter since the start. updates:
-    that an epoch tries. Raises KeyError where a metric is missing.
+    curves: every epoch's numbers by name; `skipped_updates` are since the start. updates: that an
+    epoch tries. Raises KeyError where a metric or a curve is missing.
     """
     history = pd.DataFrame(curves, dtype=np.float64)
     last = history.iloc[-1]
@@ -38,8 +40,10 @@ def collect_evidence(kind: str, metrics: Metrics, curves: Curves, updates: int) 
         # beta_kl is beta times the KL; nothing is known of beta where the KL is 0.
         beta=float(last["beta_kl"] / last["kl_divergence"]) if last["kl_divergence"] else 0.0,
         epochs=len(history),
+        lr=float(history["learning_rate"].max()),
         epochs_not_finite=int((~np.isfinite(history[LOSSES])).any(axis=1).sum()),
         skipped_share=float(last["skipped_updates"] / (updates * len(history))),
+        **measure_stability(kind, history),
         **(_measure_grids if kind == "grids" else _measure_images)(metrics),
     )
 

@@ -22,6 +22,11 @@ HOLE_OVER_FITTED = 2.0
 """Fréchet distance of the prior's samples over a fitted sampler's: 1.1 where prior and codes agree,
 2.4 to 4.8 where a mixture fixes the samples (RAE, 1903.12436, and prototypes)."""
 
+MAX_SPIKES = 1
+"""Of the training loss: one may come from an unlucky batch, the second shows a pattern."""
+MAX_FALL = 0.05
+"""Of the validation exact-match accuracy below its best so far."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -81,8 +86,25 @@ POSTERIOR_COLLAPSE = Rule(
         "free_bits": 0.05,
     },
 )
+
+
+def _instability(effect: str, limit: float) -> Rule:
+    """Unstable training; `effect` is what is measured on the validation split, `limit` its most."""
+    return Rule(
+        "training_instability",
+        lambda e: (
+            e.skipped_share > MAX_SKIPPED
+            or e.loss_spikes > MAX_SPIKES
+            or getattr(e, effect) > limit
+        ),
+        ("skipped_share", "loss_spikes", effect),
+        lambda e: {"amsgrad": True, "lr": e.lr / 3},
+    )
+
+
 GRIDS: tuple[Rule, ...] = (
     POSTERIOR_COLLAPSE,
+    _instability("deepest_fall", MAX_FALL),
     Rule(
         "all_black_collapse",
         lambda e: e.skill_score < 0.1 and e.foreground_recall < 0.5,
@@ -92,11 +114,9 @@ GRIDS: tuple[Rule, ...] = (
     Rule(
         "kl_explosion",
         lambda e: (
-            e.epochs_not_finite
-            or (e.beta > 0 and e.kl_nats > 10 * e.data_entropy_bound_nats)
-            or e.skipped_share > MAX_SKIPPED
+            e.epochs_not_finite or (e.beta > 0 and e.kl_nats > 10 * e.data_entropy_bound_nats)
         ),
-        ("kl_nats", "data_entropy_bound_nats", "beta", "skipped_share", "epochs_not_finite"),
+        ("kl_nats", "data_entropy_bound_nats", "beta", "epochs_not_finite"),
         lambda e: {"grad_clip": 1.0, "lr": 0.001, "beta_warmup": 0.1},
     ),
     Rule(
@@ -117,6 +137,7 @@ GRIDS: tuple[Rule, ...] = (
 
 IMAGES: tuple[Rule, ...] = (
     POSTERIOR_COLLAPSE,
+    _instability("objective_spikes", 0),
     Rule(
         "partial_collapse",
         lambda e: e.active_share < MIN_ACTIVE and not _collapsed(e),
@@ -174,8 +195,8 @@ IMAGES: tuple[Rule, ...] = (
     ),
     Rule(
         "nan",
-        lambda e: e.epochs_not_finite or e.skipped_share > MAX_SKIPPED,
-        ("epochs_not_finite", "skipped_share"),
+        lambda e: bool(e.epochs_not_finite),
+        ("epochs_not_finite",),
         lambda e: {"grad_clip": 1.0, "lr": 0.001},
     ),
 )
