@@ -1,6 +1,6 @@
 """Stage failure_gallery: show the worst items, and test over the whole test split why they fail.
 
-Writes results/DATASET/failures.json and plots/DATASET/failures/index.html.
+Writes results/DATASET/failures.json and plots/DATASET/failures/{index.html,sheet.png}.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from genlab.core.errors import run_cli
 from genlab.core.io import write_json, write_text
 from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.datasets.registry import find_dataset
-from genlab.evaluation.diagnostics.gallery import build_gallery
+from genlab.evaluation.diagnostics.gallery import build_gallery, draw_sheet, page, summarise
 
 
 class Options(DatasetOptions, overridable("seed", "bootstrap")):
@@ -24,24 +24,20 @@ class Options(DatasetOptions, overridable("seed", "bootstrap")):
 
     data_path: Path = Field(Path("data/DATASET"), description="Split file or its folder.")
     evaluated: Path = Field(Path("data/evaluated/DATASET"), description="Written by evaluate.")
-    count: int = Field(16, ge=10, le=20, description="Items of each kind.")
+    count: int = Field(16, ge=10, le=20, description="Grids in all, or images of each sort.")
 
 
 def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
     params = options.params
-    summary, page = build_gallery(
-        find_dataset(options.dataset),
-        options.data_path,
-        options.evaluated / "evidence.npz",
-        count=options.count,
-        bootstrap=params.bootstrap,
-        seed=params.seed,
-    )
+    dataset, evidence = find_dataset(options.dataset), options.evaluated / "evidence.npz"
+    sections = build_gallery(dataset, options.data_path, evidence, options.count)
+    summary = summarise(sections, bootstrap=params.bootstrap, seed=params.seed)
     write_json(options.place("results/DATASET", "failures.json"), summary)
     target = options.place("plots/DATASET/failures", "index.html")
-    write_text(target, page)
+    write_text(target, page(f"What fails: {dataset.title}", summary, sections))
+    draw_sheet(target.with_name("sheet.png"), sections)
     supported = [test["name"] for test in summary["tests"] if test["verdict"] == "supported"]
     print(f"{target}: supported hypotheses: {', '.join(supported)}")
 

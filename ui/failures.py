@@ -91,7 +91,7 @@ if name:
         if "not_stored" in st.session_state:
             st.error(st.session_state.pop("not_stored"))
         shown = found.of(wanted)
-        st.write(f"**{len(shown)}** of {len(found.failures)} {sort}, the worst first.")
+        st.write(f"**{len(shown)}** of {len(found.failures)} {sort}.")
         for start in range(0, len(shown), 3):
             row = shown[start : start + 3]
             for column, failure in zip(st.columns(3), row, strict=False):
@@ -100,7 +100,7 @@ if name:
         st.subheader("The hypotheses and their evidence", anchor=False)
         st.caption(
             "Error of items that have the attribute over that of items that don't, within the same"
-            " number of objects or the same class. Supported: the interval lies over 1; refuted:"
-            " it lies below."
+            " number of objects or the same class. Supported: it is above 1 beyond chance; refuted:"
+            " below. At most 5 % of the decided ones are expected to be decided by chance."
         )
         st.html(galleries.tests_table(found, f"{len(found.tests)} hypotheses about {sort}"))

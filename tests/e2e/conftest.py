@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import app_room
-import numpy as np
 import pytest
 import tiny
 from agent_runs import attempt, write_attempts
@@ -38,7 +37,7 @@ def server(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[app
     tiny.write_params(folder, **TRAINING)
     tiny.write_dataset(folder / "data" / "arc_grids")
     grids = tiny.grids(40)
-    arrays = {"predicted": grids, "nats": np.zeros(40), "samples": grids}
+    arrays = {"samples": grids, "arc": grids, "arc_predicted": grids}
     write_npz(folder / "data/evaluated/arc_grids/evidence.npz", arrays, kind="evaluation")
     (folder / "benchmarks").mkdir()
     for name in ("dvc.yaml", "dvc.lock", "experiments.yaml", "benchmarks/targets.yaml"):

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,12 @@ from pages import Page
 from PIL import Image
 
 from genlab.evaluation.diagnostics import gallery
-from genlab.evaluation.diagnostics.gallery import Section
+from genlab.evaluation.diagnostics.gallery import Sections
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
+from genlab.grids.parser import is_valid
 
 N, M, COUNT, NAMES = 1200, 300, 12, ("box", "<bar> & co")
-Made = tuple[Section, Section]
 
 
 def _images(
@@ -54,7 +55,7 @@ def _image_arrays(channels: int = 1) -> dict[str, Any]:
     }
 
 
-def _sections(arrays: dict[str, Any], count: int = COUNT) -> Made:
+def _sections(arrays: dict[str, Any], count: int = COUNT) -> Sections:
     return gallery.image_sections(arrays["truth"], arrays["labels"], NAMES, arrays, count)
 
 
@@ -64,21 +65,36 @@ def arrays() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def of_images(arrays: dict[str, Any]) -> tuple[Made, dict[str, Any]]:
+def of_images(arrays: dict[str, Any]) -> tuple[Sections, dict[str, Any]]:
     made = _sections(arrays)
-    return made, gallery.summarise(*made, nats=arrays["nats"], bootstrap=200, seed=0)
+    return made, gallery.summarise(made, bootstrap=200, seed=0)
+
+
+def _grid_arrays() -> dict[str, Any]:
+    """Of 300 samples 29 have a stray cell and one holds nothing; every fourth ARC grid is wrong."""
+    grids = AtomicImageGenerator(GridDistribution()).generate(1200, 3).grids
+    samples, arc = grids[:300].copy(), grids[300:700]
+    samples[::10, 8, 8] = 9 - samples[::10, 8, 8]
+    samples[7] = 0
+    arc_predicted = arc.copy()
+    arc_predicted[::4, 0, :4] = 9 - arc[::4, 0, :4]
+    return {
+        "truth": grids,
+        "predicted": grids.copy(),
+        "nats": np.zeros(1200),
+        "margins": np.random.default_rng(0).permutation(1200) + 0.5,
+        "samples": samples,
+        "valid": is_valid(samples),
+        "arc": arc,
+        "arc_predicted": arc_predicted,
+    }
 
 
 @pytest.fixture(scope="module")
-def of_grids() -> tuple[Made, dict[str, Any]]:
-    grids = AtomicImageGenerator(GridDistribution()).generate(2500, 3).grids
-    predicted, samples = grids.copy(), grids[:300].copy()
-    predicted[5, 0, :4] = 9 - predicted[5, 0, :4]
-    samples[::10, 8, 8] = 9 - samples[::10, 8, 8]
-    nats = np.random.default_rng(0).exponential(1, 2500)
-    found = {"predicted": predicted, "nats": nats, "samples": samples}
-    made = gallery.grid_sections(grids, found, COUNT)
-    return made, gallery.summarise(*made, nats=None, bootstrap=100, seed=0)
+def of_grids() -> tuple[Sections, dict[str, Any]]:
+    arrays = _grid_arrays()
+    made = gallery.grid_sections(arrays["truth"], arrays, COUNT)
+    return made, gallery.summarise(made, bootstrap=100, seed=0)
 
 
 def _verdicts(tests: list[dict[str, Any]]) -> dict[str, str]:
@@ -86,7 +102,7 @@ def _verdicts(tests: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def test_planted_causes_are_supported_and_opposites_refuted(
-    of_images: tuple[Made, dict[str, Any]],
+    of_images: tuple[Sections, dict[str, Any]],
 ) -> None:
     _, summary = of_images
     verdicts, of_samples = _verdicts(summary["tests"]), _verdicts(summary["sample_tests"])
@@ -98,7 +114,7 @@ def test_planted_causes_are_supported_and_opposites_refuted(
 
 
 def test_the_worst_images_come_first_with_what_they_are(
-    of_images: tuple[Made, dict[str, Any]], arrays: dict[str, Any]
+    of_images: tuple[Sections, dict[str, Any]], arrays: dict[str, Any]
 ) -> None:
     _, summary = of_images
     difference = (arrays["truth"].astype(float) - arrays["predicted"]) / 255
@@ -113,22 +129,55 @@ def test_the_worst_images_come_first_with_what_they_are(
     assert summary["sample_items"][0]["index"] == int(np.argmax(arrays["sample_errors"]))
 
 
-def test_wrong_grids_come_first_then_those_least_certain(
-    of_grids: tuple[Made, dict[str, Any]],
+def test_grids_that_failed_come_before_the_least_certain(
+    of_grids: tuple[Sections, dict[str, Any]],
+) -> None:
+    made, summary = of_grids
+    assert list(made) == ["sample_", "", "margin_"]
+    samples, arc, least = (summary[f"{prefix}items"] for prefix in made)
+    assert (len(samples), len(arc), len(least)) == (6, 3, 3)
+    assert {item["index"] % 10 for item in samples if item["index"] != 7} == {0}
+    assert all(item["faults"] for item in samples)
+    stray = [item["scores"]["stray cells"] for item in samples]
+    assert stray == sorted(stray, reverse=True)
+    assert (samples[-1]["index"], samples[-1]["faults"]) == (7, [gallery.COUNT])
+    assert all(item["index"] % 4 == 0 and item["scores"]["wrong cells"] == 4 for item in arc)
+    assert [item["scores"]["margin"] for item in least] == [0.5, 1.5, 2.5]
+    assert {item["scores"]["wrong cells"] for item in least} == {0}
+    assert made["margin_"].title.startswith("Exact test grids")
+
+
+def test_hypotheses_about_grids_are_tested_on_all_samples_and_all_arc_grids(
+    of_grids: tuple[Sections, dict[str, Any]],
 ) -> None:
     _, summary = of_grids
-    wrong = [item["scores"]["wrong cells"] for item in summary["items"]]
-    assert (summary["items"][0]["index"], wrong) == (5, [4, *[0] * (COUNT - 1)])
-    nats = [item["scores"]["nats"] for item in summary["items"][1:]]
-    assert nats == sorted(nats, reverse=True)
-    assert summary["error"] == "nats"  # one wrong grid of 2500 is too few to learn from
-    assert 0 < len(summary["sample_items"]) <= COUNT
-    assert all(item["scores"]["stray cells"] and item["faults"] for item in summary["sample_items"])
+    for prefix, n, failed in (("sample_", 300, 30), ("", 400, 100)):
+        assert summary[f"{prefix}n"] == n
+        for test in summary[f"{prefix}tests"]:
+            assert test["n_with"] + test["n_without"] == n
+            sums = [(test[f"n_{side}"], test[f"error_{side}"] or 0) for side in ("with", "without")]
+            assert sum(size * error for size, error in sums) == pytest.approx(failed)
+    assert summary["margin_tests"] == []
+    assert not any(name.startswith("kind_") for name in _verdicts(summary["sample_tests"]))
+
+
+def test_where_nothing_failed_every_grid_is_one_of_small_margin() -> None:
+    arrays = _grid_arrays()
+    whole = {"samples": arrays["truth"][:300], "valid": np.ones(300, bool), "arc": arrays["arc"]}
+    arrays |= {**whole, "arc_predicted": arrays["arc"]}
+    made = gallery.grid_sections(arrays["truth"], arrays, COUNT)
+    assert [len(section.order) for section in made.values()] == [0, 0, COUNT]
+    wrong = arrays["predicted"].copy()
+    wrong[5, 0, 0] = 9 - wrong[5, 0, 0]
+    arrays["margins"][5] = -1.0
+    made = gallery.grid_sections(arrays["truth"], {**arrays, "predicted": wrong}, COUNT)
+    assert made["margin_"].order[0] == 5
+    assert made["margin_"].title.startswith("Test grids, 1 not exact")
 
 
 def test_perfect_reconstructions_leave_a_page_without_reasons(arrays: dict[str, Any]) -> None:
     made = _sections({**arrays, "predicted": arrays["truth"]})
-    found = gallery.summarise(*made, nats=None, bootstrap=20, seed=0)
+    found = gallery.summarise(made, bootstrap=20, seed=0)
     assert set(_verdicts(found["tests"]).values()) == {"untestable"}
     assert found["items"][0]["hypothesis"] is None
     assert found["nats_rank_correlation"] is None
@@ -143,7 +192,7 @@ def _picture(address: str | None) -> np.ndarray:
 def test_the_page_shows_the_images_that_it_speaks_of(channels: int) -> None:
     arrays = _image_arrays(channels)
     made = _sections(arrays, count=10)
-    found = gallery.summarise(*made, nats=arrays["nats"], bootstrap=20, seed=0)
+    found = gallery.summarise(made, bootstrap=20, seed=0)
     page = Page()
     page.feed(gallery.page("Failures", found, made))
     assert len(page.images) == 2 * 10 + 2 * 10
@@ -161,21 +210,45 @@ def test_the_page_shows_the_images_that_it_speaks_of(channels: int) -> None:
 
 
 def test_the_page_of_grids_needs_no_other_file_and_escapes_its_title(
-    of_grids: tuple[Made, dict[str, Any]],
+    of_grids: tuple[Sections, dict[str, Any]],
 ) -> None:
     made, summary = of_grids
     text = gallery.page("Failures <of> grids", json.loads(json.dumps(summary)), made)
     assert "<of>" not in text
     page = Page()
     page.feed(text)
-    assert len(page.images) == 2 * COUNT + len(summary["sample_items"])
+    assert len(page.images) == 6 + 2 * 3 + 2 * 3
     assert all(str(address).startswith("data:") for address in page.addresses)
+    titles = [section.title for section in made.values()]
+    assert sorted(titles, key=page.text.index) == titles
 
 
-def test_a_tile_outlines_the_wrong_cell_alone() -> None:
-    truth = np.zeros((16, 16), dtype=int)
-    wrong = truth.copy()
-    wrong[2, 5] = 1
-    picture = _picture(gallery.tile(wrong, truth))
+@pytest.mark.parametrize("kind", ["grids", "images"])
+def test_the_sheet_shows_every_section(kind: str, tmp_path: Path, arrays: dict[str, Any]) -> None:
+    grids = _grid_arrays()
+    made = (
+        gallery.grid_sections(grids["truth"], grids, COUNT)
+        if kind == "grids"
+        else _sections(arrays, count=10)
+    )
+    gallery.draw_sheet(tmp_path / "sheet.png", made)
+    gallery.draw_sheet(tmp_path / "one.png", {"": made[""]})
+    heights = [Image.open(tmp_path / f"{name}.png").height for name in ("sheet", "one")]
+    assert heights[0] > 1.5 * heights[1]
+
+
+def test_a_tile_outlines_the_flagged_cell_alone() -> None:
+    grid = np.zeros((16, 16), dtype=np.uint8)
+    grid[2, 5] = 1
+    picture = _picture(gallery.tile(grid, grid > 0))
     white = np.argwhere((picture == 255).all(axis=-1)) * 16 // len(picture)
     assert {tuple(place) for place in white.tolist()} == {(2, 5)}
+
+
+def test_stray_and_wrong_cells_are_outlined(of_grids: tuple[Sections, dict[str, Any]]) -> None:
+    made, summary = of_grids
+    sample, arc = summary["sample_items"][0]["index"], summary["items"][0]["index"]
+    for prefix, caption, index in (("sample_", "sample", sample), ("", "reconstruction", arc)):
+        picture = _picture(made[prefix].tile(caption, index))
+        assert (picture == 255).all(axis=-1).any()
+    assert not (_picture(made[""].tile("input", arc)) == 255).all(axis=-1).any()

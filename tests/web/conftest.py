@@ -39,6 +39,8 @@ def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "predicted": items,
             "nats": np.zeros(len(items)),
             "samples": items[:SAMPLES],
+            "arc": items,
+            "arc_predicted": items,
             "sample_nearest": items[:SAMPLES],
             "sample_errors": np.zeros(SAMPLES),
         }

@@ -15,8 +15,8 @@ from genlab.web.files import fresh, require
 
 Items = npt.NDArray[np.uint8]
 EVALUATE = "dvc repro evaluate"
-KEYS = ("predicted", "nats", "samples")
-IMAGE_KEYS = (*KEYS, "sample_nearest", "sample_errors")
+GRID_KEYS = ("samples", "arc", "arc_predicted")
+IMAGE_KEYS = ("predicted", "nats", "samples", "sample_nearest", "sample_errors")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def evidence(root: Path, dataset: str) -> dict[str, npt.NDArray[np.generic]]:
     """The arrays of `evidence.npz`; raises Missing before evaluate has run."""
     path = root / "data" / "evaluated" / dataset / "evidence.npz"
     require(path, f"{dataset} has not been evaluated here yet", EVALUATE)
-    return _evidence(path, IMAGE_KEYS if find_dataset(dataset).kind == "images" else KEYS)
+    return _evidence(path, IMAGE_KEYS if find_dataset(dataset).kind == "images" else GRID_KEYS)
 
 
 @fresh(keep=2)

@@ -17,6 +17,7 @@ from genlab.core.errors import GenlabError
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.gallery import tile
 from genlab.evaluation.reports.formats import number, words
+from genlab.grids.parser import Flags, find_components
 from genlab.web import browse, look, shapes
 from genlab.web.evidence import evidence
 from genlab.web.files import Stamp, fresh, json_at, stamps
@@ -139,11 +140,18 @@ def tests_table(found: Gallery, caption: str) -> str:
 
 @lru_cache(maxsize=128)
 def card(failure: Failure, side: int = 128) -> str:
-    """The pictures of a failure, side by side; wrong cells of a grid are outlined."""
+    """The pictures of a failure, side by side; wrong and stray cells of grids are outlined."""
     first = failure.shown[0][0]
+
+    def outlined(item: Items) -> Flags | None:
+        if item.ndim == 3:
+            return None
+        stray = len(failure.shown) == 1
+        return find_components(item[None]).stray[0] if stray else np.asarray(item != first)
+
     return look.pictures(
         look.framed(
-            tile(item, first if item.ndim == 2 else None),
+            tile(item, outlined(item)),
             f"{caption} of item {failure.index}: {failure.seen}",
             caption,
             side,
@@ -181,7 +189,10 @@ def _failure(
 
 
 def _pictures(root: Path, dataset: str, sort: str, index: int) -> tuple[tuple[Items, str], ...]:
-    """The pictures of an item with their captions: test items from data, the rest from evaluate."""
+    """The pictures of an item with their captions: test images from data, the rest from evaluate.
+
+    Reconstructed grids are those of ARC-AGI.
+    """
     arrays = evidence(root, dataset)
 
     def picture(name: str) -> Items:
@@ -192,9 +203,7 @@ def _pictures(root: Path, dataset: str, sort: str, index: int) -> tuple[tuple[It
             return ((picture("samples"), "sample"),)
         nearest = picture("sample_nearest")
         return ((picture("samples"), "sample"), (nearest, "nearest in train"))
-    folder = root / "data" / dataset
     if find_dataset(dataset).kind == "grids":
-        truth = browse.grids_of(folder, "test").grids
-    else:
-        truth = browse.images_of(folder, "test").images
+        return ((picture("arc"), "input"), (picture("arc_predicted"), "reconstruction"))
+    truth = browse.images_of(root / "data" / dataset, "test").images
     return ((np.asarray(truth[index]), "input"), (picture("predicted"), "reconstruction"))

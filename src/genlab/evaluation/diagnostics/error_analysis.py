@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import false_discovery_control, norm
 
 from genlab.core.stats import Floats, percentile_interval, resampled_sums
 
@@ -46,33 +47,31 @@ def compare(
 
     errors: (n,), finite and not negative. strata: (n,), items are compared at equal values of it.
     For each hypothesis: `n_with`, `n_without`, `error_with`, `error_without`; `ratio` of the errors
-    after direct standardisation to the same strata, with its bootstrap interval `low`, `high`; and
-    the `verdict` of the interval: supported (all above 1), refuted (all below 1), undecided (it
-    holds 1) or untestable (fewer than MIN_ITEMS items on one side, or no error at all).
+    after direct standardisation to the same strata, with its bootstrap interval `low`, `high`;
+    `p_adjusted`, two-sided, of their difference over its bootstrap standard error; and a `verdict`:
+    supported (p_adjusted is at most 1 - level, and the ratio above 1), refuted (the same, below 1),
+    undecided, or untestable (fewer than MIN_ITEMS items on one side, or no error at all).
 
-    The intervals hold jointly at `level`: each is taken at 1 - (1 - level) / m for m hypotheses
-    (Bonferroni), so that thirty looks at the same data do not make a finding. What is undefined or
-    infinite is None.
+    p is adjusted so that at most a share of 1 - level of the decided hypotheses is expected to be
+    decided by chance (Benjamini & Hochberg 1995). What is undefined or infinite is None.
     """
     values = np.asarray(errors, dtype=np.float64)
     members = [_find_strata(strata, each) for each in hypotheses]
     terms = [_terms(values, each.flags, s) for each, s in zip(hypotheses, members, strict=True)]
     sums = resampled_sums(np.hstack(terms), bootstrap=bootstrap, seed=seed)
     resampled = np.split(sums, np.cumsum([part.shape[1] for part in terms])[:-1], axis=1)
-    tests = []
+    tests: list[Test] = []
     for each, layers, part, draws in zip(hypotheses, members, terms, resampled, strict=True):
         sides = values[each.flags], values[~each.flags]
         means = [float(side.mean()) if len(side) else None for side in sides]
-        ratio, interval, verdict = np.nan, {"low": np.nan, "high": np.nan}, "untestable"
+        numbers = dict.fromkeys(("ratio", "low", "high", "p_adjusted"), np.nan)
         if len(layers) and values.any():
-            ratio = _standardise(part.sum(axis=0, keepdims=True), layers)[0]
-            each_level = 1 - (1 - level) / len(hypotheses)
-            interval = percentile_interval(
-                _standardise(draws, layers), len(values), level=each_level
-            )
-            low, high = interval["low"], interval["high"]
-            verdict = "supported" if low > 1 else "refuted" if high < 1 else "undecided"
-        numbers = {"ratio": ratio, "low": interval["low"], "high": interval["high"]}
+            ratio, difference = _standardise(part.sum(axis=0, keepdims=True), layers)
+            ratios, differences = _standardise(draws, layers)
+            z = abs(difference[0]) / max(float(np.nanstd(differences)), np.finfo(float).tiny)
+            found = percentile_interval(ratios, len(values), level=level)
+            values_found = ratio[0], found["low"], found["high"], 2 * norm.sf(z)
+            numbers = dict(zip(numbers, values_found, strict=True))
         tests.append(
             {
                 "name": each.name,
@@ -81,11 +80,15 @@ def compare(
                 "n_without": len(sides[1]),
                 "error_with": means[0],
                 "error_without": means[1],
-                **{key: float(x) if np.isfinite(x) else None for key, x in numbers.items()},
-                "verdict": verdict,
+                **numbers,
             }
         )
-    return tests
+    known = [test for test in tests if np.isfinite(test["p_adjusted"])]
+    p_values = [test["p_adjusted"] for test in known]
+    for test, p in zip(known, false_discovery_control(p_values) if known else (), strict=True):
+        decided = "supported" if test["ratio"] > 1 else "refuted"
+        test |= {"p_adjusted": p, "verdict": decided if p <= 1 - level else "undecided"}
+    return [{"verdict": "untestable", **{k: _finite(v) for k, v in t.items()}} for t in tests]
 
 
 def explain(index: int, hypotheses: Sequence[Hypothesis], tests: Sequence[Test]) -> list[Test]:
@@ -127,12 +130,18 @@ def _terms(errors: Floats, flags: Flags, strata: Flags) -> Floats:
     return np.concatenate(parts, axis=0).T.astype(np.float64)
 
 
-def _standardise(sums: Floats, strata: Flags) -> Floats:
-    """Standardised error with over without, (b, 4 s) to (b,); inf where without is 0."""
+def _standardise(sums: Floats, strata: Flags) -> tuple[Floats, Floats]:
+    """Standardised error with over without, and with minus without: (b, 4 s) to (b,) each.
+
+    The ratio is inf where `without` is 0.
+    """
     n_with, with_it, n_without, without = np.split(sums, 4, axis=1)
-    weights = strata.sum(axis=1)
+    weights = strata.sum(axis=1) / strata.sum()
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio: Floats = (weights * with_it / n_with).sum(axis=1) / (
-            weights * without / n_without
-        ).sum(axis=1)
-    return ratio
+        errors_with = (weights * with_it / n_with).sum(axis=1)
+        errors_without = (weights * without / n_without).sum(axis=1)
+        return errors_with / errors_without, errors_with - errors_without
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value

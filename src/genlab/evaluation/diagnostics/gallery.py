@@ -1,4 +1,4 @@
-"""The failure gallery: the worst reconstructions and samples, each with its likeliest reason."""
+"""The failure gallery: items that failed, each with its likeliest reason."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from genlab.evaluation.diagnostics import grid_attributes as of_grids
 from genlab.evaluation.diagnostics import image_attributes as of_images
 from genlab.evaluation.diagnostics.error_analysis import (
     Column,
+    Flags,
     Hypothesis,
-    Test,
     compare,
     explain,
     ranked,
 )
 from genlab.evaluation.figures.boards import paint_grids
+from genlab.evaluation.figures.image_grids import item_bands, save_mosaics
 from genlab.evaluation.metrics.fidelity import mse
 from genlab.evaluation.metrics.reconstruction import wrong_cells
 from genlab.evaluation.reports import formats
@@ -37,35 +38,46 @@ from genlab.grids.parser import find_components
 Items = npt.NDArray[np.uint8]
 
 EVALUATE = "dvc repro evaluate"
-GRID_KEYS = ["predicted", "nats", "samples"]
-IMAGE_KEYS = [*GRID_KEYS, "train_distances", "sample_errors", "sample_labels", "sample_nearest"]
-MIN_WRONG = 0.01
-"""Share of wrong grids below which nats are the better measure of what is hard."""
+COUNT = "no stray cell, but a number of objects that the data do not have"
+GRID_KEYS = ["predicted", "nats", "margins", "samples", "valid", "arc", "arc_predicted"]
+IMAGE_KEYS = [
+    "predicted", "nats", "samples", "train_distances", "sample_errors", "sample_labels",
+    "sample_nearest",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """Items of one sort, reconstructions or samples, and how badly each failed; n of them.
+    """Items of one sort and how badly each failed; n of them.
 
-    order: the indices of those to show, worst first. scores: {name: (n,)}, shown beside an item.
-    errors: (n,), what hypotheses are tested on, within strata: (n,). pictures: {caption: (n, ...)}.
-    details: more about an item.
+    item: what one is called. order: the indices of those to show. scores: {name: (n,)}, shown
+    beside an item. errors: (n,), what hypotheses are tested on, within strata: (n,). pictures:
+    {caption: (n, ...)}. outlined: {caption: (n, h, w)}, cells of grids. details: more about an
+    item.
     """
 
+    title: str
+    item: str
     order: Column
     scores: Mapping[str, Column]
-    error_name: str
-    errors: Column
-    strata: Column
-    hypotheses: Sequence[Hypothesis]
     pictures: Mapping[str, Items]
+    error_name: str = ""
+    errors: Column = field(default_factory=lambda: np.zeros(0))
+    strata: Column = field(default_factory=lambda: np.zeros(0))
+    hypotheses: Sequence[Hypothesis] = ()
+    outlined: Mapping[str, Flags] = field(default_factory=dict)
     details: Callable[[int], dict[str, Any]] = field(default=lambda index: {})
 
-    def describe(self, tests: Sequence[Test]) -> list[dict[str, Any]]:
-        """Entries of failures.json; `also` names further supported hypotheses."""
-        items = []
+    def describe(self, bootstrap: int, seed: int) -> dict[str, Any]:
+        """The number of items, those to show, and the tests over all of them.
+
+        `also` names further supported hypotheses.
+        """
+        items, tests, claims = [], [], self.hypotheses
+        if claims:
+            tests = compare(self.errors, self.strata, claims, bootstrap=bootstrap, seed=seed)
         for index in self.order.tolist():
-            reasons = [test["name"] for test in explain(index, self.hypotheses, tests)]
+            reasons = [test["name"] for test in explain(index, claims, tests)]
             items.append(
                 {
                     "index": index,
@@ -75,94 +87,117 @@ class Section:
                     **self.details(index),
                 }
             )
-        return items
+        n = len(next(iter(self.scores.values())))
+        return {"error": self.error_name, "n": n, "items": items, "tests": tests}
+
+    def tile(self, caption: str, index: int) -> str:
+        """A picture of an item as a PNG data URI."""
+        outlined = self.outlined.get(caption)
+        return tile(self.pictures[caption][index], None if outlined is None else outlined[index])
 
 
-def build_gallery(
-    dataset: Dataset, data: Path, evidence: Path, *, count: int, bootstrap: int, seed: int
-) -> tuple[dict[str, Any], str]:
-    """The gallery of a dataset: failures.json and the page.
+Sections = Mapping[str, Section]
+"""Sections of a gallery in the order of the page, by the prefix of their keys in failures.json."""
 
-    data: of the stage split. evidence: `evidence.npz` of the stage evaluate. count: items of each
-    sort. Raises GenlabError where a file is missing, truncated or foreign.
+
+def build_gallery(dataset: Dataset, data: Path, evidence: Path, count: int) -> Sections:
+    """The gallery of a dataset.
+
+    data: of the stage split. evidence: `evidence.npz` of the stage evaluate. count: grids in all,
+    or images of each sort. Raises GenlabError where a file is missing, truncated or foreign.
     """
     keys = GRID_KEYS if dataset.kind == "grids" else IMAGE_KEYS
     arrays = read_npz(evidence, kind="evaluation", keys=keys, producer_command=EVALUATE)
-    nats = None
     if dataset.kind == "grids":
-        sections = grid_sections(load_split(data, "test"), arrays, count)
-    else:
-        truth, labels = np.asarray(load_images(data, "test")), load_labels(data, "test")
-        sections = image_sections(truth, labels, dataset.labels, arrays, count)
-        nats = arrays["nats"]
-    summary = summarise(*sections, nats=nats, bootstrap=bootstrap, seed=seed)
-    return summary, page(f"What fails: {dataset.title}", summary, sections)
+        return grid_sections(load_split(data, "test"), arrays, count)
+    truth, labels = np.asarray(load_images(data, "test")), load_labels(data, "test")
+    return image_sections(truth, labels, dataset.labels, arrays, count)
 
 
-def summarise(
-    real: Section, samples: Section, *, nats: Column | None, bootstrap: int, seed: int
-) -> dict[str, Any]:
-    """failures.json: the worst items of both sections, and the tests over all items.
+def summarise(sections: Sections, *, bootstrap: int, seed: int) -> dict[str, Any]:
+    """failures.json: the items to show of every section, and the tests over all of its items.
 
-    nats: (n,) -log p(x|z) of the reconstructions. `nats_rank_correlation` is Spearman's between
-    them and the errors, None where it is undefined.
+    `nats_rank_correlation` is Spearman's between the nats and the errors of reconstructed images,
+    None where it is undefined.
     """
+    real, summary = sections[""], dict[str, Any]()
+    for prefix, section in sections.items():
+        found = section.describe(bootstrap, seed)
+        summary |= {f"{prefix}{key}": value for key, value in found.items()}
+    nats, errors = real.scores.get("nats"), real.errors
+    known = nats is not None and np.ptp(nats) > 0 and np.ptp(errors) > 0
+    correlation = float(spearmanr(errors, nats).statistic) if known else None
+    return {**summary, "nats_rank_correlation": correlation}
 
-    def test(section: Section) -> list[Test]:
-        strata, claims = section.strata, section.hypotheses
-        return compare(section.errors, strata, claims, bootstrap=bootstrap, seed=seed)
 
-    tests, sample_tests = test(real), test(samples)
-    known = nats is not None and np.ptp(nats) > 0 and np.ptp(real.errors) > 0
+def grid_sections(truth: Items, arrays: Mapping[str, Column], count: int) -> Sections:
+    """Invalid samples, ARC-AGI grids that are not reconstructed, test grids of small margin.
+
+    truth: (n, h, w), the test split. Half of the `count` grids are samples, a quarter ARC-AGI
+    grids; where fewer fail, more test grids are shown.
+    """
+    samples, arc = arrays["samples"], arrays["arc"]
+    found = find_components(samples)
+    stray, invalid = found.stray.sum(axis=(1, 2)), ~arrays["valid"]
+    valid_objects = np.bincount(found.legal["grid"], minlength=len(samples))
+    shown = _range(np.where(invalid, 1 + stray, 0), count // 2)
+    wrong = wrong_cells(arc, arrays["arc_predicted"])
+    shown_arc = _range(wrong, count // 4)
+    objects, hypotheses = of_grids.grid_hypotheses(samples)
+    # A component has a kind only where it is valid.
+    hypotheses = [each for each in hypotheses if not each.name.startswith("kind_")]
+    arc_objects, arc_hypotheses = of_grids.grid_hypotheses(arc)
+    rest = count - len(shown) - len(shown_arc)
     return {
-        "error": real.error_name,
-        "n": len(real.errors),
-        "items": real.describe(tests),
-        "tests": tests,
-        "nats_rank_correlation": float(spearmanr(real.errors, nats).statistic) if known else None,
-        "sample_error": samples.error_name,
-        "sample_n": len(samples.errors),
-        "sample_items": samples.describe(sample_tests),
-        "sample_tests": sample_tests,
+        "sample_": Section(
+            f"Invalid samples: {np.count_nonzero(invalid)} of {len(samples)}",
+            "sample",
+            shown,
+            {"stray cells": stray, "valid objects": valid_objects},
+            {"sample": samples},
+            "invalid",
+            invalid,
+            objects,
+            hypotheses,
+            {"sample": found.stray},
+            lambda index: {"faults": of_grids.faults(samples[index]) or [COUNT]},
+        ),
+        "": Section(
+            f"ARC-AGI grids that are not exact: {np.count_nonzero(wrong)} of {len(arc)}",
+            "ARC-AGI grid",
+            shown_arc,
+            {"wrong cells": wrong},
+            {"input": arc, "reconstruction": arrays["arc_predicted"]},
+            "not exact",
+            wrong > 0,
+            arc_objects,
+            arc_hypotheses,
+            {"reconstruction": arc != arrays["arc_predicted"]},
+        ),
+        "margin_": _margin_section(truth, arrays, rest),
     }
 
 
-def grid_sections(
-    truth: Items, arrays: Mapping[str, Column], count: int
-) -> tuple[Section, Section]:
-    """Sections of test grids (n, h, w) and of samples (m, h, w).
-
-    Reconstructions are ordered by wrong cells, then by nats: where fewer grids are wrong than are
-    shown, exact ones follow that the model was least sure of. Samples without a stray cell are not
-    shown.
-    """
-    predicted, samples = arrays["predicted"], arrays["samples"]
+def _margin_section(truth: Items, arrays: Mapping[str, Column], count: int) -> Section:
+    """Test grids in the order of their margins: wrong ones, if any, come first."""
+    predicted, margins = arrays["predicted"], arrays["margins"]
     wrong = wrong_cells(truth, predicted)
-    stray = find_components(samples).stray.sum(axis=(1, 2))
-    nats = np.asarray(arrays["nats"], dtype=np.float64)
-    few = np.count_nonzero(wrong) < MIN_WRONG * len(truth)
-    objects, hypotheses = of_grids.grid_hypotheses(truth)
-    real = Section(
-        order=np.lexsort((-nats, -wrong))[:count],
-        scores={"wrong cells": wrong, "nats": nats},
-        error_name="nats" if few else "wrong cells",
-        errors=nats if few else wrong,
-        strata=objects,
-        hypotheses=hypotheses,
-        pictures={"input": truth, "reconstruction": predicted},
+    sort = "Exact test grids" if not wrong.any() else f"Test grids, {(wrong > 0).sum()} not exact,"
+    return Section(
+        f"{sort} with the smallest margins",
+        "test grid",
+        np.argsort(margins, kind="stable")[:count],
+        {"margin": margins, "wrong cells": wrong, "nats": arrays["nats"]},
+        {"input": truth, "reconstruction": predicted},
+        outlined={"reconstruction": truth != predicted},
     )
-    worst = np.argsort(-stray, kind="stable")[:count]
-    objects, hypotheses = of_grids.grid_hypotheses(samples)
-    return real, Section(
-        order=worst[stray[worst] > 0],
-        scores={"stray cells": stray},
-        error_name="stray cells",
-        errors=stray,
-        strata=objects,
-        hypotheses=hypotheses,
-        pictures={"sample": samples},
-        details=lambda index: {"faults": of_grids.faults(samples[index])},
-    )
+
+
+def _range(badness: Column, count: int) -> Column:
+    """Indices of `count` items with badness above 0, evenly spaced from the worst down."""
+    failed = np.argsort(-badness, kind="stable")[: np.count_nonzero(badness)]
+    places = np.linspace(0, len(failed) - 1, min(count, len(failed))).round().astype(int)
+    return np.asarray(failed[places])
 
 
 def image_sections(
@@ -171,7 +206,7 @@ def image_sections(
     names: Sequence[str],
     arrays: Mapping[str, Column],
     count: int,
-) -> tuple[Section, Section]:
+) -> Sections:
     """Sections of test images (n, h, w, c), with their labels (n,), and of samples (m, h, w, c).
 
     Samples are ordered by their distance to the nearest training image in a classifier's features;
@@ -185,6 +220,8 @@ def image_sections(
     of_samples = of_images.measure_attributes(samples, seen, centres)
     unlike = {"subject": "samples", "verb": "are unlike any training image"}
     real = Section(
+        "Worst reconstructions",
+        "test image",
         order=np.argsort(-errors, kind="stable")[:count],
         scores={"mse": errors, "nats": arrays["nats"]},
         error_name="mse",
@@ -194,7 +231,9 @@ def image_sections(
         pictures={"input": truth, "reconstruction": predicted},
         details=lambda index: {"class": names[labels[index]]},
     )
-    return real, Section(
+    drawn = Section(
+        "Samples furthest from the training images",
+        "sample",
         order=np.argsort(-distances, kind="stable")[:count],
         scores={"feature distance": distances},
         error_name="feature distance",
@@ -204,27 +243,39 @@ def image_sections(
         pictures={"sample": samples, "nearest training image": arrays["sample_nearest"]},
         details=lambda index: {"class": names[seen[index]]},
     )
+    return {"": real, "sample_": drawn}
 
 
-def page(title: str, summary: Mapping[str, Any], sections: tuple[Section, Section]) -> str:
-    """The gallery as one HTML page that needs no other file. summary, sections: see `summarise`."""
-    return formats.template("gallery.html.j2", tile=tile, ranked=ranked).render(
-        title=title,
-        meaning=of_images.MEANING if sections[0].pictures["input"].ndim == 4 else {},
-        pictures=[section.pictures for section in sections],
-        **summary,
+def page(title: str, summary: Mapping[str, Any], sections: Sections) -> str:
+    """The gallery as one HTML page that needs no other file. summary: see `summarise`."""
+    images = any(pictures.ndim == 4 for pictures in sections[""].pictures.values())
+    return formats.template("gallery.html.j2", ranked=ranked).render(
+        title=title, meaning=of_images.MEANING if images else {}, sections=sections, found=summary
     )
 
 
-def tile(item: npt.ArrayLike, truth: npt.ArrayLike | None = None) -> str:
-    """An image (h, w, c) or a grid (h, w) as a PNG data URI.
+def draw_sheet(path: Path, sections: Sections) -> None:
+    """Save the pictures of all items as one PNG, each with its first score."""
+    mosaics = []
+    for section in sections.values():
+        name, column = next(iter(section.scores.items()))
+        rows = {}
+        for caption, pictures in section.pictures.items():
+            chosen, outlined = pictures[section.order], section.outlined.get(caption)
+            if chosen.ndim == 3:
+                flags = None if outlined is None else outlined[section.order]
+                chosen = paint_grids(chosen, flags)
+            rows[caption.replace(" ", "\n")] = chosen
+        notes = [f"{name}\n{formats.number(column[index].item())}" for index in section.order]
+        mosaics += item_bands(section.title, rows, notes)
+    save_mosaics(path, mosaics)
 
-    Cells of a grid that differ from `truth` are outlined in white.
-    """
+
+def tile(item: npt.ArrayLike, outlined: Flags | None = None) -> str:
+    """An image (h, w, c) or a grid (h, w) as a PNG data URI; flagged cells have a white outline."""
     picture = np.asarray(item, dtype=np.uint8)
     if picture.ndim == 2:
-        wrong = None if truth is None else (picture != np.asarray(truth))[None]
-        picture = paint_grids(picture[None], wrong)[0]
+        picture = paint_grids(picture[None], None if outlined is None else outlined[None])[0]
     buffer = io.BytesIO()
     Image.fromarray(picture.squeeze()).save(buffer, format="PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

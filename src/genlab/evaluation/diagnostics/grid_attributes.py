@@ -22,7 +22,7 @@ def grid_hypotheses(grids: Grids) -> tuple[Column, list[Hypothesis]]:
 
     More objects mean more of everything: grids are compared at an equal number of them. All is
     measured on the connected components, so that it means the same for grids that do not parse;
-    sizes are 0 without one.
+    none of the sizes holds of a grid without one.
     """
     found, n = find_components(grids), len(grids)
     objects = found.objects
@@ -30,7 +30,8 @@ def grid_hypotheses(grids: Grids) -> tuple[Column, list[Hypothesis]]:
     thin, long = np.minimum(height, width), np.maximum(height, width)
     sizes = {"cells": cells, "thin": thin, "long": long, "fill": cells / (height * width)}
     boxes = pd.DataFrame(sizes).groupby(objects["grid"].astype(int))
-    least, most = (part.reindex(range(n), fill_value=0) for part in (boxes.min(), boxes.max()))
+    least = boxes.min().reindex(range(n), fill_value=grids[0].size + 1)
+    most = boxes.max().reindex(range(n), fill_value=0)
     count, coloured = np.bincount(objects["grid"], minlength=n), (grids > 0).sum(axis=(1, 2))
     has = np.stack([(grids == colour).any(axis=(1, 2)) for colour in range(1, 10)], axis=1)
     close = _are_close(found.labels)

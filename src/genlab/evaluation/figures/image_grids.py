@@ -77,6 +77,24 @@ def save_mosaics(path: str | Path, mosaics: Sequence[Mosaic]) -> None:
             mosaic.draw(axes)
 
 
+def item_bands(title: str, rows: Mapping[str, Images], notes: Sequence[str]) -> list[Mosaic]:
+    """Pictures of the same items below one another, eight items abreast, each with a note below.
+
+    rows: {row label: (n, h, w, c)}.
+    """
+    bands = (slice(i, i + PAIR_COLUMNS) for i in range(0, len(notes), PAIR_COLUMNS))
+    return [
+        Mosaic(
+            np.concatenate([images[band] for images in rows.values()]),
+            columns=len(notes[band]),
+            title="" if band.start else title,
+            column_labels=notes[band],
+            row_labels=list(rows),
+        )
+        for band in bands
+    ]
+
+
 def image_pairs(
     path: str | Path,
     above: Images,
@@ -86,18 +104,8 @@ def image_pairs(
     title: str,
 ) -> None:
     """Images over their counterparts in bands of eight pairs, with a note below each pair."""
-    bands = [slice(start, start + PAIR_COLUMNS) for start in range(0, len(above), PAIR_COLUMNS)]
-    mosaics = [
-        Mosaic(
-            np.concatenate([above[band], below[band]]),
-            columns=len(above[band]),
-            title="" if band.start else title,
-            column_labels=notes[band],
-            row_labels=names,
-        )
-        for band in bands
-    ]
-    save_mosaics(path, mosaics)
+    rows = dict(zip(names, (above, below), strict=True))
+    save_mosaics(path, item_bands(title, rows, notes))
 
 
 def image_samplers(path: str | Path, samples: Mapping[str, Images]) -> None:
