@@ -106,7 +106,7 @@ def test_planted_causes_are_supported_and_opposites_refuted(
 ) -> None:
     _, summary = of_images
     verdicts, of_samples = _verdicts(summary["tests"]), _verdicts(summary["sample_tests"])
-    assert (verdicts["textured"], verdicts["plain"]) == ("supported", "refuted")
+    assert (verdicts["fine_detail"], verdicts["blurred"]) == ("supported", "refuted")
     assert verdicts["far_from_training"] == "undecided"
     assert (of_samples["class_<bar> & co"], of_samples["class_box"]) == ("supported", "refuted")
     assert {item["hypothesis"] for item in summary["sample_items"]} == {"class_<bar> & co"}

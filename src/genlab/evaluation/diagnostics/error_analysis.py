@@ -94,14 +94,11 @@ def compare(
 def explain(index: int, hypotheses: Sequence[Hypothesis], tests: Sequence[Test]) -> list[Test]:
     """The tests that may explain the failure of item `index`, the best first; [] where none does.
 
-    tests: of the `hypotheses`, in their order. Of those whose attribute the item has: the
-    supported ones, the highest interval first; without one, the undecided one of the greatest
-    ratio.
+    tests: of the `hypotheses`, in their order. Of the supported ones those whose attribute the item
+    has, the highest interval first.
     """
     has = [test for each, test in zip(hypotheses, tests, strict=True) if each.flags[index]]
-    supported = [test for test in ranked(has) if test["verdict"] == "supported"]
-    undecided = [test for test in ranked(has) if test["verdict"] == "undecided"]
-    return supported or sorted(undecided, key=lambda test: -(test["ratio"] or 0))[:1]
+    return [test for test in ranked(has) if test["verdict"] == "supported"]
 
 
 def ranked(tests: Sequence[Test]) -> list[Test]:
