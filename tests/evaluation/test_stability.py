@@ -38,19 +38,29 @@ STABLE = (
 )  # fmt: skip
 
 
-def of_grids(loss: Any, exact: Any, beta: Any = 0.0) -> dict[str, float]:
+def of_grids(loss: Any, exact: Any, beta: Any = 0.0, reconstruction: Any = 0.0) -> dict[str, float]:
     curves = {"train/loss": loss, "exact_grid_accuracy": exact, "beta": beta}
+    curves["train/reconstruction_loss"] = reconstruction
     return measure_stability("grids", pd.DataFrame(curves))
 
 
 def of_images(loss: Any, objective: Any) -> dict[str, float]:
     curves = {"train/loss": loss, "val_objective": objective, "beta": 1.0}
+    curves["train/reconstruction_loss"] = loss
     return measure_stability("images", pd.DataFrame(curves))
 
 
 def test_the_recorded_runs_are_told_apart() -> None:
     assert of_grids(*UNSTABLE) == {"loss_spikes": 3, "deepest_fall": 1.0}
     assert of_grids(*STABLE) == {"loss_spikes": 0, "deepest_fall": pytest.approx(0.029)}
+
+
+def test_a_prior_that_is_trained_alone_has_another_loss() -> None:
+    loss = [0.02] * 8 + [60.0, 50.0, 45.0, 44.0, 43.0, 42.0]
+    exact = [1.0] * len(loss)
+    alone = [0.02] * 8 + [np.nan] * 6
+    assert of_grids(loss, exact, 0.0, alone)["loss_spikes"] == 0
+    assert of_grids(loss, exact, 0.0, 0.02)["loss_spikes"] == 1
 
 
 def test_accuracy_that_falls_before_it_has_converged_does_not_count() -> None:

@@ -1,6 +1,7 @@
 """How stable a training run was, measured on its per-epoch curves.
 
-Only epochs of the same beta are compared, since a loss that rises with beta is no instability.
+Only epochs with the same loss are compared: one that rises with beta is no instability, and while
+the prior alone is trained there is no reconstruction in it.
 Thresholds were calibrated on recorded runs. Four of grids at beta 0 without `amsgrad`: 1 to 9
 spikes, falls of 0.69 to 1. With it, at beta 1, and of images: no spike, falls up to 0.03.
 """
@@ -28,7 +29,9 @@ def measure_stability(kind: str, history: pd.DataFrame) -> dict[str, float]:
     of the validation exact-match accuracy below its best so far; for images `objective_spikes`
     of the validation objective, in nats, which may be negative.
     """
-    parts = [part for _, part in history.groupby((history["beta"].diff() != 0).cumsum())]
+    alone = history["train/reconstruction_loss"].isna()
+    changed = (history["beta"].diff() != 0) | (alone != alone.shift(fill_value=False))
+    parts = [part for _, part in history.groupby(changed.cumsum())]
     if kind == "grids":
         losses = [np.log(part["train/loss"].clip(lower=NEGLIGIBLE)) for part in parts]
         return {
