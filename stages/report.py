@@ -1,4 +1,4 @@
-"""Render the reports and the README's results from the result files."""
+"""Render the reports and the README's results from the result files, and print the reports."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +9,7 @@ from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import write_text
 from genlab.core.params import load_params
 from genlab.evaluation.reports import render
+from genlab.evaluation.reports.pdf import print_pdf
 from genlab.vae.training.checkpoint import CHECKPOINT, CHECKPOINTS, release
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -27,7 +28,7 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Write reports/DATASET.md, and the README's results; release the checkpoints.
+    """Write reports/DATASET.md and .pdf, and the README's results; release the checkpoints.
 
     Every number comes from results/; the conclusions stand in
     src/genlab/evaluation/reports/templates/DATASET.md.j2.
@@ -45,6 +46,12 @@ def report(
     for path in render.outdated(texts):
         write_text(path, texts[path])
         typer.echo(f"wrote {path}")
+    for name in datasets:
+        written = Path("reports") / f"{name}.md"
+        try:
+            typer.echo(f"printed {written.with_suffix('.pdf')}: {print_pdf(written)} pages")
+        except GenlabError as error:
+            typer.echo(str(error))  # the Markdown is complete without it
 
 
 if __name__ == "__main__":
