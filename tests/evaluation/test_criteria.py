@@ -10,7 +10,6 @@ from healthy import evidence, grid_run_metrics, grid_series, grids, image_metric
 from genlab.evaluation.diagnostics.criteria import judge
 from genlab.evaluation.metrics.duplicates import memorisation
 
-FAR = {"samplers.flow.frechet_distance": 130.0, "samplers.normal.frechet_distance": 337.0}
 NEAR, EXACT = (
     f"memorisation.intervals.{name}.low" for name in ("near_duplicate_rate", "exact_duplicate_rate")
 )
@@ -37,18 +36,19 @@ def test_a_healthy_model_of_any_size_passes(dims: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "failed"),
     [
-        ({"mse": 0.3 * 0.0866}, ["skill_over_mean_image"]),
-        ({"ssim": 0.599}, ["ssim"]),
-        ({"ssim": 0.6}, []),
+        ({"bits_per_dim": 3.46}, ["bits_per_dim"]),
+        ({"bits_per_dim": 3.459}, []),
+        ({"comparable": False}, ["bits_per_dim"]),
+        ({"ssim": 0.70}, ["ssim"]),
         ({"active_units": 1}, ["active_share"]),
         ({"active_units": 2}, []),
-        ({"kl_nats": 0.99}, ["kl_nats"]),
-        ({"samplers.flow.frechet_distance": 60.1 * 0.67}, ["relative_frechet"]),
-        ({"samplers.flow.frechet_distance": 59.9 * 0.67}, []),
-        (FAR, []),  # far, but better than N(0, I)
-        ({**FAR, "samplers.normal.frechet_distance": 129.9}, ["relative_frechet"]),
-        ({**FAR, "best_sampler": "normal"}, ["relative_frechet"]),
-        ({"samplers.flow.recall": 0.2}, ["recall"]),
+        ({"samplers.posterior.relative_frechet": 6.1}, ["relative_frechet_posterior"]),
+        ({"samplers.prior.relative_frechet": 16.1}, ["relative_frechet_prior"]),
+        ({"samplers.rejection.relative_frechet": 13.1}, ["relative_frechet_best"]),
+        ({"samplers.gmm.relative_frechet": 99.0}, []),  # nor best, nor asked for
+        ({"best_sampler": "gmm"}, ["relative_frechet_best"]),
+        ({"samplers.rejection.discriminator_accuracy": 0.81}, ["discriminator_accuracy"]),
+        ({"samplers.rejection.recall": 0.2}, ["recall"]),
         ({NEAR: 0.051}, ["near_copies"]),
         ({NEAR: 0.05}, []),
         ({EXACT: 0.001}, ["exact_duplicate_rate"]),
@@ -57,6 +57,16 @@ def test_a_healthy_model_of_any_size_passes(dims: int) -> None:
 )
 def test_one_bad_number_fails_one_criterion(changes: dict[str, Any], failed: list[str]) -> None:
     assert _of_images(changes) == failed
+
+
+def test_the_first_line_of_a_verdict_says_what_is_missed() -> None:
+    changes = {"ssim": 0.5, "comparable": False}
+    found = judge("images", evidence("images", image_metrics(changes), image_series()))
+    assert next(iter(found)) == "summary"
+    assert found["summary"] == "missed: bits_per_dim – (wanted < 3.46), ssim 0.5 (wanted > 0.7)"
+    assert found["criteria"][1]["interval"] == {"low": 0.83, "high": 0.85, "n": 10_000}
+    healthy = judge("images", evidence("images", image_metrics(), image_series()))
+    assert healthy["summary"] == "all criteria are met"
 
 
 def test_skipped_updates_fail_from_one_percent_on() -> None:
@@ -73,8 +83,8 @@ def test_copies_among_real_measurements_fail() -> None:
 
 def test_a_metric_that_is_missing_is_an_error() -> None:
     metrics = image_metrics()
-    del metrics["mean_image_mse"]
-    with pytest.raises(KeyError, match="mean_image_mse"):
+    del metrics["pca_ssim"]
+    with pytest.raises(KeyError, match="pca_ssim"):
         evidence("images", metrics, image_series())
 
 

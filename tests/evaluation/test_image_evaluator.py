@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,11 @@ from stage_runs import run_stage
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import Params, load_params
-from genlab.datasets.images import load_images
 from genlab.evaluation.evaluators import images, sampling
 from genlab.evaluation.evaluators.base import load_model
-from genlab.evaluation.metrics import features
-from genlab.vae.sampling import rejection as acceptance
+from genlab.evaluation.metrics import features, two_sample
+from genlab.vae.models.vae import VAE
+from genlab.vae.sampling import samplers
 from genlab.vae.training.checkpoint import load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.slow
@@ -45,6 +46,7 @@ EVALUATED, METRICS, PLOTS = (
 SUMMARY = Path("metrics") / f"{NAME}.json"
 EVIDENCE, MODEL = EVALUATED / "evidence.npz", TRAINED / "model.safetensors"
 STAGES = ("train", "evaluate", "failure_gallery")
+NAMES = ("prior", "ancestral", "gaussian", "gmm", "rejection", "posterior")
 CLOCKED = ("provenance.json", "timing", ".making")  # what may differ from run to run
 
 
@@ -55,7 +57,7 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path_factory.getbasetemp()))
         patch.setattr(images, "FRECHET_BOOTSTRAP", 2)
-        patch.setattr(acceptance, "CHUNK", 100)
+        patch.setattr(two_sample, "EXAMPLES", 400)
         yield
     torch.use_deterministic_algorithms(False)
 
@@ -118,10 +120,22 @@ def test_evaluation_says_what_it_promises_of_every_sampler(done: Path) -> None:
     assert metrics["neg_iwae_nats"] < metrics["neg_elbo_nats"] + 50
     assert metrics["comparable"] is True
     assert (metrics["n"], metrics["latent_dim"], metrics["tokens"]) == (48, 49, 49)
+    assert sum(metrics["kl_per_token"]) == pytest.approx(metrics["kl_nats"])
+    gain = metrics["iwae_neg_elbo_nats"] - metrics["neg_iwae_nats"]
+    assert metrics["iwae_gain_nats"] == pytest.approx(gain)
     samplers = metrics["samplers"]
-    assert {"prior", "ancestral", "normal", "gaussian", "gmm"} <= set(samplers)
-    best = min(samplers, key=lambda name: samplers[name]["validation_frechet"])
+    assert set(samplers) == set(NAMES)
+    best = min(set(NAMES) - {"posterior"}, key=lambda name: samplers[name]["validation_frechet"])
     assert metrics["best_sampler"] == best
+    for name in (best, "prior", "posterior"):
+        assert 0 <= samplers[name]["discriminator_accuracy"] <= 1
+    digests = {judge["digest"] for judge in metrics["judges"].values()}
+    assert len(digests) == len(metrics["judges"]) == 3
+    for found in samplers.values():
+        assert found["judges"]["0"]["frechet_distance"] == pytest.approx(found["frechet_distance"])
+        for seed, judged in found["judges"].items():
+            relative = judged["frechet_distance"] / metrics["judges"][seed]["floor"]
+            assert judged["relative_frechet"] == pytest.approx(relative)
     for found in (*samplers.values(), metrics["reconstruction"]):
         assert found["frechet_distance"] >= 0
         for name in ("precision", "recall"):
@@ -177,45 +191,89 @@ def test_the_extractor_is_trained_once_for_the_same_data(
     assert _json(METRICS / "metrics.json") == before
 
 
-# -- the slow sampler, drawn in a subprocess
+# -- draws, in subprocesses
 
 
 def _params(threads: int) -> Params:
     return load_params().with_overrides(threads=threads, device="cpu").for_dataset(NAME)
 
 
-def test_draws_are_the_same_here_and_apart(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptance, "CHUNK", 1000)  # as in the other process
-    found = {}
+def _start(threads: int, model: VAE) -> AbstractContextManager[Any]:
+    return sampling.start_sampling(_params(threads), DATA, MODEL, model)
+
+
+@pytest.fixture
+def with_head(place: Path) -> VAE:
+    """A model with a causal head, in the place of the trained one."""
+    model, facts = tiny.image_model(causal_channels=4), load_checkpoint(MODEL, producer_command="")
+    save_checkpoint(MODEL, model, facts[1])
+    return model
+
+
+def test_draws_do_not_depend_on_the_number_of_processes(place: Path) -> None:
+    model, found = load_model(MODEL, _params(1))[0], []
     for threads in (1, 2):
-        params = _params(threads)
-        model, train = load_model(MODEL, params)[0], load_images(DATA, "train")
-        with sampling.start_sampling(params, DATA, MODEL, model) as collect:
-            assert bool(multiprocessing.active_children()) == (threads == 2)
-            found[threads] = collect(train)
-    here, apart = found[1], found[2]
-    assert list(here) == list(apart)
-    assert sampling.SLOW in here
-    for name in here:
-        assert here[name].facts == apart[name].facts
-        np.testing.assert_array_equal(here[name].images, apart[name].images)
+        with _start(threads, model) as draw:
+            found.append(draw(lambda images: float(images.mean())))
+    for name in NAMES:
+        one, other = found[0][name], found[1][name]
+        np.testing.assert_array_equal(one.images, other.images)
+        assert one[1:] == other[1:]
+        assert one.temperature == (1.0 if name == "ancestral" else None)
+
+
+def test_the_temperature_is_chosen_on_other_draws_than_those_reported(with_head: VAE) -> None:
+    seen: list[np.ndarray] = []
+    wanted = {0: 0.8, 1: 0.9}  # by prior draws, then by posterior draws
+
+    def frechet(images: np.ndarray) -> float:
+        seen.append(images)
+        curve, place = divmod(len(seen) - 1, len(sampling.TEMPERATURES))
+        return float(sampling.TEMPERATURES[place] != wanted.get(curve, 0.0))
+
+    with _start(1, with_head) as draw:
+        found = draw(frechet)
+        codes = {name: fit.result() for name, fit in draw.args[1].items()}
+    temperatures = {name: each.temperature for name, each in found.items()}
+    assert temperatures == {**dict.fromkeys(NAMES, 0.8), "ancestral": 1.0, "posterior": 0.9}
+    assert len(seen) == 8 + 4  # the two curves, ancestral, gaussian, gmm and rejection
+    for choosing, reported, _ in codes.values():
+        assert not {row.tobytes() for row in choosing} & {row.tobytes() for row in reported}
+    z = torch.from_numpy(codes["gmm"][1])
+    reported = samplers.decode(with_head, z, sampling.SEEDS[1], 0.8)
+    np.testing.assert_array_equal(found["gmm"].images, reported)
+
+
+def test_posterior_draws_are_never_the_best() -> None:
+    sets = {
+        name: sampling.SampleSet(np.empty(0), None, distance, {})
+        for name, distance in (("prior", 3.0), ("posterior", 1.0), ("gmm", 2.0))
+    }
+    assert sampling.best_sampler(sets) == "gmm"
+
+
+def test_a_title_says_a_temperature_that_is_not_one() -> None:
+    assert images.label("prior", {"temperature": 0.8}) == "prior at pixel temperature 0.8"
+    assert images.label("ancestral", {"temperature": 1.0}) == "ancestral"
+    assert images.label("prior", {"temperature": None}) == "prior"
 
 
 def test_a_killed_process_is_one_line(place: Path) -> None:
-    params = _params(2)
-    model, train = load_model(MODEL, params)[0], load_images(DATA, "train")
-    with sampling.start_sampling(params, DATA, MODEL, model) as collect:
-        for child in multiprocessing.active_children():
-            child.kill()
-        with pytest.raises(GenlabError) as refused:
-            collect(train)
+    model = load_model(MODEL, _params(2))[0]
+
+    def draw() -> None:
+        with _start(2, model) as draw_samples:
+            for child in multiprocessing.active_children():
+                child.kill()
+            draw_samples(lambda images: 0.0)
+
+    with pytest.raises(GenlabError) as refused:
+        draw()
     assert refused.value.key == "threads"
 
 
 def test_leaving_early_ends_what_is_drawn_apart(place: Path) -> None:
-    params = _params(2)
-    model = load_model(MODEL, params)[0]
-    with sampling.start_sampling(params, DATA, MODEL, model):
+    with _start(1, load_model(MODEL, _params(1))[0]):
         (child,) = multiprocessing.active_children()
     assert multiprocessing.connection.wait([child.sentinel], 10)
 

@@ -11,7 +11,9 @@ from genlab.evaluation.metrics.likelihood import (
     bound_over_entropy,
     bound_summary,
     iwae,
+    iwae_summary,
     quantize,
+    token_summary,
 )
 
 
@@ -28,6 +30,23 @@ def test_iwae_lies_between_the_elbo_and_log_p_of_a_gaussian_model() -> None:
     log_p = -0.25 * x[:, 0] ** 2 - 0.5 * math.log(4 * math.pi)
     assert log_weights.mean() < iwae(log_weights).mean() < log_p.mean() + 0.01
     assert iwae(log_weights).mean() == pytest.approx(log_p.mean(), abs=0.03)
+
+
+def test_the_gain_of_iwae_is_that_of_pairs() -> None:
+    rng = np.random.default_rng(0)
+    hard = rng.normal(0, 100, (300, 1))  # images differ by far more than bounds do
+    found = iwae_summary(hard + rng.normal(0, 1, (300, 8)), bootstrap=200)
+    assert found["iwae_gain_nats"] == pytest.approx(
+        found["iwae_neg_elbo_nats"] - found["neg_iwae_nats"]
+    )
+    gain, bound = (found["intervals"][name] for name in ("iwae_gain_nats", "neg_iwae_nats"))
+    assert gain["low"] < found["iwae_gain_nats"] < gain["high"]
+    assert gain["high"] - gain["low"] < 0.01 * (bound["high"] - bound["low"])
+
+
+def test_tokens_without_nats_are_inactive() -> None:
+    found = token_summary(np.array([[1.0, 0.02, 0.0], [3.0, -0.01, 0.0]]))
+    assert found == {"kl_per_token": [2.0, 0.005, 0.0], "inactive_tokens": 2}
 
 
 def test_bound_summary_means_and_bits() -> None:

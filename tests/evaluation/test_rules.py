@@ -7,23 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from healthy import evidence, grid_run_metrics, grid_series, grids, image_metrics, image_series
-from scipy.ndimage import gaussian_filter
 
 from genlab.evaluation.diagnostics.rules import (
     GRIDS,
     IMAGES,
-    SIGMA_FLOOR,
     detected_issues,
     diagnose,
 )
-from genlab.evaluation.metrics.fidelity import sharpness
 
 NAN = float("nan")
-RMSE = math.sqrt(0.0093)
-NEEDED = 392 * math.log(0.0866 / 0.0093)  # nats that any source of that variance needs
-DENSITY = {"comparable": False, "likelihood": "gaussian"}
-CLAIM = -784 * math.log(256)
-FREE = image_series(beta_kl=[0.0] * 6)
 
 
 def _detected(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> dict[str, Any]:
@@ -50,31 +42,16 @@ def test_a_healthy_model_of_any_size_has_none(dims: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"kl_nats": 0.99}, ["posterior_collapse"]),
-        ({"active_units": 0}, ["posterior_collapse"]),
-        ({"active_units": 1}, ["partial_collapse"]),
+        # ln 10,000 = 9.2 nats name one of the test images.
+        ({"kl_nats": 9.2}, ["posterior_collapse"]),
+        ({"kl_nats": 9.3}, []),
+        ({"active_units": 1}, ["posterior_collapse"]),
         ({"active_units": 2}, []),
-        ({"kl_nats": NEEDED * 0.999}, []),
-        ({"kl_nats": NEEDED * 1.001}, ["kl_explosion"]),
-        # An exact image allows a KL of its bits, 8 of each pixel: 4347 nats.
-        ({"mse": 0.0, "kl_nats": 4200.0}, []),
-        ({"mse": 0.0, "kl_nats": 4400.0}, ["kl_explosion"]),
-        ({"sharpness.samples": 0.61 * 0.136}, []),
-        ({"sharpness.samples": 0.59 * 0.136}, ["over_smoothing"]),
-        ({"sharpness.reconstructions": 0.59 * 0.136}, ["over_smoothing"]),
-        ({"sigma": [RMSE]}, []),
-        # One channel at the floor, though the three together stand for their error.
-        ({"sigma": [1.4 * RMSE, RMSE, SIGMA_FLOOR]}, ["sigma_collapse"]),
-        # A likelihood of more than there is to know
-        ({**DENSITY, "reconstruction_nats": CLAIM + 1}, []),
-        ({**DENSITY, "reconstruction_nats": CLAIM - 1}, ["sigma_collapse"]),
-        ({"reconstruction_nats": -1.0}, ["sigma_collapse"]),
-        ({"samplers.prior.frechet_distance": 28.0}, []),
-        ({"samplers.prior.frechet_distance": 28.1}, ["prior_hole"]),
-        # Where p(z) is learned, N(0, I) is not the model's prior.
-        ({"samplers.normal.frechet_distance": 400.0}, []),
-        ({"memorisation.intervals.near_duplicate_rate.low": 0.0501}, ["memorisation"]),
-        ({"memorisation.intervals.exact_duplicate_rate.low": 0.0002}, ["memorisation"]),
+        ({"samplers.prior.frechet_distance": 1.28}, ["prior_posterior_mismatch"]),
+        ({"samplers.posterior.frechet_distance": 0.6}, []),
+        ({"causal_channels": 0}, ["pixel_independence"]),
+        ({"causal_channels": 0, "error_correlation": 0.05}, []),
+        ({"noise_mismatch": 2.1}, ["likelihood_scale"]),
     ],
 )
 def test_a_failure_of_images_is_detected(changes: dict[str, Any], found: list[str]) -> None:
@@ -95,41 +72,28 @@ def test_a_failure_of_the_training_is_detected(changes: dict[str, Any], found: l
     assert list(_images({}, image_series(**changes))) == found
 
 
-def test_a_free_kl_explodes_nothing() -> None:
-    assert _images({"kl_nats": NEEDED * 100, "beta_max": 0.0}, FREE) == {}
-
-
 @pytest.mark.parametrize(
-    ("changes", "name", "fix"),
+    ("changes", "fix"),
     [
-        ({"kl_nats": 0.1, "beta_max": 200.0}, "posterior_collapse", {"beta_max": 1.0}),
-        ({"sharpness.samples": 0.05, "beta_max": 4.0}, "over_smoothing", {"beta_max": 1.0}),
+        ({"kl_nats": 0.1, "beta_max": 200.0}, {"beta_max": 1.0}),
+        ({"kl_nats": 0.1}, {"free_bits": 0.2}),
+        ({"samplers.prior.frechet_distance": 9.0}, {"prior_width": 192}),
         (
-            {"sharpness.samples": 0.05, "likelihood": "bernoulli"},
-            "over_smoothing",
-            {"likelihood": "gaussian_analytic"},
+            {"samplers.prior.frechet_distance": 9.0, "prior": "standard"},
+            {"prior": "autoregressive_mixture"},
         ),
-        ({"sharpness.samples": 0.05}, "over_smoothing", {"latent_dim": 80, "epochs": 12}),
-        ({"memorisation.intervals.near_duplicate_rate.low": 1.0}, "memorisation", {"epochs": 3}),
+        ({"noise_mismatch": 3.0}, {"likelihood": "gaussian_analytic"}),
+        (
+            {"noise_mismatch": 3.0, "likelihood": "gaussian"},
+            {"likelihood": "discretized_logistic_mixture"},
+        ),
     ],
 )
-def test_the_fix_depends_on_the_cause(
-    changes: dict[str, Any], name: str, fix: dict[str, Any]
+def test_the_fix_changes_one_thing_that_depends_on_the_cause(
+    changes: dict[str, Any], fix: dict[str, Any]
 ) -> None:
-    assert fix.items() <= _images(changes)[name]["fix"].items()
-
-
-def test_sharpness_is_the_mean_slope_and_a_blur_of_a_pixel_is_diagnosed() -> None:
-    plane = np.add.outer(30 * np.arange(4), 40 * np.arange(4)).astype(np.uint8)
-    assert sharpness(plane[None, :, :, None]) == pytest.approx(50 / 255)
-    rng = np.random.default_rng(0)
-    texture = gaussian_filter(rng.normal(size=(1100, 28, 28, 1)), (0, 0.7, 0.7, 0))
-    images = np.clip(128 + 100 * texture, 0, 255).astype(np.uint8)
-    blurred = gaussian_filter(images.astype(float), (0, 1, 1, 0)).astype(np.uint8)
-    changes = {"sharpness.test": sharpness(images), "sharpness.samples": sharpness(images)}
-    assert _images({**changes, "sharpness.reconstructions": sharpness(images // 2 * 2)}) == {}
-    found = _images({**changes, "sharpness.reconstructions": sharpness(blurred)})
-    assert list(found) == ["over_smoothing"]
+    (found,) = _images(changes).values()
+    assert found["fix"] == fix
 
 
 def _without(colour: int) -> np.ndarray:

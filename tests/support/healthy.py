@@ -17,8 +17,10 @@ UPDATES = 100
 """Tried per epoch."""
 
 
-def _sampler(distance: float) -> dict[str, Any]:
-    return {"frechet_distance": distance, "recall": 0.5, "validation_frechet": distance}
+def _sampler(relative: float) -> dict[str, Any]:
+    found = {"relative_frechet": relative, "recall": 0.5, "discriminator_accuracy": 0.7}
+    intervals = {name: {"low": 0.9 * v, "high": 1.1 * v, "n": 100} for name, v in found.items()}
+    return {**found, "frechet_distance": 0.127 * relative, "intervals": intervals}
 
 
 def image_metrics(changes: dict[str, Any] | None = None, dims: int = 784) -> dict[str, Any]:
@@ -26,8 +28,8 @@ def image_metrics(changes: dict[str, Any] | None = None, dims: int = 784) -> dic
 
     Nats go with dims.
     """
-    kl, recon = 0.09 * dims, 2.2 * dims
-    distances = {"normal": 24.0, "prior": 24.0, "gaussian": 20.0, "gmm": 16.0, "flow": 14.0}
+    kl, recon = 0.09 * dims, 2.0 * dims
+    distances = {"prior": 9.0, "posterior": 5.0, "gmm": 30.0, "rejection": 7.0}
     metrics: dict[str, Any] = {
         "likelihood": "discretized_logistic_mixture",
         "comparable": True,
@@ -38,11 +40,17 @@ def image_metrics(changes: dict[str, Any] | None = None, dims: int = 784) -> dic
         "active_units": 30,
         "latent_dim": 40,
         "beta_max": 1.0,
-        "mse": 0.0093,
-        "mean_image_mse": 0.0866,
-        "ssim": 0.73,
-        "floor": {"frechet_distance": 0.67},
-        "best_sampler": "flow",
+        "n": 10_000,
+        "intervals": {"ssim": {"low": 0.83, "high": 0.85, "n": 10_000}},
+        "ssim": 0.84,
+        "pca_ssim": 0.70,
+        "context_model_bits": 3.46,
+        "causal_channels": 32,
+        "prior": "autoregressive_mixture",
+        "prior_width": 96,
+        "error_correlation": 0.4,
+        "noise_mismatch": 1.2,
+        "best_sampler": "rejection",
         "samplers": {name: _sampler(distance) for name, distance in distances.items()},
         "memorisation": {
             "near_duplicate_rate": 0.01,
@@ -53,8 +61,6 @@ def image_metrics(changes: dict[str, Any] | None = None, dims: int = 784) -> dic
                 "exact_duplicate_rate": {"low": 0.0, "high": 0.004, "n": 1000},
             },
         },
-        "sharpness": {"test": 0.136, "reconstructions": 0.105, "samples": 0.109},
-        "sigma": None,
     }
     metrics = copy.deepcopy(metrics)
     for path, value in (changes or {}).items():

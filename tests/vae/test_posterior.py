@@ -58,6 +58,36 @@ def test_the_elbo_terms_are_the_models(case: Case) -> None:
     )
 
 
+def test_the_nats_of_the_tokens_sum_to_the_kl(case: Case) -> None:
+    model, items = case
+    tokens = posterior.token_kl(model, items, seed=4)
+    assert tokens.shape == (30, model.prior.tokens)
+    np.testing.assert_allclose(tokens.sum(1), posterior.elbo_terms(model, items, 4)[1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "discretized_logistic_mixture"])
+@pytest.mark.parametrize("causal_channels", [0, 4])
+def test_noise_that_fits_the_errors_is_no_mismatch(likelihood: str, causal_channels: int) -> None:
+    model = tiny.image_model(likelihood=likelihood, causal_channels=causal_channels)
+    z = torch.randn(600, 49, generator=torch.Generator().manual_seed(0))
+    model.encode = lambda x: (z[: len(x)], None)  # type: ignore[assignment]
+    with torch.no_grad():
+        drawn = to_array(model.sample(z[:250], torch.Generator().manual_seed(1)))
+    assert posterior.noise_mismatch(model, drawn, seed=2) == pytest.approx(1, abs=0.2)
+
+
+def test_noise_of_thrice_the_errors_is_a_mismatch_of_three() -> None:
+    model = tiny.image_model(likelihood="gaussian", prior="standard")
+    with torch.no_grad():
+        for part in model.decoder.parameters():
+            part.zero_()
+        model.decoder.head.bias.fill_(0.5)
+        model.likelihood.log_sigma.fill_(np.log(0.12))
+    errors = np.random.default_rng(0).normal(0, 0.04 * 255, (500, 28, 28, 1))
+    items = (128 + errors).round().astype(np.uint8)
+    assert posterior.noise_mismatch(model, items, seed=0) == pytest.approx(3, rel=0.05)
+
+
 def test_sigma_of_the_batch_is_for_training_alone() -> None:
     # A bound that looked at the image's own error for its sigma would be no bound at all.
     model = tiny.image_model(likelihood="gaussian_analytic", prior="standard")

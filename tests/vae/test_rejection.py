@@ -52,14 +52,14 @@ def test_what_is_kept_is_spread_as_the_real_images_are() -> None:
     assert float(z.mean()) == pytest.approx(0.9, abs=0.05)
     # Of the dark half, a ninth is kept.
     assert facts["acceptance"] == pytest.approx(0.5 + 0.5 / 9, abs=0.08)
-    assert facts["discriminator_accuracy"] == pytest.approx(0.7, abs=0.08)
+    assert facts["classifier_accuracy"] == pytest.approx(0.7, abs=0.08)
 
 
 def test_nearly_all_is_kept_where_nothing_is_wrong() -> None:
     draw, facts = _fit(_real(0.5))
     assert float(draw(2000, torch.Generator().manual_seed(1)).mean()) == pytest.approx(0.5, abs=0.1)
     assert facts["acceptance"] > 0.8
-    assert facts["discriminator_accuracy"] == pytest.approx(0.5, abs=0.08)
+    assert facts["classifier_accuracy"] == pytest.approx(0.5, abs=0.08)
 
 
 def test_blur_alone_is_nothing_to_tell_apart() -> None:
@@ -70,7 +70,7 @@ def test_blur_alone_is_nothing_to_tell_apart() -> None:
     for dy, dx in ((0, 0), (0, 1), (1, 0)):  # so that it sums to nothing over 2 x 2 pixels
         grain[:, 1::2, 1::2] -= grain[:, dy::2, dx::2]
     _, facts = _fit((real + grain).astype(np.uint8))
-    assert facts["discriminator_accuracy"] < 0.65
+    assert facts["classifier_accuracy"] < 0.65
 
 
 def test_the_seed_decides_what_is_kept() -> None:

@@ -26,8 +26,6 @@ ON_IMAGES = [
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Densities that are fitted in a moment."""
-    monkeypatch.setattr(densities, "FLOW", {"width": 8, "depth": 2, "components": 2})
-    monkeypatch.setattr(densities, "FLOW_STEPS", 3)
     monkeypatch.setattr(densities, "PRINCIPAL", 3)
     monkeypatch.setattr(rejection, "CHUNK", 400)
     monkeypatch.setattr(rejection, "WIDTH", 8)
@@ -65,7 +63,7 @@ def test_samples_are_images_and_the_seed_decides_them(name: str, prior: str) -> 
     ("model", "known"),
     [
         (tiny.model, "prior, ancestral, gaussian, got 'flow'"),
-        (tiny.image_model, "accepted, prior, ancestral, normal, gaussian, gmm, got 'flow'"),
+        (tiny.image_model, "prior, ancestral, gaussian, gmm, rejection, posterior, got 'flow'"),
     ],
 )
 def test_a_sampler_that_a_model_has_not_is_refused(model: Any, known: str) -> None:
@@ -100,17 +98,38 @@ def test_ancestral_images_have_the_pixels_noise_and_the_others_have_none() -> No
     assert ancestral.std() / 255 == pytest.approx(0.1, abs=0.005)
 
 
-@pytest.mark.parametrize("name", ["normal", "prior"])
-def test_what_a_sampler_of_the_prior_draws_is_what_it_is_called(name: str) -> None:
-    model = tiny.image_model(prior="autoregressive_mixture")
-    sampler = samplers.fit(model, name, IMAGES, seed=0)
-    z = sampler.draw(4000, torch.Generator().manual_seed(0))
-    generator = torch.Generator().manual_seed(0)
-    if name == "prior":
-        assert torch.equal(z, model.prior.sample(4000, generator))
-    else:
-        assert float(z.mean(0).abs().max()) < 0.1
-        assert float((z.std(0) - 1).abs().max()) < 0.1
+def test_posterior_draws_come_from_the_posteriors_of_training_items() -> None:
+    model = tiny.image_model()
+    mean, log_var = inference.encode(model, IMAGES[:1])
+    sampler = samplers.fit(model, "posterior", IMAGES[:1], seed=0)
+    z = samplers.draw_codes(sampler, 4000, seed=1).numpy()
+    std = np.exp(0.5 * log_var[0])
+    assert (np.abs(z.mean(0) - mean[0]) < 5 * std / np.sqrt(4000)).all()
+    np.testing.assert_allclose(z.std(0), std, rtol=0.1)
+    assert (np.abs(mean[0]) > std).any()  # so that another distribution would be found out
+
+
+def test_a_temperature_draws_the_pixels_of_the_same_codes_with_the_same_noise() -> None:
+    model = tiny.image_model(causal_channels=4)
+    sampler = samplers.fit(model, "prior", IMAGES, seed=0)
+    z = samplers.draw_codes(sampler, 7, seed=3)
+    point, warm, cold = (samplers.decode(model, z, 3, t) for t in (None, 1.0, 1e-3))
+    assert np.array_equal(point, samplers.sample(model, sampler, 7, 3))
+    assert np.array_equal(warm, samplers.sample(model, sampler, 7, 3, temperature=1.0))
+    ancestral = samplers.fit(model, "ancestral", IMAGES, seed=0)
+    assert np.array_equal(warm, samplers.sample(model, ancestral, 7, 3))
+    assert not np.array_equal(warm, point)
+    # Nearly all noise gone: another seed gives nearly the same pixels.
+    assert np.abs(cold - samplers.decode(model, z, 4, 1e-3).astype(int)).mean() < 1
+    assert np.abs(warm - samplers.decode(model, z, 4, 1.0).astype(int)).mean() > 5
+
+
+def test_parts_are_decoded_as_the_whole_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samplers, "BATCH", 3)
+    model = tiny.image_model(causal_channels=4)
+    z = samplers.draw_codes(samplers.fit(model, "prior", IMAGES, seed=0), 7, seed=3)
+    parts = [samplers.decode(model, z[i : i + 3], 5 + i, 0.8) for i in (0, 3, 6)]
+    np.testing.assert_array_equal(np.concatenate(parts), samplers.decode(model, z, 5, 0.8))
 
 
 def test_a_mixture_is_fitted_to_draws_from_the_posteriors_and_says_what_it_found() -> None:

@@ -6,21 +6,18 @@ from types import SimpleNamespace
 from typing import Any
 
 from genlab.evaluation.diagnostics.criteria import (
-    MAX_NEAR_DUPLICATES,
     MAX_SKIPPED,
     MIN_ACTIVE,
     MIN_KL,
 )
-from genlab.evaluation.diagnostics.evidence import LEVELS
 
-SIGMA_FLOOR = 0.5 / (LEVELS - 1)
-"""Half a level on [0, 1]: no image of 8 bits shows a smaller sigma."""
-SHARPNESS = 0.6
-"""Of the test images': healthy VAEs had 0.66 to 0.78, over-regularised ones (SSIM below 0.5) 0.53
-and 0.54, PCA-16 0.64, PCA-8 0.58, a blur of one pixel 0.52, the mean image 0.38."""
-HOLE_OVER_FITTED = 2.0
-"""Fréchet distance of the prior's samples over a fitted sampler's: 1.1 where prior and codes agree,
-2.4 to 4.8 where a mixture fixes the samples (RAE, 1903.12436, and prototypes)."""
+PRIOR_OVER_POSTERIOR = 2.0
+"""Fréchet distance of prior draws over that of posterior draws, above which most of it is due to
+the prior: the decoder is the same for both."""
+MIN_CORRELATION = 0.1
+"""Of errors at neighbouring pixels, above which they are not independent given z."""
+SCALE = 2.0
+"""Noise of the likelihood over the errors, or its inverse, above which its scale is wrong."""
 
 MAX_SPIKES = 1
 """Of the training loss: one may come from an unlucky batch, the second shows a pattern."""
@@ -63,15 +60,6 @@ def detected_issues(findings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _collapsed(e: SimpleNamespace) -> bool:
     return bool(e.kl_nats < MIN_KL or e.active_units == 0)
-
-
-def _fix_smoothing(e: SimpleNamespace) -> dict[str, Any]:
-    if e.beta_max > 1:
-        return {"beta_max": 1.0}
-    if e.likelihood in ("bernoulli", "continuous_bernoulli", "gaussian"):
-        # They weigh an error as if sigma were large; a fitted one pays for detail.
-        return {"likelihood": "gaussian_analytic"}
-    return {"latent_dim": 2 * e.latent_dim, "epochs": 2 * e.epochs}
 
 
 POSTERIOR_COLLAPSE = Rule(
@@ -136,61 +124,38 @@ GRIDS: tuple[Rule, ...] = (
 )
 
 IMAGES: tuple[Rule, ...] = (
-    POSTERIOR_COLLAPSE,
     _instability("objective_spikes", 0),
     Rule(
-        "partial_collapse",
-        lambda e: e.active_share < MIN_ACTIVE and not _collapsed(e),
-        ("kl_nats", "skill_over_mean_image", "active_share", "beta"),
-        lambda e: {"beta_max": min(1.0, e.beta_max), "beta_warmup": 0.5, "free_bits": 0.05},
+        # A decoder that is strong enough without z, so that z says too little to name the image.
+        "posterior_collapse",
+        lambda e: e.kl_nats < e.items_nats or e.active_share < MIN_ACTIVE,
+        ("kl_nats", "items_nats", "active_share", "causal_channels", "beta"),
+        lambda e: {"beta_max": 1.0} if e.beta_max > 1 else {"free_bits": 0.2},
     ),
     Rule(
-        "kl_explosion",
-        # At beta 0 nothing holds the KL, and its growth is no failure.
-        lambda e: e.beta > 0 and e.kl_nats > e.rate_bound_nats,
-        ("kl_nats", "rate_bound_nats", "beta"),
-        lambda e: {"beta_max": max(1.0, e.beta_max), "beta_schedule": "constant"},
-    ),
-    Rule(
-        "over_smoothing",
-        lambda e: e.reconstructions_over_test < SHARPNESS or e.samples_over_test < SHARPNESS,
-        ("reconstructions_over_test", "samples_over_test", "ssim", "likelihood"),
-        _fix_smoothing,
-    ),
-    Rule(
-        "sigma_collapse",
-        lambda e: e.least_sigma <= 1.05 * SIGMA_FLOOR or e.level_nats_per_dim < 0,
-        ("least_sigma", "level_nats_per_dim"),
-        lambda e: {
-            "likelihood": "discretized_logistic_mixture"
-            if e.likelihood == "gaussian_analytic"
-            else "gaussian_analytic"
-        },
-    ),
-    Rule(
-        "prior_hole",
-        lambda e: e.frechet_over_fitted > HOLE_OVER_FITTED,
-        ("frechet_over_fitted",),
-        lambda e: {"prior": "autoregressive_mixture", "beta_max": max(1.0, e.beta_max)},
-    ),
-    Rule(
-        "memorisation",
-        # Distances are of pixels. Smooth samples that copy nothing are not charged (PCA-32 of test
-        # images: 0.000), but nor is a memoriser that blurs (PCA-64 of training images: 0.027).
+        "prior_posterior_mismatch",
+        lambda e: e.prior_over_posterior > PRIOR_OVER_POSTERIOR,
+        ("prior_over_posterior", "relative_frechet_prior", "relative_frechet_posterior"),
         lambda e: (
-            e.near_duplicate_rate_low > MAX_NEAR_DUPLICATES
-            or e.exact_share_low > e.held_out_exact_duplicate_rate
+            {"prior": "autoregressive_mixture"}
+            if e.prior == "standard"
+            else {"prior_width": 2 * e.prior_width}
         ),
-        (
-            "near_duplicate_rate",
-            "near_duplicate_rate_low",
-            "exact_duplicate_rate",
-            "held_out_exact_duplicate_rate",
-        ),
+    ),
+    Rule(
+        "pixel_independence",
+        lambda e: not e.causal_channels and e.error_correlation > MIN_CORRELATION,
+        ("error_correlation", "causal_channels"),
+        lambda e: {"causal_channels": 32},
+    ),
+    Rule(
+        "likelihood_scale",
+        lambda e: e.noise_mismatch > SCALE,
+        ("noise_mismatch", "likelihood"),
         lambda e: {
-            "weight_decay": 0.1,
-            "epochs": max(1, e.epochs // 2),
-            "beta_max": max(1.0, e.beta_max),
+            "likelihood": "gaussian_analytic"
+            if e.likelihood == "discretized_logistic_mixture"
+            else "discretized_logistic_mixture"
         },
     ),
     Rule(

@@ -61,13 +61,15 @@ class Evaluator(ABC):
     """Evaluate a trained model on the test split of its dataset.
 
     test, predicted: (n, ...) items and their reconstructions. nats, kl: (n,), -log p(x|z) and KL at
-    one z. mean, log_var: (n, d) posteriors. log_weights: (m, k), see `likelihood.iwae`.
+    one z. token_kl: (n, tokens), which sum to kl. mean, log_var: (n, d) posteriors. log_weights:
+    (m, k), see `likelihood.iwae`.
     """
 
     test: Items
     predicted: Items
     nats: Floats
     kl: Floats
+    token_kl: Floats
     mean: Floats
     log_var: Floats
     log_weights: Floats
@@ -102,7 +104,8 @@ class Evaluator(ABC):
         timing = {"seconds": time.perf_counter() - started, "machine": engine.machine()}
         write_json(self.paths.arrays / "timing.json", timing)
         numbers = [f"{name} {value:.4g}" for name, value in summary.items()]
-        return f"{', '.join(numbers)}; found {', '.join(detected_issues(findings)) or 'no failure'}"
+        found = ", ".join(detected_issues(findings)) or "no failure"
+        return f"{verdict['summary']}; {', '.join(numbers)}; found {found}"
 
     @abstractmethod
     def measure(self) -> Metrics:
@@ -139,6 +142,7 @@ class Evaluator(ABC):
                 path=path,
                 key="lr",
             )
+        self.token_kl = inference.token_kl(model, test, seed)
         self.mean, self.log_var = inference.encode(model, test)
         self.predicted = inference.reconstruct(model, test)
         self.log_weights = inference.log_importance_weights(
@@ -151,6 +155,7 @@ class Evaluator(ABC):
         return merge(
             likelihood.bound_summary(self.nats, self.kl, cells=cells, **self.resampling),
             likelihood.iwae_summary(self.log_weights, **self.resampling),
+            likelihood.token_summary(self.token_kl),
             {
                 "active_units": likelihood.active_units(self.mean),
                 "latent_dim": self.mean.shape[1],

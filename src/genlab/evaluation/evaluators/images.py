@@ -5,31 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.io import sha256
 from genlab.core.progress import progress
 from genlab.core.stats import ratio_interval, scaled_interval
 from genlab.datasets.images import load_images, load_labels
-from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.distributions.likelihoods import Gaussian
 from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Floats, Metrics, merge
-from genlab.evaluation.evaluators.sampling import SampleSet, start_sampling
+from genlab.evaluation.evaluators.judges import Judge, extractor
+from genlab.evaluation.evaluators.sampling import (
+    DIAGNOSTIC,
+    SampleSet,
+    best_sampler,
+    start_sampling,
+)
 from genlab.evaluation.evaluators.summary import ImageSummary
-from genlab.evaluation.metrics import duplicates, fidelity, frechet, likelihood
-from genlab.evaluation.metrics.features import Classifier, cached_classifier
+from genlab.evaluation.metrics import duplicates, fidelity, frechet, likelihood, reference_models
 from genlab.evaluation.metrics.inception import inception_distances
+from genlab.evaluation.metrics.kid import kid
 from genlab.evaluation.metrics.manifold import manifold
+from genlab.evaluation.metrics.two_sample import two_sample_test
 from genlab.vae.sampling import latents
+from genlab.vae.sampling import posterior as inference
 
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
-LABELLED = ("fashion_mnist", "mnist", "cifar10", "celeba")
+JUDGES = 3  # classifiers of different seeds, each reported
 PAIRED, SAMPLED = 16, 24  # pictures in a figure
 DIRECTIONS, STEPS, WALKS = 6, 9, 6  # of traversals and interpolations
 FRECHET_BOOTSTRAP, UNITS_BOOTSTRAP = 30, 100
@@ -38,47 +43,43 @@ SAMPLES_KEPT = 2000  # of the best sampler, for the gallery
 
 
 class ImageEvaluator(Evaluator):
-    """Evaluate a model of images; the sampler is picked on the validation split.
+    """Evaluate a model of images; temperature and sampler are chosen on the validation split.
 
-    features: (n, f) of each split, extracted by `classifier`.
+    judges: by classifiers of the seeds 0, 1, ..., whatever the run's seed; the first one is the
+    headline, and its features are those of precision, recall and KID.
     """
 
     train: Images
     labels: Mapping[str, Labels]
     samples: Mapping[str, SampleSet]
-    classifier: Classifier
-    features: Mapping[str, Floats]
+    judges: list[Judge]
 
     def measure(self) -> Metrics:
         """Reconstruct the test split, sample, and compare both with real images."""
-        params, data, seed = self.params, self.paths.data, self.params.seed
+        params, data = self.params, self.paths.data
         splits = {name: load_images(data, name) for name in ("train", "val", "test")}
         self.train, test = splits["train"], splits["test"]
         self.labels = {name: load_labels(data, name) for name in ("train", "test")}
-        with start_sampling(params, data, self.checkpoint, self.model) as collect:
-            # Before the draws: what needs none of them is done while they are drawn.
+        with start_sampling(params, data, self.checkpoint, self.model) as draw_samples:
+            # Before the draws: what needs none of them is done while samplers are fitted.
             self.infer(np.asarray(test))
-            examples, labels = params.evaluate.extractor_examples, self.labels["train"]
-            self.classifier = extractor(self.dataset.name, data, self.train, labels, seed, examples)
-            self.features = {
-                name: self.classifier.features(images) for name, images in splits.items()
-            }
-            _, known = duplicates.nearest(test[:QUERIES], self.train)
-            self.samples = collect(self.train)
-        metrics = {
-            **self._describe_model(),
-            **self._measure_reconstructions(),
-            **self._measure_samples(),
-        }
+            known, shown = self.labels["train"], params.evaluate.extractor_examples
+            self.judges = [
+                Judge(
+                    extractor(self.dataset.name, data, self.train, known, seed, shown),
+                    splits,
+                    params.evaluate.image_samples,
+                )
+                for seed in progress(range(JUDGES), desc="judges", unit="classifier")
+            ]
+            metrics = {**self._describe_model(), **self._measure_reconstructions()}
+            _, held_out = duplicates.nearest(test[:QUERIES], self.train)
+            self.samples = draw_samples(self.judges[0].validation_frechet)
+        metrics |= self._measure_samples()
         samples = self.samples[metrics["best_sampler"]].images
         _, near = duplicates.nearest(samples[:QUERIES], self.train)
-        metrics["memorisation"] = duplicates.memorisation(near, known)
-        metrics["sharpness"] = {
-            "test": fidelity.sharpness(self.test),
-            "reconstructions": fidelity.sharpness(self.predicted),
-            "samples": fidelity.sharpness(samples),
-        }
-        order = np.random.default_rng([seed, 2]).permutation(len(self.train))
+        metrics["memorisation"] = duplicates.memorisation(near, held_out)
+        order = np.random.default_rng([params.seed, 2]).permutation(len(self.train))
         metrics["inception"] = inception_distances(
             self.test,
             {
@@ -90,19 +91,32 @@ class ImageEvaluator(Evaluator):
         return metrics
 
     def _describe_model(self) -> Metrics:
-        model, classifier = self.model, self.classifier
+        model, some = self.model, slice(0, QUERIES)
+        architecture, comparable = model.architecture, model.likelihood.comparable
         spread = model.likelihood.sigma() if isinstance(model.likelihood, Gaussian) else None
         return {
-            "likelihood": model.architecture.likelihood,
-            "comparable": model.likelihood.comparable,
-            "tokens": model.architecture.tokens,
+            "likelihood": architecture.likelihood,
+            "comparable": comparable,
+            "causal_channels": architecture.causal_channels,
+            "prior": architecture.prior,
+            "prior_width": architecture.prior_width,
+            "tokens": architecture.tokens,
             "sigma": None if spread is None else spread.tolist(),
-            "mean_image_mse": fidelity.mean_image_mse(self.train, self.test),
-            "features": {
-                "task": classifier.task,
-                "digest": classifier.digest,
-                "accuracy": classifier.accuracy(self.test, self.labels["test"]),
-            },
+            "noise_mismatch": inference.noise_mismatch(model, self.test[some], self.params.seed),
+            "error_correlation": fidelity.error_correlation(self.test[some], self.predicted[some]),
+            "context_model_bits": reference_models.context_model_bits(self.train, self.test),
+            "pca_ssim": reference_models.pca_ssim(self.train, self.test),
+            "features": self._describe_judge(self.judges[0]),
+            "judges": {str(seed): self._describe_judge(j) for seed, j in enumerate(self.judges)},
+        }
+
+    def _describe_judge(self, judge: Judge) -> Metrics:
+        classifier = judge.classifier
+        return {
+            "task": classifier.task,
+            "digest": classifier.digest,
+            "accuracy": classifier.accuracy(self.test, self.labels["test"]),
+            "floor": judge.reference["frechet_distance"],
         }
 
     def _measure_reconstructions(self) -> Metrics:
@@ -115,7 +129,7 @@ class ImageEvaluator(Evaluator):
             self.mean, bootstrap=UNITS_BOOTSTRAP, seed=self.params.seed
         )
         intervals["iwae_bits_per_dim"] = scaled_interval(intervals["neg_iwae_nats"], bits)
-        features = self.classifier.features(self.predicted)
+        features = self.judges[0].classifier.features(self.predicted)
         return {
             **metrics,
             "iwae_bits_per_dim": metrics["neg_iwae_nats"] * bits,
@@ -124,38 +138,44 @@ class ImageEvaluator(Evaluator):
 
     def _measure_samples(self) -> Metrics:
         """Every sampler, compared with the reference of train against test (`floor`)."""
-        # Distances fall as n grows: samples are as many as the reference's training images, and
-        # those no more than the images they are compared with.
-        sizes = [len(found.images) for found in self.samples.values()]
-        n, known = min(len(self.test), len(self.train), *sizes), self.features
-        floor = frechet.train_reference(known["train"], known["test"], n, self.params.seed)
-        measure = partial(self._measure_sampler, floor=floor)
-        bar = partial(progress, total=len(sizes), desc="samplers", unit="sampler")
+        best = best_sampler(self.samples)
+        told_apart = {best, "prior", DIAGNOSTIC}
+        bar = partial(progress, total=len(self.samples), desc="samplers", unit="sampler")
         with ThreadPoolExecutor(self.params.threads) as pool:  # any number gives the same
-            found = list(bar(pool.map(measure, self.samples.values())))
+            found = list(bar(pool.map(self._measure_sampler, self.samples.values())))
         samplers = dict(zip(self.samples, found, strict=True))
-        best = min(samplers, key=lambda name: float(samplers[name]["validation_frechet"]))
-        return {"floor": floor, "samplers": samplers, "best_sampler": best}
+        for name in sorted(told_apart):
+            tested = two_sample_test(self.samples[name].images, self.test, seed=self.params.seed)
+            del tested["n"]
+            samplers[name] = merge(samplers[name], tested)
+        return {
+            "floor": self.judges[0].reference,
+            "samplers": samplers,
+            "best_sampler": best,
+        }
 
-    def _measure_sampler(self, drawn: SampleSet, floor: Mapping[str, Any]) -> Metrics:
-        features, key = self.classifier.features(drawn.images), "frechet_distance"
-        found = self._compare(features[: floor["n"]])
+    def _measure_sampler(self, drawn: SampleSet) -> Metrics:
+        first, key = self.judges[0], "frechet_distance"
+        features, floor = first.classifier.features(drawn.images[: first.n]), first.reference
+        found = self._compare(features)
         found["intervals"]["relative_frechet"] = ratio_interval(
             found[key], found["intervals"][key], floor[key], floor["intervals"][key]
         )
         return {
             "relative_frechet": found[key] / floor[key],
-            # What the sampler is picked by: the test images have no say in it.
-            "validation_frechet": frechet.distance(features, self.features["val"]),
+            "temperature": drawn.temperature,
+            "validation_frechet": drawn.validation_frechet,
+            "judges": {str(seed): j.distance(drawn.images) for seed, j in enumerate(self.judges)},
             **found,
             **drawn.facts,
         }
 
     def _compare(self, features: Floats) -> Metrics:
-        """Fréchet distance, precision and recall against the test images."""
-        test, seed = self.features["test"], self.params.seed
+        """Fréchet distance, KID, precision and recall against the test images."""
+        test, seed = self.judges[0].features["test"], self.params.seed
         far = frechet.frechet(features, test, bootstrap=FRECHET_BOOTSTRAP, seed=seed)
-        return merge(far, manifold(features, test))
+        near = kid(features, test, seed=seed)
+        return merge(near, far, manifold(features, test))
 
     def summarise(self, metrics: Metrics) -> ImageSummary:
         """Select the scalars of metrics/<dataset>.json."""
@@ -174,7 +194,7 @@ class ImageEvaluator(Evaluator):
         for name in sorted(self.samples, key=lambda name: name != best):
             found, picked = metrics["samplers"][name], "; picked" if name == best else ""
             numbers = f"Fréchet {found['frechet_distance']:.3g}, recall {found['recall']:.2f}"
-            tiles[f"{name}: {numbers}{picked}"] = self.samples[name].images[:SAMPLED]
+            tiles[f"{label(name, found)}: {numbers}{picked}"] = self.samples[name].images[:SAMPLED]
         figures.image_samplers(folder / "samplers.png", tiles)
         steps = np.linspace(-3, 3, STEPS)
         directions, lengths = latents.principal_directions(mean, DIRECTIONS)
@@ -190,9 +210,10 @@ class ImageEvaluator(Evaluator):
 
     def arrays(self, metrics: Metrics) -> Arrays:
         """Reconstructions, and samples with their nearest training images in features."""
-        train, test = self.features["train"], self.features["test"]
-        samples = self.samples[metrics["best_sampler"]].images[:SAMPLES_KEPT]
-        rows, distances = duplicates.nearest(self.classifier.features(samples), train)
+        first, name = self.judges[0], metrics["best_sampler"]
+        train, test = first.features["train"], first.features["test"]
+        samples = self.samples[name].images[:SAMPLES_KEPT]
+        rows, distances = duplicates.nearest(first.classifier.features(samples), train)
         _, train_distances = duplicates.nearest(test, train)
         return {
             "predicted": self.predicted,
@@ -205,9 +226,7 @@ class ImageEvaluator(Evaluator):
         }
 
 
-def extractor(
-    name: str, data: Path, train: Images, labels: Labels, seed: int, examples: int
-) -> Classifier:
-    """The classifier that images of a dataset are compared by; without labels where it has none."""
-    known, source = labels if name in LABELLED else None, sha256(data / MANIFEST_FILE)
-    return cached_classifier(name, train, known, source, seed=seed, examples=examples)
+def label(name: str, found: Mapping[str, Any]) -> str:
+    """The name of a sampler, with the temperature of its pixels where that is not 1."""
+    temperature = found["temperature"]
+    return name if temperature in (None, 1) else f"{name} at pixel temperature {temperature:g}"

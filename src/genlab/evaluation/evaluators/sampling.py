@@ -1,16 +1,17 @@
-"""Draw images from every sampler of a VAE; the rejection sampler runs in a subprocess.
+"""Draw images from every sampler of a VAE, over as many processes as there are threads.
 
-`accepted` takes as long as all other measuring of a model: it draws four images for each that is
-wanted, learns from them, and then rejects most of what it draws.
+One set of draws chooses, against the validation split, the pixel temperature and the best sampler.
+Another set, of another seed, is what is reported.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,70 +29,129 @@ from genlab.vae.models.vae import VAE
 from genlab.vae.sampling import samplers
 
 Images = npt.NDArray[np.uint8]
-SLOW = "accepted"
+Latents = npt.NDArray[np.float32]
+
+TEMPERATURES = (1.0, 0.9, 0.8, 0.7)
+CHOOSING_DRAWS = 2000  # that a temperature and a sampler are chosen by
+SEEDS = (1 << 30, 1 << 31)  # added to the seed for draws to choose by and to report: 32 bits count
+DIAGNOSTIC = "posterior"  # sees data, so it is never the best sampler
+PART = 500  # images that a process decodes at a time
+
+Frechet = Callable[[Images], float]
+Fitted = tuple[Latents, Latents, dict[str, Any]]  # latents of both seeds, and how it was fitted
 
 
 class SampleSet(NamedTuple):
-    """Images from one sampler, (s, h, w, c), and how it was fitted."""
+    """Reported images of one sampler, (s, h, w, c).
+
+    temperature: of the pixels, None for point estimates. validation_frechet: of the draws that
+    chose.
+    """
 
     images: Images
+    temperature: float | None
+    validation_frechet: float
     facts: dict[str, Any]
 
 
-Collect = Callable[[Images], dict[str, SampleSet]]
-"""Draw from each sampler, in the order of reports, given the training images."""
-
-
 @contextmanager
-def start_sampling(params: Params, data: Path, checkpoint: Path, model: VAE) -> Iterator[Collect]:
-    """Start the slow sampler in a subprocess, where there is a second thread for it.
+def start_sampling(
+    params: Params, data: Path, checkpoint: Path, model: VAE
+) -> Iterator[Callable[[Frechet], dict[str, SampleSet]]]:
+    """Start fitting the samplers in as many processes as there are threads; one on a GPU.
 
-    data: of the stage split. checkpoint: the file of `model`, which the subprocess loads again.
-    Until the context is left, this process has one thread less. Numbers depend on `threads`, as
-    all do. What the context yields raises what a sampler's fit raises.
+    data: of the stage split. checkpoint: the file of `model`, which the processes load again. Until
+    the context is left, this process has one thread. What is drawn does not depend on `threads`.
+    The context yields a function that draws from every sampler, given the Fréchet distance of
+    images to the validation split; it raises what a sampler's fit raises.
     """
-    names = samplers.names(model)
-    single = params.threads == 1 or engine.device(params.device).type != "cpu"
-    here = [name for name in names if single or name != SLOW]
-
-    def draw_here(train: Images) -> dict[str, SampleSet]:
-        bar = progress(here, desc="draws", unit="sampler")
-        return {name: _draw(model, name, train, params) for name in bar}
-
-    if len(here) == len(names):
-        yield draw_here
-        return
-    context = multiprocessing.get_context("spawn")  # not fork: torch has threads
-    pool = ProcessPoolExecutor(1, mp_context=context)
-    slow = pool.submit(_draw_slow, params, data, checkpoint)
-
-    def draw_all(train: Images) -> dict[str, SampleSet]:
-        found = draw_here(train)
-        try:
-            found[SLOW] = slow.result()
-        except BrokenProcessPool as error:
-            raise GenlabError(
-                f"the process that draws by {SLOW} was killed; has the memory run out? run again"
-                " with threads: 1, which starts none",
-                key="threads",
-            ) from error
-        return {name: found[name] for name in names}
-
+    on_cpu = engine.device(params.device).type == "cpu"
+    pool = ProcessPoolExecutor(
+        params.threads if on_cpu else 1,
+        multiprocessing.get_context("spawn"),  # not fork: torch has threads
+        _load,
+        (params, data, checkpoint),
+    )
     try:
-        torch.set_num_threads(params.threads - 1)
-        yield draw_all
+        torch.set_num_threads(1)
+        names = [name for name in samplers.names(model) if name != "ancestral"]
+        fits = {name: pool.submit(_fit, name) for name in names}
+        yield partial(_draw, pool, fits, params.seed, model.head is not None)
+    except BrokenProcessPool as error:
+        raise GenlabError(
+            "a process that draws samples was killed; has the memory run out? run again with fewer"
+            f" threads than {params.threads}, each of which has a process",
+            key="threads",
+        ) from error
     finally:
         torch.set_num_threads(params.threads)
         runtime.end(pool)
 
 
-def _draw(model: VAE, name: str, train: Images, params: Params) -> SampleSet:
-    count, seed = params.evaluate.image_samples, params.seed
-    sampler = samplers.fit(model, name, train, seed, count)
-    return SampleSet(samplers.sample(model, sampler, count, seed), sampler.facts)
+def _draw(
+    pool: ProcessPoolExecutor,
+    fits: Mapping[str, Future[Fitted]],
+    seed: int,
+    has_head: bool,
+    frechet: Frechet,
+) -> dict[str, SampleSet]:
+    """Choose pixel temperatures where the model has a causal head, then draw what is reported.
+
+    The temperature of posterior draws is chosen by them, that of the other samplers by prior draws.
+    """
+    bar = progress(fits.items(), desc="samplers fitted", unit="sampler")
+    fitted = {name: fit.result() for name, fit in bar}
+    fitted["ancestral"] = fitted["prior"]
+
+    def decode(name: str, draws: int, temperature: float | None) -> Images:
+        z, start = fitted[name][draws], seed + SEEDS[draws]
+        jobs = [
+            pool.submit(_decode, z[row : row + PART], start + row, temperature)
+            for row in range(0, len(z), PART)
+        ]
+        return np.concatenate([job.result() for job in jobs])
+
+    @cache
+    def distance(name: str, temperature: float | None) -> float:
+        return frechet(decode(name, 0, temperature))
+
+    def choose(name: str) -> float | None:
+        return min(TEMPERATURES, key=partial(distance, name)) if has_head else None
+
+    chosen = dict.fromkeys(fitted, choose("prior"))
+    chosen |= {DIAGNOSTIC: choose(DIAGNOSTIC), "ancestral": 1.0}
+    return {
+        name: SampleSet(decode(name, 1, t), t, distance(name, t), fitted[name][2])
+        for name, t in progress(chosen.items(), desc="samples drawn", unit="sampler")
+    }
 
 
-def _draw_slow(params: Params, data: Path, checkpoint: Path) -> SampleSet:
+def best_sampler(found: Mapping[str, Any]) -> str:
+    """The sampler with the least validation distance, by its draws that are not reported."""
+    names = [name for name in found if name != DIAGNOSTIC]
+    return min(names, key=lambda name: float(found[name].validation_frechet))
+
+
+_state: dict[str, Any] = {}
+"""What the tasks of this process work on: model, train, params."""
+
+
+def _load(params: Params, data: Path, checkpoint: Path) -> None:
     engine.deterministic(params.seed, 1)
     model, _ = load_model(checkpoint, params)
-    return _draw(model, SLOW, load_images(data, "train"), params)
+    _state.update(model=model, train=load_images(data, "train"), params=params)
+
+
+def _fit(name: str) -> Fitted:
+    params = _state["params"]
+    count, seed = params.evaluate.image_samples, params.seed
+    sampler = samplers.fit(_state["model"], name, _state["train"], seed, count)
+    numbers = zip((min(CHOOSING_DRAWS, count), count), SEEDS, strict=True)
+    choosing, reported = (
+        samplers.draw_codes(sampler, n, seed + offset).numpy() for n, offset in numbers
+    )
+    return choosing, reported, sampler.facts
+
+
+def _decode(z: Latents, seed: int, temperature: float | None) -> Images:
+    return samplers.decode(_state["model"], torch.from_numpy(z), seed, temperature)

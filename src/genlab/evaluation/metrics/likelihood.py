@@ -19,6 +19,8 @@ from genlab.core.stats import (
 
 ACTIVE_VARIANCE = 0.01
 """Of a latent's posterior mean over the data, above which it is active."""
+INACTIVE_NATS = 0.01
+"""Of a token's mean KL, below which it is inactive."""
 
 
 def bound_summary(
@@ -72,9 +74,28 @@ def iwae(log_weights: npt.ArrayLike) -> Floats:
 def iwae_summary(
     log_weights: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0
 ) -> dict[str, Any]:
-    """`neg_iwae_nats` (mean of -iwae), `iwae_samples` k, `iwae_items` n, and its interval."""
-    found = mean_metrics({"neg_iwae_nats": -iwae(log_weights)}, bootstrap=bootstrap, seed=seed)
+    """The IWAE bound beside the ELBO of the same items, with 95 % bootstrap intervals over items.
+
+    log_weights: see `iwae`; their mean over k is the ELBO of an item. Returns `neg_iwae_nats`,
+    `iwae_neg_elbo_nats`, `iwae_gain_nats` (the mean of the items' differences, so its interval is
+    that of pairs), `iwae_samples` k, `iwae_items` n and `intervals`.
+    """
+    bound, elbo = iwae(log_weights), log_weights.mean(axis=1)
+    columns = {"neg_iwae_nats": -bound, "iwae_neg_elbo_nats": -elbo, "iwae_gain_nats": bound - elbo}
+    found = mean_metrics(columns, bootstrap=bootstrap, seed=seed)
     return {"iwae_samples": log_weights.shape[1], "iwae_items": found.pop("n"), **found}
+
+
+def token_summary(token_kl: Floats) -> dict[str, Any]:
+    """`kl_per_token`: mean nats of each group of latents, which sum to the KL; `inactive_tokens`.
+
+    token_kl: (n, tokens) nats. A token is inactive below INACTIVE_NATS on average.
+    """
+    means = token_kl.mean(axis=0)
+    return {
+        "kl_per_token": means.tolist(),
+        "inactive_tokens": int(np.count_nonzero(means < INACTIVE_NATS)),
+    }
 
 
 def active_units(means: npt.ArrayLike) -> int:

@@ -14,9 +14,7 @@ EXAMPLES = 100_000
 """Images that the classifier is shown: ten passes over the halves of 10,000 and 10,000."""
 
 
-def two_sample_test(
-    samples: Images, real: Images, *, seed: int = 0, examples: int = EXAMPLES
-) -> dict[str, Any]:
+def two_sample_test(samples: Images, real: Images, *, seed: int = 0) -> dict[str, Any]:
     """Accuracy of a classifier that tells samples from real images (Lopez-Paz and Oquab 2017).
 
     samples, real: (n, side, side, channels) uint8, at least 4 each; as many of either are used. The
@@ -31,7 +29,7 @@ def two_sample_test(
         np.concatenate([images[rows[half]] for images, rows in sides])
         for half in (slice(n // 2), slice(n // 2, n))
     )
-    classifier = train_classifier(train, _labels(len(train)), seed=seed, examples=examples)
+    classifier = train_classifier(train, _labels(len(train)), seed=seed, examples=EXAMPLES)
     accuracy = classifier.accuracy(held, _labels(len(held)))
     return {
         "discriminator_accuracy": accuracy,

@@ -18,10 +18,7 @@ from torch import Tensor
 
 from genlab.core.errors import GenlabError
 from genlab.core.progress import progress
-from genlab.vae.models.priors import MixtureDensityPrior
 from genlab.vae.sampling.latents import principal_directions
-from genlab.vae.training.batches import shuffled_rows
-from genlab.vae.training.schedules import lr_at
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[int, torch.Generator], Tensor]
@@ -31,8 +28,6 @@ COMPONENTS = (1, 10, 40, 80)  # tried, in this order, until held-out codes like 
 HELD_OUT = 0.2  # share of the codes that choose among them
 PRINCIPAL = 32  # directions in which a mixture is fitted; the others get a normal each
 RIDGE = 1e-6  # of the codes' mean variance, added to every covariance
-FLOW = {"width": 128, "depth": 4, "components": 10}
-FLOW_STEPS, FLOW_BATCH, FLOW_LR = 2000, 64, 2e-3
 
 
 def fit_gaussian(codes: Floats) -> Draw:
@@ -96,40 +91,3 @@ def fit_gmm(codes: Floats, seed: int) -> tuple[Draw, Facts]:
         return origin + torch.cat([principal, others], dim=1) @ basis
 
     return draw, {"components": len(means), "held_out_nats": -score}
-
-
-def fit_flow(codes: Floats, tokens: int, seed: int) -> tuple[Draw, Facts]:
-    """Fit an autoregressive mixture density over the codes' tokens by gradients.
-
-    Facts: `held_out_nats`, its mean negative log density of held-out codes. Raises GenlabError
-    where there are too few codes.
-    """
-    scale = torch.from_numpy(codes.std(0)).float().clamp_min(1e-6)
-    shift = torch.from_numpy(codes.mean(0)).float()
-    whitened = (torch.from_numpy(codes).float() - shift) / scale
-    held = max(1, int(0.1 * len(whitened)))
-    train, rest = whitened[:-held], whitened[-held:]
-    if not len(train):
-        raise GenlabError(f"flow: {len(codes)} codes are too few to fit a density to")
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.manual_seed(seed)
-        model = MixtureDensityPrior(codes.shape[1], tokens, **FLOW)
-        model.init_from_codes(train, train, seed)
-        optimiser = torch.optim.AdamW(model.parameters(), lr=FLOW_LR, weight_decay=0.01)
-        rows = shuffled_rows(seed, len(train), 0, FLOW_STEPS * FLOW_BATCH)
-        for step in progress(range(FLOW_STEPS), desc="flow", unit="batch", leave=False):
-            for group in optimiser.param_groups:
-                group["lr"] = lr_at(step / FLOW_STEPS, "cosine", FLOW_LR)
-            batch = train[rows[step * FLOW_BATCH : (step + 1) * FLOW_BATCH]]
-            loss = -model.token_log_prob(batch).sum(1).mean()
-            optimiser.zero_grad()
-            (loss / codes.shape[1]).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-    with torch.no_grad():
-        nats = -float(model.token_log_prob(rest).sum(1).mean()) + float(scale.log().sum())
-
-    def draw(count: int, generator: torch.Generator) -> Tensor:
-        return shift + scale * model.sample(count, generator)
-
-    return draw, {"held_out_nats": nats}

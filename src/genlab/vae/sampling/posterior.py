@@ -61,13 +61,45 @@ def encode(model: VAE, items: Items) -> tuple[Floats, Floats]:
 @torch.no_grad()
 def elbo_terms(model: VAE, items: Items, seed: int) -> tuple[Floats, Floats]:
     """(-log p(x|z), KL) of each item at one z ~ q(z|x), each (n,); their sum is the -ELBO."""
-    generator = torch.Generator().manual_seed(seed)
-    terms = []
-    for x in _batches(model, items):
-        noise = torch.randn(len(x), model.architecture.latent_dim, generator=generator)
-        terms.append(torch.stack(model.elbo_terms(x, noise.to(x.device))))
-    reconstruction, kl = torch.cat(terms, dim=1).cpu().double().numpy()
+    parts = [
+        torch.stack(model.elbo_terms(x, noise)) for x, noise in _noisy_batches(model, items, seed)
+    ]
+    reconstruction, kl = torch.cat(parts, dim=1).cpu().double().numpy()
     return reconstruction, kl
+
+
+@torch.no_grad()
+def token_kl(model: VAE, items: Items, seed: int) -> Floats:
+    """KL of each token at the z of `elbo_terms`, (n, tokens) nats: they sum to its KL."""
+    parts = []
+    for x, noise in _noisy_batches(model, items, seed):
+        mean, log_var = model.encode(x)
+        z = reparameterize(mean, log_var, noise)
+        parts.append(model.prior.token_kl(mean, log_var, z).cpu())
+    return torch.cat(parts).double().numpy()
+
+
+@torch.no_grad()
+def noise_mismatch(model: VAE, items: Items, seed: int) -> float:
+    """The factor by which the likelihood's noise is too large or too small, typically; 1 is right.
+
+    Noise: draws of each pixel from p(x|z), with the image's own pixels before it under a causal
+    head, less the point estimates; errors: the images less these. The geometric mean over places of
+    the ratio of their root mean squares, or its inverse where that is above 1; both include the
+    1/12 squared levels of rounding. items: images; z: posterior means.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    squares = torch.zeros(2, *to_tensor(items[:1]).shape[1:], dtype=torch.float64)
+    for x in _batches(model, items):
+        out, context = model.decode(model.encode(x)[0])
+        out = model.head(out, context, x) if model.head else out
+        point = model.likelihood.point_estimate(out).double()
+        for square, shown in zip(
+            squares, (model.likelihood.sample(out, generator), x), strict=True
+        ):
+            square += (shown - point).square().sum(0).cpu()
+    noise, error = squares / len(items) + 1 / 12
+    return float((noise / error).log().abs().mean().div(2).exp())
 
 
 @torch.no_grad()
@@ -85,6 +117,13 @@ def log_importance_weights(model: VAE, items: Items, samples: int, seed: int) ->
         log_ratio = log_joint - normal_log_prob(z, mean, log_var).sum(1)
         rows.append(log_ratio.view(len(x), samples).cpu().numpy())
     return np.concatenate(rows).astype(np.float64)
+
+
+def _noisy_batches(model: VAE, items: Items, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    generator = torch.Generator().manual_seed(seed)
+    for x in _batches(model, items):
+        noise = torch.randn(len(x), model.architecture.latent_dim, generator=generator)
+        yield x, noise.to(x.device)
 
 
 def _batches(model: VAE, items: Items, size: int = BATCH) -> Iterator[Tensor]:

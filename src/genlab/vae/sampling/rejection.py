@@ -77,13 +77,13 @@ def fit_rejection(
     """Fit the discriminator to `real`, (n, h, w, c), with its codes, and to as many draws.
 
     decode: latents (batch, latent_dim) -> images (batch, c, h, w) uint8. Returns the thinned draw
-    and its facts: `acceptance`, the share of draws that are kept; `discriminator_accuracy` on
+    and its facts: `acceptance`, the share of draws that are kept; `classifier_accuracy` on
     held-out pairs, 1/2 where nothing is to be fixed. Raises GenlabError where it diverges.
     """
     generator = torch.Generator().manual_seed(seed + 1)
     parts = np.array_split(np.arange(len(real)), max(1, len(real) // CHUNK))
     true = torch.cat([_halve(to_tensor(real[rows])) for rows in parts]), codes
-    bar = progress(parts, desc="accepted: draws", unit="part", leave=False)
+    bar = progress(parts, desc="rejection: draws", unit="part", leave=False)
     pairs = [_pair(draw(len(rows), generator), decode) for rows in bar]
     drawn = torch.cat([images for images, _ in pairs]), torch.cat([z for _, z in pairs])
     held = max(1, int(HELD_OUT * len(codes)))
@@ -96,7 +96,7 @@ def fit_rejection(
     cap = float(torch.quantile(of_drawn, CAP))
     if not math.isfinite(cap):
         raise GenlabError(
-            "accepted: the discriminator is not finite; has the training diverged?"
+            "rejection: the discriminator is not finite; has the training diverged?"
             " train again with a lower lr"
         )
     accuracy = float((of_true > 0).float().mean() + (of_drawn < 0).float().mean()) / 2
@@ -110,7 +110,7 @@ def fit_rejection(
         return torch.cat(kept)[:count]
 
     acceptance = float(_acceptance(of_drawn, cap).mean())
-    return thinned, {"acceptance": acceptance, "discriminator_accuracy": accuracy}
+    return thinned, {"acceptance": acceptance, "classifier_accuracy": accuracy}
 
 
 def _acceptance(logits: Tensor, cap: float) -> Tensor:
@@ -134,7 +134,7 @@ def _train(model: Discriminator, sides: list[Pairs], generator: torch.Generator)
     steps = max(100, round(PASSES * len(sides[0][1]) / BATCH))
     model.train()
     with torch.enable_grad():
-        for step in progress(range(steps), desc="accepted: fit", unit="batch", leave=False):
+        for step in progress(range(steps), desc="rejection: fit", unit="batch", leave=False):
             for group in optimiser.param_groups:
                 group["lr"] = lr_at(step / steps, "cosine", LR)
             rows = [torch.randint(0, len(z), (BATCH,), generator=generator) for _, z in sides]

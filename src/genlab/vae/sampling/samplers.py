@@ -1,22 +1,24 @@
 """Samplers: a distribution over latents, then the decoder.
 
-- `prior`: z ~ p(z), the model's prior, and the point estimate of p(x|z).
-- `ancestral`: the same z, with each cell or pixel drawn from p(x|z): the model's exact
-  distribution.
-- `normal`: z ~ N(0, I), whatever the prior; beside a learned prior it shows what codes would give
-  without knowledge of where they lie.
+- `prior`: z ~ p(z), the model's prior.
+- `ancestral`: the same z, with each cell or pixel drawn from p(x|z) at temperature 1: the model's
+  exact distribution.
 - `gaussian`: z from a normal fitted to the aggregate posterior of training items (Ghosh et al.
   2020), which fixes an N(0, I) prior that the codes don't fill.
 - `gmm`: a mixture of normals fitted to them, with as many components as held-out codes like best.
-- `accepted`: draws of a learned prior, thinned by a discriminator (`rejection`).
-- `flow`: an autoregressive density fitted to them, where the prior is N(0, I): a learned prior is
-  such a density already.
+- `rejection`: draws of the prior, thinned by a discriminator (`rejection`).
+- `posterior`: z ~ q(z|x) of random training items: what the decoder would give if the prior were
+  perfect. It sees data, so it is a diagnostic and no sampler of the model.
+
+`ancestral` apart, items are point estimates of p(x|z), or draws from it where a temperature is
+given: a model with a causal head shows dependent pixels in draws alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,13 +26,13 @@ import torch
 from torch import Tensor
 
 from genlab.core.errors import GenlabError
+from genlab.distributions.gaussian import reparameterize
 from genlab.vae.models.vae import VAE, Items, to_array
 from genlab.vae.sampling import densities, rejection
 from genlab.vae.sampling import posterior as inference
 
 OF_GRIDS = ("prior", "ancestral", "gaussian")
-OF_STANDARD = ("prior", "ancestral", "gaussian", "gmm", "flow")
-OF_LEARNED = ("accepted", "prior", "ancestral", "normal", "gaussian", "gmm")
+OF_IMAGES = ("prior", "ancestral", "gaussian", "gmm", "rejection", "posterior")
 FITTED_ON = 20_000  # training items behind the aggregate posterior
 MIXED = 10_000  # of them behind a mixture, whose fit takes longer than all else otherwise
 PER_DRAW = 4
@@ -50,9 +52,7 @@ class Sampler:
 
 def names(model: VAE) -> tuple[str, ...]:
     """The samplers that say something about `model`, in the order of reports."""
-    if not model.architecture.channels:
-        return OF_GRIDS
-    return OF_STANDARD if model.architecture.prior == "standard" else OF_LEARNED
+    return OF_IMAGES if model.architecture.channels else OF_GRIDS
 
 
 def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) -> Sampler:
@@ -66,10 +66,9 @@ def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) 
         raise GenlabError(f"sampler must be one of {', '.join(known)}, got {name!r}")
     if name in ("prior", "ancestral"):
         return Sampler(name, model.prior.sample)
-    if name == "normal":
-        dim = model.architecture.latent_dim
-        return Sampler(name, lambda count, generator: torch.randn(count, dim, generator=generator))
-    items = {"accepted": PER_DRAW * count, "gmm": MIXED}.get(name, FITTED_ON)
+    if name == "posterior":
+        return Sampler(name, partial(_draw_posterior, model, train))
+    items = {"rejection": PER_DRAW * count, "gmm": MIXED}.get(name, FITTED_ON)
     mean, log_var = inference.encode(model, train[:items])
     if name == "gaussian":
         return Sampler(name, densities.fit_gaussian(mean))
@@ -78,29 +77,60 @@ def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) 
     codes = mean + np.exp(0.5 * log_var) * rng.standard_normal(mean.shape)
     if name == "gmm":
         return Sampler(name, *densities.fit_gmm(codes, seed))
-    if name == "flow":
-        return Sampler(name, *densities.fit_flow(codes, model.architecture.tokens, seed))
 
+    @torch.no_grad()
     def decode(z: Tensor) -> Tensor:
-        return _decode(model, z)
+        return model.point_estimate(z.to(_device(model))).cpu()
 
     real, z = train[: len(codes)], torch.from_numpy(codes).float()
     return Sampler(name, *rejection.fit_rejection(model.prior.sample, decode, real, z, seed))
 
 
-def sample(model: VAE, sampler: Sampler, count: int, seed: int) -> Items:
-    """Draw `count` items, grids (count, size, size) or images (count, size, size, channels)."""
+def sample(
+    model: VAE, sampler: Sampler, count: int, seed: int, temperature: float | None = None
+) -> Items:
+    """Draw `count` items, grids (count, size, size) or images (count, size, size, channels).
+
+    temperature: of the draws from p(x|z); by default 1 for `ancestral`, and point estimates for the
+    others.
+    """
+    if sampler.name == "ancestral":
+        temperature = 1.0
+    return decode(model, draw_codes(sampler, count, seed), seed, temperature)
+
+
+def draw_codes(sampler: Sampler, count: int, seed: int) -> Tensor:
+    """Latents of `count` items: (count, latent_dim)."""
     generator = torch.Generator().manual_seed(seed)
+    sizes = [min(BATCH, count - start) for start in range(0, count, BATCH)]
+    return torch.cat([sampler.draw(size, generator).cpu() for size in sizes])
+
+
+@torch.no_grad()
+def decode(model: VAE, z: Tensor, seed: int, temperature: float | None = None) -> Items:
+    """Items of latents (n, latent_dim): draws from p(x|z), point estimates without a temperature.
+
+    The random numbers of an item depend on `seed` and its place, not on the temperature.
+    """
     items = []
-    for start in range(0, count, BATCH):
-        z = sampler.draw(min(BATCH, count - start), generator)
-        drawn = _decode(model, z, generator if sampler.name == "ancestral" else None)
+    for start in range(0, len(z), BATCH):
+        part = z[start : start + BATCH].to(_device(model))
+        if temperature is None:
+            drawn = model.point_estimate(part)
+        else:
+            generator = torch.Generator().manual_seed(seed + 1 + start)
+            drawn = model.sample(part, generator, temperature)
         items.append(to_array(drawn))
     return np.concatenate(items)
 
 
-@torch.no_grad()
-def _decode(model: VAE, z: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """The point estimates of p(x|z), or with a generator draws from it; on the CPU."""
-    z = z.to(next(model.decoder.parameters()).device)
-    return (model.sample(z, generator) if generator else model.point_estimate(z)).cpu()
+def _draw_posterior(model: VAE, train: Items, count: int, generator: torch.Generator) -> Tensor:
+    rows = torch.randint(len(train), (count,), generator=generator).numpy()
+    mean, log_var = (
+        torch.from_numpy(part).float() for part in inference.encode(model, train[rows])
+    )
+    return reparameterize(mean, log_var, torch.randn(mean.shape, generator=generator))
+
+
+def _device(model: VAE) -> torch.device:
+    return next(model.parameters()).device

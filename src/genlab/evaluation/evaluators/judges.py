@@ -1,0 +1,54 @@
+"""A judge of images: a classifier, its features of real images, and its reference distance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from genlab.core.io import sha256
+from genlab.datasets.manifests import MANIFEST_FILE
+from genlab.evaluation.metrics import frechet
+from genlab.evaluation.metrics.features import Classifier, cached_classifier
+
+Images = npt.NDArray[np.uint8]
+Labels = npt.NDArray[np.int64]
+
+LABELLED = ("fashion_mnist", "mnist", "cifar10", "celeba")
+
+
+class Judge:
+    """Compares samples with test images in the features of one classifier.
+
+    splits: train, val and test; features: (n, f) of each. samples: how many images a sampler gives.
+    n: how many are compared, since distances fall as their number grows. reference: the distance
+    of n training images from the test images.
+    """
+
+    def __init__(self, classifier: Classifier, splits: Mapping[str, Images], samples: int) -> None:
+        self.classifier = classifier
+        self.features = {name: classifier.features(images) for name, images in splits.items()}
+        train, test = self.features["train"], self.features["test"]
+        self.n = min(samples, len(train), len(test))
+        self.reference = frechet.train_reference(train, test, self.n)
+
+    def distance(self, images: Images) -> dict[str, float]:
+        """Fréchet distance of samples to the test images, and over that of the reference."""
+        features = self.classifier.features(images[: self.n])
+        found = frechet.distance(features, self.features["test"])
+        relative = found / self.reference["frechet_distance"]
+        return {"frechet_distance": found, "relative_frechet": relative}
+
+    def validation_frechet(self, images: Images) -> float:
+        """Fréchet distance of images to the validation split."""
+        return frechet.distance(self.classifier.features(images), self.features["val"])
+
+
+def extractor(
+    name: str, data: Path, train: Images, labels: Labels, seed: int, examples: int
+) -> Classifier:
+    """The classifier that images of a dataset are compared by; without labels where it has none."""
+    known, source = labels if name in LABELLED else None, sha256(data / MANIFEST_FILE)
+    return cached_classifier(name, train, known, source, seed=seed, examples=examples)
