@@ -56,8 +56,7 @@ class Reading:
     @property
     def marked(self) -> str:
         """The grid as a data URI, its stray cells outlined."""
-        without = np.where(self.parsed.stray[0], COLOURS, self.grid)
-        return tile(self.grid.tolist(), without.tolist())
+        return tile(self.grid, self.parsed.stray[0])
 
 
 def read(grid: Grid) -> Reading:
