@@ -1,192 +1,188 @@
-"""Trains one model of the comparison with baselines, ours or a baseline, and draws from it."""
+"""Trains one model of the comparison with baselines, ours or a baseline, and fits its samplers."""
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import shutil
-import subprocess
-import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.optimize import minimize_scalar
+from torch import Tensor
 
-import genlab
-from benchmarks.baseline_worker import KEYS, KIND, VALIDATED
-from genlab.core import engine
-from genlab.core.errors import GenlabError
-from genlab.core.io import read_npz, write_json
-from genlab.core.params import Params, load_params
+from benchmarks import baseline_models
+from genlab.core.params import load_params
 from genlab.datasets.images import LEVELS, load_images
 from genlab.datasets.registry import find_dataset
 from genlab.distributions.likelihoods import HALF_LEVEL, Gaussian
-from genlab.vae.sampling import posterior, samplers
-from genlab.vae.training.batches import epoch_generator
+from genlab.evaluation.evaluators.sampling import TEMPERATURES
+from genlab.vae.models.vae import to_array
+from genlab.vae.sampling import densities, posterior, rejection, samplers
 from genlab.vae.training.run import load_items
-from genlab.vae.training.tasks import Task, make_task
+from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
 Images = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
+Draw = Callable[[int, int], Images]
+"""Draw a number of images with a seed."""
 
-PYTHAE = ("pythae==0.1.2", "pydantic<2", "cloudpickle>=2.1", "imageio")
-WORKER = Path(__file__).with_name("baseline_worker.py")
 OURS = "ours"
-SAMPLER_FRACTION = 0.2  # of our seconds, for fitting what accepts or rejects draws
-TIMED = 8  # updates that the pace is measured on
+SAMPLERS = ("prior", "gmm", "rejection")  # of every contender
+VALIDATED = 2_000  # validation images whose likelihood is computed
 CHUNK = 1_000  # images whose likelihood is computed at once
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One run. loss, rate: empty and None where the contender has its own.
+    """One run. loss, rate, width, latents: of a baseline; epochs: of ours, 0 for the params'.
 
-    samples: drawn by each sampler, and the number of test images that are used.
+    seconds: CPU seconds of a baseline's training. samples: drawn to fit the samplers.
     """
 
     contender: str
-    loss: str
-    rate: float | None
-    seconds: float
-    seed: int
-    samples: int
+    loss: str = ""
+    rate: float | None = None
+    width: int = 0
+    latents: int = 0
+    seconds: float = 0.0
+    epochs: int = 0
+    seed: int = 0
+    samples: int = 10_000
+
+    TUNED: ClassVar = ("loss", "rate", "width", "latents")
 
     @property
     def title(self) -> str:
-        """Contender, loss and learning rate, as far as there are any."""
-        rate = "" if self.rate is None else f"lr {self.rate:g}"
-        return " ".join(part for part in (self.contender, self.loss, rate) if part)
+        """Contender and tuned settings."""
+        if self.rate is None:
+            return self.contender
+        tuned = (f"lr {self.rate:g}", f"width {self.width}", f"{self.latents} latents")
+        return " ".join(part for part in (self.contender, self.loss, *tuned) if part)
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What a run hands to the judge.
 
-    reconstructions: of the test images; samples: by sampler; uint8 (n, h, w, c). *_nats: minus the
-    ELBO of each image over 256 levels at one posterior draw, (n,). facts: cpu_seconds, images_seen,
-    updates, parameters, and others to record.
+    samplers: candidates for the best one; validation_nats: minus the ELBO of each image over 256
+    levels at one posterior draw, (n,). test: reconstructions of the test images, uint8
+    (n, h, w, c), and their nats. facts: cpu_seconds, images_seen, updates, parameters, and others
+    to record.
     """
 
-    reconstructions: Images
-    samples: dict[str, Images]
+    samplers: Mapping[str, Draw]
     validation_nats: Floats
-    test_nats: Floats
+    test: Callable[[], tuple[Images, Floats]]
     facts: dict[str, Any]
 
 
-def install_pythae(folder: Path) -> None:
-    """Install pythae and what it needs into `folder`, once and completely.
+def run_baseline(settings: Settings, data: Path) -> Outcome:
+    """Train a baseline for its CPU seconds; bits/dim are those of a Gaussian around its mean."""
+    torch.manual_seed(settings.seed)
+    train, val, test = (load_images(data, name) for name in ("train", "val", "test"))
+    width, latents, loss = settings.width, settings.latents, settings.loss
+    model = baseline_models.build(settings.contender, width=width, latents=latents, loss=loss)
+    assert settings.rate is not None
+    facts = baseline_models.fit(model, train, val, settings.rate, settings.seconds)
+    means, kl = decode_posterior(model, val[:VALIDATED])
+    sigma = fit_sigma(val[:VALIDATED], means)
 
-    Raises a GenlabError where pip cannot.
-    """
-    if folder.exists():
-        return
-    part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    command = [*pip, "--no-deps", "--target", str(part), *PYTHAE]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise GenlabError(
-            f"pip could not install {PYTHAE[0]} ({_last_line(done.stderr)}); connect to a package"
-            " index, or compare without it: --only antixk,ours"
-        )
-    os.replace(part, folder)
+    def measure_test() -> tuple[Images, Floats]:
+        means, kl = decode_posterior(model, test)
+        mean, _ = baseline_models.encode(model, test)
+        reconstructions = to_array(baseline_models.decode(model, mean))
+        return reconstructions, kl + gaussian_nats(test, means, sigma)
+
+    started = time.process_time()
+    draws = fit_samplers(model, train, settings)
+    facts |= {"sigma": sigma, "sampler_seconds": time.process_time() - started}
+    nats = kl + gaussian_nats(val[:VALIDATED], means, sigma)
+    return Outcome(draws, nats, measure_test, facts)
 
 
-def run_baseline(settings: Settings, folder: Path, data: Path, environment: Path) -> Outcome:
-    """Train a baseline in a subprocess, or read the run that it left in `folder`."""
-    output = folder / "run.npz"
-    if not output.exists():
-        write_json(folder / "job.json", {**asdict(settings), "data": str(data.resolve())})
-        library = Path(genlab.__file__).parents[1]
-        path = os.pathsep.join(str(each.resolve()) for each in (environment, library))
-        done = subprocess.run(
-            [sys.executable, str(WORKER), str(folder / "job.json"), str(output)],
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            raise GenlabError(
-                f"{folder}: {settings.contender} failed ({_last_line(done.stderr)}); fix it, or"
-                " leave it out: --only"
-            )
-    found = read_npz(output, kind=KIND, keys=KEYS, producer_command=f"rm {output}; make bench")
-    images = {
-        "val": load_images(data, "val")[:VALIDATED],
-        "test": load_images(data, "test")[: settings.samples],
-    }
-    sigma = fit_sigma(images["val"], found["val_means"])
-    nats = {
-        split: found[f"{split}_kl"] + gaussian_nats(images[split], found[f"{split}_means"], sigma)
-        for split in images
-    }
-    samples = {name: found[name] for name in ("normal", "gmm")}
-    facts = {**json.loads(str(found["facts"])), "sigma": sigma}
-    return Outcome(found["reconstructions"], samples, nats["val"], nats["test"], facts)
+def decode_posterior(model: baseline_models.BaselineVAE, images: Images) -> tuple[Images, Floats]:
+    """Means of x at one posterior draw of each image, and the KL of its posterior in nats."""
+    mean, log_variance = baseline_models.encode(model, images)
+    z = baseline_models.sample(mean, log_variance)
+    kl = baseline_models.kl(mean, log_variance).double().numpy()
+    return to_array(baseline_models.decode(model, z)), kl
+
+
+def fit_samplers(
+    model: baseline_models.BaselineVAE, train: Images, settings: Settings
+) -> dict[str, Draw]:
+    """Fit SAMPLERS to a baseline, to as many training images as those of our model."""
+    real = train[: max(samplers.PER_DRAW * settings.samples, samplers.MIXED)]
+    codes = baseline_models.sample(*baseline_models.encode(model, real))
+    decode = partial(baseline_models.decode, model)
+
+    def prior(count: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(count, codes.shape[1], generator=generator)
+
+    gmm, _ = densities.fit_gmm(codes[: samplers.MIXED].double().numpy(), settings.seed)
+    shown = samplers.PER_DRAW * settings.samples
+    kept, _ = rejection.fit_rejection(prior, decode, real[:shown], codes[:shown], settings.seed)
+
+    def draw(latents: rejection.Draw, count: int, seed: int) -> Images:
+        return to_array(decode(latents(count, torch.Generator().manual_seed(seed))))
+
+    found = dict(zip(SAMPLERS, (prior, gmm, kept), strict=True))
+    return {name: partial(draw, latents) for name, latents in found.items()}
 
 
 def run_ours(settings: Settings, folder: Path, data: Path) -> Outcome:
-    """Train the default model for about as many epochs as its CPU seconds allow, and draw from it.
+    """Train our model on one thread, with the params as they are; fit SAMPLERS.
 
-    Fitting a discriminator is training too: SAMPLER_FRACTION of the seconds are left for it.
+    Where it has a causal head, each sampler is a candidate at each pixel temperature.
     """
+    epochs = settings.epochs or None
     params = load_params().with_overrides(seed=settings.seed, threads=1, device="cpu")
-    params = params.for_dataset(data.name)
-    engine.deterministic(params.seed, 1)
+    params = params.for_dataset(data.name).with_overrides(epochs=epochs)
     _, train, val = load_items(params, find_dataset(data.name), data)
     task = make_task(params, data.name, train, LEVELS)
-    seconds = settings.seconds * (1 - SAMPLER_FRACTION)
-    epochs = max(1, round(seconds / _seconds_per_epoch(params, task, val, folder)))
-    params = params.with_overrides(epochs=epochs)
     # A killed run starts again: only a part of its CPU seconds would be counted.
     shutil.rmtree(folder / "making", ignore_errors=True)
     trainer = Trainer(params, task, val, folder / "making")
-    start = time.process_time()
+    started = time.process_time()
     model = trainer.run(lambda *_: None)
-    trained = time.process_time() - start
-    test = load_images(data, "test")[: settings.samples]
-    seed, fitted = settings.seed, 0.0
-    nats = [sum(posterior.elbo_terms(model, x, seed)) for x in (val[:VALIDATED], test)]
-    samples = {}
-    for name in samplers.names(model):
-        if name in ("accepted", "prior"):
-            start = time.process_time()
-            sampler = samplers.fit(model, name, train, seed, settings.samples)
-            fitted += time.process_time() - start
-            samples[name] = samplers.sample(model, sampler, settings.samples, seed)
+    trained, seed = time.process_time() - started, settings.seed
+    nats = np.add(*posterior.elbo_terms(model, val[:VALIDATED], seed))
+    started = time.process_time()
+    fitted = [samplers.fit(model, name, train, seed, settings.samples) for name in SAMPLERS]
     facts = {
-        "cpu_seconds": trained + fitted,
-        "sampler_seconds": fitted,
+        "cpu_seconds": trained,
         "images_seen": trainer.progress.updates * params.batch_size,
         "updates": trainer.progress.updates,
         "parameters": sum(model.parameter_counts().values()),
+        "sampler_seconds": time.process_time() - started,
     }
     trainer.remove_state()
-    return Outcome(posterior.reconstruct(model, test), samples, nats[0], nats[1], facts)
 
+    def draw(sampler: samplers.Sampler, temperature: float | None, count: int, seed: int) -> Images:
+        return samplers.sample(model, sampler, count, seed, temperature)
 
-def _seconds_per_epoch(params: Params, task: Task, val: Images, folder: Path) -> float:
-    """CPU seconds of an epoch, from a few updates and one validation."""
-    trainer = Trainer(params, task, val, folder / "timing")
-    generator, batches = epoch_generator(params.seed, 0), trainer.batches(0)
-    for _ in range(TIMED):  # the first updates are slower
-        trainer.update(next(batches), params.beta_max, generator)
-    start = time.process_time()
-    for _ in range(TIMED):
-        trainer.update(next(batches), params.beta_max, generator)
-    update = (time.process_time() - start) / TIMED
-    start = time.process_time()
-    trainer.validate(params.beta_max)
-    return update * trainer.updates_per_epoch + time.process_time() - start
+    def measure_test() -> tuple[Images, Floats]:
+        test = load_images(data, "test")
+        nats = np.add(*posterior.elbo_terms(model, test, seed))
+        return posterior.reconstruct(model, test), nats
+
+    temperatures = TEMPERATURES if model.head else (None,)
+    draws = {
+        " at temperature ".join([each.name, *([] if at is None else [f"{at:g}"])]): partial(
+            draw, each, at
+        )
+        for each in fitted
+        for at in temperatures
+    }
+    return Outcome(draws, nats, measure_test, facts)
 
 
 def fit_sigma(images: Images, means: Images) -> float:
@@ -211,8 +207,3 @@ def gaussian_nats(images: Images, means: Images, sigma: float) -> Floats:
         mean = mean.float() / 255
         found.append(-gaussian.log_prob(mean.permute(0, 3, 1, 2), x.permute(0, 3, 1, 2)).numpy())
     return np.concatenate(found).astype(np.float64)
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1].strip()[:200] if lines else "no message"

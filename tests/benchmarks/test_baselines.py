@@ -1,10 +1,12 @@
-"""The comparison with baselines: its judge, choice of rates, what is kept, and intervals."""
+"""The comparison with baselines: tuning, judges, what is kept, and intervals."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from benchmarks.baseline_runs import OURS, PYTHAE, Outcome, Settings
-from benchmarks.baselines import TUNED_LOSS, Comparison, Judge
+from benchmarks.baseline_models import PYTHAE
+from benchmarks.baseline_runs import OURS, SAMPLERS, Outcome, Settings
+from benchmarks.baselines import Comparison, Judge
 from platformdirs import user_cache_dir
 from scipy import stats
 
-from benchmarks import baseline_runs, baseline_worker, baselines
+from benchmarks import baseline_models, baseline_results, baseline_runs, baselines
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_json, write_npz
 from genlab.datasets.images import (
@@ -27,10 +30,11 @@ from genlab.datasets.images import (
     load_images,
 )
 from genlab.datasets.manifests import MANIFEST_FILE, VERSION
+from genlab.evaluation.metrics import two_sample
 
 Images = npt.NDArray[np.uint8]
 
-COUNTS = {"train": 160, "val": 60, "test": 80}
+COUNTS = {"train": 400, "val": 60, "test": 80}
 SIDE = 28
 ENVIRONMENT = Path(user_cache_dir("genlab")) / PYTHAE[0].replace("==", "-")
 
@@ -69,15 +73,27 @@ def judge(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Judge:
         return Judge(data, 2000)
 
 
+@pytest.fixture(autouse=True)
+def fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many draws as there are test images, and a short two-sample test."""
+    monkeypatch.setattr(two_sample, "EXAMPLES", 2000)
+    for name in ("DRAWS", "CHOOSING_DRAWS", "SEARCH_DRAWS"):
+        monkeypatch.setattr(baselines, name, COUNTS["test"])
+
+
 def make_outcome(data: Path, *, noise: float = 10.0, nats: float = 1000.0) -> Outcome:
-    """The test images with noise as reconstructions; other stripes, and noise, as samples."""
+    """The test images with noise as reconstructions; other stripes, and noise, as samplers."""
     rng = np.random.default_rng(5)
     test = load_images(data, "test")
     blurred = np.clip(test + rng.normal(0, noise, test.shape), 0, 255).astype(np.uint8)
-    worse = rng.integers(0, 256, (80, SIDE, SIDE, 1), dtype=np.uint8)
-    samples = {"normal": worse, "gmm": stripes(80, 5)[0]}
-    facts = {"cpu_seconds": 1.0, "images_seen": 640, "updates": 10, "parameters": 99}
-    return Outcome(blurred, samples, np.full(60, nats), np.full(80, nats), facts)
+
+    def worse(count: int, seed: int) -> Images:
+        drawn = np.random.default_rng(seed).integers(0, 256, (count, SIDE, SIDE, 1))
+        return drawn.astype(np.uint8)
+
+    samplers = {"prior": worse, "gmm": lambda count, seed: stripes(count, seed)[0]}
+    facts = {"cpu_seconds": 1.0, "sampler_seconds": 1.0, "images_seen": 640, "parameters": 99}
+    return Outcome(samplers, np.full(60, nats), lambda: (blurred, np.full(80, nats)), facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +111,7 @@ class Counted(Comparison):
         return make_outcome(self.data, nats=1000 + 100 * abs(math.log10(settings.rate) + 2))
 
 
-TRIED = [Settings("antixk", "", rate, 30, 0, 20) for rate in (0.1, 0.01, 0.001)]
+TRIED = [Settings("antixk", "", rate, 16, 8, 30, samples=20) for rate in (0.1, 0.01, 0.001)]
 
 
 def test_nats_are_those_of_a_discretised_normal_and_sigma_is_their_best() -> None:
@@ -115,57 +131,87 @@ def test_nats_are_those_of_a_discretised_normal_and_sigma_is_their_best() -> Non
     assert min(at, key=lambda s: at[s]) == 1
 
 
-def test_the_judge_chooses_the_sampler_on_the_validation_split(data: Path, judge: Judge) -> None:
-    row = judge.measure(make_outcome(data, nats=SIDE * SIDE * math.log(2) * 3.5))
+def test_one_set_of_draws_chooses_the_sampler_and_another_is_reported(
+    data: Path, judge: Judge
+) -> None:
+    outcome = make_outcome(data, nats=SIDE * SIDE * math.log(2) * 3.5)
+    seeds: dict[str, list[int]] = {name: [] for name in outcome.samplers}
+
+    def recorded(name: str, count: int, seed: int) -> Images:
+        seeds[name].append(seed)
+        return outcome.samplers[name](count, seed)
+
+    draws = {name: partial(recorded, name) for name in outcome.samplers}
+    row = judge.measure(replace(outcome, samplers=draws), seed=3)
     assert row["best_sampler"] == "gmm"
-    assert row["frechet_distance"] == row["samplers"]["gmm"]["frechet_distance"]
-    assert row["frechet_normal"] == row["samplers"]["normal"]["frechet_distance"]
+    assert len(set(seeds["gmm"])) == 2
+    assert seeds["prior"] == seeds["gmm"][:1]
     assert row["bits_per_dim"] == pytest.approx(3.5)
     assert row["validation_bits_per_dim"] == pytest.approx(3.5)
-    assert judge.measure(make_outcome(data, noise=60))["ssim"] < row["ssim"]
+    assert set(baseline_results.JUDGES) <= set(row)
+    noise = replace(outcome, samplers={"prior": outcome.samplers["prior"]})
+    worse = judge.measure(noise, seed=3)
+    assert all(worse[name] > row[name] for name in baseline_results.JUDGES)
+    assert judge.measure(make_outcome(data, noise=60), seed=3)["ssim"] < row["ssim"]
 
 
-def test_the_best_rate_goes_on_and_a_killed_search_resumes(
+def test_the_best_settings_go_on_and_a_killed_search_resumes(
     data: Path, judge: Judge, tmp_path: Path
 ) -> None:
-    killed = Counted(data, tmp_path, judge, tmp_path, killed_at=2)
+    killed = Counted(data, tmp_path, judge, killed_at=2)
     with pytest.raises(KeyboardInterrupt):
         killed.search(TRIED)
-    resumed = Counted(data, tmp_path, judge, tmp_path)
+    resumed = Counted(data, tmp_path, judge)
     chosen = resumed.search(TRIED)
     assert "bits_per_dim" in chosen[TRIED[1]]
     assert killed.calls + resumed.calls == TRIED
     assert resumed.search(TRIED) == chosen
     assert len(resumed.calls) == 1
+    row = resumed.measure(TRIED[0], searching=True)
+    assert not [name for name in row if name in (*baseline_results.JUDGES, "bits_per_dim")]
 
 
-def test_rates_that_are_best_at_one_thing_each_both_go_on(
+@pytest.mark.parametrize("contender", baselines.SPACE)
+def test_the_first_trial_is_the_library_and_all_contenders_have_as_many(contender: str) -> None:
+    trials = baselines.make_trials(contender, 12, 5.0)
+    assert len(set(trials)) == 12
+    own = trials[0]
+    assert (own.loss, own.rate, own.width, own.latents) == {
+        "pythae-mlp": ("mse", 1e-4, 512, 10),
+        "pythae-conv": ("mse", 1e-4, 128, 16),
+        "antixk": ("", 5e-3, 32, 128),
+    }[contender]
+    assert trials == baselines.make_trials(contender, 12, 5.0)
+    assert {each.seconds for each in trials} == {5.0}
+    assert own.title.endswith(f"lr {own.rate:g} width {own.width} {own.latents} latents")
+    assert Settings(OURS).title == "ours"
+
+
+def test_settings_that_are_best_at_one_thing_each_both_go_on(
     data: Path, judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = dict(zip(TRIED, ((3.0, 9.0), (2.0, 5.0), (4.0, 1.0)), strict=True))
+    names = ("validation_bits_per_dim", "validation_frechet")
     monkeypatch.setattr(
         Comparison,
         "measure",
-        lambda self, settings: dict(
-            zip(("validation_bits_per_dim", "validation_frechet"), rows[settings], strict=True)
-        ),
+        lambda self, settings, searching: dict(zip(names, rows[settings], strict=True)),
     )
-    comparison = Comparison(data, tmp_path, judge, tmp_path)
+    comparison = Comparison(data, tmp_path, judge)
     assert comparison.search(TRIED) == {TRIED[1]: ["bits_per_dim"], TRIED[2]: ["frechet"]}
-    assert comparison.search(TRIED[:1]) == {TRIED[0]: []}
 
 
 def make_row(name: str, distances: list[float], bits: list[float], **more: Any) -> dict[str, Any]:
     runs = [
         {
-            "contender": name, "loss": "mse", "rate": 0.001, "seed": seed, "cpu_seconds": 300.2,
-            "images_seen": 123456, "bits_per_dim": bit, "ssim": 0.5, "psnr": 20.0,
-            "best_sampler": "gmm", "frechet_normal": 2 * distance, "frechet_distance": distance,
-            "relative_frechet": distance / 0.5, **more,
+            **dict.fromkeys(baseline_results.REPORTED, 0.5), "contender": name, "loss": "mse",
+            "rate": 0.001, "width": 64, "latents": 16, "seed": seed, "best_sampler": "gmm",
+            **dict.fromkeys(baseline_results.JUDGES, distance), "validation_frechet": distance,
+            "bits_per_dim": bit, "validation_bits_per_dim": bit, **more,
         }
         for seed, (distance, bit) in enumerate(zip(distances, bits, strict=True))
     ]  # fmt: skip
-    return baselines.summarize(runs, ["frechet"])
+    return baseline_results.summarize(runs, ["frechet"])
 
 
 ROWS = [
@@ -173,7 +219,6 @@ ROWS = [
     make_row("better", [40.0, 44.0, 42.0], [4.5, 4.4, 4.6]),
     make_row(OURS, [4.0, 4.6, 4.3], [3.0, 3.1, 3.05], loss="", rate=None),
 ]
-TUNED = make_row("better", [10.0, 11.0, 12.0], [3.4, 3.5, 3.6], loss=TUNED_LOSS)
 
 
 def test_a_summary_holds_mean_deviation_and_seeds() -> None:
@@ -181,38 +226,53 @@ def test_a_summary_holds_mean_deviation_and_seeds() -> None:
     assert row["mean"]["frechet_distance"] == pytest.approx(42)
     assert row["sd"]["frechet_distance"] == pytest.approx(2)
     assert row["seeds"] == [0, 1, 2]
-    single = make_row("one", [1.0], [3.0], frechet_normal=None)
+    single = make_row("one", [1.0], [3.0])
     assert single["sd"]["frechet_distance"] is None
-    assert single["mean"]["frechet_normal"] is None
     json.dumps(single, allow_nan=False)
 
 
-def test_each_key_is_about_the_baseline_that_is_best_at_it() -> None:
-    found = {result.key: result for result in baselines.compare([*ROWS, TUNED])}
+def test_each_key_is_about_the_baseline_that_is_best_at_it_on_validation() -> None:
+    lucky = make_row("worse", [1.0, 1.0, 1.0], [4.2, 4.2, 4.2], validation_frechet=300.0)
+    found = {result.key: result for result in baseline_results.compare([*ROWS, lucky])}
     over, below = found["images.frechet_over_baseline"], found["images.bpd_below_baseline"]
     assert over.value == pytest.approx(4.3 / 42)
     assert below.value == pytest.approx(4.0 - 3.05)
     welch = stats.ttest_ind([4.0, 4.1, 3.9], [3.0, 3.1, 3.05], equal_var=False)
     assert below.interval == pytest.approx(tuple(welch.confidence_interval()))
-    assert found["images.frechet_over_tuned"].value == pytest.approx(4.3 / 11)
-    assert found["images.bpd_below_tuned"].value == pytest.approx(3.5 - 3.05)
-    assert list(baselines.compare(ROWS[:2])) == list(baselines.compare(ROWS[2:])) == []
+    told = found["images.discriminator_accuracy"]
+    assert (told.value, told.details["baseline"]) == (pytest.approx(4.3), pytest.approx(42))
+    assert found["images.discriminator_below_baseline"].value == pytest.approx(42 - 4.3)
+    compare = baseline_results.compare
+    assert list(compare(ROWS[:2])) == list(compare(ROWS[2:])) == []
 
 
-def test_ours_and_the_leading_baselines_run_with_all_seeds() -> None:
-    rows = [make_row("slow", [300.0], [5.0]), *ROWS, TUNED]
-    assert [baselines.leads(row, rows) for row in rows] == [False, True, True, True, False]
+def test_judges_agree_where_each_names_the_same_winner() -> None:
+    agreed = baseline_results.agreement(ROWS)
+    assert (agreed.value, agreed.n) == (1.0, 5)
+    assert set(agreed.details["kendall_tau"].values()) == {1.0}
+    by_kid = make_row("better", [40.0, 44.0], [4.5, 4.4], kid=0.1)
+    differing = baseline_results.agreement([ROWS[0], by_kid, ROWS[2]])
+    assert differing.value == 0.0
+    assert differing.details["orders"]["kid"] == ["better", OURS, "worse"]
+    assert differing.details["kendall_tau"]["kid"] == pytest.approx(1 / 3)
+
+
+def test_ours_and_the_best_setting_of_each_baseline_run_with_all_seeds() -> None:
+    rows = [make_row("better", [300.0], [5.0]), *ROWS, make_row("better", [310.0], [3.5])]
+    assert [baseline_results.leads(row, rows) for row in rows] == [False, True, True, True, True]
 
 
 def test_the_interval_of_a_ratio_covers_as_often_as_it_claims() -> None:
     rng = np.random.default_rng(0)
     hits = 0
     for _ in range(500):
-        _, interval = baselines.ratio(list(rng.normal(5, 0.3, 3)), list(rng.normal(50, 6, 3)))
+        _, interval = baseline_results.ratio(
+            list(rng.normal(5, 0.3, 3)), list(rng.normal(50, 6, 3))
+        )
         assert interval is not None
         hits += interval[0] <= 0.1 <= interval[1]
     assert 455 <= hits <= 499
-    assert baselines.ratio([2.0], [4.0]) == (0.5, None)
+    assert baseline_results.ratio([2.0], [4.0]) == (0.5, None)
 
 
 def test_an_unknown_contender_is_one_line() -> None:
@@ -221,62 +281,70 @@ def test_an_unknown_contender_is_one_line() -> None:
         baselines.select("antixk,nobody")
 
 
-def to_tensor(images: Images) -> torch.Tensor:
-    return torch.from_numpy(images.transpose(0, 3, 1, 2).copy())
-
-
 def test_kl_is_that_of_torch_distributions() -> None:
     mean, log_variance = torch.randn(5, 7), torch.randn(5, 7)
     normal = torch.distributions.Normal(mean, (0.5 * log_variance).exp())
     wanted = torch.distributions.kl_divergence(normal, torch.distributions.Normal(0, 1)).sum(1)
-    assert torch.allclose(baseline_worker.kl(mean, log_variance), wanted, atol=1e-5)
+    assert torch.allclose(baseline_models.kl(mean, log_variance), wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize("rate", [1e-3, 1e30])
 def test_training_stops_at_its_budget_with_the_best_weights(rate: float) -> None:
     torch.manual_seed(0)
-    images, held_out = to_tensor(stripes(160, 0)[0]), to_tensor(stripes(60, 1)[0])
-    baseline = baseline_worker.VanillaVAE()
-    before = baseline_worker.held_out_loss(baseline, held_out)
-    facts = baseline_worker.fit(baseline, images, held_out, rate, 0.5)
-    assert 0 < facts["images_seen"] <= facts["updates"] * baseline_worker.BATCH
+    images, held_out = stripes(160, 0)[0], stripes(60, 1)[0]
+    baseline = baseline_models.VanillaVAE()
+    shown = torch.from_numpy(held_out.transpose(0, 3, 1, 2).copy())
+    before = baseline_models.held_out_loss(baseline, shown)
+    facts = baseline_models.fit(baseline, images, held_out, rate, 0.5)
+    assert 0 < facts["images_seen"] <= facts["updates"] * baseline_models.BATCH
     assert all(value.isfinite().all() for value in baseline.state_dict().values())
-    after = baseline_worker.held_out_loss(baseline, held_out)
+    after = baseline_models.held_out_loss(baseline, shown)
     assert after <= before  # at a rate that breaks the weights, the first ones stay
     decoded = baseline.decode(baseline.encode(torch.rand(3, 1, SIDE, SIDE))[0])
     assert decoded.shape == (3, 1, SIDE, SIDE)
     assert 0 <= decoded.min() <= decoded.max() <= 1
 
 
+@pytest.fixture
+def pythae() -> None:
+    if not ENVIRONMENT.exists():
+        pytest.skip("pythae is not installed; make bench installs it")
+    baseline_models.install_pythae(ENVIRONMENT)
+
+
+@pytest.mark.usefixtures("pythae")
+def test_at_the_librarys_width_networks_have_the_librarys_shapes() -> None:
+    baseline_models.import_pythae()
+    from pythae.models import VAE, VAEConfig
+    from pythae.models.nn.benchmarks.mnist import Decoder_Conv_AE_MNIST, Encoder_Conv_VAE_MNIST
+
+    def shapes(module: torch.nn.Module) -> list[tuple[int, ...]]:
+        return sorted(tuple(each.shape) for each in module.parameters())
+
+    mlp, conv = (VAEConfig((1, SIDE, SIDE), latents) for latents in (10, 16))
+    networks = {"encoder": Encoder_Conv_VAE_MNIST(conv), "decoder": Decoder_Conv_AE_MNIST(conv)}
+    assert shapes(baseline_models.make_mlp(512, 10, "mse")) == shapes(VAE(mlp))
+    assert shapes(baseline_models.make_conv(128, 16, "mse")) == shapes(VAE(conv, **networks))
+    assert sys.modules["pydantic"].VERSION.startswith("2")
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("pythae")
 @pytest.mark.parametrize(
     ("name", "loss"), [("antixk", ""), ("pythae-mlp", "bce"), ("pythae-conv", "mse")]
 )
-def test_a_baseline_is_trained_once_in_a_subprocess(
-    name: str, loss: str, data: Path, judge: Judge, tmp_path: Path
+def test_a_baseline_is_trained_and_sampled_like_ours(
+    name: str, loss: str, data: Path, judge: Judge
 ) -> None:
-    if name != "antixk" and not ENVIRONMENT.exists():
-        pytest.skip("pythae is not installed; make bench installs it")
-    settings = Settings(name, loss, 1e-3, 1, 0, 60)
-    outcome = baseline_runs.run_baseline(settings, tmp_path / "run", data, ENVIRONMENT)
+    settings = Settings(name, loss, 1e-3, 16, 8, 1, samples=60)
+    outcome = baseline_runs.run_baseline(settings, data)
     assert outcome.facts["cpu_seconds"] >= 1
-    assert outcome.samples["gmm"].shape == outcome.reconstructions.shape == (60, SIDE, SIDE, 1)
-    assert 0 < judge.measure(outcome)["bits_per_dim"] < 16
-    stamp = (tmp_path / "run" / "run.npz").stat().st_mtime_ns
-    again = baseline_runs.run_baseline(settings, tmp_path / "run", data, ENVIRONMENT)
-    assert (tmp_path / "run" / "run.npz").stat().st_mtime_ns == stamp
-    assert np.array_equal(again.test_nats, outcome.test_nats)
-
-
-@pytest.mark.slow
-def test_a_baseline_that_fails_is_one_line(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "pythae").mkdir()
-    (tmp_path / "pythae" / "__init__.py").write_text("raise ImportError('broken')\n")
-    settings = Settings("pythae-mlp", "mse", 1e-3, 1, 0, 20)
-    with pytest.raises(GenlabError, match="broken") as caught:
-        baseline_runs.run_baseline(settings, tmp_path / "run", data, tmp_path)
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "run" / "run.npz").exists()
+    assert tuple(outcome.samplers) == SAMPLERS
+    drawn = {name: draw(30, 1) for name, draw in outcome.samplers.items()}
+    assert {images.shape for images in drawn.values()} == {(30, SIDE, SIDE, 1)}
+    assert np.array_equal(outcome.samplers["gmm"](30, 1), drawn["gmm"])
+    assert outcome.test()[0].shape == (80, SIDE, SIDE, 1)
+    assert 0 < judge.measure(outcome, 0)["bits_per_dim"] < 16
 
 
 def test_without_an_index_the_error_is_one_line_and_nothing_is_left(
@@ -285,6 +353,6 @@ def test_without_an_index_the_error_is_one_line_and_nothing_is_left(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(GenlabError, match="pip could not install pythae") as caught:
-        baseline_runs.install_pythae(tmp_path / "pythae")
+        baseline_models.install_pythae(tmp_path / "pythae")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "pythae").exists()

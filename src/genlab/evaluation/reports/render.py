@@ -21,7 +21,7 @@ README_ROWS = (
     "grids.beta0.exact",
     "grids.neg_elbo_over_entropy_bound",
     "grids.valid_rate",
-    "grids.arc_agi_exact",
+    "grids.arc_agi_exact.default",
     "images.ssim",
     "images.relative_frechet",
     "images.frechet_over_baseline",

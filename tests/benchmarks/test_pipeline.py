@@ -1,0 +1,60 @@
+"""Results of sweeps: the lowest of their seeds, and none of a sweep of several versions."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from benchmarks import pipeline
+
+
+def make_runs(sweep: str, entry: str, column: str, values: list[object]) -> pd.DataFrame:
+    """The runs of one experiment, one per value, as `read_results` gives them."""
+    rows = [
+        {
+            "entry": entry, "sweep": [sweep], "seed": seed, column: value,
+            "fingerprint.code": "1", "fingerprint.evaluation": "2",
+        }
+        for seed, value in enumerate(values)
+    ]  # fmt: skip
+    return pd.DataFrame(rows, index=[f"{entry}-seed{seed}" for seed in range(len(values))])
+
+
+def test_capacity_is_that_of_the_least_accurate_seed() -> None:
+    column = "metrics.exact_grid_accuracy"
+    runs = [
+        make_runs("capacity", "capacity-128", column, [0.97, 0.96, 0.99]),
+        make_runs("capacity", "capacity-64", column, [0.2, 0.5, 0.4]),
+    ]
+    found = {result.key: result for result in pipeline.grid_sweeps(pd.concat(runs))}
+    assert set(found) == {"grids.capacity.exact", "grids.capacity.exact_64"}
+    result = found["grids.capacity.exact"]
+    assert (result.value, result.seeds, result.n) == (0.96, [0, 1, 2], 3)
+    assert result.details == {"values": [0.97, 0.96, 0.99]}
+    assert result.command == "make experiments ARGS='--only capacity'"
+
+
+@pytest.mark.parametrize(
+    ("curves", "end", "lowest"),
+    [
+        ([[0.1, 0.992, 0.97, 0.999], [0.2, 0.5, 0.991, 1.0]], 0.999, 0.97),
+        ([[0.1, 0.995, 0.08, 0.5], [0.2, 0.5, 0.991, 1.0]], 0.5, 0.08),
+        ([[0.9, 0.4, 0.6], [0.2, 0.991, 1.0]], 0.6, 0.6),  # the first never converges
+    ],
+)
+def test_the_long_run_counts_what_it_loses_once_it_has_converged(
+    curves: list[object], end: float, lowest: float
+) -> None:
+    runs = make_runs("long_run", "long-run", "training.exact_grid_accuracy", curves)
+    found = {result.key: result.value for result in pipeline.grid_sweeps(runs)}
+    assert found == {"grids.long_run.exact": end, "grids.long_run.lowest": lowest}
+
+
+def test_a_sweep_of_several_versions_counts_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = make_runs("ablation", "images-base", "metrics.ssim", [0.8, 0.9, 0.85])
+    [one] = pipeline.image_experiments(runs)
+    assert (one.key, one.value, one.n) == ("images.ablations.one_version", 1.0, 3)
+    runs.loc["images-base-seed1", "fingerprint.code"] = "3"
+    [several] = pipeline.image_experiments(runs)
+    assert several.value == 0.0
+    assert "of 2 versions of code" in capsys.readouterr().out
