@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from genlab.core.errors import GenlabError
 from genlab.core.experiment_results import select_sweep, summarise_sweep
 from genlab.evaluation.reports.formats import number, share, spread, value, words
 from genlab.evaluation.reports.targets import Target
@@ -55,9 +56,16 @@ def metrics_table(metrics: Row, labels: Mapping[str, str]) -> str:
 def sweep_table(
     runs: pd.DataFrame, sweep: str, names: Mapping[str, str], columns: Mapping[str, str]
 ) -> str:
-    """Entries of a sweep ({name: what it is}) by columns: means with intervals over seeds."""
-    found = summarise_sweep(select_sweep(runs, sweep), columns)
-    return _rows_table("run", ((label, found[name]) for name, label in names.items()), columns)
+    """Entries of a sweep ({name: what it is}) by columns: means with intervals over seeds.
+
+    Where the sweep has not been run, or mixes versions of the code, the reason stands instead.
+    """
+    try:
+        found = summarise_sweep(select_sweep(runs, sweep), columns)
+    except GenlabError as error:
+        return f"*Not shown: {error}*"
+    known = ((label, found[name]) for name, label in names.items() if name in found)
+    return _rows_table("run", known, columns)
 
 
 def samplers_table(samplers: Mapping[str, Row], columns: Mapping[str, str]) -> str:
