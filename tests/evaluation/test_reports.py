@@ -55,14 +55,14 @@ def image_metrics(beta: float) -> dict[str, Any]:
     flat |= {"iwae_bits_per_dim": 3.0, "reconstruction_nats": 1648.0, "neg_iwae_nats": 1690.0}
     flat |= {"mse": 0.008, "psnr": 21.3, "ssim": 0.86, "active_units": 144}
     sampler = with_intervals({"frechet_distance": 12.0, "precision": 0.71, "recall": 0.55})
-    sampler |= {"relative_frechet": 17.0}
+    sampler |= {"relative_frechet": 17.0, "temperature": 0.8}
     copies = {"near_duplicate_rate": 0.01, "exact_duplicate_rate": 0.0, "n": 2000}
     return {
         **with_intervals(flat), "comparable": True, "iwae_samples": 64, "latent_dim": 392,
         "tokens": 49, "beta_max": beta, "best_sampler": "prior", "memorisation": copies,
         "features": {"accuracy": 0.91}, "floor": {"frechet_distance": 0.7},
         "reconstruction": {"frechet_distance": 5.0, "recall": 0.9},
-        "samplers": dict.fromkeys(("prior", "ancestral", "gmm"), sampler),
+        "samplers": dict.fromkeys(("prior", "ancestral", "gmm", "posterior"), sampler),
     }  # fmt: skip
 
 
@@ -213,12 +213,18 @@ def spoil_targets(repository: Path) -> None:
     (repository / "benchmarks" / "targets.yaml").write_text("grids.valid_rate: {}")
 
 
-@pytest.mark.parametrize("outdate", [drop_metric, drop_run, drop_figure, spoil_targets])
+@pytest.mark.parametrize("outdate", [drop_metric, drop_figure, spoil_targets])
 def test_outdated_files_are_one_line(outdate: Callable[[Path], None], repository: Path) -> None:
     outdate(repository)
     with pytest.raises(GenlabError, match=r"make|git checkout") as error:
         render.render_reports(repository)
     assert "\n" not in str(error.value)
+
+
+def test_a_sweep_that_was_not_run_says_so_in_place_of_its_table(repository: Path) -> None:
+    drop_run(repository)
+    text = render.render_reports(repository)[repository / "reports" / f"{GRIDS}.md"]
+    assert "no run of sweep 'grids-beta0'; run: make experiments ARGS='--only grids-beta0'" in text
 
 
 def test_the_stage_writes_and_its_check_compares_what_is_committed(repository: Path) -> None:

@@ -125,8 +125,10 @@ def _tsv_series(folder: Path, _: object) -> Mapping[str, Points]:
 def read_tsv(file: Path) -> Points:
     """A series of dvclive: a line of names, then step and value; NaN where a value is none."""
     try:
-        rows = file.read_text(encoding="utf-8").splitlines()[1:]
-        cells = [row.split("\t") for row in rows if row.strip()]
+        text = file.read_text(encoding="utf-8")
+        if not text.endswith("\n"):  # a number that is cut short would still be read
+            raise ValueError("its last line has no end")
+        cells = [row.split("\t") for row in text.splitlines()[1:] if row.strip()]
         return [(float(step), float(value)) for step, value, *_ in cells]
     except ValueError as error:
         raise GenlabError(
