@@ -39,7 +39,7 @@ def show_figures(name: str, wanted: tuple[str, ...], across: int = 1) -> None:
 
 
 def show_reconstructions(name: str) -> None:
-    show_figures(name, ("reconstructions", "arc_agi", "accuracy_by_group", "colour_histogram"))
+    show_figures(name, ("reconstructions", "arc_agi", "colour_histogram"))
 
 
 def show_samplers(name: str) -> None:

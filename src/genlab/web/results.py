@@ -65,7 +65,7 @@ class Results:
 
     @property
     def fix(self) -> Mapping[str, Any]:
-        """Params that a diagnosis names as its fix; empty where nothing is to be cured."""
+        """Params that a diagnosis names as its fix; empty where there is none."""
         return next((each["fix"] for each in self.found if each["fix"]), {})
 
     @property
