@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from genlab.core.errors import GenlabError
+from genlab.distributions.gaussian import kl_standard_normal, reparameterize
 from genlab.vae.models.vae import to_tensor
 
 SIDE = 28  # the only one of pythae's convolutional networks
@@ -208,12 +209,12 @@ def build(contender: str, *, width: int, latents: int, loss: str) -> BaselineVAE
 
 def sample(mean: Tensor, log_variance: Tensor) -> Tensor:
     """Draw z ~ q(z|x)."""
-    return mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
+    return reparameterize(mean, log_variance, torch.randn_like(mean))
 
 
 def kl(mean: Tensor, log_variance: Tensor) -> Tensor:
     """KL(q(z|x) || N(0, I)) in nats, (batch,)."""
-    return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(1)
+    return kl_standard_normal(mean, log_variance).sum(1)
 
 
 def fit(
