@@ -40,26 +40,37 @@ class CausalConv(nn.Conv2d):
         mask[-1, self.seen :] = 0
         self.register_buffer("mask", mask, persistent=False)
 
-    def pad(self, x: Tensor) -> Tensor:
-        """Zeros around x (batch, inputs, h, w), as the convolution needs them."""
-        return F.pad(x, (self.aside, self.aside, self.above, 0))
-
     def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(self.pad(x), self.weight * self.mask, self.bias)
+        padded = F.pad(x, (self.aside, self.aside, self.above, 0))
+        return F.conv2d(padded, self.weight * self.mask, self.bias)
 
-    def at(self, padded: Tensor, row: int, column: int) -> Tensor:
-        """The result at one place: (outputs, n).
 
-        padded: (h + above, w + 2 aside, inputs, n), whose windows are one run of memory per row.
-        """
-        weight = self.weight.permute(0, 2, 3, 1).flatten(2)  # (outputs, rows, columns * inputs)
-        n, inputs = padded.shape[-1], self.in_channels
-        assert self.bias is not None
-        result = self.bias[:, None]
-        for offset in range(self.above + 1):
-            columns = 2 * self.aside + 1 if offset < self.above else self.seen
-            window = padded[row + offset, column : column + columns].view(-1, n)
-            result = torch.addmm(result, weight[:, offset, : columns * inputs], window)
+class Scan:
+    """A causal convolution place by place, over what it has been given: `shape` is (h, w, n).
+
+    given: its padded input (h + above, w + 2 aside, inputs, n), a place's window being one run of
+    memory per row; weight: (outputs, rows, columns * inputs).
+    """
+
+    def __init__(self, conv: CausalConv, shape: tuple[int, int, int]) -> None:
+        self.conv, (height, width, n) = conv, shape
+        padded = (height + conv.above, width + 2 * conv.aside, conv.in_channels, n)
+        self.given = conv.weight.new_zeros(padded)
+        self.weight = conv.weight.permute(0, 2, 3, 1).flatten(2)
+
+    def give(self, row: int, column: int, x: Tensor) -> None:
+        """Set the input at one place: x (inputs, n)."""
+        self.given[row + self.conv.above, column + self.conv.aside] = x
+
+    def at(self, row: int, column: int) -> Tensor:
+        """The result at one place: (outputs, n)."""
+        conv = self.conv
+        assert conv.bias is not None
+        result = conv.bias[:, None]
+        for offset in range(conv.above + 1):
+            columns = 2 * conv.aside + 1 if offset < conv.above else conv.seen
+            window = self.given[row + offset, column : column + columns].flatten(0, 1)
+            result = torch.addmm(result, self.weight[:, offset, : len(window)], window)
         return result
 
 
@@ -75,13 +86,10 @@ class CausalBlock(nn.Module):
         mixed: Tensor = self.mix(F.silu(self.gather(F.silu(h))))
         return h + mixed
 
-    def at(self, seen: Tensor, h: Tensor, row: int, column: int) -> Tensor:
-        """The block at one place, h (width, n); `seen` holds its padded input, and gets this one's.
-
-        seen: (rows + 1, columns + 2, width, n).
-        """
-        seen[row + 1, column + 1] = F.silu(h)
-        return h + at_place(self.mix, F.silu(self.gather.at(seen, row, column)))
+    def at(self, scan: Scan, h: Tensor, row: int, column: int) -> Tensor:
+        """The block at one place, h (width, n), by a scan of `gather`."""
+        scan.give(row, column, F.silu(h))
+        return h + at_place(self.mix, F.silu(scan.at(row, column)))
 
 
 class CausalHead(nn.Module):
@@ -119,19 +127,19 @@ class CausalHead(nn.Module):
         # Places first and items last: the window of a place is one run of memory per row.
         start = (self.condition(out) + context).permute(2, 3, 1, 0).contiguous()
         plain = out.permute(2, 3, 1, 0).contiguous()
-        seen, seen_first, seen_second = (
-            out.new_zeros(height + layer.above, width + 2 * layer.aside, layer.in_channels, n)
-            for layer in (self.read, self.first.gather, self.second.gather)
+        read, first, second = (
+            Scan(conv, (height, width, n))
+            for conv in (self.read, self.first.gather, self.second.gather)
         )
         for row in range(height):
             for column in range(width):
-                h = self.read.at(seen, row, column) + start[row, column]
-                h = self.first.at(seen_first, h, row, column)
-                h = self.second.at(seen_second, h, row, column)
+                h = read.at(row, column) + start[row, column]
+                h = self.first.at(first, h, row, column)
+                h = self.second.at(second, h, row, column)
                 corrected = plain[row, column] + at_place(self.correct, h)
                 drawn = draw(corrected.T[:, :, None, None])
                 pixels[:, :, row, column] = drawn[:, :, 0, 0]
-                seen[row + ABOVE, column + ASIDE] = _inputs(drawn)[:, :, 0, 0].T
+                read.give(row, column, _inputs(drawn)[:, :, 0, 0].T)
         return pixels
 
 
