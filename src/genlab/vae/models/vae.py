@@ -103,6 +103,10 @@ class VAE(nn.Module):
             a.latent_dim, a.tokens, a.prior_width, a.prior_depth, a.prior_components
         )
 
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log variance of q(z|x), each (batch, latent_dim).
 

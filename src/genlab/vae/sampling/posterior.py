@@ -30,7 +30,7 @@ def reconstruct(model: VAE, items: Items) -> Items:
 @torch.no_grad()
 def decode(model: VAE, codes: Floats) -> Items:
     """The items that codes (n, latent_dim) stand for: (n, ...)."""
-    z = torch.from_numpy(codes).float().to(next(model.parameters()).device)
+    z = torch.from_numpy(codes).float().to(model.device)
     parts = torch.split(z, BATCH)
     return np.concatenate([to_array(model.point_estimate(part)) for part in parts])
 
@@ -127,6 +127,5 @@ def _noisy_batches(model: VAE, items: Items, seed: int) -> Iterator[tuple[Tensor
 
 
 def _batches(model: VAE, items: Items, size: int = BATCH) -> Iterator[Tensor]:
-    device = next(model.parameters()).device
     for start in range(0, len(items), size):
-        yield to_tensor(items[start : start + size]).to(device)
+        yield to_tensor(items[start : start + size]).to(model.device)

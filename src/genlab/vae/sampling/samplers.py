@@ -80,7 +80,7 @@ def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) 
 
     @torch.no_grad()
     def decode(z: Tensor) -> Tensor:
-        return model.point_estimate(z.to(_device(model))).cpu()
+        return model.point_estimate(z.to(model.device)).cpu()
 
     real, z = train[: len(codes)], torch.from_numpy(codes).float()
     return Sampler(name, *rejection.fit_rejection(model.prior.sample, decode, real, z, seed))
@@ -114,7 +114,7 @@ def decode(model: VAE, z: Tensor, seed: int, temperature: float | None = None) -
     """
     items = []
     for start in range(0, len(z), BATCH):
-        part = z[start : start + BATCH].to(_device(model))
+        part = z[start : start + BATCH].to(model.device)
         if temperature is None:
             drawn = model.point_estimate(part)
         else:
@@ -130,7 +130,3 @@ def _draw_posterior(model: VAE, train: Items, count: int, generator: torch.Gener
         torch.from_numpy(part).float() for part in inference.encode(model, train[rows])
     )
     return reparameterize(mean, log_var, torch.randn(mean.shape, generator=generator))
-
-
-def _device(model: VAE) -> torch.device:
-    return next(model.parameters()).device
