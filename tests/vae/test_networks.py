@@ -146,7 +146,7 @@ def test_joining_undoes_cutting(patch: int) -> None:
     maps = torch.randn(2, 3, 32, 32)
     tokens = MixerEncoder(32, patch, 3, 8, 1, 64).cut(maps)
     assert tokens.shape == (2, (32 // patch) ** 2, patch * patch * 3)
-    assert torch.equal(MixerDecoder(32, patch, 3, 0, 8, 1, 64).join(tokens), maps)
+    assert torch.equal(MixerDecoder(32, patch, 3, 8, 1, 64).join(tokens), maps)
 
 
 @torch.no_grad()

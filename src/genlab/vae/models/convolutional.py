@@ -61,17 +61,20 @@ class ConvEncoder(nn.Module):
 
 
 class ConvDecoder(nn.Module):
-    """The encoder's mirror image: latents -> (batch, outputs + context, size, size)."""
+    """The encoder's mirror image: latents -> (batch, outputs, size, size).
+
+    context: how many of the outputs, the last ones, the causal head reads.
+    """
 
     def __init__(
         self,
         size: int,
         patch: int,
         outputs: int,
-        context: int,
         width: int,
         depth: int,
         latent_dim: int,
+        context: int,
     ) -> None:
         super().__init__()
         self.side = size // patch
@@ -83,7 +86,7 @@ class ConvDecoder(nn.Module):
             if index + 1 < len(sizes):
                 layers += [_same(channels, 4 * sizes[index + 1], 1), nn.PixelShuffle(2)]
         self.stack = nn.Sequential(*layers, nn.GroupNorm(1, sizes[-1]), nn.SiLU())
-        self.head = _same(sizes[-1], 4 * outputs, 3)
+        self.head = _same(sizes[-1], 4 * (outputs - context), 3)
         self.context = _same(sizes[-1], 4 * context, 1) if context else None
         with torch.no_grad():
             self.head.weight.mul_(HEAD_SCALE)
@@ -120,14 +123,7 @@ class ConvGridDecoder(nn.Module):
     """One dense layer, then transposed 4x4 convolutions that double the side `depth` times."""
 
     def __init__(
-        self,
-        size: int,
-        patch: int,
-        outputs: int,
-        context: int,
-        width: int,
-        depth: int,
-        latent_dim: int,
+        self, size: int, patch: int, outputs: int, width: int, depth: int, latent_dim: int
     ) -> None:
         super().__init__()
         self.side, self.channels = size // 2**depth, width * 2 ** (depth - 1)
@@ -138,9 +134,7 @@ class ConvGridDecoder(nn.Module):
             halved = width * 2 ** max(level - 1, 0)
             layers += [nn.ReLU(), nn.ConvTranspose2d(inputs, halved, 4, stride=2, padding=1)]
             inputs = halved
-        self.stack = nn.Sequential(
-            *layers, nn.ReLU(), nn.Conv2d(inputs, outputs + context, 3, padding=1)
-        )
+        self.stack = nn.Sequential(*layers, nn.ReLU(), nn.Conv2d(inputs, outputs, 3, padding=1))
 
     def forward(self, z: Tensor) -> Tensor:
         logits: Tensor = self.stack(self.embed(z).view(-1, self.channels, self.side, self.side))

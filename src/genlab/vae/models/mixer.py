@@ -80,17 +80,10 @@ class MixerEncoder(nn.Module):
 
 
 class MixerDecoder(nn.Module):
-    """Latents -> tokens -> mixer blocks -> `outputs + context` numbers per cell or pixel."""
+    """Latents -> tokens -> mixer blocks -> `outputs` numbers per cell or pixel."""
 
     def __init__(
-        self,
-        size: int,
-        patch: int,
-        outputs: int,
-        context: int,
-        width: int,
-        depth: int,
-        latent_dim: int,
+        self, size: int, patch: int, outputs: int, width: int, depth: int, latent_dim: int
     ) -> None:
         super().__init__()
         self.patch, self.side = patch, size // patch
@@ -102,7 +95,7 @@ class MixerDecoder(nn.Module):
         self.embed = nn.Linear(2 * width, width * self.tokens // self.groups)
         self.blocks = nn.Sequential(*(MixerBlock(self.tokens, width) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, patch * patch * (outputs + context))
+        self.head = nn.Linear(width, patch * patch * outputs)
 
     def join(self, tokens: Tensor) -> Tensor:
         """Patches (batch, tokens, patch^2 * outputs) as (batch, outputs, size, size)."""

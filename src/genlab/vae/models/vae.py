@@ -97,7 +97,8 @@ class VAE(nn.Module):
         shape = (a.width, a.depth, a.latent_dim)
         self.encoder = encoder(a.size, a.patch, a.channels or a.classes, *shape)
         outputs, context = self.likelihood.outputs, a.causal_channels
-        self.decoder = decoder(a.size, a.patch, outputs, context, *shape)
+        apart = {"context": context} if decoder is convolutional.ConvDecoder else {}
+        self.decoder = decoder(a.size, a.patch, outputs + context, *shape, **apart)
         self.head = CausalHead(a.channels, outputs, context) if context else None
         self.prior = PRIORS[a.prior](
             a.latent_dim, a.tokens, a.prior_width, a.prior_depth, a.prior_components
