@@ -12,19 +12,22 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from genlab.vae.models.priors import PRIORS, CodebookPrior, MixtureDensityPrior, StandardPrior
-from genlab.vae.models.priors.base import LearnedPrior
+from genlab.vae.models.priors.base import CausalAttention, LearnedPrior
 
 LEARNED = ["autoregressive", "autoregressive_mixture"]
+HEADS = [0, 2]
 
 
 def _generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _prior(name: str, latent_dim: int = 8, tokens: int = 4, size: float = 0.5) -> Any:
+def _prior(
+    name: str, latent_dim: int = 8, tokens: int = 4, size: float = 0.5, heads: int = 0
+) -> Any:
     """A learned prior with noise on every weight, in float64."""
     torch.manual_seed(0)
-    prior = PRIORS[name](latent_dim, tokens, 8, 2, 3)
+    prior = PRIORS[name](latent_dim, tokens, 8, 2, 3, heads)
     assert isinstance(prior, LearnedPrior)
     codebook = isinstance(prior, CodebookPrior)
     prior = tiny.stir(prior.double(), 0, size if codebook else 0.5 * size)
@@ -89,14 +92,17 @@ def test_each_conditional_density_integrates_to_one(name: str, token: int) -> No
         assert float(torch.trapezoid(density, line)) == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("name", LEARNED)
-def test_a_token_is_scored_by_the_tokens_before_it_alone_and_by_all_of_them(name: str) -> None:
-    prior, z, classes = _prior(name, 100, 100), _z(1, 100), torch.tensor([3])
-    before = prior.class_log_prob(z, classes)[0]
+def test_a_token_is_scored_by_the_tokens_before_it_alone_and_by_all_of_them(
+    name: str, heads: int
+) -> None:
+    prior, z, classes = _prior(name, 100, 100, heads=heads), _z(8, 100), torch.full((8,), 3)
+    before = prior.class_log_prob(z, classes)
     for changed in (0, 40, 99):
         other = z.clone()
         other[:, changed] += 2.0
-        moved = (prior.class_log_prob(other, classes)[0] - before).abs()
+        moved = (prior.class_log_prob(other, classes) - before).abs().amax(0)
         assert not moved[:changed].any()
         assert (moved[changed:] > 1e-12).all()  # beyond every window too
 
@@ -118,6 +124,26 @@ def test_the_score_is_the_term_of_one_class_and_so_a_lower_bound(name: str) -> N
     assert (torch.logsumexp(torch.stack(terms), 0) >= scored.sum(1)).all()
 
 
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize("name", LEARNED)
+@torch.no_grad()
+def test_sampling_token_by_token_sees_what_the_parallel_pass_sees(name: str, heads: int) -> None:
+    prior = _prior(name, 32, 16, heads=heads).float()
+    prior.class_logits.copy_(torch.nn.functional.one_hot(torch.tensor(5), prior.CLASSES) * 50.0)
+    outputs: list[Tensor] = []
+    prior.head.register_forward_hook(lambda *call: outputs.append(call[-1]))
+    z = prior.sample(7, _generator())
+    prior.class_log_prob(z, torch.full((7,), 5))
+    *steps, at_once = outputs
+    torch.testing.assert_close(torch.stack(steps, 1), at_once, atol=1e-5, rtol=1e-5)
+
+
+def test_attention_starts_as_no_change() -> None:
+    torch.manual_seed(0)
+    h = torch.randn(2, 9, 8)
+    assert torch.equal(CausalAttention(8, 2)(h), h)
+
+
 @pytest.mark.parametrize("name", LEARNED)
 @torch.no_grad()
 def test_samples_follow_the_density_of_their_class(name: str) -> None:
@@ -135,9 +161,12 @@ def test_samples_follow_the_density_of_their_class(name: str) -> None:
     assert float(ratio.mean()) == pytest.approx(1.0, abs=5 * error)
 
 
+@pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("name", LEARNED)
-def test_gradients_reach_every_parameter_and_are_those_of_finite_differences(name: str) -> None:
-    prior = _prior(name, 9, 9)
+def test_gradients_reach_every_parameter_and_are_those_of_finite_differences(
+    name: str, heads: int
+) -> None:
+    prior = _prior(name, 9, 9, heads=heads)
     z = _z(40, 9)
     prior.token_log_prob(z).sum().backward()
     unreached = [n for n, p in prior.named_parameters() if p.grad is None or not p.grad.any()]

@@ -160,6 +160,7 @@ class Params(_Section):
     prior_width: int = Field(ge=4, le=4096, description="Channels of the learned prior.")
     prior_depth: int = Field(ge=1, le=64, description="Blocks of the learned prior.")
     prior_components: int = Field(ge=1, le=65536, description="Components of the learned prior.")
+    prior_heads: int = Field(ge=0, description="Attention heads of the learned prior; 0 = none.")
     likelihood: Literal[
         "categorical",
         "bernoulli",
@@ -220,6 +221,9 @@ class Params(_Section):
             raise ValueError(f"datasets must name each dataset once, got {self.datasets}")
         if self.batch_size > self.samples_per_epoch:
             raise ValueError(f"batch_size must be <= samples_per_epoch, got {self.batch_size}")
+        if self.prior_heads and self.prior_width % self.prior_heads:
+            rule = f"0 or a divisor of prior_width, {self.prior_width}"
+            raise ValueError(f"prior_heads must be {rule}, got {self.prior_heads}")
         return self
 
     def for_dataset(self, name: str) -> Params:

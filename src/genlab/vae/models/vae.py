@@ -66,6 +66,7 @@ class Architecture:
     likelihood: str
     likelihood_components: int
     causal_channels: int
+    prior_heads: int = 0
 
     @property
     def tokens(self) -> int:
@@ -100,9 +101,8 @@ class VAE(nn.Module):
         apart = {"context": context} if decoder is convolutional.ConvDecoder else {}
         self.decoder = decoder(a.size, a.patch, outputs + context, *shape, **apart)
         self.head = CausalHead(a.channels, outputs, context) if context else None
-        self.prior = PRIORS[a.prior](
-            a.latent_dim, a.tokens, a.prior_width, a.prior_depth, a.prior_components
-        )
+        of_prior = (a.prior_width, a.prior_depth, a.prior_components, a.prior_heads)
+        self.prior = PRIORS[a.prior](a.latent_dim, a.tokens, *of_prior)
 
     @property
     def device(self) -> torch.device:

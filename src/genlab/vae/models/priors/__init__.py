@@ -10,7 +10,7 @@ from genlab.vae.models.priors.mixture_density import MixtureDensityPrior
 
 __all__ = ["PRIORS", "CodebookPrior", "MixtureDensityPrior", "Prior", "StandardPrior"]
 
-# Each is made from latent_dim, tokens, width, depth and components.
+# Each is made from latent_dim, tokens, width, depth, components and heads.
 PRIORS: dict[str, Callable[..., Prior]] = {
     "standard": StandardPrior,
     "autoregressive": CodebookPrior,

@@ -35,6 +35,45 @@ class GatedMLP(nn.Module):
         return x + out
 
 
+class CausalAttention(nn.Module):
+    """Residual self-attention over each token and those before it (Vaswani et al. 2017).
+
+    It starts as the identity.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads, self.size = heads, width // heads
+        self.norm = nn.LayerNorm(width)
+        self.read = nn.Linear(width, 3 * width)
+        self.write = nn.Linear(width, width)
+        nn.init.zeros_(self.write.weight)
+        nn.init.zeros_(self.write.bias)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """All tokens at once: (batch, tokens, width) -> the same."""
+        query, key, value = self._read(h)
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        out: Tensor = self.write(mixed.transpose(1, 2).flatten(2))
+        return h + out
+
+    def step(self, h: Tensor, cache: Tensor, t: int) -> Tensor:
+        """Token t alone, h (batch, width), after those whose keys and values the cache holds.
+
+        cache: (2, batch, heads, tokens, width / heads), which gets this token's.
+        """
+        query, *keys_and_values = self._read(h[:, None])
+        cache[..., t : t + 1, :] = torch.stack(keys_and_values)
+        mixed = F.scaled_dot_product_attention(query, *cache[..., : t + 1, :])
+        out: Tensor = self.write(mixed.flatten(1))
+        return h + out
+
+    def _read(self, h: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values, each (batch, heads, tokens, width / heads)."""
+        parts: Tensor = self.read(self.norm(h)).unflatten(-1, (3, self.heads, -1))
+        return parts.permute(2, 0, 3, 1, 4).unbind()
+
+
 class Prior(nn.Module, ABC):
     """p(z) over `latent_dim` latents, factored into `tokens`.
 
@@ -95,10 +134,11 @@ class LearnedPrior(Prior):
     """A distribution per token of a square, given a global class and the tokens before it.
 
     Two causal windows, one read after the other in reading order, show each token its neighbours;
-    running sums of `COUNTERS` features show it everything that was read. The first tokens of
-    very different items may look alike, so one of `CLASSES` global classes c is drawn first. z
-    determines its class c(z), and scoring takes that one term of p(z) = sum_c p(c) p(z | c):
-    log p(c(z)) + log p(z | c(z)) <= log p(z), and the ELBO stays a lower bound.
+    running sums of `COUNTERS` features show it everything that was read, and so does attention
+    where it has heads. The first tokens of very different items may look alike, so one of `CLASSES`
+    global classes c is drawn first. z determines its class c(z), and scoring takes that one term of
+    p(z) = sum_c p(c) p(z | c): log p(c(z)) + log p(z | c(z)) <= log p(z), and the ELBO stays a
+    lower bound.
 
     A subclass makes its own parameters, then the shared ones by `_make_network`.
     latent_dim must be a multiple of tokens, and tokens a square; raises ValueError otherwise.
@@ -121,8 +161,11 @@ class LearnedPrior(Prior):
             raise ValueError(f"latent_dim must be a multiple of {tokens} tokens, got {latent_dim}")
         self.tokens, self.token_dim = tokens, latent_dim // tokens
 
-    def _make_network(self, inputs: int, width: int, depth: int, outputs: int) -> None:
-        """Make the layers from `inputs` features to `outputs` numbers per token."""
+    def _make_network(self, inputs: int, width: int, depth: int, outputs: int, heads: int) -> None:
+        """Make the layers from `inputs` features to `outputs` numbers per token.
+
+        heads: of the attention before each of the second blocks, 0 for none.
+        """
         offsets = 2 * self.REACH * (self.REACH + 1)
         self.inputs = inputs
         self.read = nn.Linear(offsets * inputs, width)
@@ -132,7 +175,11 @@ class LearnedPrior(Prior):
         nn.init.zeros_(self.reread.weight)
         self.counters = nn.Linear(width, self.COUNTERS)
         self.recount = nn.Linear(self.COUNTERS, width, bias=False)
-        self.second = nn.Sequential(*(GatedMLP(width) for _ in range(depth - depth // 2)))
+        self.second = nn.Sequential()
+        for _ in range(depth - depth // 2):
+            if heads:
+                self.second.append(CausalAttention(width, heads))
+            self.second.append(GatedMLP(width))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, outputs)
 
@@ -192,6 +239,11 @@ class LearnedPrior(Prior):
         summaries = torch.zeros(count, rows, self.SUMMARY, device=device)
         counted = torch.zeros(count, self.COUNTERS, device=device)
         occupied = torch.zeros(count, self.tokens, dtype=torch.bool, device=device)
+        caches = {
+            layer: self.position.new_zeros(2, count, layer.heads, self.tokens, layer.size)
+            for layer in self.second
+            if isinstance(layer, CausalAttention)
+        }
         numbers = torch.arange(1.0, rows, device=device).view(1, -1, 1)
         places = self.windows(numbers)[0].long() - 1  # -1, the last row, stands for one outside
         for t, window in enumerate(places):
@@ -202,8 +254,10 @@ class LearnedPrior(Prior):
             summaries[:, t] = self.summary(h)
             h = h + self.reread(summaries[:, window].flatten(1))
             h = h + self.recount(counted / self.divisor[t])
-            out = self.head(self.norm(self.second(h if late is None else h + late[:, 0])))
-            z[:, t] = self._sample_token(out, generator)
+            h = h if late is None else h + late[:, 0]
+            for layer in self.second:
+                h = layer.step(h, caches[layer], t) if layer in caches else layer(h)
+            z[:, t] = self._sample_token(self.head(self.norm(h)), generator)
             inputs[:, t], occupied[:, t] = self._embed(z[:, t])
         return z[:, :-1].flatten(1)
 

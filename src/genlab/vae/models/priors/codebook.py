@@ -61,7 +61,13 @@ class CodebookPrior(LearnedPrior):
     class_edges: Tensor
 
     def __init__(
-        self, latent_dim: int, tokens: int, width: int, depth: int, components: int
+        self,
+        latent_dim: int,
+        tokens: int,
+        width: int,
+        depth: int,
+        components: int,
+        heads: int = 0,
     ) -> None:
         super().__init__(latent_dim, tokens)
         shape = (components, self.token_dim)
@@ -81,7 +87,7 @@ class CodebookPrior(LearnedPrior):
         self.class_embedding = nn.Parameter(torch.randn(self.CLASSES, width) * 0.02)
         self.occupied = nn.Parameter(torch.randn(tokens + 1, width) * 0.02)
         self.begun = nn.Parameter(torch.randn(tokens + 1, width) * 0.02)
-        self._make_network(self.EMBED, width, depth, components)
+        self._make_network(self.EMBED, width, depth, components, heads)
 
     @torch.no_grad()
     def init_from_codes(self, mean: Tensor, log_var: Tensor, seed: int) -> None:

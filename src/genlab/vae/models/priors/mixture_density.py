@@ -38,7 +38,13 @@ class MixtureDensityPrior(LearnedPrior):
     initialized: Tensor
 
     def __init__(
-        self, latent_dim: int, tokens: int, width: int, depth: int, components: int
+        self,
+        latent_dim: int,
+        tokens: int,
+        width: int,
+        depth: int,
+        components: int,
+        heads: int = 0,
     ) -> None:
         super().__init__(latent_dim, tokens)
         self.components = components
@@ -49,7 +55,8 @@ class MixtureDensityPrior(LearnedPrior):
         self.position = nn.Parameter(torch.randn(tokens, width) * 0.02)
         self.class_embedding = nn.Parameter(torch.zeros(self.CLASSES, width))
         self.class_logits = nn.Parameter(torch.zeros(self.CLASSES))
-        self._make_network(self.token_dim, width, depth, components * (1 + 2 * self.token_dim))
+        outputs = components * (1 + 2 * self.token_dim)
+        self._make_network(self.token_dim, width, depth, outputs, heads)
         nn.init.zeros_(self.recount.weight)
         with torch.no_grad():
             self.head.weight.mul_(HEAD_SCALE)
