@@ -26,7 +26,6 @@ EXTRAS = {
     "faces": "benchmark: scores of faces",
     "embedded": "agent: the small model on this machine",
     "wandb": "Weights & Biases mirror",
-    "inception": "Inception features for FID",
     "celeba": "download of CelebA",
     "dev": "tests and checks",
 }

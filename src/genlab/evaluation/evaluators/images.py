@@ -25,7 +25,6 @@ from genlab.evaluation.evaluators.sampling import (
 )
 from genlab.evaluation.evaluators.summary import ImageSummary
 from genlab.evaluation.metrics import duplicates, fidelity, frechet, likelihood, reference_models
-from genlab.evaluation.metrics.inception import inception_distances
 from genlab.evaluation.metrics.kid import kid
 from genlab.evaluation.metrics.manifold import manifold
 from genlab.evaluation.metrics.two_sample import two_sample_test
@@ -79,15 +78,6 @@ class ImageEvaluator(Evaluator):
         samples = self.samples[metrics["best_sampler"]].images
         _, near = duplicates.nearest(samples[:QUERIES], self.train)
         metrics["memorisation"] = duplicates.memorisation(near, held_out)
-        order = np.random.default_rng([params.seed, 2]).permutation(len(self.train))
-        metrics["inception"] = inception_distances(
-            self.test,
-            {
-                "floor": self.train[np.sort(order[: len(test)])],
-                "reconstruction": self.predicted,
-                "samples": samples,
-            },
-        )
         return metrics
 
     def _describe_model(self) -> Metrics:

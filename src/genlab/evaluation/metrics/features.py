@@ -2,8 +2,7 @@
 
 Fréchet distance, precision and recall need features that see content rather than pixels. This
 network learns them from the train split alone, so that they fit data of any kind and nothing has
-to be downloaded. Distances in them compare within one classifier, known by its digest, and never
-with Inception's (`metrics.inception`).
+to be downloaded. Distances in them compare within one classifier, known by its digest.
 """
 
 from __future__ import annotations
