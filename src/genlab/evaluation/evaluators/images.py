@@ -84,6 +84,7 @@ class ImageEvaluator(Evaluator):
         model, some = self.model, slice(0, QUERIES)
         architecture, comparable = model.architecture, model.likelihood.comparable
         spread = model.likelihood.sigma() if isinstance(model.likelihood, Gaussian) else None
+        judges = {str(seed): self._describe_judge(j) for seed, j in enumerate(self.judges)}
         return {
             "likelihood": architecture.likelihood,
             "comparable": comparable,
@@ -96,8 +97,8 @@ class ImageEvaluator(Evaluator):
             "error_correlation": fidelity.error_correlation(self.test[some], self.predicted[some]),
             "context_model_bits": reference_models.context_model_bits(self.train, self.test),
             "pca_ssim": reference_models.pca_ssim(self.train, self.test),
-            "features": self._describe_judge(self.judges[0]),
-            "judges": {str(seed): self._describe_judge(j) for seed, j in enumerate(self.judges)},
+            "features": judges["0"],
+            "judges": judges,
         }
 
     def _describe_judge(self, judge: Judge) -> Metrics:
