@@ -71,9 +71,7 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
     "image_sheet": lambda path: figures.image_sheet(
         path, flat(20), {"train": 54_000, "mean grey": 0.286}, "Images"
     ),
-    "image_pairs": lambda path: figures.image_pairs(
-        path, flat(9), flat(9), ("input", "output"), ["1 dB"] * 9, "Pairs"
-    ),
+    "image_pairs": lambda path: figures.image_pairs(path, flat(9), flat(9), ["1 dB"] * 9, "Pairs"),
     "image_samplers": lambda path: figures.image_samplers(
         path, {"prior: recall 0.7": flat(24), "gmm: recall 0.2": flat(24)}
     ),
@@ -112,8 +110,7 @@ def test_a_figure_is_a_png_of_the_common_width_with_the_same_bytes_each_time(
 def test_each_output_stands_below_its_input(count: int, tmp_path: Path) -> None:
     images = flat(2 * count)
     path = tmp_path / "x.png"
-    names, notes = ("input", "output"), ["1 dB"] * count
-    figures.image_pairs(path, images[:count], images[count:], names, notes, "Pairs")
+    figures.image_pairs(path, images[:count], images[count:], ["1 dB"] * count, "Pairs")
     places = middles(path, 2 * count)
     down = places[count:] - places[:count]
     assert (np.abs(down[:, 1]) <= 1).all()

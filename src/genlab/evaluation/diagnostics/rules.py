@@ -5,11 +5,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from genlab.evaluation.diagnostics.criteria import (
-    MAX_SKIPPED,
-    MIN_ACTIVE,
-    MIN_KL,
-)
+from genlab.evaluation.diagnostics.criteria import MAX_SKIPPED, MIN_ACTIVE, MIN_KL
 
 PRIOR_OVER_POSTERIOR = 2.0
 """Fréchet distance of prior draws over that of posterior draws, above which most of it is due to
@@ -58,24 +54,6 @@ def detected_issues(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     return [finding["name"] for finding in findings if finding["found"]]
 
 
-def _collapsed(e: SimpleNamespace) -> bool:
-    return bool(e.kl_nats < MIN_KL or e.active_units == 0)
-
-
-POSTERIOR_COLLAPSE = Rule(
-    "posterior_collapse",
-    _collapsed,
-    ("kl_nats", "active_units", "latent_dim"),
-    lambda e: {
-        "beta_max": min(1.0, e.beta_max),
-        "beta_schedule": "linear",
-        "beta_delay": 0.25,
-        "beta_warmup": 0.5,
-        "free_bits": 0.05,
-    },
-)
-
-
 def _instability(effect: str, limit: float) -> Rule:
     """Unstable training; `effect` is what is measured on the validation split, `limit` its most."""
     return Rule(
@@ -91,7 +69,18 @@ def _instability(effect: str, limit: float) -> Rule:
 
 
 GRIDS: tuple[Rule, ...] = (
-    POSTERIOR_COLLAPSE,
+    Rule(
+        "posterior_collapse",
+        lambda e: e.kl_nats < MIN_KL or e.active_units == 0,
+        ("kl_nats", "active_units", "latent_dim"),
+        lambda e: {
+            "beta_max": min(1.0, e.beta_max),
+            "beta_schedule": "linear",
+            "beta_delay": 0.25,
+            "beta_warmup": 0.5,
+            "free_bits": 0.05,
+        },
+    ),
     _instability("deepest_fall", MAX_FALL),
     Rule(
         "all_black_collapse",

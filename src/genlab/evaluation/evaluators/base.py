@@ -147,9 +147,8 @@ class Evaluator(ABC):
 
     def measure_bounds(self) -> Metrics:
         """ELBO and IWAE bound with `intervals`, active latents."""
-        cells = self.test[0].size
         return merge(
-            likelihood.bound_summary(self.nats, self.kl, cells=cells, **self.resampling),
+            likelihood.bound_summary(self.nats, self.kl, **self.resampling),
             likelihood.iwae_summary(self.log_weights, **self.resampling),
             {
                 "active_units": likelihood.active_units(self.mean),

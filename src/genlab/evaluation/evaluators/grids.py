@@ -87,16 +87,13 @@ class GridEvaluator(Evaluator):
     def draw(self, metrics: Metrics) -> None:
         """Draw reconstructions, samples and colours."""
         folder, pairs, shown = self.paths.plots, slice(0, COMPARED), slice(0, PICTURED)
-        for name, truth, predicted, title in (
-            ("reconstructions", self.test, self.predicted, "Test grids"),
-            (
-                "arc_agi",
-                self.arc,
-                self.arc_predicted,
-                "Grids of ARC-AGI evaluation tasks, which training never saw",
-            ),
-        ):
-            figures.reconstructions(folder / f"{name}.png", truth[pairs], predicted[pairs], title)
+        path, title = folder / "reconstructions.png", "Test grids"
+        figures.reconstructions(path, self.test[pairs], self.predicted[pairs], title)
+        path, title = (
+            folder / "arc_agi.png",
+            "Grids of ARC-AGI evaluation tasks, which training never saw",
+        )
+        figures.reconstructions(path, self.arc[pairs], self.arc_predicted[pairs], title)
         settings = self.params.grids
         for name, grids in self.samples.items():
             if name != "ancestral":  # looks like `prior`: it only draws the cells, too

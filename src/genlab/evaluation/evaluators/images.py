@@ -114,18 +114,17 @@ class ImageEvaluator(Evaluator):
         pixels = fidelity.fidelity(self.test, self.predicted, **self.resampling)
         metrics = merge(self.measure_bounds(), pixels)
         intervals, bits = metrics["intervals"], 1 / (self.test[0].size * np.log(2))
-        for group in (metrics, intervals):
-            group["bits_per_dim"] = group.pop("bits_per_cell")
+        for name, nats in (
+            ("bits_per_dim", "neg_elbo_nats"),
+            ("iwae_bits_per_dim", "neg_iwae_nats"),
+        ):
+            metrics[name] = metrics[nats] * bits
+            intervals[name] = scaled_interval(intervals[nats], bits)
         intervals["active_units"] = likelihood.active_units_interval(
             self.mean, bootstrap=UNITS_BOOTSTRAP, seed=self.params.seed
         )
-        intervals["iwae_bits_per_dim"] = scaled_interval(intervals["neg_iwae_nats"], bits)
         features = self.judges[0].classifier.features(self.predicted)
-        return {
-            **metrics,
-            "iwae_bits_per_dim": metrics["neg_iwae_nats"] * bits,
-            "reconstruction": self._compare(features),
-        }
+        return {**metrics, "reconstruction": self._compare(features)}
 
     def _measure_samples(self) -> Metrics:
         """Every sampler, compared with the reference of train against test (`floor`)."""
@@ -180,7 +179,7 @@ class ImageEvaluator(Evaluator):
         notes = [f"{value:.1f} dB" for value in fidelity.psnr(fidelity.mse(truth, predicted))]
         title = "Test images over their reconstructions"
         path = folder / "reconstructions.png"
-        figures.image_pairs(path, truth, predicted, ("input", "output"), notes, title)
+        figures.image_pairs(path, truth, predicted, notes, title)
         tiles = {}
         for name in sorted(self.samples, key=lambda name: name != best):
             found, picked = metrics["samplers"][name], "; picked" if name == best else ""

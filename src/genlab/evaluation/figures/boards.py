@@ -45,8 +45,7 @@ def reconstructions(path: str | Path, truth: Grids, predicted: Grids, title: str
     wrong = truth != predicted
     counts = wrong.sum(axis=(1, 2))
     notes = [f"{count} wrong" if count else "exact" for count in counts]
-    painted = paint_grids(predicted, wrong)
-    image_pairs(path, paint_grids(truth), painted, ("input", "output"), notes, title)
+    image_pairs(path, paint_grids(truth), paint_grids(predicted, wrong), notes, title)
 
 
 def samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> None:

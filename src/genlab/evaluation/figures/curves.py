@@ -1,4 +1,4 @@
-"""Figures of numbers: training curves, histograms, sweeps over experiments."""
+"""Figures of numbers: training curves and the histogram of colours."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -96,16 +96,10 @@ def item_bands(title: str, rows: Mapping[str, Images], notes: Sequence[str]) -> 
 
 
 def image_pairs(
-    path: str | Path,
-    above: Images,
-    below: Images,
-    names: tuple[str, str],
-    notes: Sequence[str],
-    title: str,
+    path: str | Path, inputs: Images, outputs: Images, notes: Sequence[str], title: str
 ) -> None:
-    """Images over their counterparts in bands of eight pairs, with a note below each pair."""
-    rows = dict(zip(names, (above, below), strict=True))
-    save_mosaics(path, item_bands(title, rows, notes))
+    """Inputs over their outputs in bands of eight pairs, with a note below each pair."""
+    save_mosaics(path, item_bands(title, {"input": inputs, "output": outputs}, notes))
 
 
 def image_samplers(path: str | Path, samples: Mapping[str, Images]) -> None:

@@ -14,7 +14,6 @@ from genlab.core.stats import (
     percentile_interval,
     percentile_intervals,
     resampled_sums,
-    scaled_interval,
 )
 
 ACTIVE_VARIANCE = 0.01
@@ -22,20 +21,16 @@ ACTIVE_VARIANCE = 0.01
 
 
 def bound_summary(
-    reconstruction: Floats, kl: Floats, *, cells: int, bootstrap: int = 1000, seed: int = 0
+    reconstruction: Floats, kl: Floats, *, bootstrap: int = 1000, seed: int = 0
 ) -> dict[str, Any]:
     """Means of the negative ELBO and its two terms, with 95 % bootstrap intervals over items.
 
     reconstruction (-log p(x|z)), kl: (n,) nats, whose sum is the negative ELBO. Returns
-    `neg_elbo_nats`, `reconstruction_nats`, `kl_nats`, `bits_per_cell` (nats / (cells ln 2)), `n`,
-    `intervals`.
+    `neg_elbo_nats`, `reconstruction_nats`, `kl_nats`, `n`, `intervals`.
     """
     bound = reconstruction + kl
     terms = {"neg_elbo_nats": bound, "reconstruction_nats": reconstruction, "kl_nats": kl}
-    found = mean_metrics(terms, bootstrap=bootstrap, seed=seed)
-    bits = 1 / (cells * math.log(2))
-    found["intervals"]["bits_per_cell"] = scaled_interval(found["intervals"]["neg_elbo_nats"], bits)
-    return {**found, "bits_per_cell": found["neg_elbo_nats"] * bits}
+    return mean_metrics(terms, bootstrap=bootstrap, seed=seed)
 
 
 def bound_over_entropy(
