@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import ndimage
 
 from genlab.evaluation.diagnostics.error_analysis import Column, Flags, Hypothesis
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.parser import find_components
-from genlab.grids.shapes import KINDS, SHAPES
-
-Grids = npt.NDArray[np.uint8]
+from genlab.grids.shapes import KINDS, SHAPES, Grids
 
 
 def grid_hypotheses(grids: Grids) -> tuple[Column, list[Hypothesis]]:

@@ -9,9 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from genlab.core.stats import Floats
+from genlab.datasets.sources import Images
 from genlab.evaluation.diagnostics.error_analysis import Column, Hypothesis
-
-Images = npt.NDArray[np.uint8]
 
 CHUNK = 1024
 LEVELS = 255

@@ -16,6 +16,7 @@ from genlab.core import engine
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_json, write_npz
 from genlab.core.params import Params
+from genlab.core.stats import Floats
 from genlab.datasets.registry import Dataset
 from genlab.evaluation import figures
 from genlab.evaluation.diagnostics.criteria import judge
@@ -35,7 +36,6 @@ from genlab.vae.training.checkpoint import (
 TRAIN = "dvc repro train"
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-Floats = npt.NDArray[np.float64]
 Items = npt.NDArray[np.uint8]
 Metrics = dict[str, Any]
 

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from genlab.core.progress import progress
-from genlab.core.stats import ratio_interval, scaled_interval
+from genlab.core.stats import Floats, ratio_interval, scaled_interval
 from genlab.datasets.images import load_images, load_labels
+from genlab.datasets.sources import Images, Labels
 from genlab.distributions.likelihoods import Gaussian
 from genlab.evaluation import figures
-from genlab.evaluation.evaluators.base import Arrays, Evaluator, Floats, Metrics, merge
+from genlab.evaluation.evaluators.base import Arrays, Evaluator, Metrics, merge
 from genlab.evaluation.evaluators.judges import Judge, extractor
 from genlab.evaluation.evaluators.sampling import (
     DIAGNOSTIC,
@@ -31,8 +31,6 @@ from genlab.evaluation.metrics.two_sample import two_sample_test
 from genlab.vae.sampling import latents
 from genlab.vae.sampling import posterior as inference
 
-Images = npt.NDArray[np.uint8]
-Labels = npt.NDArray[np.int64]
 JUDGES = 3  # classifiers of different seeds, each reported
 PAIRED, SAMPLED = 16, 24  # pictures in a figure
 DIRECTIONS, STEPS, WALKS = 6, 9, 6  # of traversals and interpolations

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from genlab.core.io import sha256
 from genlab.datasets.manifests import MANIFEST_FILE
+from genlab.datasets.sources import Images, Labels
 from genlab.evaluation.metrics import frechet
 from genlab.evaluation.metrics.features import Classifier, cached_classifier
-
-Images = npt.NDArray[np.uint8]
-Labels = npt.NDArray[np.int64]
 
 LABELLED = ("fashion_mnist", "mnist", "cifar10", "celeba")
 

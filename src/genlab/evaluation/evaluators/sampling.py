@@ -24,11 +24,11 @@ from genlab.core.errors import GenlabError
 from genlab.core.params import Params
 from genlab.core.progress import progress
 from genlab.datasets.images import load_images
+from genlab.datasets.sources import Images
 from genlab.evaluation.evaluators.base import load_model
 from genlab.vae.models.vae import VAE
 from genlab.vae.sampling import samplers
 
-Images = npt.NDArray[np.uint8]
 Latents = npt.NDArray[np.float32]
 
 TEMPERATURES = (1.0, 0.9, 0.8, 0.7)

@@ -5,16 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from scipy import ndimage
 
 from genlab.evaluation.figures.image_grids import Images, Mosaic, facts, image_pairs, save_mosaics
 from genlab.evaluation.figures.style import BLUE, INK, figure_file
 from genlab.grids.palette import ARC_PALETTE, to_rgb
-
-Grids = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
+from genlab.grids.parser import Flags
+from genlab.grids.shapes import Grids
 
 CELL = 8
 """Pixels of a cell."""

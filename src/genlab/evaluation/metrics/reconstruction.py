@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.stats import Floats, percentile_intervals, resampled_sums, share_interval
+from genlab.grids.palette import BLACK, COLOURS
+from genlab.grids.shapes import Grids
 
-Grids = npt.NDArray[np.uint8]
-COLOURS = 10
-BLACK = 0
 SHARES = ("pixel_accuracy", "nonblack_accuracy", "foreground_recall", "per_class_accuracy")
 """The metrics that are shares of cells."""
 

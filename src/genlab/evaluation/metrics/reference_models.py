@@ -4,9 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.decomposition import PCA
 
-from genlab.evaluation.metrics.fidelity import ssim
-
-Images = npt.NDArray[np.uint8]
+from genlab.evaluation.metrics.fidelity import Images, ssim
 
 LEVELS = 256
 CONTEXT_BITS = 5

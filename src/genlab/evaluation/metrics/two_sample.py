@@ -3,12 +3,9 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from genlab.core.stats import share_interval
-from genlab.evaluation.metrics.features import train_classifier
-
-Images = npt.NDArray[np.uint8]
+from genlab.evaluation.metrics.features import Images, Labels, train_classifier
 
 EXAMPLES = 100_000
 """Images that the classifier is shown: ten passes over the halves of 10,000 and 10,000."""
@@ -40,6 +37,6 @@ def two_sample_test(samples: Images, real: Images, *, seed: int = 0) -> dict[str
     }
 
 
-def _labels(n: int) -> npt.NDArray[np.int64]:
+def _labels(n: int) -> Labels:
     """0 for the first half of n rows, the samples, and 1 for the second."""
     return np.repeat(np.arange(2, dtype=np.int64), n // 2)

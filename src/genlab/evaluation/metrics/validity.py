@@ -8,8 +8,7 @@ import numpy.typing as npt
 from genlab.core.stats import Floats, percentile_intervals, resampled_sums, share_interval
 from genlab.evaluation.metrics.reconstruction import total_variation
 from genlab.grids.parser import find_components, is_valid
-
-Grids = npt.NDArray[np.uint8]
+from genlab.grids.shapes import Grids
 
 MAX_TV = {"count_tv": 0.15, "size_tv": 0.10, "colour_tv": 0.05}
 MIN_NOVELTY = 0.95
