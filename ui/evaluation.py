@@ -7,7 +7,7 @@ import streamlit as st
 
 from genlab.datasets.registry import find_dataset
 from genlab.web import bars, browse, evidence, look
-from genlab.web.files import Stamp, require, stamp
+from genlab.web.files import Missing, Stamp, require, stamp
 from genlab.web.frame import choose_dataset, sentences, title
 from genlab.web.results import read_results
 
@@ -29,8 +29,7 @@ def show_bars(name: str) -> None:
 def show_figures(name: str, wanted: tuple[str, ...], across: int = 1) -> None:
     found = bars.figures(ROOT, name, wanted)
     if not found:
-        st.info("Nothing to show yet: the figures are not there. This makes them:")
-        st.code("dvc repro evaluate", language=None)
+        raise Missing("the figures are not there", "dvc repro evaluate")
     # Side by side where the page is wide: what is compared is seen at once.
     for start in range(0, len(found), across):
         columns = st.columns(across)
