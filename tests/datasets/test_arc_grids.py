@@ -54,9 +54,7 @@ def test_the_commands_write_a_complete_dataset(root, tmp_path):
     facts = json.loads((out / "data.json").read_text())
     assert facts["splits"]["train"]["mean_objects"] == len(load_objects(out, "train")) / 96
     assert facts["duplicates_across_splits"] == 0
-    interval = facts["data_entropy_bound_interval"]
-    assert 20 < interval["low"] < facts["data_entropy_bound_nats"] < interval["high"] < 50
-    assert interval["n"] == 12
+    assert 20 < facts["data_entropy_bound_nats"] < 50
 
 
 def test_a_split_repeats_its_bytes_and_keeps_objects_with_their_grids(generated, tmp_path):
@@ -123,9 +121,7 @@ def test_the_data_sheet_counts_what_is_there():
     assert facts["kinds"] == {kind: pytest.approx(kinds.get(kind, 0)) for kind in KINDS}
     assert facts["colours"]["4"] == pytest.approx(2 / 3)
     assert facts["colours"]["9"] == 0
-    assert facts["cell_colours"]["5"] == 4 / 512
     assert facts["object_cells"] == {"3": pytest.approx(1 / 3), "4": pytest.approx(2 / 3)}
-    assert facts["object_sides"] == {"2": 1 / 3, "3": 1 / 3, "4": 1 / 3}
 
 
 @pytest.mark.parametrize(("count", "name"), [(100_000, "100k"), (2000, "2k"), (2500, "2500")])

