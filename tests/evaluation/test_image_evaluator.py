@@ -120,6 +120,7 @@ def test_evaluation_says_what_it_promises_of_every_sampler(done: Path) -> None:
     assert metrics["neg_iwae_nats"] < metrics["neg_elbo_nats"] + 50
     assert metrics["comparable"] is True
     assert (metrics["n"], metrics["latent_dim"], metrics["tokens"]) == (48, 49, 49)
+    assert sum(metrics["kl_per_token"]) == pytest.approx(metrics["kl_nats"])
     gain = metrics["iwae_neg_elbo_nats"] - metrics["neg_iwae_nats"]
     assert metrics["iwae_gain_nats"] == pytest.approx(gain)
     samplers = metrics["samplers"]

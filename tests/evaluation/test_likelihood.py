@@ -12,6 +12,7 @@ from genlab.evaluation.metrics.likelihood import (
     bound_summary,
     iwae,
     iwae_summary,
+    token_summary,
 )
 
 
@@ -40,6 +41,11 @@ def test_the_gain_of_iwae_is_that_of_pairs() -> None:
     gain, bound = (found["intervals"][name] for name in ("iwae_gain_nats", "neg_iwae_nats"))
     assert gain["low"] < found["iwae_gain_nats"] < gain["high"]
     assert gain["high"] - gain["low"] < 0.01 * (bound["high"] - bound["low"])
+
+
+def test_tokens_without_nats_are_inactive() -> None:
+    found = token_summary(np.array([[1.0, 0.02, 0.0], [3.0, -0.01, 0.0]]))
+    assert found == {"kl_per_token": [2.0, 0.005, 0.0], "inactive_tokens": 2}
 
 
 def test_bound_summary_means() -> None:

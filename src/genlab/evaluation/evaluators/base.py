@@ -61,14 +61,17 @@ class Evaluator(ABC):
     """Evaluate a trained model on the test split of its dataset.
 
     test, predicted: (n, ...) items and their reconstructions. nats, kl: (n,), -log p(x|z) and KL at
-    one z. mean: (n, d), of posteriors. log_weights: (m, k), see `likelihood.iwae`.
+    one z. token_kl: (n, tokens), which sum to kl. mean, log_var: (n, d) posteriors. log_weights:
+    (m, k), see `likelihood.iwae`.
     """
 
     test: Items
     predicted: Items
     nats: Floats
     kl: Floats
+    token_kl: Floats
     mean: Floats
+    log_var: Floats
     log_weights: Floats
 
     def __init__(self, params: Params, dataset: Dataset, paths: EvaluationPaths) -> None:
@@ -139,7 +142,8 @@ class Evaluator(ABC):
                 path=path,
                 key="lr",
             )
-        self.mean, _ = inference.encode(model, test)
+        self.token_kl = inference.token_kl(model, test, seed)
+        self.mean, self.log_var = inference.encode(model, test)
         self.predicted = inference.reconstruct(model, test)
         self.log_weights = inference.log_importance_weights(
             model, test[: settings.iwae_items], settings.iwae_samples, seed
@@ -150,6 +154,7 @@ class Evaluator(ABC):
         return merge(
             likelihood.bound_summary(self.nats, self.kl, **self.resampling),
             likelihood.iwae_summary(self.log_weights, **self.resampling),
+            likelihood.token_summary(self.token_kl),
             {
                 "active_units": likelihood.active_units(self.mean),
                 "latent_dim": self.mean.shape[1],

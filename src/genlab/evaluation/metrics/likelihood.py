@@ -18,6 +18,8 @@ from genlab.core.stats import (
 
 ACTIVE_VARIANCE = 0.01
 """Of a latent's posterior mean over the data, above which it is active."""
+INACTIVE_NATS = 0.01
+"""Of a token's mean KL, below which it is inactive."""
 
 
 def bound_summary(
@@ -77,6 +79,18 @@ def iwae_summary(
     columns = {"neg_iwae_nats": -bound, "iwae_neg_elbo_nats": -elbo, "iwae_gain_nats": bound - elbo}
     found = mean_metrics(columns, bootstrap=bootstrap, seed=seed)
     return {"iwae_samples": log_weights.shape[1], "iwae_items": found.pop("n"), **found}
+
+
+def token_summary(token_kl: Floats) -> dict[str, Any]:
+    """`kl_per_token`: mean nats of each group of latents, which sum to the KL; `inactive_tokens`.
+
+    token_kl: (n, tokens) nats. A token is inactive below INACTIVE_NATS on average.
+    """
+    means = token_kl.mean(axis=0)
+    return {
+        "kl_per_token": means.tolist(),
+        "inactive_tokens": int(np.count_nonzero(means < INACTIVE_NATS)),
+    }
 
 
 def active_units(means: npt.ArrayLike) -> int:
