@@ -178,10 +178,12 @@ def test_a_truncated_file_is_named(tmp_path, load):
 
 
 def test_the_real_grids_are_different_and_fitted():
-    grids = arc_agi_grids(16)
+    tuning, grids = arc_agi_grids(16, "training"), arc_agi_grids(16, "evaluation")
     assert (grids.dtype, grids.shape[1:]) == (np.uint8, (16, 16))
-    assert len(grids) == len({grid.tobytes() for grid in grids}) > 1000
+    both = np.concatenate([tuning, grids])
+    assert len(both) == len({grid.tobytes() for grid in both}) > 5000
+    assert min(len(tuning), len(grids)) > 1000
     assert grids.max() == 9
     assert is_valid(grids).mean() < 0.1  # unlike the generated ones
-    small = {grid.tobytes() for grid in arc_agi_grids(4)}
-    assert small < {grid[:4, :4].tobytes() for grid in grids}  # the rest is in training tasks
+    small = np.concatenate([arc_agi_grids(4, "training"), arc_agi_grids(4, "evaluation")])
+    assert {grid[:4, :4].tobytes() for grid in both} == {grid.tobytes() for grid in small}

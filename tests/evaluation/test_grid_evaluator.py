@@ -96,8 +96,21 @@ def test_the_samples_that_are_kept_are_those_of_the_sampler_that_was_picked(
     assert (kept["samples"] == 0).mean() == reported["black_share"]
 
 
-def test_real_grids_are_reported_apart(metrics: dict[str, Any]) -> None:
-    assert metrics["arc_agi"]["n"] > 500
+def test_quantised_codes_cost_the_bits_of_the_active_latents(metrics: dict[str, Any]) -> None:
+    assert [row["bits_per_latent"] for row in metrics["rate"]] == [2, 4, 6, 8]
+    for row in metrics["rate"]:
+        assert row["bits"] == row["bits_per_latent"] * metrics["active_units"]
+        assert row["interval"]["low"] <= row["exact_grid_accuracy"] <= row["interval"]["high"]
+    bits = metrics["data_entropy_bound_nats"] / math.log(2)
+    assert metrics["data_entropy_bound_bits"] == pytest.approx(bits)
+
+
+def test_real_grids_of_training_and_of_evaluation_tasks_are_reported_apart(
+    metrics: dict[str, Any],
+) -> None:
+    sizes = metrics["arc_agi_training"]["n"], metrics["arc_agi"]["n"]
+    assert min(sizes) > 500
+    assert sizes[0] != sizes[1]
 
 
 def test_every_figure_is_drawn_and_opens(done: Path) -> None:

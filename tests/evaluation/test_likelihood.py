@@ -12,6 +12,7 @@ from genlab.evaluation.metrics.likelihood import (
     bound_summary,
     iwae,
     iwae_summary,
+    quantize,
     token_summary,
 )
 
@@ -83,3 +84,19 @@ def test_what_hard_grids_add_to_both_sides_leaves_the_ratio_certain() -> None:
     apart = bound_over_entropy(1.05 * np.roll(entropy, 1), entropy, bootstrap=200)
     wide = apart["intervals"]["neg_elbo_over_entropy_bound"]
     assert wide["high"] - wide["low"] > 0.05
+
+
+@pytest.mark.parametrize("bits", [1, 3, 8])
+def test_quantised_latents_take_2_to_the_bits_values_within_their_range(bits: int) -> None:
+    rng = np.random.default_rng(0)
+    reference = rng.uniform(-1, 1, (3000, 3)) * [1, 10, 0.01] + [0, 5, 7]
+    means = rng.uniform(-1, 1, (3000, 3)) * [1, 10, 0.01] + [0, 5, 7]
+    found = quantize(means, reference, bits)
+    assert [len(np.unique(column)) for column in found[:, :2].T] == [2**bits] * 2
+    half = np.ptp(reference, axis=0) / 2 ** (bits + 1)
+    inside = (means >= reference.min(axis=0)) & (means <= reference.max(axis=0))
+    assert np.all((np.abs(found - means) <= half + 1e-9) | ~inside, axis=0)[:2].all()
+    assert found[:, 2] == pytest.approx(reference[:, 2].mean())  # inactive
+    assert np.array_equal(
+        quantize(means + 1e6, reference, bits)[:, 0], np.full(3000, found[:, 0].max())
+    )

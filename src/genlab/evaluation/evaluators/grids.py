@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from genlab.core.stats import share_interval
 from genlab.datasets.arc_grids import arc_agi_grids, entropy_nats, load_objects, load_split
 from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Items, Metrics, merge
@@ -19,6 +21,8 @@ from genlab.vae.sampling import samplers
 PICTURED = 32  # samples in a figure
 COMPARED = 16  # pairs of input and output in one
 SELECTION_SEED = 1_000_000  # added to the seed of the draws that samplers are compared on
+BITS = (2, 4, 6, 8)  # per latent
+RANGED = 5000  # training grids whose codes give the latents' ranges
 
 
 class GridEvaluator(Evaluator):
@@ -37,7 +41,8 @@ class GridEvaluator(Evaluator):
         train, test = load_split(data, "train"), load_split(data, "test")
         self.infer(test)
         entropy = entropy_nats(data, "test", len(test))
-        self.arc = arc_agi_grids(self.params.grids.size)
+        size = self.params.grids.size
+        tuning, self.arc = arc_agi_grids(size, "training"), arc_agi_grids(size, "evaluation")
         self.arc_predicted = inference.reconstruct(self.model, self.arc)
 
         def compare(truth: Items, predicted: Items) -> Metrics:
@@ -49,7 +54,9 @@ class GridEvaluator(Evaluator):
                 self.measure_bounds(),
                 likelihood.bound_over_entropy(self.nats + self.kl, entropy, **self.resampling),
             ),
+            **self._measure_rate(train, float(entropy.mean())),
             **self._measure_samplers(train),
+            "arc_agi_training": compare(tuning, inference.reconstruct(self.model, tuning)),
             "arc_agi": compare(self.arc, self.arc_predicted),
         }
 
@@ -76,6 +83,17 @@ class GridEvaluator(Evaluator):
             drawn = compare(samplers.sample(model, sampler, count, seed + SELECTION_SEED), "val", 1)
             found[name]["selection"] = {key: drawn[key] for key in ("valid_rate", "counted")}
         return {"samplers": found, "best_sampler": pick_sampler(found)}
+
+    def _measure_rate(self, train: Items, entropy: float) -> Metrics:
+        """Exact-match accuracy of test grids from quantised latents; inactive ones cost no bit."""
+        codes, _ = inference.encode(self.model, train[:RANGED])
+        active, n, rate = likelihood.active_units(codes), len(self.test), []
+        for bits in BITS:
+            decoded = inference.decode(self.model, likelihood.quantize(self.mean, codes, bits))
+            exact = int(np.count_nonzero(reconstruction.wrong_cells(self.test, decoded) == 0))
+            accuracy = {"exact_grid_accuracy": exact / n, "interval": share_interval(exact, n)}
+            rate.append({"bits_per_latent": bits, "bits": bits * active, **accuracy})
+        return {"rate": rate, "data_entropy_bound_bits": entropy / math.log(2)}
 
     def summarise(self, metrics: Metrics) -> GridSummary:
         """Select the scalars of metrics/<dataset>.json."""

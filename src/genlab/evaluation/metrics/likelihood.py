@@ -98,8 +98,25 @@ def active_units(means: npt.ArrayLike) -> int:
 
     means: (n, d) posterior means, n >= 2.
     """
-    variances = np.asarray(means, dtype=np.float64).var(axis=0, ddof=1)
-    return int(np.count_nonzero(variances > ACTIVE_VARIANCE))
+    return int(np.count_nonzero(_are_active(np.asarray(means, dtype=np.float64))))
+
+
+def quantize(means: Floats, reference: Floats, bits: int) -> Floats:
+    """Round each latent to the nearest of 2^bits values, the centres of equal parts of its range.
+
+    means: (n, d). reference: (m, d), codes of training items: they give the range, from least to
+    greatest, and the mean that an inactive latent is replaced by, which costs no bit.
+    """
+    low, levels = reference.min(axis=0), 2**bits
+    step = np.maximum((reference.max(axis=0) - low) / levels, np.finfo(np.float64).tiny)
+    places = np.clip(np.floor((means - low) / step), 0, levels - 1) + 0.5
+    found: Floats = np.where(_are_active(reference), low + step * places, reference.mean(axis=0))
+    return found
+
+
+def _are_active(means: Floats) -> npt.NDArray[np.bool_]:
+    """Which latents are active, (d,)."""
+    return np.asarray(means.var(axis=0, ddof=1) > ACTIVE_VARIANCE)
 
 
 def active_units_interval(means: npt.ArrayLike, *, bootstrap: int, seed: int) -> Interval:
