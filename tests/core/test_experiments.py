@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from scripts.smoke import IDENTITY
 
 from genlab.core.errors import GenlabError
@@ -242,6 +243,20 @@ def test_a_name_without_its_seed_takes_all_seeds() -> None:
     assert choose(described, []) == described
     with pytest.raises(GenlabError, match="did you mean beta0"):
         choose(described, ["beta00"])
+
+
+@pytest.mark.usefixtures("table")
+def test_a_manual_experiment_runs_only_where_it_is_named_and_has_its_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "manual.yaml"
+    path.write_text("a: {why: a, params: {}}\nb: {why: b, manual: true, params: {device: cuda}}\n")
+    described = load_experiments(path)
+    assert [one.name for one in choose(described, [])] == ["a"]
+    [named] = choose(described, ["b"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(GenlabError, match="b: device must be one of auto"):
+        run_experiment(named)
 
 
 @pytest.mark.parametrize("part", SOURCES)

@@ -75,6 +75,8 @@ def test_what_was_not_measured_comes_last(copied: Path) -> None:
     done, read = read_pipeline(copied, [NAME], {}), [results(copied)]
     (copied / "experiments.yaml").write_text("new-one: {why: x, params: {}, seeds: [0]}\n")
     assert "new-one" in next_step(copied, done, read, []).command
+    (copied / "experiments.yaml").write_text("new-one: {why: x, params: {}, manual: true}\n")
+    assert next_step(copied, done, read, []).command == "make report"
     (copied / "experiments.yaml").unlink()
     assert next_step(copied, done, read, []).command == "make report"
     (copied / "results" / "benchmarks.json").unlink()

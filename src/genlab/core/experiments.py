@@ -15,8 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from genlab.core import git
-from genlab.core.engine import machine
+from genlab.core import engine, git
 from genlab.core.errors import GenlabError, did_you_mean, invalid
 from genlab.core.experiment_results import (
     PRODUCER,
@@ -55,6 +54,7 @@ class Description(BaseModel):
     dataset: str | None = Field(default=None, description="Dataset; else the base's, arc_grids.")
     seeds: list[int] = Field(default=[], description="Run once with each of these seeds.")
     keep: list[str] = Field(default=[], description="Figures of stage evaluate to keep.")
+    manual: bool = Field(default=False, description="Run only where it is named.")
 
 
 class Experiment(Description):
@@ -85,7 +85,7 @@ class Experiment(Description):
             "params": join(assign(key, value) for key, value in self.params.items()),
             "command": shlex.join(["dvc", *self.arguments]),
             **{f"fingerprint.{part}": value for part, value in self.fingerprint.items()},
-            "machine": join(f"{key}={value}" for key, value in machine().items()),
+            "machine": join(f"{key}={value}" for key, value in engine.machine().items()),
         }
 
     def is_current(self, row: Mapping[str, Any]) -> bool:
@@ -132,7 +132,7 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
 
 
 def choose(experiments: list[Experiment], names: list[str]) -> list[Experiment]:
-    """Select by name of run, entry (all its seeds) or sweep; all where no name is given."""
+    """Select by name of run, entry (all its seeds) or sweep; all but manual ones without names."""
     labels = [{one.name, one.entry, *one.sweep} for one in experiments]
     known = set().union(*labels)
     for name in names:
@@ -140,7 +140,7 @@ def choose(experiments: list[Experiment], names: list[str]) -> list[Experiment]:
             near = did_you_mean(name, known)
             raise GenlabError(f"no experiment is called {name!r}{near}; see experiments.yaml")
     chosen = zip(experiments, labels, strict=True)
-    return [one for one, own in chosen if not names or own & set(names)]
+    return [one for one, own in chosen if (own & set(names) if names else not one.manual)]
 
 
 def run_pending(
@@ -181,10 +181,14 @@ def run_pending(
 def run_experiment(experiment: Experiment) -> dict[str, Any]:
     """Run it in a temporary folder, keep its figures, and return its row.
 
-    Raises a `GenlabError` that names the log where `dvc exp run` fails, and where the code has
-    changed since the fingerprint was taken.
+    Raises a `GenlabError` that names the log where `dvc exp run` fails, where the code has changed
+    since the fingerprint was taken, and where this machine has not got the device.
     """
     name, dataset = experiment.name, experiment.dataset
+    try:
+        engine.device(experiment.params.get("device", "auto"))
+    except GenlabError as error:
+        raise GenlabError(f"{name}: {error}", key=error.key) from error
     if changed := [part for part in CODE if _code_digest(part) != experiment.fingerprint[part]]:
         raise GenlabError(
             f"{name}: the files of {' and '.join(changed)} changed while experiments were running;"

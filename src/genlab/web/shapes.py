@@ -142,6 +142,7 @@ class Described(TypedDict):
     """An entry of experiments.yaml."""
 
     seeds: NotRequired[list[int] | None]
+    manual: NotRequired[bool]
 
 
 Descriptions = dict[str, Described | None]

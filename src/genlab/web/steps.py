@@ -74,6 +74,8 @@ def _not_run(root: Path) -> list[str]:
 
 
 def _described(path: Path) -> Mapping[str, list[int]]:
-    """Names and seeds of experiments.yaml; nothing where it is missing."""
+    """Names and seeds of experiments.yaml, manual ones apart; nothing where it is missing."""
     found = yaml_at(path, shapes.Descriptions) if path.exists() else {}
-    return {name: list((entry or {}).get("seeds") or []) for name, entry in found.items()}
+    entries = {name: entry or {} for name, entry in found.items()}
+    planned = {name: entry for name, entry in entries.items() if not entry.get("manual")}
+    return {name: list(entry.get("seeds") or []) for name, entry in planned.items()}
