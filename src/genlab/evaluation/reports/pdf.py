@@ -17,16 +17,16 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 TIMEOUT = 120.0  # seconds
 STYLE = """
 @page { size: A4; margin: 11mm 12mm; }
-body { font: 7.6pt/1.27 'DejaVu Sans', sans-serif; columns: 2; column-gap: 6mm; margin: 0; }
+body { font: 8.8pt/1.3 'DejaVu Sans', sans-serif; columns: 2; column-gap: 6mm; margin: 0; }
 h1 { font-size: 13pt; margin: 0 0 2mm; column-span: all; }
-h2 { font-size: 9pt; margin: 2mm 0 1mm; break-after: avoid; }
+h2 { font-size: 10pt; margin: 2mm 0 1mm; break-after: avoid; }
 p, ul { margin: 0 0 1.2mm; }
 ul { padding-left: 4mm; }
-img { max-width: 100%; max-height: 52mm; display: block; margin: 0 auto 1mm; }
-table { border-collapse: collapse; font-size: 6.4pt; width: 100%; margin: 0 0 1.5mm; }
+img { max-width: 100%; max-height: 66mm; display: block; margin: 0 auto 1mm; }
+table { border-collapse: collapse; font-size: 7.4pt; width: 100%; margin: 0 0 1.5mm; }
 td, th { border-bottom: 0.2pt solid #999; padding: 0.2mm 0.8mm; text-align: left; }
-tr, img { break-inside: avoid; }
-pre { font-size: 6.6pt; margin: 1mm 0; white-space: pre-wrap; }
+table, img { break-inside: avoid; }
+pre { font-size: 7.4pt; margin: 1mm 0; white-space: pre-wrap; }
 """
 
 
