@@ -28,7 +28,7 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Write reports/DATASET.md and .pdf, and the README's results; release the checkpoints.
+    """Write reports/DATASET.md, its tables and .pdf, the README's results; release checkpoints.
 
     Every number comes from results/; the conclusions stand in
     src/genlab/evaluation/reports/templates/DATASET.md.j2.

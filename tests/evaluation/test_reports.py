@@ -24,6 +24,8 @@ GRIDS, IMAGES = "arc_grids", "fashion_mnist"
 PNG = b"\x89PNG\r\n\x1a\n"
 README = f"# genlab\n\nabove\n\n{BEGIN}\nold\n{END}\n\nbelow\n"
 SERIES = {"reconstruction_loss": [9.0, 1.0]}
+PARTS = ("encoder", "decoder", "prior", "causal_head", "all")
+IMAGE_SAMPLERS = ("prior", "ancestral", "gaussian", "gmm", "rejection", "posterior")
 TEST = {"sentence": "edges are hard", "n_with": 20, "verdict": "supported"}
 TEST |= {"ratio": 1.5, "low": 1.1, "high": 1.9}
 
@@ -45,7 +47,7 @@ def grid_metrics(beta: float) -> dict[str, Any]:
         "per_class_accuracy": {"0": 1.0, "1": 0.875}, "reconstruction_nats": 1.0,
         "neg_iwae_nats": 41.0, "iwae_samples": 64, "data_entropy_bound_nats": 40.0,
         "neg_elbo_over_entropy_bound": 1.075, "latent_dim": 256, "beta_max": beta,
-        "arc_agi": {"exact_grid_accuracy": 0.33},
+        "arc_agi": {"exact_grid_accuracy": 0.33, "n": 400},
         "samplers": dict.fromkeys(("prior", "ancestral", "gaussian"), sampler),
     }  # fmt: skip
 
@@ -54,6 +56,7 @@ def image_metrics(beta: float) -> dict[str, Any]:
     flat = {"bits_per_dim": 3.125, "neg_elbo_nats": 1700.0, "kl_nats": 52.0 / (1 + beta)}
     flat |= {"iwae_bits_per_dim": 3.0, "reconstruction_nats": 1648.0, "neg_iwae_nats": 1690.0}
     flat |= {"mse": 0.008, "psnr": 21.3, "ssim": 0.86, "active_units": 144}
+    flat |= {"error_correlation": 0.06, "noise_mismatch": 1.1}
     sampler = with_intervals({"frechet_distance": 12.0, "precision": 0.71, "recall": 0.55})
     sampler |= {"relative_frechet": 17.0, "temperature": 0.8}
     copies = {"near_duplicate_rate": 0.01, "exact_duplicate_rate": 0.0, "n": 2000}
@@ -62,22 +65,23 @@ def image_metrics(beta: float) -> dict[str, Any]:
         "tokens": 49, "beta_max": beta, "best_sampler": "prior", "memorisation": copies,
         "features": {"accuracy": 0.91}, "floor": {"frechet_distance": 0.7},
         "reconstruction": {"frechet_distance": 5.0, "recall": 0.9},
-        "samplers": dict.fromkeys(("prior", "ancestral", "gmm", "posterior"), sampler),
+        "samplers": dict.fromkeys(IMAGE_SAMPLERS, sampler),
     }  # fmt: skip
 
 
 def results(dataset: str, beta: float = 1.0) -> dict[str, Any]:
     """The files of results/DATASET but `data`."""
     metrics = (grid_metrics if dataset == GRIDS else image_metrics)(beta)
-    found = {"name": "prior_hole", "found": True, "evidence": {"frechet_over_fitted": 2.5}}
-    smooth = {"name": "over_smoothing", "found": False, "evidence": {"samples_over_test": 0.9}}
+    evidence = {"prior_over_posterior": 2.5}
+    found = {"name": "prior_posterior_mismatch", "found": True, "evidence": evidence}
+    stable = {"name": "training_instability", "found": False, "evidence": {"deepest_fall": 0.01}}
     return {
         "metrics": metrics,
         "verdict": {"passed": True, "criteria": []},
-        "diagnosis": {"diagnoses": [{**d, "fix": {"prior": "learned"}} for d in (found, smooth)]},
+        "diagnosis": {"diagnoses": [{**d, "fix": {"prior": "learned"}} for d in (found, stable)]},
         "training": {
             "epochs": 8, "best_epoch": 7, "items_seen": 9000, "skipped_updates": 3,
-            "parameters": {"all": 1234}, "series": SERIES,
+            "parameters": dict.fromkeys(PARTS, 1234), "series": SERIES,
         },
         "failures": {
             "n": 1000, "items": [{}], "tests": [TEST], "nats_rank_correlation": 0.5,
@@ -192,6 +196,38 @@ def test_a_missing_file_is_named_with_the_command_that_makes_it(
         render.render_reports(repository)
 
 
+@pytest.mark.parametrize("sweeps", ["committed", "complete"])
+@pytest.mark.parametrize("dataset", [GRIDS, IMAGES])
+def test_a_report_of_the_committed_results_has_at_most_1100_words_and_5_figures(
+    dataset: str, sweeps: str, root: Path, repository: Path
+) -> None:
+    if sweeps == "committed":
+        text = (root / "reports" / f"{dataset}.md").read_text()
+    else:  # every sweep of experiments.yaml has its runs
+        own = (f"{dataset}/{name}.json" for name in RESULTS)
+        for name in ("benchmarks.json", "baselines.json", *own):
+            shutil.copy(root / "results" / name, repository / "results" / name)
+        text = texts(repository, dataset)[f"{dataset}.md"]
+        assert "Not shown" not in text
+    assert len(text.split()) <= 1100
+    assert 3 <= text.count("![") <= 5
+
+
+@pytest.mark.parametrize("dataset", [GRIDS, IMAGES])
+def test_the_first_line_says_whether_the_run_passed_and_how_many_targets_it_misses(
+    dataset: str, repository: Path
+) -> None:
+    path = repository / "results" / dataset / "verdict.json"
+    change(path, passed=False, criteria=[{"name": "active_share", "passed": False}])
+    entry = {"value": 0.7, "interval": None, "n": 1, "command": "dvc repro"}
+    key = "grids.valid_rate" if dataset == GRIDS else "images.ssim"
+    write_json(repository / "results" / "benchmarks.json", {key: entry})
+    first, _, verdict = texts(repository, dataset)[f"{dataset}.md"].splitlines()[:3]
+    assert first.endswith(": not passed; targets missed: 1")
+    assert "Failed acceptance criteria: active share." in verdict
+    assert f"Missed targets: `{key}` 0.7 (target >= 0.8" in verdict
+
+
 def drop_metric(repository: Path) -> None:
     path = repository / "results" / GRIDS / "metrics.json"
     metrics = json.loads(path.read_text())
@@ -223,7 +259,7 @@ def test_outdated_files_are_one_line(outdate: Callable[[Path], None], repository
 
 def test_a_sweep_that_was_not_run_says_so_in_place_of_its_table(repository: Path) -> None:
     drop_run(repository)
-    text = render.render_reports(repository)[repository / "reports" / f"{GRIDS}.md"]
+    text = texts(repository)[f"{GRIDS}_tables.md"]
     assert "no run of sweep 'grids-beta0'; run: make experiments ARGS='--only grids-beta0'" in text
 
 
@@ -253,7 +289,7 @@ def test_a_dataset_without_its_own_template_is_reported_with_that_of_images(
         write_bytes(repository / "plots" / "emoji" / "evaluation" / f"{stem}.png", PNG)
     text = texts(repository, "emoji")["emoji.md"]
     assert "3.125 (2.812 to 3.125)" in text
-    assert "prior hole" in text
+    assert "prior posterior mismatch" in text
 
 
 def test_a_baseline_has_its_best_learning_rate(repository: Path) -> None:

@@ -36,13 +36,15 @@ COMMITTED = (
 
 
 def render_reports(root: Path, datasets: list[str] | None = None) -> dict[Path, str]:
-    """Render the README's results and the report of each dataset (default: all of params.yaml).
+    """Render the README's results and each dataset's report and tables (default: all datasets).
 
     Returns texts by path. Raises a GenlabError for missing or outdated result files.
     """
     texts = {}
     for dataset in datasets or load_params(root / "params.yaml").datasets:
-        texts[root / "reports" / f"{dataset}.md"] = _render(root, load_context(root, dataset))
+        context, report = load_context(root, dataset), root / "reports" / f"{dataset}.md"
+        texts[report] = _render(root, context, f"{dataset}.md.j2", "images.md.j2")
+        texts[report.with_stem(f"{dataset}_tables")] = _render(root, context, "tables.md.j2")
     readme, targets = root / "README.md", read_targets(root)
     shown = {key: target for key, target in targets.items() if key in README_ROWS}
     results = tables.targets_table(shown, load_benchmarks(root), command=True)
@@ -81,9 +83,8 @@ def splice(readme: Path, section: str) -> str:
     return f"{head}{BEGIN}\n{section.strip()}\n{END}{tail}"
 
 
-def _render(root: Path, context: Context) -> str:
-    """The report of a dataset: its own template where there is one, else that of all images."""
-    dataset = context["dataset"]
+def _render(root: Path, context: Context, *templates: str) -> str:
+    """The first of `templates` that exists, with the results of a dataset."""
 
     def figure(path: str) -> str:
         if not (root / path).is_file():
@@ -95,9 +96,9 @@ def _render(root: Path, context: Context) -> str:
 
     helpers = {"tables": tables, "figure": figure, "run": run}
     try:
-        text = formats.template(f"{dataset}.md.j2", "images.md.j2").render(context, **helpers)
+        text = formats.template(*templates).render(context, **helpers)
     except (jinja2.UndefinedError, KeyError) as error:
         raise GenlabError(
-            f"results/: no {error} of {dataset}; run: make repro, make experiments"
+            f"results/: no {error} of {context['dataset']}; run: make repro, make experiments"
         ) from error
     return text.rstrip() + "\n"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,13 @@ from genlab.core.experiment_results import select_sweep, summarise_sweep
 from genlab.evaluation.reports.formats import number, share, spread, value, words
 from genlab.evaluation.reports.targets import Target
 
+BASELINES = {
+    "ours": "this model",
+    "pythae-mlp": "pythae, MLP",
+    "pythae-conv": "pythae, convolutions",
+    "antixk": "PyTorch-VAE, VanillaVAE",
+}
+"""The models of results/baselines.json as tables name them."""
 SHARES = ("accuracy", "rate", "baseline", "share", "components")
 """Endings of the metrics that are written as percentages."""
 Row = Mapping[str, Any]
@@ -44,33 +52,67 @@ def with_interval(metrics: Row, key: str) -> str:
     return f"{text} ({show(key, interval['low'])} to {show(key, interval['high'])})"
 
 
-def metrics_table(metrics: Row, labels: Mapping[str, str]) -> str:
-    """The metrics of `labels` ({key: what it is}) with their intervals and sample sizes."""
+def metrics_table(metrics: Row, labels: Mapping[str, str] | None = None) -> str:
+    """The metrics of `labels` ({key: what it is}, default: all) with intervals and sample sizes."""
     sizes = {key: interval["n"] for key, interval in metrics["intervals"].items()}
     return markdown(
         {"metric": label, "value": with_interval(metrics, key), "n": number(sizes.get(key))}
-        for key, label in labels.items()
+        for key, label in (labels or _by_key(metrics)).items()
     )
 
 
-def sweep_table(
-    runs: pd.DataFrame, sweep: str, names: Mapping[str, str], columns: Mapping[str, str]
-) -> str:
-    """Entries of a sweep ({name: what it is}) by columns: means with intervals over seeds.
+def or_reason(table: Callable[..., str]) -> Callable[..., str]:
+    """`table`, or the reason where a sweep has not been run or mixes versions of the code."""
 
-    Where the sweep has not been run, or mixes versions of the code, the reason stands instead.
-    """
-    try:
-        found = summarise_sweep(select_sweep(runs, sweep), columns)
-    except GenlabError as error:
-        return f"*Not shown: {error}*"
-    known = ((label, found[name]) for name, label in names.items() if name in found)
+    @wraps(table)
+    def shown(*arguments: Any, **options: Any) -> str:
+        try:
+            return table(*arguments, **options)
+        except GenlabError as error:
+            return f"*Not shown: {error}*"
+
+    return shown
+
+
+@or_reason
+def sweep_table(
+    runs: pd.DataFrame,
+    sweep: str,
+    columns: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
+    *,
+    intervals: bool = True,
+) -> str:
+    """Entries of a sweep ({name: what it is}, default: all) by columns: means over seeds."""
+    found = summarise_sweep(select_sweep(runs, sweep), columns)
+    hidden: dict[str, Any] = {} if intervals else {"intervals": {}}
+    labels = names or {name: f"`{name}`" for name in found}
+    known = ((label, found[name] | hidden) for name, label in labels.items() if name in found)
     return _rows_table("run", known, columns)
 
 
-def samplers_table(samplers: Mapping[str, Row], columns: Mapping[str, str]) -> str:
-    """Samplers by columns ({key: label}) with intervals."""
-    return _rows_table("sampler", samplers.items(), columns)
+@or_reason
+def fixes_table(runs: pd.DataFrame, sweep: str, fixes: Sequence[Sequence[str]]) -> str:
+    """Failures by symptom, measurement without a change, the change, and measurement with it.
+
+    fixes: (symptom, what is measured, its column, entry without the change, change, entry with it).
+    """
+    found = summarise_sweep(select_sweep(runs, sweep), {fix[2] for fix in fixes})
+    return markdown(
+        {
+            "symptom": symptom,
+            "measurement": f"{measure} {with_interval(found[without], column)}",
+            "change": change,
+            "effect": with_interval(found[changed], column),
+        }
+        for symptom, measure, column, without, change, changed in fixes
+        if {without, changed} <= found.keys()
+    )
+
+
+def samplers_table(samplers: Mapping[str, Row], columns: Mapping[str, str] | None = None) -> str:
+    """Samplers by columns ({key: label}, default: all of `prior`) with intervals."""
+    return _rows_table("sampler", samplers.items(), columns or _by_key(samplers["prior"]))
 
 
 def targets_table(
@@ -93,8 +135,18 @@ def targets_table(
     return markdown(rows)
 
 
-def hypotheses_table(tests: Sequence[Row], count: int) -> str:
-    """The `count` supported hypotheses with the largest lower bound of their error ratio."""
+def missed_targets(targets: Mapping[str, Target], benchmarks: Mapping[str, Row]) -> list[str]:
+    """Each missed target with its value: `grids.valid_rate` 0.731 (target >= 0.8)."""
+    values = {key: benchmarks.get(key, {}).get("value") for key in targets}
+    return [
+        f"`{key}` {number(values[key])} (target {target.sign} {number(target.target)})"
+        for key, target in targets.items()
+        if target.outcome(values[key]) == "missed"
+    ]
+
+
+def hypotheses_table(tests: Sequence[Row], count: int | None = None) -> str:
+    """The `count` (default: all) supported hypotheses, the largest lower bound of a ratio first."""
     supported = [test for test in tests if test["verdict"] == "supported"]
     return markdown(
         {
@@ -107,13 +159,11 @@ def hypotheses_table(tests: Sequence[Row], count: int) -> str:
     )
 
 
-def baselines_table(
-    baselines: Iterable[Row], names: Mapping[str, str], columns: Mapping[str, str]
-) -> str:
+def baselines_table(baselines: Iterable[Row], columns: Mapping[str, str]) -> str:
     """Models compared at equal CPU time: mean ± standard deviation over seeds, by columns."""
     return markdown(
         {
-            "model": ", ".join(filter(None, [names[row["contender"]], row["loss"]])),
+            "model": ", ".join(filter(None, [BASELINES[row["contender"]], row["loss"]])),
             "seeds": str(len(row["seeds"])),
             **{
                 label: number(row["mean"][key])
@@ -123,6 +173,11 @@ def baselines_table(
         }
         for row in baselines
     )
+
+
+def _by_key(metrics: Row) -> dict[str, str]:
+    """The metrics that have an interval, labelled by their keys."""
+    return {key: f"`{key}`" for key in metrics["intervals"] if key in metrics}
 
 
 def _rows_table(first: str, rows: Iterable[tuple[str, Row]], columns: Mapping[str, str]) -> str:
