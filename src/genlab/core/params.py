@@ -195,6 +195,7 @@ class Params(_Section):
     beta_delay: float = Field(ge=0, lt=1, description="Share of the run at beta 0.")
     beta_warmup: float = Field(ge=0, le=1, description="Share of the run in which beta rises.")
     free_bits: float = Field(ge=0, description="Nats per latent that are free of the KL term.")
+    auxiliary: float = Field(ge=0, description="Weight of the likelihood without causal head.")
     focal_gamma: float = Field(ge=0, description="Focal exponent at beta 0; 0 = off.")
     class_balance_exponent: float = Field(ge=0, le=1, description="Class weights; 0 = off.")
     corruption: float = Field(ge=0, le=1, description="Share of corrupted grids at beta 0.")
@@ -291,6 +292,7 @@ SECTION_KEYS = frozenset(TRAINING_KEYS) - {"seed", "beta_max", "beta_schedule"}
 UNUSED_BY_GRIDS = (
     "likelihood_components",
     "causal_channels",
+    "auxiliary",
     "image_samples",
     "extractor_examples",
 )

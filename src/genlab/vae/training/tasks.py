@@ -17,7 +17,6 @@ from genlab.vae.training.batches import corrupt
 from genlab.vae.training.objective import balance_classes, focal_nll
 
 CPU = torch.device("cpu")
-AUXILIARY = 0.3  # weight of -log p(x|z) without the causal head, in the loss beside one
 
 
 class Task(ABC):
@@ -92,12 +91,13 @@ class ImageTask(Task):
     accuracy = "psnr"
 
     def nll(self, model: VAE, decoded: Decoded, x: Tensor) -> Tensor:
-        """-log p(x|z); beside a causal head also that of the decoder alone, with a small weight.
+        """-log p(x|z); beside a causal head also `auxiliary` times that of the decoder alone.
 
         The decoder alone gives the reconstructions, and z has to carry what they show.
         """
         nll = -model.log_likelihood(decoded, x)
-        return nll - AUXILIARY * model.likelihood.log_prob(decoded[0], x) if model.head else nll
+        weight = self.params.auxiliary if model.head else 0.0
+        return nll - weight * model.likelihood.log_prob(decoded[0], x) if weight else nll
 
     def measure_accuracy(self, reconstructed: Tensor, x: Tensor) -> dict[str, float]:
         errors = ((reconstructed.float() - x.float()) / (LEVELS - 1)).square().flatten(1).mean(1)

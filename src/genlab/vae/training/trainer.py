@@ -147,7 +147,7 @@ class Trainer:
         return {
             **{f"train/{name}": totals[name] / steps for name in LOSSES},
             "beta": beta,
-            "learning_rate": max(lr, prior_lr) if phases.prior_alone(epoch) else lr,
+            "learning_rate": prior_lr if phases.prior_alone(epoch) else lr,
             "gradient_norm": totals["gradient_norm"] / steps,
             "skipped_updates": float(self.progress.skipped_updates),
         }

@@ -81,6 +81,8 @@ class Updates:
     def finish_autoencoder(self) -> None:
         """Train the prior alone from here on, for the encoder that is kept."""
         self.prior_alone = True
+        self.gradient.parameters = list(self.model.prior.parameters())
+        self.optimizer.zero_grad()  # without a gradient the others are left out
         for name in ("encoder", "decoder", "likelihood", "head"):
             part = getattr(self.model, name)
             if part is not None:
