@@ -1,26 +1,34 @@
-"""Arithmetic rate of a training step relative to the machine's matrix products, on one thread.
+"""How fast a training step is: its arithmetic rate, and the share of each of its parts.
 
-Both are measured alternately, in CPU seconds: the rate of a 1024 x 1024 float32 product, and the
-step's rate, which is the operations of its forward and backward passes (counted by torch's
-FlopCounterMode) over its time, optimiser included. The step is that of the default params once the
-learned prior is trained too, on grids and on images of Fashion-MNIST's shape.
+`training` measures the rate relative to the machine's matrix products, on one thread. Both are
+measured alternately, in CPU seconds: the rate of a 1024 x 1024 float32 product, and the step's
+rate, which is the operations of its forward and backward passes (counted by torch's
+FlopCounterMode) over its time, optimiser included. `profile` says where that time goes. The step is
+that of the default params once the learned prior is trained too, on grids and on images of
+Fashion-MNIST's shape.
 """
 
 from __future__ import annotations
 
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import chain, count
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from unittest import mock
 
 import numpy as np
 import torch
 import typer
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.harness import Result, benchmark, cpu_seconds
+from benchmarks.harness import RUN, Result, app, benchmark, cpu_seconds
 from genlab.core import engine
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, write_json
 from genlab.core.params import Params, load_params
 from genlab.datasets.arc_grids import make_distribution
 from genlab.grids.generator import AtomicImageGenerator
@@ -30,6 +38,7 @@ from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
 SIDE = 1024
+PROFILE = Path("results/profile.json")
 
 
 def grid_items(params: Params) -> Items:
@@ -43,46 +52,43 @@ def image_items(params: Params) -> Items:
     return np.random.default_rng(params.seed).integers(0, 256, (20_000, 28, 28, 1), dtype=np.uint8)
 
 
-CASES: dict[str, tuple[str, Callable[[Params], Items], int]] = {
-    "grids.step_over_matmul": ("arc_grids", grid_items, 10),
-    "images.step_over_matmul": ("fashion_mnist", image_items, 256),
+CASES: dict[str, tuple[Callable[[Params], Items], int]] = {
+    "arc_grids": (grid_items, 10),
+    "fashion_mnist": (image_items, 256),
 }
+KEYS = {"grids.step_over_matmul": "arc_grids", "images.step_over_matmul": "fashion_mnist"}
 
 
-@benchmark(*CASES)
+@benchmark(*KEYS)
 def training(
     repeats: Annotated[int, typer.Option(min=3, help="Repeats, alternating.")] = 15,
     steps: Annotated[int, typer.Option(min=1, help="Steps per repeat.")] = 10,
     products: Annotated[int, typer.Option(min=1, help="Products per repeat.")] = 20,
 ) -> Iterator[Result]:
     """Time training steps against matrix products."""
-    for key, (dataset, items, classes) in CASES.items():
-        params = load_params().with_overrides(threads=1, device="cpu").for_dataset(dataset)
-        engine.deterministic(params.seed, 1)
-        ratios = measure(params, dataset, items(params), classes, repeats, steps, products)
-        yield Result.median(key, ratios, params.seed)
+    for key, dataset in KEYS.items():
+        trainer, step = prepare(dataset)
+        ratios = measure(step, repeats, steps, products)
+        yield Result.median(key, ratios, trainer.params.seed)
 
 
-def measure(
-    params: Params,
-    dataset: str,
-    items: Items,
-    classes: int,
-    repeats: int,
-    steps: int,
-    products: int,
-) -> list[float]:
-    """The step's rate over that of the products, in each repeat."""
+def prepare(dataset: str) -> tuple[Trainer, Callable[[], object]]:
+    """A trainer of the default params on one thread, and a step of it that trains everything."""
+    params = load_params().with_overrides(threads=1, device="cpu").for_dataset(dataset)
+    engine.deterministic(params.seed, 1)
+    make_items, classes = CASES[dataset]
+    items = make_items(params)
     task = make_task(params, dataset, items[:19_000], classes)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(params, task, items[19_000:], Path(folder) / "state")
     trainer.update.delayed = False  # the learned prior is trained, too
     generator = epoch_generator(params.seed, 0)
     batches = chain.from_iterable(trainer.batches(epoch) for epoch in count())
+    return trainer, lambda: trainer.update(next(batches), params.beta_max, generator)
 
-    def step() -> None:
-        trainer.update(next(batches), params.beta_max, generator)
 
+def measure(step: Callable[[], object], repeats: int, steps: int, products: int) -> list[float]:
+    """The step's rate over that of the products, in each repeat."""
     matrix = torch.randn(SIDE, SIDE)
     for warm_up in (step, lambda: matrix @ matrix):
         cpu_seconds(warm_up, 5)
@@ -96,3 +102,92 @@ def measure(
         ratios.append(ours / machine)
         print(f"step {ours / 1e9:6.1f}  products {machine / 1e9:6.1f} GFLOP per CPU second")
     return ratios
+
+
+@app.command()
+def profile(
+    dataset: Annotated[str, typer.Option(help="Dataset: arc_grids or fashion_mnist.")],
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each phase.")] = 100,
+    output: Annotated[Path, typer.Option(help="File of the shares.")] = PROFILE,
+) -> None:
+    """Print the share of each part of a training step, and keep it.
+
+    Example: python benchmarks/run.py profile --dataset arc_grids
+    """
+    if dataset not in CASES:
+        raise GenlabError(f"dataset must be one of {', '.join(CASES)}, got {dataset!r}")
+    trainer, step = prepare(dataset)
+    found = {"joint": split_time(trainer, step, steps)}
+    if trainer.params.prior_share:
+        trainer.update.finish_autoencoder()
+        found["prior alone"] = split_time(trainer, step, steps)
+    for phase, times in found.items():
+        whole = sum(times.values())
+        print(f"{phase}: {1000 * whole:.1f} CPU milliseconds a step")
+        for part, seconds in sorted(times.items(), key=lambda item: -item[1]):
+            print(f"  {part:<22}{seconds / whole:6.1%}")
+    command = f"python {RUN} profile --dataset {dataset} --steps {steps}"
+    known = read_json(output, producer_command=command) if output.exists() else {}
+    entry = {"command": command, "steps": steps, "machine": engine.machine(), "seconds": found}
+    write_json(output, dict(sorted({**known, dataset: entry}.items())))
+
+
+def split_time(trainer: Trainer, step: Callable[[], object], steps: int) -> dict[str, float]:
+    """CPU seconds per step of each part; what none of them covers is `other`.
+
+    A part that works within another, as the causal head within the likelihood, is counted alone.
+    """
+    update, model = trainer.update, trainer.model
+    seconds: Counter[str] = Counter()
+    running = ["other"]
+    last = 0.0
+
+    def enter(part: str | None) -> None:
+        """Credit the time so far, then begin a part, or with None end the one that runs."""
+        nonlocal last
+        now = time.process_time()
+        seconds[running[-1]] += now - last
+        last = now
+        if part:
+            running.append(part)
+        else:
+            running.pop()
+
+    def timed(work: Callable[..., Any], part: str) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            enter(part)
+            try:
+                return work(*args, **options)
+            finally:
+                enter(None)
+
+        return call
+
+    parts: list[tuple[Any, str, str]] = [
+        (trainer.task, "augment", "corruption"),
+        (model, "encode", "encoder"),
+        (model, "decode", "decoder"),
+        (trainer.task, "nll", "likelihood"),
+        (model.prior, "token_kl", "prior"),
+        (model.prior, "statistics", "codebook"),
+        (model.prior, "observe", "codebook"),
+        (torch.autograd, "grad", "backward"),
+        (torch.nn.utils, "get_total_norm", "clip"),
+        (torch.nn.utils, "clip_grad_norm_", "clip"),
+        (update.optimizer, "step", "optimiser"),
+    ]
+    if model.head:
+        parts.append((model.head, "forward", "causal head"))
+    if update.average:
+        parts.append((update.average, "follow", "average"))
+    with ExitStack() as stack:
+        for owner, name, part in parts:
+            stack.enter_context(mock.patch.object(owner, name, timed(getattr(owner, name), part)))
+        for _ in range(5):
+            step()
+        seconds.clear()
+        last = time.process_time()
+        for _ in range(steps):
+            step()
+        seconds["other"] += time.process_time() - last
+    return {part: value / steps for part, value in seconds.items()}

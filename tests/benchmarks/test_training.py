@@ -1,0 +1,32 @@
+"""The profile of a training step covers all of it, and leaves nothing changed behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from benchmarks.training import split_time
+
+from genlab.vae.training.trainer import Trainer
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_time_of_a_step_is_split_into_its_parts(tmp_path: Path, alone: bool) -> None:
+    changes = {"causal_channels": 4, "ema": 0.9}
+    task, params = tiny.image_task(tiny.images(16), **changes), tiny.image_params(**changes)
+    trainer = Trainer(params, task, tiny.images(4, 1), tmp_path / "state")
+    if alone:
+        trainer.update.finish_autoencoder()
+    x, generator = task.batch(torch.arange(8)), torch.Generator().manual_seed(0)
+    grad, head = torch.autograd.grad, trainer.model.head
+    found = split_time(trainer, lambda: trainer.update(x, 1.0, generator), 3)
+    always = {"other", "encoder", "prior", "backward", "clip", "optimiser", "average"}
+    assert always <= set(found)
+    assert ({"decoder", "likelihood", "causal head"} <= set(found)) != alone
+    assert all(seconds >= 0 for seconds in found.values())
+    assert found["backward"] > 0
+    assert torch.autograd.grad is grad
+    assert head is not None
+    assert "forward" not in vars(head)
