@@ -28,7 +28,7 @@ from genlab.vae.training.tasks import Task
 from genlab.vae.training.update import LOSSES, Updates
 
 VALIDATION_ITEMS = 1000
-CHUNK = 500  # items that are validated, or encoded to start a prior, at a time
+CHUNK = 100  # items that are validated, or encoded to start a prior, at a time
 
 EpochEnd = Callable[[int, VAE, dict[str, float], dict[str, float]], None]
 
@@ -85,7 +85,9 @@ class Trainer:
                 self._enter_phase(progress.epoch)
                 trained = self._train_epoch(progress.epoch, bar)
                 seconds = time.perf_counter() - started
+                torch.set_num_threads(p.threads)  # its operators are long, unlike an update's
                 values = {**trained, **self.validate(trained["beta"])}
+                torch.set_num_threads(1)
                 progress.epoch += 1
                 progress.seconds += time.perf_counter() - started
                 progress.history.append(values)
