@@ -21,7 +21,6 @@ from genlab.evaluation.reports.targets import read_targets
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"
 METRICS = "results/{}/metrics.json"
 PROVENANCE = "data/checkpoints/{}/provenance.json"
-EVALUATED = "data/evaluated/{}/timing.json"
 LOWEST = {
     "grids.beta0.pixel": ("grids-beta0", "grids-beta0", "metrics.pixel_accuracy"),
     "grids.beta0.nonblack": ("grids-beta0", "grids-beta0", "metrics.nonblack_accuracy"),
@@ -134,7 +133,7 @@ def image_results(metrics: Mapping[str, Any]) -> Iterator[Result]:
     for name in ("posterior", "prior"):
         yield reported(f"images.relative_frechet.{name}", samplers[name], key)
     yield reported("images.ssim", metrics, "ssim")
-    seconds = read(PROVENANCE, IMAGES)["training_seconds"] + read(EVALUATED, IMAGES)["seconds"]
+    seconds = read(PROVENANCE, IMAGES)["training_seconds"]
     yield Result("images.minutes", seconds / 60, command=DEFAULT)
 
 
