@@ -12,11 +12,11 @@ import pytest
 from stage_runs import run_stage
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiment_results import flatten_results, write_rows
+from genlab.core.experiment_results import flatten_results, read_results, write_rows
 from genlab.core.experiments import load_experiments
 from genlab.core.io import write_bytes, write_json
 from genlab.evaluation import reports
-from genlab.evaluation.reports import formats, render
+from genlab.evaluation.reports import formats, render, tables
 from genlab.evaluation.reports.context import RESULTS, load_baselines
 from genlab.evaluation.reports.render import BEGIN, END
 
@@ -58,7 +58,7 @@ def image_metrics(beta: float) -> dict[str, Any]:
     flat |= {"mse": 0.008, "psnr": 21.3, "ssim": 0.86, "active_units": 144}
     flat |= {"error_correlation": 0.06, "noise_mismatch": 1.1}
     sampler = with_intervals({"frechet_distance": 12.0, "precision": 0.71, "recall": 0.55})
-    sampler |= {"relative_frechet": 17.0, "temperature": 0.8}
+    sampler |= {"relative_frechet": 17.0, "temperature": 0.8, "validation_frechet": 2.0}
     copies = {"near_duplicate_rate": 0.01, "exact_duplicate_rate": 0.0, "n": 2000}
     return {
         **with_intervals(flat), "comparable": True, "iwae_samples": 64, "latent_dim": 392,
@@ -80,7 +80,8 @@ def results(dataset: str, beta: float = 1.0) -> dict[str, Any]:
         "verdict": {"passed": True, "criteria": []},
         "diagnosis": {"diagnoses": [{**d, "fix": {"prior": "learned"}} for d in (found, stable)]},
         "training": {
-            "epochs": 8, "best_epoch": 7, "items_seen": 9000, "skipped_updates": 3,
+            "epochs": 8, "best_epoch": 7, "best": {"elbo": -1700.0},
+            "items_seen": 9000, "skipped_updates": 3,
             "parameters": dict.fromkeys(PARTS, 1234), "series": SERIES,
         },
         "failures": {
@@ -296,6 +297,17 @@ def test_a_baseline_has_its_best_learning_rate(repository: Path) -> None:
     found = load_baselines(repository)
     assert [row["contender"] for row in found] == ["ours", "antixk", "pythae-mlp"]
     assert [row["mean"]["frechet_distance"] for row in found] == [2.0, 11.0, 30.0]
+
+
+def test_the_rate_with_the_best_samples_is_chosen_where_the_bound_is_near_the_best(
+    repository: Path,
+) -> None:
+    runs = read_results(repository / "results" / "experiments.csv")
+    elbo, frechet = "training.best.elbo", "metrics.samplers.prior.validation_frechet"
+    runs.loc[runs.entry == "images-base", elbo] = -1695.0
+    runs.loc[runs.entry == "images-beta-2", [elbo, frechet]] = [-1703.0, 1.0]
+    runs.loc[runs.entry == "images-beta-0.5", [elbo, frechet]] = [-1704.0, 0.5]
+    assert tables.chosen_rate(runs) == "`images-beta-2`"
 
 
 @pytest.mark.parametrize(

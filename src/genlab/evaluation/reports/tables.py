@@ -22,6 +22,7 @@ BASELINES = {
 """The models of results/baselines.json as tables name them."""
 SHARES = ("accuracy", "rate", "baseline", "share", "components")
 """Endings of the metrics that are written as percentages."""
+RATE_SLACK = 0.005  # share of the ELBO that better samples are worth
 Row = Mapping[str, Any]
 
 
@@ -89,6 +90,20 @@ def sweep_table(
     labels = names or {name: f"`{name}`" for name in found}
     known = ((label, found[name] | hidden) for name, label in labels.items() if name in found)
     return _rows_table("run", known, columns)
+
+
+@or_reason
+def chosen_rate(runs: pd.DataFrame) -> str:
+    """The entry of the sweep `rate` with the least Fréchet distance of draws from the prior.
+
+    Among those whose -ELBO exceeds the least by at most RATE_SLACK; both of validation items, and
+    means over seeds.
+    """
+    elbo, frechet = "training.best.elbo", "metrics.samplers.prior.validation_frechet"
+    found = summarise_sweep(select_sweep(runs, "rate"), (elbo, frechet))
+    limit = max(row[elbo] for row in found.values()) * (1 + RATE_SLACK)
+    allowed = {name: row[frechet] for name, row in found.items() if row[elbo] >= limit}
+    return f"`{min(allowed, key=allowed.__getitem__)}`"
 
 
 @or_reason
