@@ -101,6 +101,16 @@ def test_no_error_at_all_is_untestable_and_writable_as_json(
     json.dumps(tests, allow_nan=False)
 
 
+def test_an_error_alone_in_its_stratum_is_compared_with_nothing(
+    data: tuple[np.ndarray, Claims],
+) -> None:
+    strata, claims = data[0].copy(), data[1]
+    strata[0] = 99
+    tests = compare(np.eye(1, 2500)[0], (strata, claims), bootstrap=50)
+    within = [each.name for each in claims if each.within_stratum]
+    assert {tests[name]["verdict"] for name in within} == {"untestable"}
+
+
 def test_an_error_that_occurs_only_with_the_attribute_is_supported_without_a_bound(
     data: tuple[np.ndarray, Claims],
 ) -> None:

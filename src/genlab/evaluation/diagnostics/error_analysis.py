@@ -65,7 +65,7 @@ def compare(
         sides = values[each.flags], values[~each.flags]
         means = [float(side.mean()) if len(side) else None for side in sides]
         numbers = dict.fromkeys(("ratio", "low", "high", "p_adjusted"), np.nan)
-        if len(layers) and values.any():
+        if values[layers.any(axis=0)].any():  # an error may be in a stratum that is left out
             ratio, difference = _standardise(part.sum(axis=0, keepdims=True), layers)
             ratios, differences = _standardise(draws, layers)
             z = abs(difference[0]) / max(float(np.nanstd(differences)), np.finfo(float).tiny)
