@@ -38,7 +38,7 @@ def show_figures(name: str, wanted: tuple[str, ...], across: int = 1) -> None:
 
 
 def show_reconstructions(name: str) -> None:
-    show_figures(name, ("reconstructions", "arc_agi", "colour_histogram"))
+    show_figures(name, ("reconstructions", "arc_agi"))
 
 
 def show_samplers(name: str) -> None:
@@ -47,7 +47,7 @@ def show_samplers(name: str) -> None:
     if find_dataset(name).kind == "grids":
         show_figures(name, ("samples_*",), across=3)
     else:
-        show_figures(name, ("samplers", "interpolations", "traversals"), across=2)
+        show_figures(name, ("samplers", "interpolations"), across=2)
 
 
 def show_neighbours(name: str) -> None:

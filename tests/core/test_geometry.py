@@ -43,22 +43,19 @@ def test_the_committed_params_can_be_built_for_every_dataset(dataset: str) -> No
     [
         ("arc_grids", {"patch": 3}, "patch", "divide the side of an item, 8, got 3"),
         ("fashion_mnist", {"patch": 8}, "patch", "28, got 8 (for fashion_mnist)"),
-        ("cifar10", {"patch": 5, "network": "mixer"}, "patch", "32, got 5"),
+        ("cifar10", {"patch": 5}, "patch", "16 for images, got 5"),
         ("arc_grids", {"latent_dim": 24, "prior": "standard"}, "latent_dim", "the 16 patches"),
-        ("mnist", {"latent_dim": 100, "network": "mixer"}, "latent_dim", "49 patches"),
         ("arc_grids", {"latent_dim": 8}, "latent_dim", "prior autoregressive, got 8"),
         ("fashion_mnist", {"latent_dim": 100}, "latent_dim", "prior autoregressive_mixture"),
         (
             "celeba",
             {"latent_dim": 100, "prior": "standard", "patch": 8},
             "latent_dim",
-            "64 patches for network conv",
+            "64 patches for images",
         ),
         ("arc_grids", {"likelihood": "gaussian"}, "likelihood", "categorical for grids, got gaus"),
         ("emoji", {"likelihood": "categorical"}, "likelihood", "got categorical (for emoji)"),
-        ("arc_grids", {"network": "conv", "depth": 4, "prior": "standard"}, "depth", "got 4"),
-        ("arc_grids", {"network": "conv"}, "prior", "standard for network conv of grids"),
-        ("fashion_mnist", {"patch": 7}, "patch", "2, 4, 8 or 16 for network conv of images"),
+        ("fashion_mnist", {"patch": 7}, "patch", "2, 4, 8 or 16 for images"),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -71,15 +68,14 @@ def test_what_does_not_fit_is_refused(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("network", ["conv", "mixer"])
 @pytest.mark.parametrize("dataset", IMAGES)
-def test_what_fits_is_built(dataset: str, network: str) -> None:
+def test_what_fits_is_built(dataset: str) -> None:
     tokens = (side_of(_params(dataset), dataset) // tiny.IMAGE_TRAINING["patch"]) ** 2
-    _build(_params(dataset, network=network, latent_dim=2 * tokens), dataset)
+    _build(_params(dataset, latent_dim=2 * tokens), dataset)
 
 
-def test_a_mixer_may_have_fewer_latents_than_patches_under_the_standard_prior() -> None:
-    _build(_params("mnist", network="mixer", latent_dim=7, prior="standard"), "mnist")
+def test_grids_may_have_fewer_latents_than_patches_under_the_standard_prior() -> None:
+    _build(_params("arc_grids", latent_dim=8, prior="standard"), "arc_grids")
 
 
 def test_only_datasets_that_are_listed_or_asked_for_are_checked() -> None:

@@ -9,8 +9,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from genlab.core.errors import GenlabError
+from genlab.core.experiments import change
 from genlab.core.options import DatasetOptions, overridable, parse_options
-from genlab.core.params import Kind, Params, change, load_params
+from genlab.core.params import Kind, Params, load_params
 from genlab.core.renamed import RENAMED
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"

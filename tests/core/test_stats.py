@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from genlab.core.stats import mean_interval, ratio_interval, resampled_sums, share_interval
+from genlab.core.stats import mean_metrics, ratio_interval, resampled_sums, share_interval
 
 
 def test_the_bootstrap_interval_of_a_mean_is_that_of_the_normal_theory() -> None:
     values = np.random.default_rng(0).normal(5, 2, 2500)
-    interval = mean_interval(values, bootstrap=4000, seed=0)
+    interval = mean_metrics({"x": values}, bootstrap=4000, seed=0)["intervals"]["x"]
     half = 1.96 * values.std() / 50
     assert interval["low"] == pytest.approx(values.mean() - half, abs=half / 10)
     assert interval["high"] == pytest.approx(values.mean() + half, abs=half / 10)

@@ -51,17 +51,12 @@ def test_new_samples_of_the_same_source_are_no_duplicates() -> None:
     found = memorisation(nearest(_images(300, 2), train)[1], nearest(_images(300, 3), train)[1])
     interval = found["intervals"]["near_duplicate_rate"]
     assert interval["low"] < 0.01 < interval["high"]
-    assert found["exact_duplicate_rate"] == found["held_out_exact_duplicate_rate"] == 0
     assert (found["n"], found["n_reference"]) == (300, 300)
 
 
 def test_copies_and_near_copies_are_found() -> None:
     train = _images(400, 1)
-    test = np.concatenate([_images(75, 3), train[100:125]])
     near = train[50:100] ^ 1  # every level off by one
     distances = nearest(np.concatenate([train[:25], near, _images(25, 2)]), train)[1]
     found = memorisation(distances, nearest(_images(100, 3), train)[1])
-    assert found["exact_duplicate_rate"] == 0.25
     assert found["near_duplicate_rate"] >= 0.75
-    doubled = memorisation(distances, nearest(test, train)[1])
-    assert doubled["held_out_exact_duplicate_rate"] == 0.25

@@ -66,7 +66,6 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
     ),
     "reconstructions": lambda path: figures.reconstructions(path, GRIDS, GRIDS, "Test"),
     "samples": lambda path: figures.samples(path, GRIDS, np.arange(16) % 2 == 0, "Prior"),
-    "colour_histogram": lambda path: figures.colour_histogram(path, SHARES, SHARES),
     "training_curves": lambda path: figures.training_curves(path, SERIES, "nats"),
     "image_sheet": lambda path: figures.image_sheet(
         path, flat(20), {"train": 54_000, "mean grey": 0.286}, "Images"

@@ -7,7 +7,6 @@ import pytest
 
 from genlab.evaluation.metrics.likelihood import (
     active_units,
-    active_units_interval,
     bound_over_entropy,
     bound_summary,
     iwae,
@@ -62,15 +61,6 @@ def test_active_units_are_those_whose_mean_varies() -> None:
     rng = np.random.default_rng(0)
     means = rng.normal(size=(4000, 3)) * [1.0, 0.2, 0.05] + [0, 5, -5]
     assert active_units(means) == 2  # variances of 1, 0.04 and 0.0025
-
-
-def test_the_interval_of_active_units_holds_those_that_are_beyond_doubt() -> None:
-    rng = np.random.default_rng(0)
-    # 0.01 is the threshold: of fifty latents whose variance is that, any number may be above it.
-    means = rng.normal(size=(500, 60)) * ([1.0] * 6 + [0.1] * 50 + [0.01] * 4) + 3
-    found = active_units_interval(means, bootstrap=100, seed=0)
-    assert 6 <= found["low"] < active_units(means) < found["high"] <= 56
-    assert found["n"] == 500
 
 
 def test_what_hard_grids_add_to_both_sides_leaves_the_ratio_certain() -> None:

@@ -15,7 +15,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_equal_distributions_are_told_apart_by_chance_alone() -> None:
     found = two_sample_test(tiny.images(300, seed=1), tiny.images(200, seed=2))
     interval = found["intervals"]["discriminator_accuracy"]
-    assert found["n"] == interval["n"] == 200
+    assert interval["n"] == 200
     assert interval["low"] < 0.5 < interval["high"]
 
 

@@ -54,11 +54,8 @@ def image_metrics(changes: dict[str, Any] | None = None, dims: int = 784) -> dic
         "samplers": {name: _sampler(distance) for name, distance in distances.items()},
         "memorisation": {
             "near_duplicate_rate": 0.01,
-            "exact_duplicate_rate": 0.0,
-            "held_out_exact_duplicate_rate": 0.0,
             "intervals": {
                 "near_duplicate_rate": {"low": 0.005, "high": 0.02, "n": 1000},
-                "exact_duplicate_rate": {"low": 0.0, "high": 0.004, "n": 1000},
             },
         },
     }

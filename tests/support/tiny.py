@@ -60,7 +60,6 @@ TRAINING: dict[str, Any] = {
 # What differs for images of SIDE x SIDE pixels: one latent at each of 7 x 7 places
 SIDE = 28
 IMAGE_TRAINING: dict[str, Any] = {
-    "network": "conv",
     "patch": 4,
     "width": 4,
     "latent_dim": 49,

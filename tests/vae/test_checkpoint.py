@@ -44,9 +44,8 @@ def file(tmp_path: Path) -> Path:
     [
         tiny.model(),
         tiny.model(prior="standard", latent_dim=4),
-        tiny.model(network="conv", prior="standard"),
         *(tiny.image_model(likelihood=name) for name in tiny.IMAGE_LIKELIHOODS),
-        tiny.image_model(network="mixer", prior="standard"),
+        tiny.image_model(prior="standard"),
     ],
 )
 def test_a_checkpoint_comes_back_bit_for_bit(tmp_path: Path, model: VAE) -> None:
@@ -107,7 +106,6 @@ SPOILS = {
     "weights of something else": _foreign_weights,
     "another version": _relabelled(lambda header: header.update(version=99)),
     "another width": _shapes(width=16),
-    "an unknown network": _shapes(network="gan"),
     "an unknown likelihood": _shapes(likelihood="poisson"),
     "an unknown prior": _shapes(prior="vamp"),
     "an unknown shape": _shapes(heads=2),

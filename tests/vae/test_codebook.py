@@ -19,7 +19,7 @@ def _generator(seed: int = 0) -> torch.Generator:
 
 def _prior(latent_dim: int, tokens: int, components: int = 3) -> CodebookPrior:
     torch.manual_seed(0)
-    prior = CodebookPrior(latent_dim, tokens, width=8, depth=2, components=components)
+    prior = CodebookPrior(latent_dim, tokens, width=8, depth=2, components=components, heads=0)
     return tiny.stir(prior.double(), 0, 0.5)
 
 
@@ -31,7 +31,7 @@ def _clusters() -> tuple[Tensor, Tensor]:
 
 
 def _initialized(components: int = 10, std: float = 0.05) -> CodebookPrior:
-    prior = CodebookPrior(2, 1, width=8, depth=2, components=components)
+    prior = CodebookPrior(2, 1, width=8, depth=2, components=components, heads=0)
     codes, _ = _clusters()
     prior.init_from_codes(codes, torch.full_like(codes, 2 * math.log(std)), 0)
     return prior
@@ -50,7 +50,7 @@ def test_initialization_finds_the_background_and_makes_classes_equally_likely() 
     for occupied in range(16):  # as many squares with 0, 1, ... 15 occupied tokens
         squares[occupied::16, :occupied] = torch.tensor([5.0, 5.0])
     codes = (squares + 0.01 * torch.randn(squares.shape, generator=_generator())).flatten(1)
-    prior = CodebookPrior(32, 16, width=8, depth=2, components=4)
+    prior = CodebookPrior(32, 16, width=8, depth=2, components=4, heads=0)
     prior.init_from_codes(codes, torch.full_like(codes, 2 * math.log(0.05)), 0)
     assert (prior.inactive == 0).sum() == 2
     assert float(prior.means[prior.background].abs().max()) < 0.1

@@ -37,18 +37,6 @@ def _gmm(codes: Floats, components: tuple[int, ...], seed: int = 0) -> Any:
         return densities.fit_gmm(codes, seed)
 
 
-# -- gaussian
-
-
-def test_a_gaussian_has_the_codes_mean_and_covariance() -> None:
-    rng = np.random.default_rng(0)
-    codes = rng.normal(size=(500, 4)) @ rng.normal(size=(4, 4)) + [1, 2, 3, 4]
-    z = _drawn(densities.fit_gaussian(codes), 100_000)
-    np.testing.assert_allclose(z.mean(0), codes.mean(0), atol=0.05)
-    covariance = np.cov(codes.T)
-    np.testing.assert_allclose(np.cov(z.T), covariance, atol=0.03 * covariance.trace())
-
-
 # -- gmm
 
 

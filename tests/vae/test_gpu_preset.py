@@ -11,8 +11,9 @@ import pytest
 import tiny
 import torch
 
+from genlab.core.experiments import change
 from genlab.core.io import read_yaml
-from genlab.core.params import change, parse_params
+from genlab.core.params import parse_params
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 

@@ -35,21 +35,6 @@ def test_directions_are_those_of_most_variance() -> None:
         assert abs(row @ expected) == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_traversal_goes_along_each_row_in_steps_of_its_length(model: VAE) -> None:
-    dim = model.architecture.latent_dim
-    start, rows = RNG.normal(size=dim), RNG.normal(size=(2, dim))
-    lengths, steps = np.array([0.5, 3.0]), [-2, 0, 1.5]
-    found = latents.traverse(model, start, rows, lengths, steps)
-    shape = tiny.images(1).shape[1:] if model.architecture.channels else (tiny.SIZE, tiny.SIZE)
-    assert found.shape == (2, 3, *shape)
-    assert found.dtype == np.uint8
-    for i in range(2):
-        for j in range(3):
-            code = start + rows[i] * lengths[i] * steps[j]
-            assert np.array_equal(found[i, j], _decoded(model, code[None])[0])
-    assert not np.array_equal(found[1, 0], found[1, 2])
-
-
 def test_an_interpolation_goes_from_the_first_to_the_second_in_a_straight_line(model: VAE) -> None:
     dim = model.architecture.latent_dim
     first, second = RNG.normal(size=(2, 4, dim)) * 2

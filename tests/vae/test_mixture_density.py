@@ -21,7 +21,9 @@ from genlab.vae.models.priors import MixtureDensityPrior
 
 def _prior(latent_dim: int = 8, tokens: int = 4, components: int = 3) -> MixtureDensityPrior:
     torch.manual_seed(0)
-    prior = MixtureDensityPrior(latent_dim, tokens, width=8, depth=2, components=components)
+    prior = MixtureDensityPrior(
+        latent_dim, tokens, width=8, depth=2, components=components, heads=0
+    )
     return tiny.stir(prior).double()
 
 
@@ -49,7 +51,7 @@ def _bound_tokens(count: int, seed: int) -> Tensor:
 
 def test_it_learns_what_binds_tokens_where_a_normal_cannot() -> None:
     torch.manual_seed(0)
-    prior = MixtureDensityPrior(4, 4, width=16, depth=2, components=4)
+    prior = MixtureDensityPrior(4, 4, width=16, depth=2, components=4, heads=0)
     train, test = _bound_tokens(4000, 0), _bound_tokens(1000, 1)
     optimizer = torch.optim.AdamW(prior.parameters(), lr=1e-2)
     for step in range(150):

@@ -20,25 +20,22 @@ from genlab.vae.models.mixer import (
 from genlab.vae.models.priors.codebook import LOG_VAR_RANGE
 from genlab.vae.models.vae import VAE, bound_log_var
 
-# 16 patches: fewer, as many and more latents than patches; one latent alone; conv with any number.
+# 16 patches: fewer, as many and more latents than patches; one latent alone.
 GRIDS: list[dict[str, Any]] = [
     {"latent_dim": 1, "prior": "standard"},
     {"latent_dim": 4, "prior": "standard"},
     {"latent_dim": 16},
     {"latent_dim": 48},
     {"latent_dim": 64, "patch": 1},
-    {"latent_dim": 5, "network": "conv", "prior": "standard", "depth": 2},
 ]
 IMAGES: list[dict[str, Any]] = [
     {
-        "network": network,
         "size": size,
         "patch": patch,
         "channels": channels,
         "depth": depth,
         "causal_channels": head,
     }
-    for network in ("conv", "mixer")
     for size, patch, channels, depth, head in (
         (28, 4, 1, 3, 0),
         (28, 2, 3, 1, 4),
@@ -46,7 +43,6 @@ IMAGES: list[dict[str, Any]] = [
         (64, 16, 1, 1, 3),
     )
 ]
-NETWORKS = ["conv", "mixer"]
 
 
 def _case(case: dict[str, Any], count: int = 4) -> tuple[VAE, Tensor]:
@@ -106,11 +102,10 @@ def test_the_log_variance_is_bounded_and_starts_where_it_is_asked_to() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("network", NETWORKS)
-def test_posteriors_of_images_start_with_a_standard_deviation_of_a_third(network: str) -> None:
+def test_posteriors_of_images_start_with_a_standard_deviation_of_a_third() -> None:
     torch.manual_seed(0)
     shapes = {"width": 16, "depth": 2, "latent_dim": 98, "prior": "standard"}
-    model = VAE(tiny.image_architecture(network=network, **shapes))
+    model = VAE(tiny.image_architecture(**shapes))
     x = torch.from_numpy(tiny.images(20).transpose(0, 3, 1, 2).copy())
     std = (0.5 * model.encode(x)[1]).exp()
     assert float(std.mean()) == pytest.approx(math.exp(-1), abs=0.08)
@@ -118,13 +113,12 @@ def test_posteriors_of_images_start_with_a_standard_deviation_of_a_third(network
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("place", [(0, 0), (6, 2)])
 def test_a_place_of_the_code_reads_its_place_of_the_image_and_writes_there(
-    network: str, place: tuple[int, int]
+    place: tuple[int, int],
 ) -> None:
     row, column = place
-    shapes = {"network": network, "size": 64, "patch": 8, "latent_dim": 128, "prior": "standard"}
+    shapes = {"size": 64, "patch": 8, "latent_dim": 128, "prior": "standard"}
     x, z = torch.from_numpy(tiny.images(1, 0, 64)[..., 0][:, None]), torch.zeros(1, 64, 2)
     changed, near = x.clone(), z.clone()
     inside = changed[:, :, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8]

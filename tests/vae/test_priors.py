@@ -53,7 +53,7 @@ def _z(count: int, latent_dim: int, seed: int = 1) -> Tensor:
     ],
 )
 def test_its_name_makes_a_prior_and_its_seed_decides_the_sample(name: str, kind: type) -> None:
-    prior = PRIORS[name](8, 4, 8, 2, 2)
+    prior = PRIORS[name](8, 4, 8, 2, 2, 0)
     assert isinstance(prior, kind)
     first, again, other = (prior.sample(6, _generator(seed)) for seed in (1, 1, 2))
     assert first.shape == (6, 8)
@@ -67,7 +67,7 @@ def test_latents_that_do_not_lie_on_a_square_of_tokens_are_refused(
     name: str, latent_dim: int, tokens: int
 ) -> None:
     with pytest.raises(ValueError, match=f"multiple of {tokens} tokens, got {latent_dim}"):
-        PRIORS[name](latent_dim, tokens, 8, 2, 2)
+        PRIORS[name](latent_dim, tokens, 8, 2, 2, 0)
 
 
 def test_the_standard_prior_is_the_standard_normal_whose_kl_needs_no_sample() -> None:

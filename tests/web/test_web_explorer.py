@@ -49,9 +49,10 @@ def test_a_place_moves_its_own_latents_alone(grids: Explorer) -> None:
     assert moved[here] == pytest.approx(grids.spread[here])
 
 
-def test_a_dense_code_has_no_places(grids: Explorer, tmp_path: Path) -> None:
-    dense = tiny.model(network="conv", prior="standard")
-    save_checkpoint(tmp_path / "model.safetensors", dense, {})
+def test_a_code_of_fewer_latents_than_patches_has_no_places(
+    grids: Explorer, tmp_path: Path
+) -> None:
+    save_checkpoint(tmp_path / "model.safetensors", tiny.model(prior="standard", latent_dim=4), {})
     assert open_explorer(tmp_path, tiny.grids(40), tmp_path).places == 0
     assert grids.places == 4
 

@@ -7,6 +7,8 @@ import platform
 import random
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ def deterministic(seed: int, threads: int = 1) -> np.random.Generator:
     """Seed every generator, ask torch for deterministic algorithms, and set the thread count.
 
     Returns a numpy generator of the same seed. The number of threads is part of what makes a
-    floating-point sum the same, so it is set here and nowhere else.
+    floating-point sum the same: `threads_of_torch` alone changes it for a while.
     """
     # cuBLAS is deterministic only with this workspace, and only if it is set before its first use.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -58,6 +60,17 @@ def deterministic(seed: int, threads: int = 1) -> np.random.Generator:
     np.random.seed(seed)  # libraries that draw from numpy's global generator
     torch.manual_seed(seed)
     return np.random.default_rng(seed)
+
+
+@contextmanager
+def threads_of_torch(threads: int) -> Iterator[None]:
+    """Give torch's operators so many threads until the context is left."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def machine() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shlex
@@ -27,7 +28,7 @@ from genlab.core.experiment_results import (
     write_rows,
 )
 from genlab.core.io import read_yaml, sha256, write_bytes
-from genlab.core.params import PARAMS_FILE, change, digest, parse_params
+from genlab.core.params import PARAMS_FILE, digest, parse_params
 from genlab.core.progress import progress
 
 LAST_STAGE = "failure_gallery"  # agent_iterate and benchmark do not depend on a VAE
@@ -220,6 +221,24 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
     }
     seconds = round(time.monotonic() - start, 1)
     return {**experiment.columns, "seconds": seconds, **flatten_results(**results)}
+
+
+def change(values: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return a copy of a params file's content with other values for dotted keys.
+
+    Raises a `GenlabError` for a key that is not there.
+    """
+    changed = copy.deepcopy(dict(values))
+    for place, value in changes.items():
+        *sections, key = place.split(".")
+        target: Any = changed
+        for section in sections:
+            target = target.get(section) if isinstance(target, dict) else None
+        if not isinstance(target, dict) or key not in target:
+            near = did_you_mean(key, target or ())
+            raise GenlabError(f"{source}: {place} is not a known key{near}", key=place)
+        target[key] = value
+    return changed
 
 
 def _show(reference: str, path: str) -> bytes:

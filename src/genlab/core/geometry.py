@@ -23,29 +23,20 @@ def side_of(params: Params, dataset: str) -> int:
 def require_fitting(params: Params, dataset: str, source: str) -> None:
     """Raise a `GenlabError` of one line where `params` cannot be built for `dataset`."""
     p, side, grids = params, side_of(params, dataset), dataset in GRIDS
-    conv, learned = p.network == "conv", p.prior != "standard"
-    tokens = max(1, side // p.patch) ** 2
-    # A code per patch: all but the convolutional network of grids, which has one for the grid.
-    multiple = (conv and not grids) or (learned and not conv)
+    learned, tokens = p.prior != "standard", max(1, side // p.patch) ** 2
     faults = (
         ("likelihood", grids and p.likelihood != "categorical", "be categorical for grids"),
         ("likelihood", not grids and p.likelihood == "categorical", "not be that of grids"),
-        ("depth", grids and conv and side % 2**p.depth, f"halve {side} evenly for network conv"),
-        ("prior", grids and conv and learned, "be standard for network conv of grids"),
-        (
-            "patch",
-            conv and not grids and p.patch not in (2, 4, 8, 16),
-            "be 2, 4, 8 or 16 for network conv of images",
-        ),
+        ("patch", not grids and p.patch not in (2, 4, 8, 16), "be 2, 4, 8 or 16 for images"),
         ("patch", side % p.patch, f"divide the side of an item, {side}"),
         (
             "latent_dim",
-            multiple and p.latent_dim % tokens,
-            f"be a multiple of the {tokens} patches for network {p.network} and prior {p.prior}",
+            (learned or not grids) and p.latent_dim % tokens,
+            f"be a multiple of the {tokens} patches for images, and for prior {p.prior}",
         ),
         (
             "latent_dim",
-            not conv and p.latent_dim % tokens and tokens % p.latent_dim,
+            p.latent_dim % tokens and tokens % p.latent_dim,
             f"be a multiple or a divisor of the {tokens} patches",
         ),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Mapping
@@ -149,7 +148,6 @@ class Params(_Section):
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where tensors live.")
     threads: int = Field(ge=1, le=256, description="Threads of training and of measuring.")
 
-    network: Literal["mixer", "conv"] = Field(description="Encoder and decoder.")
     patch: int = Field(ge=1, le=16, description="Side of a patch in cells or pixels.")
     width: int = Field(ge=4, le=4096, description="Channels of encoder and decoder.")
     depth: int = Field(ge=1, le=64, description="Blocks of encoder and of decoder.")
@@ -198,7 +196,7 @@ class Params(_Section):
     auxiliary: float = Field(ge=0, description="Weight of the likelihood without causal head.")
     focal_gamma: float = Field(ge=0, description="Focal exponent at beta 0; 0 = off.")
     class_balance_exponent: float = Field(ge=0, le=1, description="Class weights; 0 = off.")
-    corruption: float = Field(ge=0, le=1, description="Share of corrupted grids at beta 0.")
+    corruption: float = Field(ge=0, le=1, description="Share of training grids that are corrupted.")
 
     wandb: bool = Field(description="Mirror the logs to Weights & Biases.")
     bootstrap: int = Field(ge=100, le=100_000, description="Resamples per interval.")
@@ -340,24 +338,6 @@ def _validate(values: dict[str, Any], source: str) -> Params:
     except ValidationError as error:
         known = [key for model in (Params, *PARTS) for key in model.model_fields]
         raise invalid(error, source, known) from error
-
-
-def change(values: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return a copy of a params file's content with other values for dotted keys.
-
-    Raises a `GenlabError` for a key that is not there.
-    """
-    changed = copy.deepcopy(dict(values))
-    for place, value in changes.items():
-        *sections, key = place.split(".")
-        target: Any = changed
-        for section in sections:
-            target = target.get(section) if isinstance(target, dict) else None
-        if not isinstance(target, dict) or key not in target:
-            near = did_you_mean(key, target or ())
-            raise GenlabError(f"{source}: {place} is not a known key{near}", key=place)
-        target[key] = value
-    return changed
 
 
 def digest(values: Mapping[str, Any]) -> str:

@@ -76,13 +76,6 @@ def share_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
     return {"low": float(found.low), "high": float(found.high), "n": int(n)}
 
 
-def mean_interval(values: npt.ArrayLike, *, bootstrap: int, seed: int) -> Interval:
-    """Percentile bootstrap interval of a mean over items. values: (n,)."""
-    column = np.asarray(values, dtype=np.float64).reshape(-1, 1)
-    sums = resampled_sums(column, bootstrap=bootstrap, seed=seed)
-    return percentile_interval(sums[:, 0] / len(column), len(column))
-
-
 def mean_metrics(columns: Mapping[str, Floats], *, bootstrap: int, seed: int) -> dict[str, Any]:
     """Means over items of each column, (n,), with `n` and bootstrap `intervals` by name."""
     rows = np.stack(list(columns.values()), axis=1).astype(np.float64)

@@ -46,11 +46,9 @@ class Explorer:
 
     @property
     def places(self) -> int:
-        """Places along a side of the map of latents; 0 where the code is one dense vector."""
+        """Places along a side of the map of latents; 0 where a place has less than one latent."""
         a = self.model.architecture
-        if a.network == "conv" and not a.channels:
-            return 0
-        return a.size // a.patch
+        return a.size // a.patch if self.place_dim else 0
 
     @property
     def place_dim(self) -> int:

@@ -94,13 +94,6 @@ IMAGES = (
         "lower end of the share of samples nearer to a training image than 99 % of test images",
         key="near_duplicate_rate_low",
     ),
-    Criterion(
-        "exact_duplicate_rate",
-        "<=",
-        "held_out_exact_duplicate_rate",
-        "lower end of the share of samples that are training images, against test images",
-        key="exact_share_low",
-    ),
     Criterion("skipped_updates", "<", MAX_SKIPPED, "share of the updates", key="skipped_share"),
 )
 

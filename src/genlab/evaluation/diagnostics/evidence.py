@@ -92,8 +92,6 @@ def _measure_images(metrics: Metrics) -> dict[str, Any]:
         "recall": best["recall"],
         accuracy: best[accuracy],
         "near_duplicate_rate_low": copies["intervals"]["near_duplicate_rate"]["low"],
-        "exact_share_low": copies["intervals"]["exact_duplicate_rate"]["low"],
-        "held_out_exact_duplicate_rate": copies["held_out_exact_duplicate_rate"],
         "intervals": {
             **metrics["intervals"],
             **intervals,

@@ -86,7 +86,7 @@ GRIDS: tuple[Rule, ...] = (
         "all_black_collapse",
         lambda e: e.skill_score < 0.1 and e.foreground_recall < 0.5,
         ("skill_score", "foreground_recall", "predicted_black_share", "all_black_baseline"),
-        lambda e: {"network": "mixer", "patch": 2},
+        lambda e: {"beta_schedule": "linear", "beta_delay": 0.3, "beta_warmup": 0.15},
     ),
     Rule(
         "kl_explosion",
@@ -101,7 +101,7 @@ GRIDS: tuple[Rule, ...] = (
         # Colours of accuracy < 0.05, or predicted on less than a tenth of their true share.
         lambda e: bool(e.accuracy_of_dead),
         ("accuracy_of_dead",),
-        lambda e: {"class_balance_exponent": 0.5, "focal_gamma": 2.0, "network": "mixer"},
+        lambda e: {"class_balance_exponent": 0.5, "focal_gamma": 2.0},
     ),
     Rule(
         "over_regularisation",

@@ -103,24 +103,19 @@ class GridEvaluator(Evaluator):
         return GridSummary.model_validate({**best, **metrics, **renamed})
 
     def draw(self, metrics: Metrics) -> None:
-        """Draw reconstructions, samples and colours."""
-        folder, pairs, shown = self.paths.plots, slice(0, COMPARED), slice(0, PICTURED)
-        path, title = folder / "reconstructions.png", "Test grids"
-        figures.reconstructions(path, self.test[pairs], self.predicted[pairs], title)
-        path, title = (
-            folder / "arc_agi.png",
-            "Grids of ARC-AGI evaluation tasks, which training never saw",
-        )
-        figures.reconstructions(path, self.arc[pairs], self.arc_predicted[pairs], title)
-        settings = self.params.grids
+        """Draw reconstructions and samples."""
+        folder, settings, shown = self.paths.plots, self.params.grids, slice(0, PICTURED)
+        unseen = "Grids of ARC-AGI evaluation tasks, which training never saw"
+        for file, truth, predicted, title in (
+            ("reconstructions.png", self.test, self.predicted, "Test grids"),
+            ("arc_agi.png", self.arc, self.arc_predicted, unseen),
+        ):
+            figures.reconstructions(folder / file, truth[:COMPARED], predicted[:COMPARED], title)
         for name, grids in self.samples.items():
             if name != "ancestral":  # looks like `prior`: it only draws the cells, too
                 valid = is_valid(grids[shown], settings.min_objects, settings.max_objects)
                 path = folder / f"samples_{name}.png"
                 figures.samples(path, grids[shown], valid, f"Sampler {name}")
-        colours = metrics["colour_histogram"]
-        path = folder / "colour_histogram.png"
-        figures.colour_histogram(path, colours["true"], colours["predicted"])
 
     def arrays(self, metrics: Metrics) -> Arrays:
         """Reconstructions with what they are compared by, and samples of the best sampler."""

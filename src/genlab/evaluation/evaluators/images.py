@@ -18,13 +18,12 @@ from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Metrics, merge
 from genlab.evaluation.evaluators.judges import Judge, extractor
 from genlab.evaluation.evaluators.sampling import (
-    DIAGNOSTIC,
     SampleSet,
     best_sampler,
     start_sampling,
 )
 from genlab.evaluation.evaluators.summary import ImageSummary
-from genlab.evaluation.metrics import duplicates, fidelity, frechet, likelihood, reference_models
+from genlab.evaluation.metrics import duplicates, fidelity, frechet, reference_models
 from genlab.evaluation.metrics.kid import kid
 from genlab.evaluation.metrics.manifold import manifold
 from genlab.evaluation.metrics.two_sample import two_sample_test
@@ -33,10 +32,9 @@ from genlab.vae.sampling import posterior as inference
 
 JUDGES = 3  # classifiers of different seeds, each reported
 PAIRED, SAMPLED = 16, 24  # pictures in a figure
-DIRECTIONS, STEPS, WALKS = 6, 9, 6  # of traversals and interpolations
-FRECHET_BOOTSTRAP, UNITS_BOOTSTRAP = 30, 100
-QUERIES = 2000  # images whose nearest training images are searched
-SAMPLES_KEPT = 2000  # of the best sampler, for the gallery
+STEPS, WALKS = 9, 6  # of interpolations
+FRECHET_BOOTSTRAP = 30
+QUERIES = 2000  # images whose nearest training images are searched; samples for the gallery
 
 
 class ImageEvaluator(Evaluator):
@@ -82,7 +80,6 @@ class ImageEvaluator(Evaluator):
         model, some = self.model, slice(0, QUERIES)
         architecture, comparable = model.architecture, model.likelihood.comparable
         spread = model.likelihood.sigma() if isinstance(model.likelihood, Gaussian) else None
-        judges = {str(seed): self._describe_judge(j) for seed, j in enumerate(self.judges)}
         return {
             "likelihood": architecture.likelihood,
             "comparable": comparable,
@@ -95,8 +92,7 @@ class ImageEvaluator(Evaluator):
             "error_correlation": fidelity.error_correlation(self.test[some], self.predicted[some]),
             "context_model_bits": reference_models.context_model_bits(self.train, self.test),
             "pca_ssim": reference_models.pca_ssim(self.train, self.test),
-            "features": judges["0"],
-            "judges": judges,
+            "judges": {str(seed): self._describe_judge(j) for seed, j in enumerate(self.judges)},
         }
 
     def _describe_judge(self, judge: Judge) -> Metrics:
@@ -118,24 +114,18 @@ class ImageEvaluator(Evaluator):
         ):
             metrics[name] = metrics[nats] * bits
             intervals[name] = scaled_interval(intervals[nats], bits)
-        intervals["active_units"] = likelihood.active_units_interval(
-            self.mean, bootstrap=UNITS_BOOTSTRAP, seed=self.params.seed
-        )
         features = self.judges[0].classifier.features(self.predicted)
         return {**metrics, "reconstruction": self._compare(features)}
 
     def _measure_samples(self) -> Metrics:
         """Every sampler, compared with the reference of train against test (`floor`)."""
         best = best_sampler(self.samples)
-        told_apart = {best, "prior", DIAGNOSTIC}
         bar = partial(progress, total=len(self.samples), desc="samplers", unit="sampler")
         with ThreadPoolExecutor(self.params.threads) as pool:  # any number gives the same
             found = list(bar(pool.map(self._measure_sampler, self.samples.values())))
         samplers = dict(zip(self.samples, found, strict=True))
-        for name in sorted(told_apart):
-            tested = two_sample_test(self.samples[name].images, self.test, seed=self.params.seed)
-            del tested["n"]
-            samplers[name] = merge(samplers[name], tested)
+        tested = two_sample_test(self.samples[best].images, self.test, seed=self.params.seed)
+        samplers[best] = merge(samplers[best], tested)
         return {
             "floor": self.judges[0].reference,
             "samplers": samplers,
@@ -146,14 +136,16 @@ class ImageEvaluator(Evaluator):
         first, key = self.judges[0], "frechet_distance"
         features, floor = first.classifier.features(drawn.images[: first.n]), first.reference
         found = self._compare(features)
+        others = {str(seed): j.distance(drawn.images) for seed, j in enumerate(self.judges) if seed}
         found["intervals"]["relative_frechet"] = ratio_interval(
             found[key], found["intervals"][key], floor[key], floor["intervals"][key]
         )
+        found["relative_frechet"] = found[key] / floor[key]
+        own = {name: found[name] for name in (key, "relative_frechet")}
         return {
-            "relative_frechet": found[key] / floor[key],
             "temperature": drawn.temperature,
             "validation_frechet": drawn.validation_frechet,
-            "judges": {str(seed): j.distance(drawn.images) for seed, j in enumerate(self.judges)},
+            "judges": {"0": own, **others},
             **found,
             **drawn.facts,
         }
@@ -171,7 +163,7 @@ class ImageEvaluator(Evaluator):
         return ImageSummary.model_validate({**metrics["memorisation"], **best, **metrics})
 
     def draw(self, metrics: Metrics) -> None:
-        """Draw reconstructions, samples, walks through the code."""
+        """Draw reconstructions, samples and interpolations."""
         folder, best, mean = self.paths.plots, metrics["best_sampler"], self.mean
         truth, predicted = self.test[:PAIRED], self.predicted[:PAIRED]
         notes = [f"{value:.1f} dB" for value in fidelity.psnr(fidelity.mse(truth, predicted))]
@@ -184,12 +176,6 @@ class ImageEvaluator(Evaluator):
             numbers = f"Fréchet {found['frechet_distance']:.3g}, recall {found['recall']:.2f}"
             tiles[f"{label(name, found)}: {numbers}{picked}"] = self.samples[name].images[:SAMPLED]
         figures.image_samplers(folder / "samplers.png", tiles)
-        steps = np.linspace(-3, 3, STEPS)
-        directions, lengths = latents.principal_directions(mean, DIRECTIONS)
-        walked = latents.traverse(self.model, mean[0], directions, lengths, steps)
-        names = [f"direction {index + 1},\nin its SDs" for index in range(len(walked))]
-        title, path = "Decoded along principal directions of the codes", folder / "traversals.png"
-        figures.image_walks(path, walked, title, [f"{step:.3g}" for step in steps], names)
         ends = mean[:WALKS], mean[WALKS : 2 * WALKS]
         between, columns = latents.interpolate(self.model, *ends, STEPS), [""] * STEPS
         columns[0], columns[-1] = "from", "to"
@@ -200,7 +186,7 @@ class ImageEvaluator(Evaluator):
         """Reconstructions, and samples with their nearest training images in features."""
         first, name = self.judges[0], metrics["best_sampler"]
         train, test = first.features["train"], first.features["test"]
-        samples = self.samples[name].images[:SAMPLES_KEPT]
+        samples = self.samples[name].images[:QUERIES]
         rows, distances = duplicates.nearest(first.classifier.features(samples), train)
         _, train_distances = duplicates.nearest(test, train)
         return {

@@ -73,10 +73,10 @@ def start_sampling(
         (params, data, checkpoint),
     )
     try:
-        torch.set_num_threads(1)
         names = [name for name in samplers.names(model) if name != "ancestral"]
         fits = {name: pool.submit(_fit, name) for name in names}
-        yield partial(_draw, pool, fits, params.seed, model.head is not None)
+        with engine.threads_of_torch(1):
+            yield partial(_draw, pool, fits, params.seed, model.head is not None)
     except BrokenProcessPool as error:
         raise GenlabError(
             "a process that draws samples was killed; has the memory run out? run again with fewer"
@@ -84,7 +84,6 @@ def start_sampling(
             key="threads",
         ) from error
     finally:
-        torch.set_num_threads(params.threads)
         runtime.end(pool)
 
 

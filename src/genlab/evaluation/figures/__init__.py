@@ -1,7 +1,7 @@
 """Figures as PNG files, in one style; the same numbers give the same bytes."""
 
 from genlab.evaluation.figures.boards import data_sheet, reconstructions, samples
-from genlab.evaluation.figures.curves import colour_histogram, training_curves
+from genlab.evaluation.figures.curves import training_curves
 from genlab.evaluation.figures.image_grids import (
     image_pairs,
     image_samplers,
@@ -10,7 +10,6 @@ from genlab.evaluation.figures.image_grids import (
 )
 
 __all__ = [
-    "colour_histogram",
     "data_sheet",
     "image_pairs",
     "image_samplers",

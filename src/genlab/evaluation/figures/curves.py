@@ -1,4 +1,4 @@
-"""Figures of numbers: training curves and the histogram of colours."""
+"""Training curves."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.evaluation.figures.style import figure_file
-from genlab.grids.palette import ARC_PALETTE, COLOUR_NAMES
 
 PANELS: Sequence[tuple[str, Mapping[str, str]]] = (
     (
@@ -55,25 +54,3 @@ def _scale(values: npt.NDArray[np.float64]) -> str:
     if low > 0:
         return "log" if high > WIDE * low else "linear"
     return "symlog" if high - low > WIDE else "linear"
-
-
-def colour_histogram(
-    path: str | Path, true_hist: Mapping[str, float], predicted_hist: Mapping[str, float]
-) -> None:
-    """Shares of the ten colours, true beside predicted; black has its own panel.
-
-    Both {"0".."9": share of all cells}.
-    """
-    with figure_file(path, 3.0) as figure:
-        left, right = figure.subplots(1, 2, width_ratios=[1, 6])
-        for axes, colours in ((left, [0]), (right, list(range(1, 10)))):
-            at = np.arange(len(colours))
-            fill = [np.divide(ARC_PALETTE[c], 255) for c in colours]
-            for histogram, shift, hatch in ((true_hist, -0.2, ""), (predicted_hist, 0.2, "////")):
-                values = [100 * histogram[str(colour)] for colour in colours]
-                # Hatches take the edge's colour; white shows on every fill.
-                axes.bar(at + shift, values, 0.38, color=fill, hatch=hatch, edgecolor="white")
-            axes.set_xticks(at, [COLOUR_NAMES[colour] for colour in colours])
-            axes.grid(axis="x", visible=False)
-        left.set_ylabel("share of all cells, %")
-        right.set_title("Colours: true (plain) beside predicted (hatched)")

@@ -51,19 +51,16 @@ def memorisation(samples: Floats, held_out: Floats) -> dict[str, Any]:
 
     - `near_duplicate_rate`: share of samples nearer than `near_threshold`, the distance that
       NEAR_PERCENTILE of the held-out images fall below, so about 0.01 where nothing is memorised;
-    - `exact_duplicate_rate`: share of samples equal to a training image in every number, and
-      `held_out_exact_duplicate_rate`, the same of test images (data sets hold duplicates);
     - `n`, `n_reference`, `intervals`: Wilson's, at a fixed threshold.
     """
     n, threshold = len(samples), np.percentile(held_out, NEAR_PERCENTILE)
-    hits = {"near_duplicate_rate": samples < threshold, "exact_duplicate_rate": samples == 0}
+    near = int((samples < threshold).sum())
     return {
-        **{name: float(hit.mean()) for name, hit in hits.items()},
+        "near_duplicate_rate": near / n,
         "near_threshold": float(threshold),
-        "held_out_exact_duplicate_rate": float((held_out == 0).mean()),
         "n": n,
         "n_reference": len(held_out),
-        "intervals": {name: share_interval(int(hit.sum()), n) for name, hit in hits.items()},
+        "intervals": {"near_duplicate_rate": share_interval(near, n)},
     }
 
 

@@ -9,9 +9,7 @@ from scipy.special import logsumexp
 
 from genlab.core.stats import (
     Floats,
-    Interval,
     mean_metrics,
-    percentile_interval,
     percentile_intervals,
     resampled_sums,
 )
@@ -117,13 +115,3 @@ def quantize(means: Floats, reference: Floats, bits: int) -> Floats:
 def _are_active(means: Floats) -> npt.NDArray[np.bool_]:
     """Which latents are active, (d,)."""
     return np.asarray(means.var(axis=0, ddof=1) > ACTIVE_VARIANCE)
-
-
-def active_units_interval(means: npt.ArrayLike, *, bootstrap: int, seed: int) -> Interval:
-    """The bootstrap interval over the data of `active_units`. means: (n, d)."""
-    rows = np.asarray(means, dtype=np.float64)
-    n, centred = len(rows), rows - rows.mean(axis=0)
-    terms = np.concatenate([centred, np.square(centred)], axis=1)
-    first, second = np.split(resampled_sums(terms, bootstrap=bootstrap, seed=seed), 2, axis=1)
-    variances = (second - np.square(first) / n) / (n - 1)
-    return percentile_interval((variances > ACTIVE_VARIANCE).sum(axis=1), n)

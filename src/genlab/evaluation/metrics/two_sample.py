@@ -17,8 +17,8 @@ def two_sample_test(samples: Images, real: Images, *, seed: int = 0) -> dict[str
     samples, real: (n, side, side, channels) uint8, at least 4 each; as many of either are used. The
     network of `metrics.features` is trained on a random half of each side and tested on the other
     halves: 0.5 where it sees no difference, 1 where it sees one in every image. Returns
-    `discriminator_accuracy`, `n` images that it is measured on, and `intervals` (Wilson's, for the
-    trained classifier: another seed gives another one).
+    `discriminator_accuracy` and `intervals` (Wilson's, for the trained classifier: another seed
+    gives another one).
     """
     n, rng = min(len(samples), len(real)), np.random.default_rng(seed)
     sides = [(images, rng.permutation(len(images))[:n]) for images in (samples, real)]
@@ -30,7 +30,6 @@ def two_sample_test(samples: Images, real: Images, *, seed: int = 0) -> dict[str
     accuracy = classifier.accuracy(held, _labels(len(held)))
     return {
         "discriminator_accuracy": accuracy,
-        "n": len(held),
         "intervals": {
             "discriminator_accuracy": share_interval(round(accuracy * len(held)), len(held))
         },

@@ -1,11 +1,8 @@
-"""Convolutional encoders and decoders, of images and of grids.
+"""Convolutional encoder and decoder of images.
 
-Of images, log2(patch) halvings with residual blocks of 3x3 convolutions at every size; the latents
-are read off each place of the coarsest map. Pixels are folded into channels (Shi et al. 2016)
-rather than strided over: no pixel is skipped, and every product is dense.
-
-Of grids, the usual stack of strided convolutions with one dense code. On sparse grids it stays at
-the all-black baseline: it is kept as the case that collapses.
+log2(patch) halvings with residual blocks of 3x3 convolutions at every size; the latents are read
+off each place of the coarsest map. Pixels are folded into channels (Shi et al. 2016) rather than
+strided over: no pixel is skipped, and every product is dense.
 """
 
 from __future__ import annotations
@@ -61,9 +58,9 @@ class ConvEncoder(nn.Module):
 
 
 class ConvDecoder(nn.Module):
-    """The encoder's mirror image: latents -> (batch, outputs, size, size).
+    """The encoder's mirror image: latents -> (batch, outputs + context, size, size).
 
-    context: how many of the outputs, the last ones, the causal head reads.
+    context: channels that the causal head reads.
     """
 
     def __init__(
@@ -71,10 +68,10 @@ class ConvDecoder(nn.Module):
         size: int,
         patch: int,
         outputs: int,
+        context: int,
         width: int,
         depth: int,
         latent_dim: int,
-        context: int,
     ) -> None:
         super().__init__()
         self.side = size // patch
@@ -86,7 +83,7 @@ class ConvDecoder(nn.Module):
             if index + 1 < len(sizes):
                 layers += [_same(channels, 4 * sizes[index + 1], 1), nn.PixelShuffle(2)]
         self.stack = nn.Sequential(*layers, nn.GroupNorm(1, sizes[-1]), nn.SiLU())
-        self.head = _same(sizes[-1], 4 * (outputs - context), 3)
+        self.head = _same(sizes[-1], 4 * outputs, 3)
         self.context = _same(sizes[-1], 4 * context, 1) if context else None
         with torch.no_grad():
             self.head.weight.mul_(HEAD_SCALE)
@@ -97,48 +94,6 @@ class ConvDecoder(nn.Module):
         h = self.stack(places.reshape(len(z), self.token_dim, self.side, self.side))
         parts = [self.head(h), self.context(h)] if self.context else [self.head(h)]
         return F.pixel_shuffle(torch.cat(parts, dim=1), 2)
-
-
-class ConvGridEncoder(nn.Module):
-    """Grids -> strided 4x4 convolutions, `depth` halvings whatever the patch -> a dense code."""
-
-    def __init__(
-        self, size: int, patch: int, inputs: int, width: int, depth: int, latent_dim: int
-    ) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        for level in range(depth):
-            outputs = width * 2**level
-            layers += [nn.Conv2d(inputs, outputs, 4, stride=2, padding=1), nn.ReLU()]
-            inputs = outputs
-        self.stack = nn.Sequential(*layers, nn.Flatten())
-        self.head = nn.Linear(inputs * (size // 2**depth) ** 2, 2 * latent_dim)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        mean, raw = self.head(self.stack(x)).chunk(2, dim=1)
-        return mean, raw
-
-
-class ConvGridDecoder(nn.Module):
-    """One dense layer, then transposed 4x4 convolutions that double the side `depth` times."""
-
-    def __init__(
-        self, size: int, patch: int, outputs: int, width: int, depth: int, latent_dim: int
-    ) -> None:
-        super().__init__()
-        self.side, self.channels = size // 2**depth, width * 2 ** (depth - 1)
-        self.embed = nn.Linear(latent_dim, self.channels * self.side**2)
-        layers: list[nn.Module] = []
-        inputs = self.channels
-        for level in reversed(range(depth)):
-            halved = width * 2 ** max(level - 1, 0)
-            layers += [nn.ReLU(), nn.ConvTranspose2d(inputs, halved, 4, stride=2, padding=1)]
-            inputs = halved
-        self.stack = nn.Sequential(*layers, nn.ReLU(), nn.Conv2d(inputs, outputs, 3, padding=1))
-
-    def forward(self, z: Tensor) -> Tensor:
-        logits: Tensor = self.stack(self.embed(z).view(-1, self.channels, self.side, self.side))
-        return logits
 
 
 def _same(inputs: int, outputs: int, kernel: int) -> nn.Conv2d:

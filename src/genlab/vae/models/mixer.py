@@ -1,9 +1,9 @@
-"""Encoders and decoders that mix over patches (MLP-Mixer, Tolstikhin et al. 2021).
+"""Encoder and decoder of grids that mix over patches (MLP-Mixer, Tolstikhin et al. 2021).
 
-A grid or an image is cut into patches, one token each; blocks mix over tokens and over channels in
-turn, and the latents lie on the patches. Every encoder takes (batch, inputs, size, size) to a mean
-and a raw log variance (`VAE.encode`), each (batch, latent_dim); every decoder takes latents to
-(batch, outputs, size, size).
+A grid is cut into patches, one token each; blocks mix over tokens and over channels in turn, and
+the latents lie on the patches. The encoder takes (batch, inputs, size, size) to a mean and a raw
+log variance (`VAE.encode`), each (batch, latent_dim), the decoder latents to (batch, outputs, size,
+size).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class MixerEncoder(nn.Module):
         self.head = nn.Linear(width * tokens // self.groups, 2 * latent_dim // self.groups)
 
     def cut(self, x: Tensor) -> Tensor:
-        """Items as patches: (batch, inputs, size, size) -> (batch, tokens, patch^2 * inputs)."""
+        """Grids as patches: (batch, inputs, size, size) -> (batch, tokens, patch^2 * inputs)."""
         batch, inputs, size, _ = x.shape
         side, patch = size // self.patch, self.patch
         cells = x.permute(0, 2, 3, 1).reshape(batch, side, patch, side, patch, inputs)
@@ -80,7 +80,7 @@ class MixerEncoder(nn.Module):
 
 
 class MixerDecoder(nn.Module):
-    """Latents -> tokens -> mixer blocks -> `outputs` numbers per cell or pixel."""
+    """Latents -> tokens -> mixer blocks -> `outputs` numbers per cell."""
 
     def __init__(
         self, size: int, patch: int, outputs: int, width: int, depth: int, latent_dim: int

@@ -17,8 +17,9 @@ from genlab.distributions import likelihoods
 from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
 from genlab.distributions.gaussian import reparameterize
 from genlab.distributions.likelihoods import Likelihood, to_unit
-from genlab.vae.models import convolutional, mixer
 from genlab.vae.models.causal_head import CausalHead
+from genlab.vae.models.convolutional import ConvDecoder, ConvEncoder
+from genlab.vae.models.mixer import MixerDecoder, MixerEncoder
 from genlab.vae.models.priors import PRIORS
 from genlab.vae.models.priors.codebook import LOG_VAR_RANGE, LOG_VAR_START
 
@@ -35,13 +36,6 @@ LIKELIHOODS: dict[str, Callable[[int], Likelihood]] = {
     "gaussian": likelihoods.Gaussian,
     "gaussian_analytic": partial(likelihoods.Gaussian, analytic=True),
 }
-# Encoder and decoder by name, and whether items have channels
-NETWORKS: dict[tuple[str, bool], tuple[Callable[..., nn.Module], Callable[..., nn.Module]]] = {
-    ("mixer", False): (mixer.MixerEncoder, mixer.MixerDecoder),
-    ("mixer", True): (mixer.MixerEncoder, mixer.MixerDecoder),
-    ("conv", False): (convolutional.ConvGridEncoder, convolutional.ConvGridDecoder),
-    ("conv", True): (convolutional.ConvEncoder, convolutional.ConvDecoder),
-}
 
 
 @dataclass(frozen=True)
@@ -51,7 +45,6 @@ class Architecture:
     size: side of an item; classes: values of a cell or pixel; channels: of a pixel, 0 for grids.
     """
 
-    network: str
     size: int
     classes: int
     channels: int
@@ -66,7 +59,7 @@ class Architecture:
     likelihood: str
     likelihood_components: int
     causal_channels: int
-    prior_heads: int = 0
+    prior_heads: int
 
     @property
     def tokens(self) -> int:
@@ -94,12 +87,16 @@ class VAE(nn.Module):
         super().__init__()
         a = self.architecture = architecture
         self.likelihood = make_likelihood(a)
-        encoder, decoder = NETWORKS[a.network, bool(a.channels)]
-        shape = (a.width, a.depth, a.latent_dim)
-        self.encoder = encoder(a.size, a.patch, a.channels or a.classes, *shape)
         outputs, context = self.likelihood.outputs, a.causal_channels
-        apart = {"context": context} if decoder is convolutional.ConvDecoder else {}
-        self.decoder = decoder(a.size, a.patch, outputs + context, *shape, **apart)
+        shape = (a.width, a.depth, a.latent_dim)
+        self.encoder: nn.Module
+        self.decoder: nn.Module
+        if a.channels:
+            self.encoder = ConvEncoder(a.size, a.patch, a.channels, *shape)
+            self.decoder = ConvDecoder(a.size, a.patch, outputs, context, *shape)
+        else:
+            self.encoder = MixerEncoder(a.size, a.patch, a.classes, *shape)
+            self.decoder = MixerDecoder(a.size, a.patch, outputs, *shape)
         self.head = CausalHead(a.channels, outputs, context) if context else None
         of_prior = (a.prior_width, a.prior_depth, a.prior_components, a.prior_heads)
         self.prior = PRIORS[a.prior](a.latent_dim, a.tokens, *of_prior)

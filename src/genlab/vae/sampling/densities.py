@@ -30,18 +30,6 @@ PRINCIPAL = 32  # directions in which a mixture is fitted; the others get a norm
 RIDGE = 1e-6  # of the codes' mean variance, added to every covariance
 
 
-def fit_gaussian(codes: Floats) -> Draw:
-    """Fit a normal with the mean and covariance of `codes`."""
-    centre = torch.from_numpy(codes.mean(0)).float()
-    values, vectors = np.linalg.eigh(np.cov(codes.T))
-    root = torch.from_numpy(vectors * np.sqrt(np.maximum(values, 0.0))).float()
-
-    def draw(count: int, generator: torch.Generator) -> Tensor:
-        return centre + torch.randn(count, len(centre), generator=generator) @ root.T
-
-    return draw
-
-
 def fit_gmm(codes: Floats, seed: int) -> tuple[Draw, Facts]:
     """Fit a mixture of normals in the PRINCIPAL directions, and a normal in the others.
 

@@ -1,4 +1,4 @@
-"""Latent traversals and interpolations, decoded."""
+"""Directions in which codes vary, and interpolations between codes."""
 
 from __future__ import annotations
 
@@ -18,25 +18,9 @@ def principal_directions(means: Floats, count: int) -> tuple[Floats, Floats]:
     return vectors[:, order].T, np.sqrt(np.maximum(values[order], 0.0))
 
 
-def traverse(
-    model: VAE, start: Floats, rows: Floats, lengths: Floats, steps: npt.ArrayLike
-) -> Items:
-    """From the code `start` (d,) along each row (r, d): step s goes s * length of it.
-
-    Returns (r, steps, ...) items.
-    """
-    along = np.asarray(steps, dtype=np.float64)
-    codes = start + rows[:, None] * lengths[:, None, None] * along[None, :, None]
-    return _decoded(model, codes)
-
-
 def interpolate(model: VAE, first: Floats, second: Floats, steps: int) -> Items:
     """From codes `first` to `second`, each (r, d), in a straight line: (r, steps, ...) items."""
     share = np.linspace(0, 1, steps)[None, :, None]
-    return _decoded(model, first[:, None] * (1 - share) + second[:, None] * share)
-
-
-def _decoded(model: VAE, codes: Floats) -> Items:
-    """(r, s, d) codes as (r, s, ...) items."""
+    codes = first[:, None] * (1 - share) + second[:, None] * share
     items = inference.decode(model, codes.reshape(-1, codes.shape[-1]))
     return items.reshape(*codes.shape[:2], *items.shape[1:])

@@ -3,9 +3,9 @@
 - `prior`: z ~ p(z), the model's prior.
 - `ancestral`: the same z, with each cell or pixel drawn from p(x|z) at temperature 1: the model's
   exact distribution.
-- `gaussian`: z from a normal fitted to the aggregate posterior of training items (Ghosh et al.
-  2020), which fixes an N(0, I) prior that the codes don't fill.
-- `gmm`: a mixture of normals fitted to them, with as many components as held-out codes like best.
+- `gmm`: z from a mixture of normals fitted to the aggregate posterior of training items (Ghosh et
+  al. 2020), which fixes an N(0, I) prior that the codes don't fill; with as many components as
+  held-out codes like best.
 - `rejection`: draws of the prior, thinned by a discriminator (`rejection`).
 - `posterior`: z ~ q(z|x) of random training items: what the decoder would give if the prior were
   perfect. It sees data, so it is a diagnostic and no sampler of the model.
@@ -31,8 +31,8 @@ from genlab.vae.models.vae import VAE, Items, to_array
 from genlab.vae.sampling import densities, rejection
 from genlab.vae.sampling import posterior as inference
 
-OF_GRIDS = ("prior", "ancestral", "gaussian")
-OF_IMAGES = ("prior", "ancestral", "gaussian", "gmm", "rejection", "posterior")
+OF_GRIDS = ("prior", "ancestral")
+OF_IMAGES = ("prior", "ancestral", "gmm", "rejection", "posterior")
 FITTED_ON = 20_000  # training items behind the aggregate posterior
 MIXED = 10_000  # of them behind a mixture, whose fit takes longer than all else otherwise
 PER_DRAW = 4
@@ -70,8 +70,6 @@ def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) 
         return Sampler(name, partial(_draw_posterior, model, train))
     items = {"rejection": PER_DRAW * count, "gmm": MIXED}.get(name, FITTED_ON)
     mean, log_var = inference.encode(model, train[:items])
-    if name == "gaussian":
-        return Sampler(name, densities.fit_gaussian(mean))
     # Draws from the posteriors, not their means: what the decoder was trained on.
     rng = np.random.default_rng([seed, 1])
     codes = mean + np.exp(0.5 * log_var) * rng.standard_normal(mean.shape)

@@ -21,7 +21,7 @@ from genlab.core.io import atomic_write, write_bytes
 from genlab.vae.models.vae import VAE, Architecture, Items
 
 FORMAT = "genlab.vae"
-VERSION = 4
+VERSION = 5
 HEADER = "genlab"
 CHECKPOINTS = Path("data/checkpoints")
 CHECKPOINT = "model.safetensors"

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from genlab.core.engine import threads_of_torch
 from genlab.core.params import Params
 from genlab.core.progress import progress as progress_bar
 from genlab.vae.models.vae import VAE, Items, to_tensor
@@ -85,9 +86,8 @@ class Trainer:
                 self._enter_phase(progress.epoch)
                 trained = self._train_epoch(progress.epoch, bar)
                 seconds = time.perf_counter() - started
-                torch.set_num_threads(p.threads)  # its operators are long, unlike an update's
-                values = {**trained, **self.validate(trained["beta"])}
-                torch.set_num_threads(1)
+                with threads_of_torch(p.threads):  # its operators are long, unlike an update's
+                    values = {**trained, **self.validate(trained["beta"])}
                 progress.epoch += 1
                 progress.seconds += time.perf_counter() - started
                 progress.history.append(values)

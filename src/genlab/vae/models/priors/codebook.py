@@ -61,7 +61,7 @@ class CodebookPrior(LearnedPrior):
     class_edges: Tensor
 
     def __init__(
-        self, latent_dim: int, tokens: int, width: int, depth: int, components: int, heads: int = 0
+        self, latent_dim: int, tokens: int, width: int, depth: int, components: int, heads: int
     ) -> None:
         super().__init__(latent_dim, tokens)
         shape = (components, self.token_dim)

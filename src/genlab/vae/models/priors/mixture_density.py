@@ -38,7 +38,7 @@ class MixtureDensityPrior(LearnedPrior):
     initialized: Tensor
 
     def __init__(
-        self, latent_dim: int, tokens: int, width: int, depth: int, components: int, heads: int = 0
+        self, latent_dim: int, tokens: int, width: int, depth: int, components: int, heads: int
     ) -> None:
         super().__init__(latent_dim, tokens)
         self.components = components
