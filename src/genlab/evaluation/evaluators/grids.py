@@ -87,12 +87,12 @@ class GridEvaluator(Evaluator):
     def _measure_rate(self, train: Items, entropy: float) -> Metrics:
         """Exact-match accuracy of test grids from quantised latents; inactive ones cost no bit."""
         codes, _ = inference.encode(self.model, train[:RANGED])
-        active, n, rate = likelihood.active_units(codes), len(self.test), []
+        active, n, rate = likelihood.active_units(codes), len(self.test), {}
         for bits in BITS:
             decoded = inference.decode(self.model, likelihood.quantize(self.mean, codes, bits))
             exact = int(np.count_nonzero(reconstruction.wrong_cells(self.test, decoded) == 0))
             accuracy = {"exact_grid_accuracy": exact / n, "interval": share_interval(exact, n)}
-            rate.append({"bits_per_latent": bits, "bits": bits * active, **accuracy})
+            rate[f"{bits}_per_latent"] = {"bits": bits * active, **accuracy}
         return {"rate": rate, "data_entropy_bound_bits": entropy / math.log(2)}
 
     def summarise(self, metrics: Metrics) -> GridSummary:
