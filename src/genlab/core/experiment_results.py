@@ -24,7 +24,7 @@ FINGERPRINTS = ("code", "evaluation")
 # Histograms are reported of the default run alone, and so are most intervals of nested metrics.
 OMITTED = re.compile(
     r"metrics\.(arc_agi\.)?colour_histogram\."
-    r"|metrics\..+\.intervals\.(?!exact_grid_accuracy|relative_frechet)"
+    r"|metrics\..+\.intervals?\.(?!exact_grid_accuracy|relative_frechet)"
 )
 
 

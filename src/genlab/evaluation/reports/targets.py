@@ -65,5 +65,4 @@ def read_targets(root: Path, *prefixes: str) -> dict[str, Target]:
 
 def benchmark_prefix(dataset: str) -> str:
     """What the keys of the benchmarks about `dataset` start with."""
-    jobs = {"arc_grids": "grids.", "fashion_mnist": "images."}
-    return jobs.get(dataset, f"images.{dataset}_")
+    return {"arc_grids": "grids.", "fashion_mnist": "images."}.get(dataset, f"images.{dataset}_")
