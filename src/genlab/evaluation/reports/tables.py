@@ -10,6 +10,7 @@ import pandas as pd
 
 from genlab.core.errors import GenlabError
 from genlab.core.experiment_results import select_sweep, summarise_sweep
+from genlab.evaluation.diagnostics.error_analysis import Test, ranked
 from genlab.evaluation.reports.formats import number, share, spread, value, words
 from genlab.evaluation.reports.targets import Target
 
@@ -160,17 +161,22 @@ def missed_targets(targets: Mapping[str, Target], benchmarks: Mapping[str, Row])
     ]
 
 
-def hypotheses_table(tests: Sequence[Row], count: int | None = None) -> str:
+def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
     """The `count` (default: all) supported hypotheses, the largest lower bound of a ratio first."""
-    supported = [test for test in tests if test["verdict"] == "supported"]
+
+    def show_ratio(test: Test, key: str) -> str:
+        """Without an error on the other side it is infinite, which JSON has not."""
+        return "∞" if test[key] is None else number(test[key])
+
+    supported = [test for test in ranked(tests) if test["verdict"] == "supported"]
     return markdown(
         {
             "hypothesis": test["sentence"],
             "n": number(test["n_with"]),
-            "error ratio": number(test["ratio"]),
-            "joint 95 % interval": f"{number(test['low'])} to {number(test['high'])}",
+            "error ratio": show_ratio(test, "ratio"),
+            "joint 95 % interval": f"{show_ratio(test, 'low')} to {show_ratio(test, 'high')}",
         }
-        for test in sorted(supported, key=lambda test: -test["low"])[:count]
+        for test in supported[:count]
     )
 
 
