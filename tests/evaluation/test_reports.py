@@ -26,6 +26,7 @@ README = f"# genlab\n\nabove\n\n{BEGIN}\nold\n{END}\n\nbelow\n"
 SERIES = {"reconstruction_loss": [9.0, 1.0]}
 PARTS = ("encoder", "decoder", "prior", "causal_head", "all")
 IMAGE_SAMPLERS = ("prior", "ancestral", "gmm", "rejection", "posterior")
+RATE = {"exact_grid_accuracy": 0.5, "interval": {"low": 0.4, "high": 0.6, "n": 100}}
 TEST = {"sentence": "edges are hard", "n_with": 20, "verdict": "supported"}
 TEST |= {"ratio": 1.5, "low": 1.1, "high": 1.9}
 
@@ -46,9 +47,11 @@ def grid_metrics(beta: float) -> dict[str, Any]:
         "colour_histogram": {"true": shares, "predicted": shares},
         "per_class_accuracy": {"0": 1.0, "1": 0.875}, "reconstruction_nats": 1.0,
         "neg_iwae_nats": 41.0, "iwae_samples": 64, "data_entropy_bound_nats": 40.0,
+        "data_entropy_bound_bits": 57.7,
         "neg_elbo_over_entropy_bound": 1.075, "latent_dim": 256, "beta_max": beta,
         "arc_agi": {"exact_grid_accuracy": 0.33, "n": 400},
         "samplers": dict.fromkeys(("prior", "ancestral"), sampler),
+        "rate": {f"{b}_per_latent": {"bits": 32 * b, **RATE} for b in (2, 4, 6, 8)},
     }  # fmt: skip
 
 
