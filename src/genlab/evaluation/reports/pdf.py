@@ -22,7 +22,7 @@ h1 { font-size: 13pt; margin: 0 0 2mm; column-span: all; }
 h2 { font-size: 10pt; margin: 2mm 0 1mm; break-after: avoid; }
 p, ul { margin: 0 0 1.2mm; }
 ul { padding-left: 4mm; }
-img { max-width: 100%; max-height: 66mm; display: block; margin: 0 auto 1mm; }
+img { max-width: 100%; max-height: 95mm; display: block; margin: 0 auto 1mm; }
 table { border-collapse: collapse; font-size: 7.4pt; width: 100%; margin: 0 0 1.5mm; }
 td, th { border-bottom: 0.2pt solid #999; padding: 0.2mm 0.8mm; text-align: left; }
 table, img { break-inside: avoid; }
