@@ -93,36 +93,28 @@ def show_shares(data: browse.Grids | browse.Images, chosen: browse.Indices) -> N
 
 
 def show_sketch() -> None:
-    from genlab.web import canvas, sketch
+    from genlab.web import sketch
 
-    st.write("Draw a grid, or paste one; the parser takes it apart into legal shapes.")
+    st.write("Paste a grid; the parser takes it apart into legal shapes.")
     left, right = st.columns(2)
     with left, sentences():
-        how = st.segmented_control(
-            "Way in", ["draw", "paste"], default="draw", required=True, key="way"
+        text = st.text_area(
+            "Rows of digits 0 to 9, or the JSON rows of an ARC task",
+            sketch.EXAMPLE,
+            height=260,
+            key="grid",
+            max_chars=sketch.LONGEST_TEXT,
         )
-        if how == "paste":
-            text = st.text_area(
-                "Rows of digits 0 to 9, or the JSON rows of an ARC task",
-                sketch.EXAMPLE,
-                height=260,
-                key="grid",
-                max_chars=sketch.LONGEST_TEXT,
-            )
-            st.session_state.reading = sketch.from_text(text)
-        else:
-            size = params().grids.size
-            st.session_state.reading = canvas.draw_grid(sketch.blank(size), f"canvas-{size}")
+        st.session_state.reading = sketch.from_text(text)
     with right:
         grid = st.session_state.get("reading")
         if grid is None:
             return
         read = sketch.read(grid)
         (st.success if read.legal else st.warning if read.faults else st.info)(read.sentence)
-        if read.faults or st.session_state.way == "paste":
-            height, width = grid.shape
-            caption = "stray cells are outlined" if read.faults else ""
-            st.html(look.framed(read.marked, read.sentence, caption, 240, 240 * height // width))
+        height, width = grid.shape
+        caption = "stray cells are outlined" if read.faults else ""
+        st.html(look.framed(read.marked, read.sentence, caption, 240, 240 * height // width))
         if len(read.parsed.objects):
             st.html(tables.objects(read.parsed.objects, "Legal objects"))
         for fault in read.faults:
@@ -131,12 +123,12 @@ def show_sketch() -> None:
 
 def choose_view(grids: bool) -> tuple[str, str]:
     """The split, and what of it is shown."""
-    views = ["Items", "One item", "Distributions", *(["Draw or paste"] if grids else [])]
+    views = ["Items", "One item", "Distributions", *(["Paste a grid"] if grids else [])]
     with st.container(horizontal=True, gap="medium"):
         view = st.segmented_control(
             "View", views, default="Items", required=True, key="view", bind="query-params"
         )
-        if view == "Draw or paste":
+        if view == "Paste a grid":
             return browse.SPLITS[0], view
         split = st.segmented_control(
             "Split",
@@ -155,7 +147,7 @@ with sentences():
     if name:
         grids = find_dataset(name).kind == "grids"
         split, view = choose_view(grids)
-        if view == "Draw or paste":
+        if view == "Paste a grid":
             show_sketch()
         else:
             read = browse.grids_of if grids else browse.images_of

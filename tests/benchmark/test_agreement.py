@@ -1,11 +1,11 @@
-"""Agreement, preferences and power: known answers, and a reason where there is no answer."""
+"""Agreement, preferences: known answers, and a reason where there is no answer."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from genlab.benchmark import agreement, power
+from genlab.benchmark import agreement
 from genlab.benchmark.bootstrap import LEAST, bounds, resampled_means
 
 RNG_SEED = 7
@@ -93,22 +93,3 @@ def test_a_column_of_missing_items_has_the_interval_of_what_is_known() -> None:
     low, high = bounds(resampled_means(values, bootstrap=200, seed=0), 3)
     assert (low[0], high[0]) == (1, 1)
     assert np.isnan([low[1], high[1]]).all()
-
-
-def test_variances_of_a_full_table_are_those_of_an_analysis_of_variance() -> None:
-    table = np.random.default_rng(RNG_SEED).normal(size=(6, 15)) + np.arange(6)[:, None]
-    first = {(f"r{i}", f"c{j}"): float(d) for (i, j), d in np.ndenumerate(table)}
-    found = power.components({"one": first, "two": dict.fromkeys(first, 0.0)})
-    rows, columns = table.mean(1), table.mean(0)
-    rest = np.sum((table - rows[:, None] - columns + table.mean()) ** 2) / (5 * 14)
-    assert found is not None
-    assert found.rest == pytest.approx(rest)
-    assert found.rater == pytest.approx(rows.var(ddof=1) - rest / 15)
-    assert found.case == pytest.approx(max(0, columns.var(ddof=1) - rest / 6))
-
-
-def test_the_planned_study_has_as_few_cases_as_the_power_needs() -> None:
-    cases = power.cases_needed(power.ASSUMED, 12)
-    assert cases is not None
-    assert power.power(power.DELTA, power.ASSUMED, 12, cases) >= power.POWER
-    assert power.power(power.DELTA, power.ASSUMED, 12, cases - 1) < power.POWER

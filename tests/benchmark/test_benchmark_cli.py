@@ -17,13 +17,10 @@ from pathlib import Path
 
 import pytest
 import swap_runs
-from PIL import Image
 from typer.testing import CliRunner
 
-from genlab.benchmark import power
 from genlab.benchmark.__main__ import app
 from genlab.benchmark.cases import FaultyCases, load_cases
-from genlab.benchmark.rating import Session
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
 
@@ -161,35 +158,3 @@ def test_all_faults_of_all_cases_are_listed(place: Path) -> None:
     assert len(one.value.faults) == 1
     chosen = load_cases(place / "cases", ["case_6", "case_1"])
     assert [case.case_id for case in chosen] == ["case_6", "case_1"]
-
-
-def test_stars_are_given_blind_undone_and_resumed(place: Path) -> None:
-    answers = "\n".join("9u3su1u25q")
-    printed = run("rate", "--rater", "ada", "--no-open", answers=answers + "\n")
-    assert "'9'" in printed
-    assert "3 rated, 18 left" in printed
-    assert not any(tool in printed for tool in swap_runs.TOOLS)
-    assert "18 images" in run("rate", "--rater", "ada", "--no-open", answers="")
-    assert run("export-ratings", "stars.csv") == "wrote stars.csv: 3 ratings\n"
-    assert run("import-ratings", "stars.csv") == "stars.csv: 0 new ratings\n"
-    with Store(place / "runs" / "genlab.sqlite3") as store:
-        kept = store.ratings(rater="ada")
-        # 3; skip, undone; 1, undone; 2; 5
-        assert sorted(rating.stars for rating in kept) == [2, 3, 5]
-        assert all(rating.blind for rating in kept)
-        session = Session(store, swap_runs.RUN, "ada", place / "sheets")
-        waiting = session.waiting()
-        assert not {rating.subject_hash for rating in kept} & {i.image_sha256 for i in waiting}
-        tools = [item.tool_id for item in waiting]
-        assert tools != sorted(tools)
-        with Image.open(session.show(waiting[0]).sheet) as image:
-            assert image.width > 2 * image.height  # template, avatar, result
-            assert image.info == {}
-
-
-def test_the_power_of_a_planned_study_is_printed(place: Path) -> None:
-    printed = json.loads(run("power", "--json"))
-    assert printed["assumed"] is True
-    assert printed["components"] == power.ASSUMED.as_dict()
-    table = run("power")
-    assert all(f"| {row['raters']} |" in table for row in printed["plan"])

@@ -86,8 +86,7 @@ def test_a_hostile_goal_is_refused_in_a_sentence(server: app_room.Server, page: 
 
 
 def test_a_hostile_grid_is_reported_where_it_is_wrong(server: app_room.Server, page: Any) -> None:
-    page.goto(f"{server.base}/data?view=Draw+or+paste")
-    page.get_by_role("radio", name="paste", exact=True).click()
+    page.goto(f"{server.base}/data?view=Paste+a+grid")
     area = page.locator("textarea")
     for words in (MARKUP, "../../etc/passwd", "\u202eelttil", LONG):
         area.fill(words)

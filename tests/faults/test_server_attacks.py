@@ -152,8 +152,6 @@ def test_markup_that_is_kept_comes_out_as_text(server: Server) -> None:
     _, report = send(server, Attack("report", f"/api/report/{RUN}"))
     for markup in (b"<img src=x", SCRIPT.encode(), b"<b>policy</b>"):
         assert markup not in report
-    _, page = send(server, Attack("docs", "/api/docs?x=" + quote(SCRIPT)))
-    assert SCRIPT.encode() not in page
 
 
 def came_through(server: Server, attack: Attack) -> bool:

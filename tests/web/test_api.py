@@ -161,15 +161,10 @@ def test_a_picture_is_found_by_its_content_without_its_tool(api: TestClient, liv
         assert is_problem(api.get(f"{PICTURE}?width={width}"), 422)
 
 
-def test_report_and_handbook_need_nothing_from_elsewhere(api: TestClient) -> None:
+def test_the_report_needs_nothing_from_elsewhere(api: TestClient) -> None:
     report = api.get(f"/api/report/{RUN}")
     assert f"report_{RUN}.html" in report.headers["content-disposition"]
     assert "<script>" not in report.text
-    page = api.get("/api/docs").text
-    for path in api.get("/api/openapi.json").json()["paths"]:
-        assert f"/api{path}" in page
-    assert "<script" not in page
-    assert "http" not in page.replace("http://127.0.0.1", "")
 
 
 # following

@@ -91,7 +91,7 @@ def test_a_text_that_is_no_grid_is_reported_where(text: str, words: str) -> None
 
 
 def test_the_parser_marks_what_is_not_valid() -> None:
-    grid = sketch.blank(8)
+    grid = np.zeros((8, 8), dtype=np.uint8)
     assert sketch.read(grid).sentence
     grid[2, 1:5] = 3
     valid = sketch.read(grid)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,8 +35,8 @@ app = typer.Typer(
     help="""Score image tools that put a person into a photograph of others.
 
 A case is a template photograph, avatars, and who takes whose place. `run` puts every case through
-every tool and scores the pictures; `report` shows them; `rate` asks people; `leaderboard` says what
-it comes to. Begin with: `genlab-benchmark tools`, then `genlab-benchmark run`.
+every tool and scores the pictures; `report` shows them; people rate them in the app; `leaderboard`
+says what it comes to. Begin with: `genlab-benchmark tools`, then `genlab-benchmark run`.
 
 What isn't given comes from params.yaml. Images, scores and stars live in runs/.
 """,
@@ -163,7 +162,7 @@ def run_cases(
             typer.echo(f"stopped; go on with: genlab-benchmark run --resume {run_id}", err=True)
             raise
         print_standings(store, run_id, json_=False, csv_=False)
-    typer.echo(f"next: genlab-benchmark report {run_id}, or: genlab-benchmark rate {run_id}")
+    typer.echo(f"next: genlab-benchmark report {run_id}; people rate it in the app: make app")
 
 
 @app.command()
@@ -187,37 +186,6 @@ def report(
         path = output or Path(f"report_{name}.html")
         write_report(store, name, path, bootstrap=bootstrap, seed=seed)
     typer.echo(f"wrote {path}")
-
-
-@app.command()
-def rate(
-    run_id: RunId = LAST,
-    rater: Annotated[
-        str,
-        typer.Option(prompt="Your name here (any; it travels with the stars)", help="Who rates."),
-    ] = "",
-    open_: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open each picture on the desktop.")
-    ] = True,
-    runs: Runs = Path("runs"),
-) -> None:
-    """Give 1 to 5 stars to a run's pictures: blind, in random order, with undo.
-
-    Stop with q at any time; the same command goes on. Stars: 5 as if photographed so, 3 the right
-    person but visibly edited, 1 torn, or somebody else.
-
-    Example: genlab-benchmark rate --rater ada
-    """
-    from genlab.benchmark.rating import Session, can_open, open_picture, rate_run
-
-    with opened(runs) as store, tempfile.TemporaryDirectory(prefix="genlab-rate-") as folder:
-        session = Session(store, named(store, run_id), rater, Path(folder))
-        rate_run(
-            session,
-            ask=lambda question: str(typer.prompt(question)),
-            say=typer.echo,
-            open_picture=open_picture if open_ and can_open() else None,
-        )
 
 
 app.add_typer(inquiries.app)

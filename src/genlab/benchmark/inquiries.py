@@ -1,4 +1,4 @@
-"""What the command line tells from the store: leaderboard, tools, power; ratings in and out."""
+"""What the command line tells from the store: leaderboard, tools; ratings in and out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import Annotated
 
 import typer
 
-from genlab.benchmark import power as planning
-from genlab.benchmark import second_identity
 from genlab.benchmark.leaderboard import as_csv, leaderboard, people
 from genlab.benchmark.plugins import load_tools
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.tallies import stars_by_tool
 from genlab.benchmark.terminal import (
     left_out,
     options_table,
@@ -76,37 +73,6 @@ def show_tools(tools_file: ToolsFile = None) -> None:
     show(tools_table(tools))
     typer.echo()
     show(options_table(tools))
-    typer.echo()
-    typer.echo(f"second identity model: {second_identity.state()}")
-
-
-@app.command("power")
-def show_power(
-    delta: Annotated[float, typer.Option(min=0.05, max=4, help="Stars to be told apart.")] = 0.5,
-    goal: Annotated[
-        float, typer.Option("--power", min=0.1, max=0.99, help="Share of studies that find it.")
-    ] = 0.8,
-    json_: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-    runs: Runs = Path("runs"),
-) -> None:
-    """How many raters and cases it takes to tell two tools apart by stars.
-
-    From the variances seen in the store's ratings; from assumed ones, and it says so, while there
-    are too few.
-
-    Example: genlab-benchmark power --delta 0.5
-    """
-    seen = None
-    if (runs / STORE).exists():
-        with Store(runs / STORE) as store:
-            seen = planning.components(stars_by_tool(store))
-    found = seen or planning.ASSUMED
-    rows = planning.plan(found, delta=delta, goal=goal)
-    if json_:
-        told = {"assumed": seen is None, "components": found.as_dict(), "delta": delta}
-        typer.echo(json.dumps({**told, "power": goal, "plan": rows}, indent=2))
-        return
-    typer.echo("\n".join(planning.lines(found, rows, assumed=seen is None, delta=delta, goal=goal)))
 
 
 @app.command()

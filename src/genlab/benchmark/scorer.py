@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from genlab.benchmark import faces, pictures, second_identity
+from genlab.benchmark import faces, pictures
 from genlab.benchmark.background import background
 from genlab.benchmark.constants import CONSTANTS, VERSION
 from genlab.benchmark.expression import expression
@@ -80,8 +80,7 @@ def score(
 
 def versions() -> dict[str, str]:
     """Versions of all that a score rests on."""
-    second = second_identity.version()
-    return {"constants": VERSION, "second_identity": second, **faces.versions()}
+    return {"constants": VERSION, **faces.versions()}
 
 
 def _scored(
@@ -145,7 +144,6 @@ def _person(
     who = identity(result, person, [face for _, face in shown[name]])
     looks = realism(after, result, before, person, avatar, source, who)
     pose = expression(result, person)
-    second = second_identity.distance((after, result), (avatar, source))
     nearest = min(shown, key=lambda other: _distance(result, shown[other]))
     return {
         "avatar": name,
@@ -159,12 +157,10 @@ def _person(
             "distance_to_template": who.to_template,
             "distance_between": who.apart,
             "shape_share": who.shape,
-            **({} if second is None else {"second_distance_to_avatar": second}),
             **looks,
             **pose,
         },
-        "notes": _person_notes(result, who.apart, who.score, name, nearest)
-        + _second_notes(name, who.to_avatar, second),
+        "notes": _person_notes(result, who.apart, who.score, name, nearest),
     }
 
 
@@ -194,17 +190,6 @@ def _person_notes(result: Face, apart: float, mark: float, name: str, nearest: s
     if nearest != name and mark < 0.5:
         notes.append(f"where {name} should be stands someone more like {nearest}")
     return notes
-
-
-def _second_notes(name: str, first: float, second: float | None) -> list[str]:
-    """A line where two models disagree on whether this is the avatar's person."""
-    if second is None or (first <= faces.SAME) == (second <= second_identity.SAME):
-        return []
-    says = "takes it for" if second <= second_identity.SAME else "does not take it for"
-    return [
-        f"{name}: the second identity model {says} the same person (distance {second:.2f}, same"
-        f" up to {second_identity.SAME:.2f}), unlike the first ({first:.2f}, {faces.SAME:.2f})"
-    ]
 
 
 def _faces_kept(

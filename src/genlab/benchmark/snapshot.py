@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from genlab.benchmark import second_identity
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.chart import scores
 from genlab.benchmark.inheritance import making_of, paid, unscored
@@ -98,8 +97,8 @@ def own_run(runner: Runner, runs: Path, cases: Sequence[Case], tools: Sequence[I
 
 
 def scoring() -> str:
-    """A digest of what a score depends on beside the image: code, and the models at hand."""
-    return digest([code([SCORER]), second_identity.version()])
+    """A digest of what a score depends on beside the image: its code."""
+    return digest([code([SCORER])])
 
 
 def _own_items(

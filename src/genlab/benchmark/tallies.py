@@ -35,12 +35,6 @@ _PREFERENCES = """
         WHEN p.first_item THEN p.second_item ELSE p.first_item END
     WHERE i.tool_id <> j.tool_id
 """
-_BY_CASE = """
-    SELECT i.tool_id, h.rater, i.case_id, avg(h.stars)
-    FROM human_scores h JOIN run_items i ON i.image_sha256 = h.subject_hash
-    WHERE h.subject_kind = 'run_item' AND i.image_sha256 <> ''
-    GROUP BY i.tool_id, h.rater, i.case_id
-"""
 
 
 def _of(run_id: str | None, word: str) -> str:
@@ -211,11 +205,3 @@ def ratings_of(
 def preferences_of(store: Store, run_id: str | None) -> list[tuple[str, str]]:
     """Tools as (preferred, other), an entry for each paired preference."""
     return [(a, b) for a, b in store.rows(_PREFERENCES + _of(run_id, "AND"), run=run_id)]
-
-
-def stars_by_tool(store: Store) -> dict[str, dict[tuple[str, str], float]]:
-    """Stars by tool, then by (rater, case), for `power.components`; all runs together."""
-    table: dict[str, dict[tuple[str, str], float]] = defaultdict(dict)
-    for tool, rater, case, stars in store.rows(_BY_CASE):
-        table[tool][rater, case] = stars
-    return dict(table)

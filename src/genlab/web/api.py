@@ -33,7 +33,6 @@ from genlab.web.answers import (
     RunOut,
     ToolOut,
 )
-from genlab.web.handbook import handbook
 from genlab.web.live import Live
 from genlab.web.pictures import picture, run_picture
 from genlab.web.problems import Refusal, answers, problem, tell_problems
@@ -64,10 +63,6 @@ def make_api(live: Live) -> FastAPI:
     api.include_router(_running(live))
     api.include_router(_following(live))
     tell_problems(api)
-
-    @api.get("/docs", include_in_schema=False)
-    def docs() -> HTMLResponse:
-        return HTMLResponse(handbook(api.openapi(), "/api"))
 
     return api
 

@@ -97,7 +97,7 @@ def _no_json(fault: Mapping[str, Any]) -> str:
     why, place = fault.get("ctx", {}).get("error", "it ends early"), fault["loc"][-1]
     return (
         f"the body is no JSON ({why}, at character {place}); send an object such as"
-        ' {"run_item_id": 1, "stars": 3}, see /api/docs'
+        ' {"run_item_id": 1, "stars": 3}, see /api/openapi.json'
     )
 
 

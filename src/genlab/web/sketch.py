@@ -1,4 +1,4 @@
-"""A grid that a person drew or pasted, and what the parser says about it."""
+"""A grid that a person pasted, and what the parser says about it."""
 
 from __future__ import annotations
 
@@ -113,8 +113,3 @@ def _digit_rows(text: str) -> list[list[int]]:
 
 def _no_colour(row: int, found: str) -> str:
     return f"row {row} holds {found}, which is no colour; colours are 0 to {COLOURS - 1}"
-
-
-def blank(side: int) -> Grid:
-    """An all-black grid to begin with."""
-    return np.zeros((side, side), dtype=np.uint8)
