@@ -163,18 +163,13 @@ def missed_targets(targets: Mapping[str, Target], benchmarks: Mapping[str, Row])
 
 def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
     """The `count` (default: all) supported hypotheses, the largest lower bound of a ratio first."""
-
-    def show_ratio(test: Test, key: str) -> str:
-        """Without an error on the other side it is infinite, which JSON has not."""
-        return "∞" if test[key] is None else number(test[key])
-
     supported = [test for test in ranked(tests) if test["verdict"] == "supported"]
     return markdown(
         {
             "hypothesis": test["sentence"],
             "n": number(test["n_with"]),
-            "error ratio": show_ratio(test, "ratio"),
-            "joint 95 % interval": f"{show_ratio(test, 'low')} to {show_ratio(test, 'high')}",
+            "error ratio": number(test["ratio"]),
+            "joint 95 % interval": f"{number(test['low'])} to {number(test['high'])}",
         }
         for test in supported[:count]
     )
