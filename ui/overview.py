@@ -6,7 +6,7 @@ import streamlit as st
 
 from genlab.datasets.registry import find_dataset
 from genlab.web import board, look, tables
-from genlab.web.changes import about, changes
+from genlab.web.changes import changes, last_commit
 from genlab.web.frame import params, sentences, title
 from genlab.web.pipeline import Pipeline, read_pipeline
 from genlab.web.results import Results, read_results
@@ -65,19 +65,16 @@ with sentences():
         pipeline = show_pipeline(datasets, status)
     results = [found for name in datasets if (found := show_results(name))]
     st.subheader("Since the last commit", anchor=False)
-    changed = []
-    with sentences():
-        changed = changes(ROOT, datasets)
-        st.caption(f"Compared with {label(about(ROOT), LONGEST)}.")
-        if changed:
-            st.html(tables.changes(changed))
-        else:
-            st.write("No number of the results differs.")
+    changed = changes(status.metrics or {})
+    st.caption(f"Compared with {label(last_commit(ROOT), LONGEST)}.")
+    if changed:
+        st.html(tables.changes(changed))
+    elif status.metrics is not None:
+        st.write("No metric differs.")
+    st.subheader("Next", anchor=False)
     if status.asking:
-        st.subheader("Next", anchor=False)
         st.caption("Known as soon as dvc has answered.")
     elif pipeline is not None:
-        st.subheader("Next", anchor=False)
         step = next_step(ROOT, pipeline, results, changed)
         st.write(step.reason)
         st.code(step.command, language=None)

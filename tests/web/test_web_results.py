@@ -16,7 +16,7 @@ from genlab.web.results import Results, read_results
 from genlab.web.steps import next_step
 
 NAME = "arc_grids"
-CHANGE = Change(NAME, "metrics", "n", 1, 2)
+CHANGE = Change(NAME, "n", 1, 2)
 MISSED = {"passed": False, "criteria": [{"name": "ssim", "passed": False}]}
 FIX = {"name": "kl_explosion", "found": True, "fix": {"grad_clip": 1.0}}
 

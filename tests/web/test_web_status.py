@@ -16,19 +16,20 @@ PYTHON = (sys.executable, "-c")
 
 def test_it_answers_at_once_and_knows_later(tmp_path: Path) -> None:
     code = f"import json, time; time.sleep(0.5); print(json.dumps({STAGES}))"
-    asked = Watch(tmp_path, [*PYTHON, code])
+    asked = Watch(tmp_path, [[*PYTHON, code], [*PYTHON, "print('{}')"]])
     started = time.perf_counter()
     first = asked.look()
     assert time.perf_counter() - started < 0.4
     assert (first.stages, first.asking) == (None, True)
     asked.wait(30)
     assert asked.look().stages == STAGES
+    assert asked.look().metrics == {}
 
 
 def test_it_asks_again_only_when_a_file_changed(tmp_path: Path) -> None:
     code = "from pathlib import Path; Path('asked').open('a').write('x'); print('{}')"
     (tmp_path / "data").mkdir()
-    asked = Watch(tmp_path, [*PYTHON, code])
+    asked = Watch(tmp_path, [[*PYTHON, code], [*PYTHON, "print('{}')"]])
     asked.look()
     asked.wait(30)
     (tmp_path / "data/.making/run").mkdir(parents=True)  # a training under way is no change
@@ -52,7 +53,7 @@ def test_it_asks_again_only_when_a_file_changed(tmp_path: Path) -> None:
     ],
 )
 def test_a_fault_is_a_sentence(tmp_path: Path, command: list[str] | None, words: str) -> None:
-    asked = Watch(tmp_path) if command is None else Watch(tmp_path, command)
+    asked = Watch(tmp_path) if command is None else Watch(tmp_path, [command, command])
     asked.look()
     asked.wait(30)
     found = asked.look()

@@ -1,4 +1,4 @@
-"""What `dvc status` says, asked in the background: a page shows at once, the answer comes in."""
+"""What dvc says of stages and metrics, asked in the background: a page shows at once."""
 
 from __future__ import annotations
 
@@ -8,25 +8,35 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from genlab.core.errors import GenlabError
 from genlab.web.files import stamp
 
 PATIENCE = 120.0
 """Seconds until dvc is given up: hashing gigabytes for the first time takes its time."""
 
-DVC = [sys.executable, "-m", "dvc", "status", "--json"]
-WATCHED = ("dvc.yaml", "dvc.lock", "params.yaml", "src", "stages", "data", "metrics", "plots")
+DVC = [sys.executable, "-m", "dvc"]
+COMMANDS = ([*DVC, "status", "--json"], [*DVC, "metrics", "diff", "--json"])
+WATCHED = (
+    "dvc.yaml", "dvc.lock", "params.yaml", "src", "stages", "data", "metrics", "plots",
+    ".git/logs/HEAD",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Status:
-    """dvc's answer, or None; whether it is being asked; and why there is no answer."""
+    """dvc's answers, or None; whether it is being asked; and why there is no answer.
+
+    stages: those that would run again, with the reasons. metrics: what differs from the last
+    commit.
+    """
 
     stages: Mapping[str, Any] | None = None
+    metrics: Mapping[str, Any] | None = None
     asking: bool = False
     fault: str | None = None
 
@@ -34,10 +44,10 @@ class Status:
 class Watch:
     """The status of one project, asked again whenever a watched file is another one."""
 
-    def __init__(self, root: Path, command: Iterable[str] | None = None) -> None:
-        """command: what prints the JSON; dvc of this environment by default."""
+    def __init__(self, root: Path, commands: Sequence[Sequence[str]] = COMMANDS) -> None:
+        """commands: what prints the JSON of stages and of metrics; this environment's dvc."""
         self.root = root.absolute()
-        self._command = list(command or DVC)
+        self._commands = commands
         self._lock = threading.Lock()
         self._known = Status()
         self._state: str | None = None
@@ -64,36 +74,47 @@ class Watch:
             thread.join(seconds)
 
     def _ask(self, state: str) -> None:
-        if self._command == DVC and not (self.root / ".dvc").is_dir():
+        if self._commands is COMMANDS and not (self.root / ".dvc").is_dir():
             known = Status(fault=f"{self.root} is no project of dvc; run: git clone, then dvc pull")
         else:
-            known = ask(self._command, self.root)
+            try:
+                stages, metrics = (ask(command, self.root) for command in self._commands)
+                known = Status(stages, metrics)
+            except GenlabError as error:
+                known = Status(fault=str(error))
         with self._lock:
             self._known, self._state, self._thread = known, state, None
 
 
-def ask(command: list[str], root: Path) -> Status:
-    """Run the command and read its answer; a fault is a sentence in the status."""
+def ask(command: Sequence[str], root: Path) -> dict[str, Any]:
+    """Run the command and read its answer. Raises a GenlabError without one."""
     # A second dvc must not touch what a run writes: status only reads, but it compiles modules.
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "DVC_NO_ANALYTICS": "1"}
     try:
         done = subprocess.run(
             command, cwd=root, env=environment, capture_output=True, text=True, timeout=PATIENCE
         )
-    except subprocess.TimeoutExpired:
-        return Status(fault=f"dvc status took over {PATIENCE:.0f} s; run it yourself: dvc status")
+    except subprocess.TimeoutExpired as error:
+        slow = f"dvc took over {PATIENCE:.0f} s; run it yourself: {_words(command)}"
+        raise GenlabError(slow) from error
     except OSError as error:
-        return Status(fault=f"dvc could not be started ({error.strerror}); run: make setup")
+        raise GenlabError(
+            f"dvc could not be started ({error.strerror}); run: make setup"
+        ) from error
     if done.returncode:
         said = " ".join(done.stderr.split())
         if "Unable to acquire lock" in said or "is busy" in said:
-            return Status(fault="A run is going on: dvc tells the state again when it is over.")
-        return Status(fault=f"dvc status failed: {said[:200] or 'it said nothing'}")
+            raise GenlabError("A run is going on: dvc tells the state again when it is over.")
+        raise GenlabError(f"{_words(command)} failed: {said[:200] or 'it said nothing'}")
     try:
         found = json.loads(done.stdout or "{}")
-    except ValueError:
-        return Status(fault="dvc status printed no JSON; run it yourself: dvc status")
-    return Status(stages=found if isinstance(found, dict) else {})
+    except ValueError as error:
+        raise GenlabError(f"dvc printed no JSON; run it yourself: {_words(command)}") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _words(command: Sequence[str]) -> str:
+    return " ".join(command).replace(" ".join(DVC), "dvc")
 
 
 def fingerprint(root: Path) -> str:

@@ -19,7 +19,7 @@ MOST = 40
 def changes(found: Sequence[Change]) -> str:
     """What changed since the last commit, the largest change first."""
     columns = [
-        Column("dataset", "Dataset"),
+        Column("file", "Metrics of"),
         Column("name", "Number"),
         Column("before", "Committed", number=True),
         Column("after", "Now", number=True),
@@ -27,7 +27,7 @@ def changes(found: Sequence[Change]) -> str:
     ]
     rows = [
         {
-            "dataset": words(change.dataset),
+            "file": words(change.file),
             "name": words(change.name),
             "before": _leaf(change.before),
             "after": _leaf(change.after),
