@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,36 +18,14 @@ from genlab.benchmark.store.repository import Item
 
 pytestmark = pytest.mark.slow
 
-TOOL = """
-from small_benchmark import Turned
-{imports}
-
-class Tool(Turned):
-    tool_id = "{tool_id}"
-"""
-
 
 class World(Bench):
-    """Tools in modules of package `world`, one of which costs money."""
+    """Two installed tools, one of which costs money."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.chosen = self.cases(2)
-        self.paid = self.tool("paid", cost=0.5)
-        self.edit("free_helper", "STRENGTH = 1")
-        self.free = self.tool("free", "import world.free_helper")
-
-    def tool(self, tool_id: str, imports: str = "", **needs: Any) -> Turned:
-        """An installed tool: a module of package `world`."""
-        self.edit(f"{tool_id}_tool", TOOL.format(imports=imports, tool_id=tool_id))
-        made: Turned = importlib.import_module(f"world.{tool_id}_tool").Tool(**needs)
-        return made
-
-    def edit(self, module: str, source: str) -> None:
-        path = self.folder / "world" / f"{module}.py"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(source)
-        importlib.invalidate_caches()
+        self.paid, self.free = tool("paid", cost=0.5), tool("free")
 
     def follow(self, *tools: Turned, **options: Any) -> tuple[str, dict[str, Item]]:
         """The stage's run brought to its end: its name, and its items by `tool/case`."""
@@ -67,24 +43,28 @@ class World(Bench):
         return snapshot.results(standings, items), snapshot.listed(items)
 
 
+def tool(tool_id: str, **needs: Any) -> Turned:
+    """A tool of version 1."""
+    made = Turned(**needs)
+    made.tool_id, made.version = tool_id, "1"
+    return made
+
+
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.syspath_prepend(str(tmp_path))
+def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.store.close()
-    for name in [name for name in sys.modules if name.split(".")[0] == "world"]:
-        del sys.modules[name]
 
 
-def test_an_edit_of_one_tool_asks_no_other_tool_again(world: World) -> None:
+def test_another_version_of_one_tool_asks_no_other_tool_again(world: World) -> None:
     first, before = world.follow()
     outs = world.outs(first)
     assert [len(world.paid.asked), len(world.free.asked)] == [2, 2]
     image = before["paid/case-000"]
     world.store.rate("run_item", image.image_sha256, "ada", 4, blind=True)
 
-    world.edit("free_helper", "STRENGTH = 2")
+    world.free.version = "2"
     second, after = world.follow()
     assert second != first
     assert [len(world.paid.asked), len(world.free.asked)] == [0, 2]
@@ -101,7 +81,7 @@ def test_an_edit_of_one_tool_asks_no_other_tool_again(world: World) -> None:
     assert stars == {"paid": 4.0, "free": None}
 
     # From a run that had taken over itself: where it was made, and for how much, is not lost.
-    world.edit("free_helper", "STRENGTH = 3")
+    world.free.version = "3"
     _, again = world.follow()
     assert world.paid.asked == []
     assert again["paid/case-000"].details["carried"] == {"run_id": first, "cost": 0.5}
@@ -113,13 +93,13 @@ def test_only_what_is_new_is_asked_for(world: World) -> None:
     world.chosen.append(make_case(world.folder / "cases", 2))
     world.follow()
     assert [world.paid.asked, world.free.asked] == [["case-002"], ["case-002"]]
-    other = world.tool("other", cost=0.5)
+    other = tool("other", cost=0.5)
     world.follow(world.paid, other)
     assert [len(world.paid.asked), len(other.asked)] == [0, 3]
     del world.chosen[2]
     assert world.follow()[0] == first  # as it was: that run is still there
     assert world.paid.asked == world.free.asked == []
-    world.edit("paid_tool", TOOL.format(imports="# other pictures", tool_id="paid"))
+    world.paid.version = "2"
     world.follow()
     assert [len(world.paid.asked), len(world.free.asked)] == [2, 0]
 
@@ -140,7 +120,7 @@ def test_what_a_run_came_to_is_taken_over_and_what_it_lacks_is_not(world: World)
     (world.runs / damaged.image).write_bytes(b"half a picture")
     for item in (refused, lacking):
         (world.runs / item.image).unlink()
-    world.edit("free_helper", "STRENGTH = 2")
+    world.free.version = "2"
     _, after = world.follow()
     assert world.paid.asked == ["case-001", "case-003"]
     statuses = [after[f"paid/case-00{n}"].status for n in range(4)]
@@ -151,12 +131,14 @@ def test_what_a_run_came_to_is_taken_over_and_what_it_lacks_is_not(world: World)
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_other_scorer_code_scores_the_same_images_again(world: World, edited: bool) -> None:
+def test_another_version_of_the_score_scores_the_same_images_again(
+    world: World, edited: bool
+) -> None:
     first, _ = world.follow()
     sidecar = world.runs / first / snapshot.SIDECAR
     sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), "scoring": "older"}))
     if edited:
-        world.edit("free_helper", "STRENGTH = 2")
+        world.free.version = "2"
     second, after = world.follow(scorer=faceless_score)
     assert (second != first) == edited
     assert world.paid.asked == []

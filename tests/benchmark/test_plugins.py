@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import PIL
 import pytest
 from PIL import ImageOps
 from small_benchmark import Turned, make_case
@@ -18,6 +19,7 @@ from genlab.benchmark.plugins import (
     checked_options,
     load_tools,
     one_line,
+    version_of,
 )
 from genlab.core.errors import GenlabError
 
@@ -123,3 +125,14 @@ def test_reasons_are_one_short_line_without_keys(monkeypatch: pytest.MonkeyPatch
     line = one_line("a\n\x1b[31mb abcdef-123456 sk-proj-abcdefgh " + "x" * 9999)
     assert line.startswith("a [31mb [SOME_API_KEY] [key] xxx")
     assert len(line) <= 300
+
+
+def test_a_tool_without_a_version_has_that_of_its_package() -> None:
+    class Installed(Turned):
+        pass
+
+    assert version_of(Installed()) == ""
+    Installed.__module__ = "PIL.tool"
+    assert version_of(Installed()) == f"pillow {PIL.__version__}"
+    Installed.version = "2 with settings"
+    assert version_of(Installed()) == "2 with settings"

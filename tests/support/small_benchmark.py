@@ -113,6 +113,7 @@ class Turned:
 
     tool_id = "turned"
     title = "Upside down"
+    version = ""
 
     def __init__(self, seconds: float = 0.0, **needs: Any) -> None:
         self.needs = Needs(**needs)

@@ -1,6 +1,6 @@
 """What a new run takes over from earlier ones, so that nothing that was paid for is asked again.
 
-An image depends on its tool's code and settings and on its case: `making_of`. Where these are as
+An image depends on its tool's version and on its case: `making_of`. Where these are as
 they were, a new run takes the image (or the reason why there is none) as its own and at no cost;
 which run made it, for how many dollars, stands in the item's details as `carried`. The PNG stays
 as it was, marks and all: people's stars, which belong to an image by its content, come along.
@@ -16,10 +16,10 @@ from genlab.benchmark.arrivals import Place, recovered, write_record
 from genlab.benchmark.cases import Case, upright_size
 from genlab.benchmark.judging import COLUMN
 from genlab.benchmark.marks import marks_of
-from genlab.benchmark.plugins import ImageTool, ToolFailure
-from genlab.benchmark.sources import code, digest
+from genlab.benchmark.plugins import ImageTool, ToolFailure, version_of
 from genlab.benchmark.store.repository import Item, Store
 from genlab.core.io import write_bytes
+from genlab.core.params import digest
 
 OF_IMAGE = (COLUMN, "tool", "carried")  # of an item's details; all others are the score's
 OUTCOME = ("status", "score", "components", "details", "failure_kind", "failure", "seconds")
@@ -27,13 +27,9 @@ OUTCOME = ("status", "score", "components", "details", "failure_kind", "failure"
 
 def making_of(cases: Sequence[Case], tools: Sequence[ImageTool]) -> dict[str, str]:
     """By `tool_id/case_id`, a digest of all that the image depends on."""
-    made = {
-        tool.tool_id: digest([code([type(tool).__module__]), str(getattr(tool, "settings", ""))])
-        for tool in tools
-    }
     return {
-        f"{tool_id}/{case.case_id}": digest([made[tool_id], case.digest])
-        for tool_id in made
+        f"{tool.tool_id}/{case.case_id}": digest({"tool": version_of(tool), "case": case.digest})
+        for tool in tools
         for case in cases
     }
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -131,8 +131,9 @@ class ImageTool(Protocol):
     What is told to it comes as `options`: text, from the command line. It says which there are in
     `needs`.
 
-    Where its images depend on more than its code (a file of its own, say), a text `settings` that
-    tells of it has the stage make them again when it changes.
+    A text `version` tells one state of it from the next, with all that its images depend on (model,
+    settings, a file of its own): when it changes, the stage makes them again. Without one the
+    version of its package counts.
     """
 
     tool_id: str  # a-z, 0-9, _: a folder of that name holds its images
@@ -172,6 +173,13 @@ def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
             )
         tools[tool.tool_id] = tool
     return tools
+
+
+def version_of(tool: ImageTool) -> str:
+    """The tool's `version`, or that of the installed package it comes in; "" where neither is."""
+    package = type(tool).__module__.partition(".")[0]
+    packages = packages_distributions().get(package, ())
+    return str(getattr(tool, "version", "") or " ".join(f"{p} {version(p)}" for p in packages))
 
 
 def chosen(tools: Mapping[str, ImageTool], names: list[str]) -> list[ImageTool]:

@@ -1,9 +1,9 @@
 """What the stage does: go on with this experiment's run in `runs/`, and write what it found.
 
 The run is the stage's own: a sidecar in its folder says what each of its images and its scores were
-made of (cases, tools, code). The same again goes on where it was; anything else begins a new run,
-which takes over every image that is made of the same, so that nothing is paid for twice; other
-scorer code scores the same images again.
+made of (cases, versions of tools and score). The same again goes on where it was; anything else
+begins a new run, which takes over every image that is made of the same, so that nothing is paid for
+twice; another version of the score scores the same images again.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from genlab.benchmark import faces
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.chart import scores
+from genlab.benchmark.constants import CONSTANTS, VERSION
 from genlab.benchmark.inheritance import making_of, paid, unscored
 from genlab.benchmark.judging import COLUMN, judge_of
 from genlab.benchmark.leaderboard import Standing, leaderboard
 from genlab.benchmark.plugins import ImageTool, chosen, load_tools
 from genlab.benchmark.report import versions, write_report
 from genlab.benchmark.runner import Runner
-from genlab.benchmark.sources import code, digest
 from genlab.benchmark.store.repository import Item, Store
 from genlab.benchmark.terminal import Watch
 from genlab.core.io import read_json, write_json
-from genlab.core.params import BenchmarkParams
+from genlab.core.params import BenchmarkParams, digest
 
 STORE = "genlab.sqlite3"
 SIDECAR = "stage.json"
 PRODUCER_COMMAND = "dvc repro benchmark"
-SCORER = "genlab.benchmark.scorer"
 DIGITS = 6
 """Decimals of what is written: a score is not known better."""
 
@@ -82,7 +82,7 @@ def own_run(runner: Runner, runs: Path, cases: Sequence[Case], tools: Sequence[I
 
     A new one where there is none, with the images of earlier ones that would be made the same.
     """
-    own = {"version": 2, "making": making_of(cases, tools), "scoring": scoring()}
+    own = {"version": 3, "making": making_of(cases, tools), "scoring": scoring()}
     earlier = list(_own_items(runner.store, runs, own))
     for run_id, known, items in earlier:
         if known["making"] == own["making"]:
@@ -97,8 +97,8 @@ def own_run(runner: Runner, runs: Path, cases: Sequence[Case], tools: Sequence[I
 
 
 def scoring() -> str:
-    """A digest of what a score depends on beside the image: its code."""
-    return digest([code([SCORER])])
+    """A digest of what a score depends on beside the image: constants, models, libraries."""
+    return digest({"constants": [VERSION, repr(CONSTANTS)], **faces.versions()})
 
 
 def _own_items(

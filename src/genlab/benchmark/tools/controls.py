@@ -41,6 +41,7 @@ class Untouched(_Control):
     """The template as it is."""
 
     tool_id = "control_untouched"
+    version = "1"
     title = "Control: untouched template"
 
     def unavailable(self) -> str:
@@ -56,6 +57,7 @@ class Pasted(_Control):
     """A rectangle of the avatar's picture over each face."""
 
     tool_id = "control_pasted"
+    version = "1"
     title = "Control: pasted rectangle"
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
@@ -67,6 +69,7 @@ class WrongPerson(_Control):
     """The local swap with somebody who was not asked for."""
 
     tool_id = "control_wrong_person"
+    version = "1"
     title = "Control: wrong person"
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
@@ -78,6 +81,7 @@ class Blurred(_Control):
     """The local swap, blurred; the option `strength` is 1, 2 (the default) or 3."""
 
     tool_id = "control_blurred"
+    version = "1"
     title = "Control: blurred swap"
     needs = Needs(
         concurrency=2,

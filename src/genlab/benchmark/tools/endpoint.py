@@ -100,9 +100,9 @@ class EndpointTool:
         )
 
     @property
-    def settings(self) -> str:
-        """What of its entry its images depend on: see `ImageTool`."""
-        return self.entry.model_dump_json(include={"base_url", "model", "method", "sizes"})
+    def version(self) -> str:
+        """What its images depend on, its entry among it: see `ImageTool`."""
+        return "1 " + self.entry.model_dump_json(include={"base_url", "model", "method", "sizes"})
 
     def unavailable(self) -> str:
         """Why it can't be used here: its key is missing."""

@@ -24,6 +24,7 @@ class LocalSwap:
     """Swap faces by their landmarks, offline."""
 
     tool_id = "baseline_local"
+    version = "1"
     title = "Local swap by landmarks"
     needs = Needs(concurrency=2, options={})
 
