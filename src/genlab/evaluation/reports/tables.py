@@ -40,7 +40,7 @@ def show(key: str, found: Any) -> str:
     if isinstance(found, str | bool | Mapping):
         return value(found)
     if key.endswith(SHARES):
-        return share(found)
+        return share(found if pd.isna(found) else min(max(found, 0.0), 1.0))
     is_count = key.endswith(("_units", "epochs", "updates", "latent_dim"))
     return number(int(found) if is_count and not pd.isna(found) else found)
 
