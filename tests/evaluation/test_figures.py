@@ -20,7 +20,6 @@ pytestmark = pytest.mark.filterwarnings("error")
 RNG = np.random.default_rng(0)
 GRIDS = np.where(RNG.random((16, 16, 16)) < 0.9, 0, RNG.integers(0, 10, (16, 16, 16)))
 GRIDS = GRIDS.astype(np.uint8)
-SHARES = {str(colour): 0.91 if colour == 0 else 0.01 for colour in range(10)}
 SERIES = {
     "loss": [2500.0, 2000.0, 1900.0],
     "reconstruction_loss": [2490.0, 1960.0, 1850.0],
@@ -75,7 +74,7 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
         path, {"prior: recall 0.7": flat(24), "gmm: recall 0.2": flat(24)}
     ),
     "image_walks": lambda path: figures.image_walks(
-        path, flat(18).reshape(2, 9, 28, 28, 3), "Walks", ["step"] * 9, ["a", "b"]
+        path, flat(18).reshape(2, 9, 28, 28, 3), "Walks", ["step"] * 9
     ),
 }
 
@@ -118,7 +117,7 @@ def test_each_output_stands_below_its_input(count: int, tmp_path: Path) -> None:
 
 def test_the_rows_and_columns_of_a_walk_are_rows_and_columns(tmp_path: Path) -> None:
     path, rows = tmp_path / "x.png", flat(16).reshape(2, 8, 28, 28, 3)
-    figures.image_walks(path, rows, "Walks", ["step"] * 8, ["a", "b"])
+    figures.image_walks(path, rows, "Walks", ["step"] * 8)
     places = middles(path, 16).reshape(2, 8, 2)
     assert (np.ptp(places[..., 0], axis=1) <= 1).all()
     assert (np.ptp(places[..., 1], axis=0) <= 1).all()

@@ -1,9 +1,9 @@
 """What a new run takes over from earlier ones, so that nothing that was paid for is asked again.
 
-An image depends on its tool's version and on its case: `making_of`. Where these are as
-they were, a new run takes the image (or the reason why there is none) as its own and at no cost;
-which run made it, for how many dollars, stands in the item's details as `carried`. The PNG stays
-as it was, marks and all: people's stars, which belong to an image by its content, come along.
+An image depends on its tool's version and on its case: `making_of`. Where these are as they were, a
+new run takes the image (or the reason why there is none) as its own and at no cost; which run made
+it, for how many dollars, stands in the item's details as `carried`. The PNG stays as it was, marks
+and all: people's stars, which belong to an image by its content, come along.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ OUTCOME = ("status", "score", "components", "details", "failure_kind", "failure"
 
 def making_of(cases: Sequence[Case], tools: Sequence[ImageTool]) -> dict[str, str]:
     """By `tool_id/case_id`, a digest of all that the image depends on."""
+    versions = {tool.tool_id: version_of(tool) for tool in tools}
+    contents = {case.case_id: case.digest for case in cases}
     return {
-        f"{tool.tool_id}/{case.case_id}": digest({"tool": version_of(tool), "case": case.digest})
-        for tool in tools
-        for case in cases
+        f"{tool_id}/{case_id}": digest({"tool": version, "case": content})
+        for tool_id, version in versions.items()
+        for case_id, content in contents.items()
     }
 
 

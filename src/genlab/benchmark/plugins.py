@@ -177,9 +177,10 @@ def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
 
 def version_of(tool: ImageTool) -> str:
     """The tool's `version`, or that of the installed package it comes in; "" where neither is."""
+    if own := getattr(tool, "version", ""):
+        return str(own)
     package = type(tool).__module__.partition(".")[0]
-    packages = packages_distributions().get(package, ())
-    return str(getattr(tool, "version", "") or " ".join(f"{p} {version(p)}" for p in packages))
+    return " ".join(f"{p} {version(p)}" for p in packages_distributions().get(package, ()))
 
 
 def chosen(tools: Mapping[str, ImageTool], names: list[str]) -> list[ImageTool]:

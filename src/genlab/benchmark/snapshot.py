@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from genlab.benchmark import faces
+from genlab.benchmark import scorer
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.chart import scores
-from genlab.benchmark.constants import CONSTANTS, VERSION
+from genlab.benchmark.constants import CONSTANTS
 from genlab.benchmark.inheritance import making_of, paid, unscored
 from genlab.benchmark.judging import COLUMN, judge_of
 from genlab.benchmark.leaderboard import Standing, leaderboard
@@ -98,7 +98,7 @@ def own_run(runner: Runner, runs: Path, cases: Sequence[Case], tools: Sequence[I
 
 def scoring() -> str:
     """A digest of what a score depends on beside the image: constants, models, libraries."""
-    return digest({"constants": [VERSION, repr(CONSTANTS)], **faces.versions()})
+    return digest({**scorer.versions(), "values": repr(CONSTANTS)})
 
 
 def _own_items(

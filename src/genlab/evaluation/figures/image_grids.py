@@ -112,16 +112,10 @@ def image_sheet(path: str | Path, images: Images, stats: Mapping[str, Any], titl
     save_mosaics(path, [Mosaic(images, SHEET_COLUMNS, title=f"{title}\n{facts(stats)}")])
 
 
-def image_walks(
-    path: str | Path,
-    rows: Images,
-    title: str,
-    column_labels: Sequence[str],
-    row_labels: Sequence[str] = (),
-) -> None:
+def image_walks(path: str | Path, rows: Images, title: str, column_labels: Sequence[str]) -> None:
     """What decoded codes show along lines; rows: (r, steps, height, width, c)."""
     images = rows.reshape(-1, *rows.shape[2:])
-    save_mosaics(path, [Mosaic(images, rows.shape[1], title, column_labels, row_labels)])
+    save_mosaics(path, [Mosaic(images, rows.shape[1], title, column_labels)])
 
 
 def facts(stats: Mapping[str, Any]) -> str:

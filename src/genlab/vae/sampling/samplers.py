@@ -33,8 +33,8 @@ from genlab.vae.sampling import posterior as inference
 
 OF_GRIDS = ("prior", "ancestral")
 OF_IMAGES = ("prior", "ancestral", "gmm", "rejection", "posterior")
-FITTED_ON = 20_000  # training items behind the aggregate posterior
-MIXED = 10_000  # of them behind a mixture, whose fit takes longer than all else otherwise
+DRAWS = 20_000  # wanted, where nobody says how many
+MIXED = 10_000  # training items behind a mixture, whose fit takes longer than all else otherwise
 PER_DRAW = 4
 BATCH = 500
 
@@ -55,7 +55,7 @@ def names(model: VAE) -> tuple[str, ...]:
     return OF_IMAGES if model.architecture.channels else OF_GRIDS
 
 
-def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) -> Sampler:
+def fit(model: VAE, name: str, train: Items, seed: int, count: int = DRAWS) -> Sampler:
     """Fit the sampler `name` to the codes of training items.
 
     count: how many draws are wanted, about: a discriminator takes PER_DRAW images for each.
@@ -68,7 +68,7 @@ def fit(model: VAE, name: str, train: Items, seed: int, count: int = FITTED_ON) 
         return Sampler(name, model.prior.sample)
     if name == "posterior":
         return Sampler(name, partial(_draw_posterior, model, train))
-    items = {"rejection": PER_DRAW * count, "gmm": MIXED}.get(name, FITTED_ON)
+    items = MIXED if name == "gmm" else PER_DRAW * count
     mean, log_var = inference.encode(model, train[:items])
     # Draws from the posteriors, not their means: what the decoder was trained on.
     rng = np.random.default_rng([seed, 1])
