@@ -83,7 +83,7 @@ def results(dataset: str, beta: float = 1.0) -> dict[str, Any]:
         "verdict": {"passed": True, "criteria": []},
         "diagnosis": {"diagnoses": [{**d, "fix": {"prior": "learned"}} for d in (found, stable)]},
         "training": {
-            "epochs": 8, "best_epoch": 7, "best": {"elbo": -1700.0},
+            "epochs": 8, "best_epoch": 7, "best": {"beta": 1.0, "elbo": -1700.0},
             "items_seen": 9000, "skipped_updates": 3,
             "parameters": dict.fromkeys(PARTS, 1234), "series": SERIES,
         },
@@ -307,10 +307,15 @@ def test_the_rate_with_the_best_samples_is_chosen_where_the_bound_is_near_the_be
 ) -> None:
     runs = read_results(repository / "results" / "experiments.csv")
     elbo, frechet = "training.best.elbo", "metrics.samplers.prior.validation_frechet"
-    runs.loc[runs.entry == "images-base", elbo] = -1695.0
-    runs.loc[runs.entry == "images-beta-2", [elbo, frechet]] = [-1703.0, 1.0]
-    runs.loc[runs.entry == "images-beta-0.5", [elbo, frechet]] = [-1704.0, 0.5]
-    assert tables.chosen_rate(runs) == "`images-beta-2`"
+    beta = "training.best.beta"
+    runs.loc[runs.entry == "images-base", [beta, elbo]] = [1.0, -1695.0]
+    for entry, values in {
+        "images-free-bits-0": [1.0, -1711.0, 1.0],
+        "images-free-bits-0.1": [1.0, -1713.0, 0.5],
+        "images-beta-0.5": [0.5, -1690.0, 0.4],
+    }.items():
+        runs.loc[runs.entry == entry, [beta, elbo, frechet]] = values
+    assert tables.chosen_rate(runs) == "`images-free-bits-0`"
 
 
 @pytest.mark.parametrize(
