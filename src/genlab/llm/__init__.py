@@ -1,0 +1,1 @@
+"""Client for OpenAI-compatible endpoints: chat, images, error kinds, redaction of secrets."""

@@ -1,0 +1,44 @@
+"""Removal of secrets from text that is sent, stored or shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+REDACTED = "[redacted]"
+EXCERPT = 200  # characters of a service's text in a message of ours
+_SHORTEST_SECRET = 8  # shorter values ("none", "ollama") protect nothing and damage texts
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_SHAPES = (
+    (re.compile(r"\bsk-(?=[\w-]*\d)[\w-]{8,}|\bsk-[\w-]{20,}"), REDACTED),
+    (re.compile(r"\b(?:hf|gh[pousr])_[A-Za-z0-9]{20,}"), REDACTED),
+    (
+        re.compile(r"\b(bearer)\s+(?:(?=\S*\d)[\w.~+/=-]{8,}|[\w.~+/=-]{20,})", re.IGNORECASE),
+        rf"\1 {REDACTED}",
+    ),
+    (re.compile(r"://[^/\s:@]{1,200}:[^/\s@]{1,200}@"), f"://{REDACTED}@"),
+)
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """Replace `secrets`, the environment's keys and whatever has the shape of a key.
+
+    Lone surrogates, which no file and no request can hold, become question marks.
+    """
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    known = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+    known.update(secrets)
+    for value in sorted(known, key=len, reverse=True):  # one key may be the start of another
+        if len(value.strip()) >= _SHORTEST_SECRET:
+            text = text.replace(value.strip(), REDACTED)
+    for shape, replacement in _SHAPES:
+        text = shape.sub(replacement, text)
+    return text
+
+
+def excerpt(text: str, secrets: Iterable[str] = (), length: int = EXCERPT) -> str:
+    """Return the first `length` characters of `text` as one printable line without secrets."""
+    clean = redact(text[: 1 << 16], secrets)
+    line = " ".join("".join(c if c.isprintable() else " " for c in clean).split())
+    return line if len(line) <= length else line[: length - 1] + "…"

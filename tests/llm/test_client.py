@@ -1,0 +1,90 @@
+"""The client of OpenAI-compatible endpoints: answers, kinds of failures, secrets, time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+from image_server import ImageServer, Reply, html, payload, said, status
+
+from genlab.core.errors import GenlabError
+from genlab.llm.client import Client
+from genlab.llm.errors import EndpointError
+
+KEY = "test-key-of-nobody"
+REQUEST = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
+
+
+def test_a_completion_is_read_from_a_thread_without_a_loop() -> None:
+    with ImageServer([said("yes"), said(None, refusal="no")]) as server:
+        client = Client(server.url, KEY)
+        assert client.chat_sync(REQUEST).text == "yes"
+        assert client.chat_sync(REQUEST).refusal == "no"
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "transient", "charged"),
+    [
+        (status(429, {"Retry-After": "7"}), "rate_limited", True, False),
+        (status(429, code="insufficient_quota"), "quota", False, False),
+        (status(401, message=f"wrong {KEY}"), "wrong_key", False, False),
+        (status(403), "forbidden", False, False),
+        (status(404), "not_found", False, False),
+        (status(404, code="model_not_found"), "retired", False, False),
+        (status(400, code="content_filter"), "refused", False, False),
+        (status(400, param="seed", message="unknown 'seed'"), "rejected", False, False),
+        (status(502), "unavailable", True, False),
+        (html(), "invalid_answer", False, True),
+        (payload({"choices": []}), "invalid_answer", False, True),
+        (Reply(b"x" * 9_000_000), "invalid_answer", False, True),
+        (Reply(b"x" * 1000, tear=True), "interrupted", True, True),
+        (Reply(hang=True), "timeout", True, True),
+        (Reply(b"x" * 1000, drip=0.05), "timeout", True, True),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_failure_has_its_kind(
+    reply: Reply, kind: str, transient: bool, charged: bool
+) -> None:
+    begin = time.monotonic()
+    with ImageServer([reply]) as server, pytest.raises(EndpointError) as raised:
+        Client(server.url, KEY).chat_sync(REQUEST, seconds=3.0)
+    error = raised.value
+    assert (error.kind, error.transient, error.charged) == (kind, transient, charged)
+    assert KEY not in error.reason
+    assert "\n" not in error.reason
+    assert time.monotonic() - begin < 10
+    if kind == "rate_limited":
+        assert error.retry_after == 7
+    if kind == "rejected":
+        assert (error.status, error.param) == (400, "seed")
+
+
+def test_nobody_listening_is_unreachable() -> None:
+    with pytest.raises(EndpointError) as raised:
+        Client("http://127.0.0.1:9/v1", KEY).chat_sync(REQUEST)
+    assert (raised.value.kind, raised.value.charged) == ("unreachable", False)
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "named"),
+    [
+        ("localhost:9", KEY, "OPENAI_BASE_URL"),
+        ("", "", "OPENAI_API_KEY is not set"),
+        ("http://127.0.0.1:9/v1", "two words", "OPENAI_API_KEY"),
+    ],
+)
+def test_a_wrong_address_or_key_is_one_line(
+    url: str, key: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(GenlabError, match=named):
+        Client(url, key)
+
+
+def test_the_registry_is_imported_without_openai() -> None:
+    code = "import sys, genlab.benchmark.plugins.registry; sys.exit('openai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
