@@ -7,10 +7,18 @@ warped by triangles. Of the 28 pairs of the eight 14 are ordered beyond dispute 
 wrong, a picture without a score is below every score, and two such pictures are no pair. The
 interval resamples template persons; `by_person` holds the rate of each with Wilson's interval.
 
+`swap.headroom.*`: ground-truth cases (`swap_photographs`), whose ideal result is a photograph.
+Means over the cases of CALIBRATION: `ideal` is the minimum over the ideal and the degraded ideals
+of `score_reference`, `warp` and `collage` are the means of these two controls, `warp_score` is the
+mean `score` of the warp; `order` is the rate of cases in which all ideals > right face with wrong
+hair > warp > blurred, wrong person, untouched. `held_out`: the rate of the same checks that hold on
+HELD_OUT: the four means, and the order in each case. `details` holds every control's mean and
+range.
+
 `swap.identity`: discriminator accuracy at the distance `SAME` over every two photographs of the
 persons that ship. Each person is in one photograph only, so the same-person pairs are that
 photograph against itself mirrored, halved, darkened and compressed.
-`swap.identity_margin`: the least distance of two persons minus the greatest of one.
+`swap.identity_margin`: the minimum distance of two persons minus the maximum of one.
 
 `swap.score_s`: seconds per picture of 1024 pixels, templates and avatars cached, as in a run.
 `swap.score_scaling`: pictures per second of two scoring processes over one.
@@ -20,6 +28,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import shutil
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -33,14 +42,17 @@ import PIL.Image
 import PIL.ImageOps
 import typer
 
+from benchmarks import swap_photographs
 from benchmarks.harness import Result, benchmark, wall_seconds
 from benchmarks.swap_persons import CALIBRATION, HELD_OUT, Person, persons
 from benchmarks.triangles import warp_by_triangles
-from genlab.benchmark import faces
+from genlab.benchmark import ground_truth
 from genlab.benchmark.blending import laid_over
-from genlab.benchmark.faces import Image
-from genlab.benchmark.geometry import side_turn
-from genlab.benchmark.scorer import score
+from genlab.benchmark.cases import Case
+from genlab.benchmark.scoring import faces
+from genlab.benchmark.scoring.faces import Image
+from genlab.benchmark.scoring.geometry import side_turn
+from genlab.benchmark.scoring.scorer import score
 from genlab.benchmark.tools.controls import STRANGER, blurred, pasted
 from genlab.core.errors import GenlabError
 from genlab.core.stats import share_interval
@@ -105,7 +117,7 @@ def ordered(people: list[Person], avatars: int, folder: Path) -> dict[str, list[
         totals: dict[str, float | None] = {}
         for kind, image in pictures(person, avatar, stranger).items():
             PIL.Image.fromarray(image).save(result, compress_level=1)
-            totals[kind] = score(person.path, {"avatar": portrait}, swaps, result).total
+            totals[kind] = score(person.path, {"avatar": portrait}, swaps, result).score
         for better, worse in ORDERS:
             first, second = totals[better], totals[worse]
             if first is None and second is None:
@@ -215,6 +227,97 @@ def swap_ordered(
     rate = sum(map(sum, held.values())) / n
     details = {"by_person": by_person}
     yield Result("swap.ordered", rate, person_interval(held), n, (SEED,), details=details)
+
+
+Table = dict[str, dict[str, tuple[float, float]]]
+"""By case and control: `score` and `score_reference`, 0 where there is none."""
+
+
+def score_controls(cases: list[Case]) -> Table:
+    """Score every control of every ground-truth case."""
+    table: Table = {}
+    for case in cases:
+        swaps = [swap.model_dump() for swap in case.swaps]
+        path = case.folder / "control.png"
+        row = table[case.case_id] = {}
+        for name, image in ground_truth.controls(case).items():
+            PIL.Image.fromarray(image).save(path, compress_level=1)
+            got = score(case.template, case.avatars, swaps, path, case.ideal)
+            row[name] = (got.score or 0.0, got.score_reference or 0.0)
+    return table
+
+
+def headroom(table: Table) -> dict[str, float]:
+    """The four means of the targets."""
+
+    def mean(control: str, which: int = 1) -> float:
+        return float(np.mean([row[control][which] for row in table.values()]))
+
+    ideals = [name for name in next(iter(table.values())) if name.startswith("ideal")]
+    return {
+        "ideal": min(mean(name) for name in ideals),
+        "warp": mean("warp"),
+        "warp_score": mean("warp", 0),
+        "collage": mean("collage"),
+    }
+
+
+def in_order(row: dict[str, tuple[float, float]]) -> bool:
+    """Whether a case's `score_reference` orders its controls."""
+    reference = {name: both[1] for name, both in row.items()}
+    ideals = min(value for name, value in reference.items() if name.startswith("ideal"))
+    low = max(reference[name] for name in ("blurred", *WITHOUT_AVATAR))
+    return ideals > reference["wrong_hair"] > reference["warp"] > low
+
+
+def summarize(table: Table) -> dict[str, object]:
+    """Mean and range of both scores per control, over the cases."""
+    found: dict[str, object] = {}
+    for control in next(iter(table.values())):
+        values = np.array([row[control] for row in table.values()])
+        found[control] = {
+            name: {
+                "mean": float(values[:, n].mean()),
+                "range": [float(values[:, n].min()), float(values[:, n].max())],
+            }
+            for n, name in enumerate(("score", "score_reference"))
+        }
+    return found
+
+
+LIMITS = {
+    "ideal": (0.9, 1.0),
+    "warp": (0.0, 0.45),
+    "warp_score": (0.0, 0.6),
+    "collage": (0.0, 0.65),
+}
+
+
+@benchmark(
+    *(f"swap.headroom.{name}" for name in (*LIMITS, "order", "held_out")),
+)
+def swap_headroom(cases: Cases = Path("cases")) -> Iterator[Result]:
+    """Validate both scores against ground truth."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "cases"
+        shutil.copytree(cases, root)  # somebody else for the wrong person
+        photographs = swap_photographs.fetch(Path(folder))
+        known, held_out = (
+            score_controls(swap_photographs.build_cases(triples, photographs, root))
+            for triples in (swap_photographs.CALIBRATION, swap_photographs.HELD_OUT)
+        )
+    for name, value in headroom(known).items():
+        yield Result(f"swap.headroom.{name}", value, n=len(known), seeds=())
+    right = sum(map(in_order, known.values()))
+    details: dict[str, object] = {"controls": summarize(known)}
+    n = len(known)
+    yield Result("swap.headroom.order", right / n, n=n, seeds=(), details=details)
+    means = headroom(held_out)
+    checks = {name: low <= means[name] <= high for name, (low, high) in LIMITS.items()}
+    checks |= {name: in_order(row) for name, row in held_out.items()}
+    details = {"means": means, "checks": checks, "controls": summarize(held_out)}
+    value = sum(checks.values()) / len(checks)
+    yield Result("swap.headroom.held_out", value, n=len(checks), seeds=(), details=details)
 
 
 @benchmark("swap.identity", "swap.identity_margin")

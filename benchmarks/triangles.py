@@ -13,8 +13,8 @@ import numpy.typing as npt
 from scipy.spatial import Delaunay
 
 from genlab.benchmark.blending import blended, toned
-from genlab.benchmark.faces import Face, Image, Points
-from genlab.benchmark.geometry import face_mask
+from genlab.benchmark.scoring.faces import Face, Image, Points
+from genlab.benchmark.scoring.geometry import face_mask
 
 FOREHEAD = 0.3
 

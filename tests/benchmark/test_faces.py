@@ -1,4 +1,4 @@
-"""Faces: found where they are, upright or leaning, and reported apart by who they are."""
+"""Faces: found where they are, upright or tilted, and distinguished by identity."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ import pytest
 import skimage.data
 from skimage.transform import rotate
 
-from genlab.benchmark import faces, weights
-from genlab.benchmark.faces import Face, Image
+from genlab.benchmark.scoring import faces, weights
+from genlab.benchmark.scoring.faces import Face, Image
 from genlab.core.errors import GenlabError
 
 SOFA = Path(__file__).parents[2] / "cases" / "sofa-one-of-three" / "template.jpg"

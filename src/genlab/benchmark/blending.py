@@ -1,4 +1,4 @@
-"""Lay one face over another: similarity, soft pull, tone, Poisson seam.
+"""Blend one face over another: similarity, soft warp, tone matching, Poisson seam.
 
 The avatar's face is laid over the template's by a similarity of their landmarks, pulled 35 % of the
 rest of the way, softly: pulled all the way by triangles, mouths and eyes tear. Its tone becomes
@@ -15,9 +15,16 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from genlab.benchmark import faces
-from genlab.benchmark.faces import Box, Face, Image, Points
-from genlab.benchmark.geometry import Mask, cheeks, face_mask, mirrored, side_turn, similarity
+from genlab.benchmark.scoring import faces
+from genlab.benchmark.scoring.faces import Box, Face, Image, Points
+from genlab.benchmark.scoring.geometry import (
+    Mask,
+    cheeks,
+    face_mask,
+    mirrored,
+    side_turn,
+    similarity,
+)
 
 # Mouth, and each eye with its brow.
 FEATURES = (np.r_[48:60], np.r_[17:22, 36:42], np.r_[22:27, 42:48])
@@ -27,7 +34,10 @@ SOFT = 0.30  # reach of one landmark's pull, in widths of the face
 FOREHEADS = (0.35, 0.27, 0.2, 0.14, 0.08, 0.03)  # how much forehead may be taken, most first
 SKIN = (-70.0, 60.0, 24.0)  # a pixel is skin within these of the cheeks: darker, lighter, chroma
 HUE, LIGHT = 0.85, 0.5  # share of the template's slow changes of chroma and light that is taken
-CONTRAST = ((0.8, 0.5, 0.5), (1.25, 1.0, 1.0))  # least and most change of contrast: light, a, b
+CONTRAST = (
+    (0.8, 0.5, 0.5),
+    (1.25, 1.0, 1.0),
+)  # minimum and maximum change of contrast: light, a, b
 BLOWN = (215.0, 245.0)  # 8-bit light from which a photograph holds no colour any more
 SLOW = 0.16  # what is slow: a Gaussian of so many widths of the face
 RIM = 0.12  # how deep hair at the rim is cut away, in widths of the face
@@ -38,7 +48,7 @@ Field = npt.NDArray[np.float32]
 
 
 class NoFaceError(ValueError):
-    """A picture that should show a face and doesn't; the message says which."""
+    """Raised where a picture shows no face; the message names the picture."""
 
 
 def swapped(template: Image, swaps: Sequence[tuple[Box, Image]]) -> Image:
@@ -183,8 +193,7 @@ def _grown(mask: Mask, width: float) -> Mask:
 def toned(warped: Image, shape: Points, room: Image, points: Points) -> Image:
     """`warped` with the template's mean tone on the cheeks, and most of its slow changes.
 
-    Light that falls on one half of a face, or two lamps of two colours, are slow: they belong to
-    the place. What is quick belongs to the face.
+    Low frequencies hold the light of the scene, high frequencies the detail of the face.
     """
     source, target = _lab(warped), _lab(room)
     mine, theirs = source[cheeks(shape, room.shape)], target[cheeks(points, room.shape)]
@@ -194,7 +203,9 @@ def toned(warped: Image, shape: Points, room: Image, points: Points) -> Image:
     inside = face_mask(points, room.shape, 0.0) & face_mask(shape, room.shape, 0.0)
     contrast = target[inside].std(0) / np.maximum(source[inside].std(0), 1.0)
     blown = np.clip((source[..., :1] - BLOWN[0]) / (BLOWN[1] - BLOWN[0]), 0, 1)
-    source[..., 1:] += blown * (mine.mean(0)[1:] - source[..., 1:])  # white has no hue: lend skin's
+    source[..., 1:] += blown * (
+        mine.mean(0)[1:] - source[..., 1:]
+    )  # white has no hue: take the skin's
     source = (source - mine.mean(0)) * np.clip(contrast, CONTRAST[0], CONTRAST[1]) + theirs.mean(0)
     drift = _slow(target - source, inside, reach) * np.array([LIGHT, HUE, HUE], dtype=np.float32)
     mixed = np.clip(np.rint(source + drift), 0, 255).astype(np.uint8)

@@ -1,8 +1,8 @@
-"""Controls: what a leaderboard must put in their places, whatever else stands on it.
+"""Control tools, whose rank on a leaderboard is known.
 
-`control_untouched` changes nothing and must get nothing. `control_wrong_person` does a good swap
-with somebody else. `control_pasted` pastes a rectangle. `control_blurred` does the right swap and
-blurs it, in three strengths.
+`control_untouched` returns the template and scores 0. `control_wrong_person` swaps in somebody
+else. `control_pasted` pastes a rectangle. `control_blurred` blurs the right swap, in three
+strengths.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import PIL.Image
 
-from genlab.benchmark import faces
-from genlab.benchmark.faces import Face, Image
-from genlab.benchmark.plugins import Needs, Option, ToolFailure, checked_options
+from genlab.benchmark.plugins.base import Needs, Option, ToolFailure
+from genlab.benchmark.plugins.contender import checked_options
+from genlab.benchmark.scoring import faces
+from genlab.benchmark.scoring.faces import Face, Image
 from genlab.benchmark.tools.local import regions_of, swapped_case
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ STRANGER = 0.60  # embedding distance from which somebody is surely somebody els
 
 
 class _Control:
-    """What all controls share: they need nothing but faces."""
+    """Common part of the controls: they need the face models only."""
 
     needs = Needs(concurrency=2, options={})
 
@@ -45,7 +46,7 @@ class Untouched(_Control):
     title = "Control: untouched template"
 
     def unavailable(self) -> str:
-        """It always can."""
+        """ "": it needs nothing."""
         return ""
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
@@ -62,7 +63,7 @@ class Pasted(_Control):
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
         """The template of `case` with rectangles pasted. Raises a `ToolFailure`."""
-        return await asyncio.to_thread(_pasted_case, case)
+        return await asyncio.to_thread(pasted_case, case)
 
 
 class WrongPerson(_Control):
@@ -74,7 +75,7 @@ class WrongPerson(_Control):
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
         """The local swap of `case` with another person in each place. Raises a `ToolFailure`."""
-        return await asyncio.to_thread(_wrong_case, case)
+        return await asyncio.to_thread(wrong_person_case, case)
 
 
 class Blurred(_Control):
@@ -91,7 +92,7 @@ class Blurred(_Control):
     async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
         """The local swap of `case` with blurred faces. Raises a `ToolFailure`."""
         strength = int(checked_options(self, options).get("strength", 2))
-        return await asyncio.to_thread(_blurred_case, case, strength)
+        return await asyncio.to_thread(blurred_case, case, strength)
 
 
 def pasted(image: Image, target: Face, avatar: Image, source: Face) -> Image:
@@ -108,7 +109,7 @@ def blurred(image: Image, face: Face, strength: int) -> Image:
     """`image` with the face blurred by a Gaussian of `STRENGTHS[strength]` widths of it."""
     import cv2
 
-    from genlab.benchmark.geometry import face_mask
+    from genlab.benchmark.scoring.geometry import face_mask
 
     wide = float(np.ptp(face.landmarks[:17, 0]))
     soft = cv2.GaussianBlur(image, (0, 0), STRENGTHS[strength] * wide)
@@ -129,7 +130,7 @@ def _grown(face: Face, image: Image) -> faces.Box:
     )
 
 
-def _pasted_case(case: Case) -> PIL.Image.Image:
+def pasted_case(case: Case) -> PIL.Image.Image:
     image = np.asarray(case.open_template())
     for swap, target in zip(case.swaps, _targets(case), strict=True):
         avatar = np.asarray(case.open_avatar(swap.avatar))
@@ -137,14 +138,14 @@ def _pasted_case(case: Case) -> PIL.Image.Image:
     return PIL.Image.fromarray(image)
 
 
-def _blurred_case(case: Case, strength: int) -> PIL.Image.Image:
+def blurred_case(case: Case, strength: int) -> PIL.Image.Image:
     image = np.asarray(swapped_case(case))
     for target in _targets(case):
         image = blurred(image, target, strength)
     return PIL.Image.fromarray(image)
 
 
-def _wrong_case(case: Case) -> PIL.Image.Image:
+def wrong_person_case(case: Case) -> PIL.Image.Image:
     """Somebody else for each swap: another avatar, else another person of the template, else one
     of the cases beside this one."""
     from genlab.benchmark.blending import laid_over
@@ -160,7 +161,9 @@ def _wrong_case(case: Case) -> PIL.Image.Image:
                 image = laid_over(image, target, picture, face)
                 break
         else:
-            raise ToolFailure("error", f"no other person than {swap.avatar} is at hand")
+            raise ToolFailure(
+                "error", f"no photograph shows another person than {swap.avatar}; add a case"
+            )
     return PIL.Image.fromarray(image)
 
 
@@ -183,7 +186,9 @@ def _targets(case: Case) -> list[Face]:
     found = faces.near(np.asarray(case.open_template()), regions_of(case))
     targets = [face for face in found if face is not None]
     if len(targets) < len(found):
-        raise ToolFailure("error", "a region of the template shows no face; mend it in case.yaml")
+        raise ToolFailure(
+            "error", "a region of the template shows no face; correct it in case.yaml"
+        )
     return targets
 
 

@@ -1,6 +1,6 @@
-"""`baseline_local`: a swap of faces on this machine, without a network or a key.
+"""`baseline_local`: a landmark warp that runs offline.
 
-What it cannot do: turn a face, open a mouth, move glasses, or see a hand before a face. Hair, head
+It does not turn a face, open a mouth, move glasses, or handle a hand in front of a face. Hair, head
 and body stay the template's.
 """
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import PIL.Image
 
-from genlab.benchmark import faces
-from genlab.benchmark.plugins import Needs, ToolFailure
+from genlab.benchmark.plugins.base import Needs, ToolFailure
+from genlab.benchmark.scoring import faces
 
 if TYPE_CHECKING:
     from genlab.benchmark.cases import Case

@@ -1,25 +1,22 @@
-"""Is the template's pose and expression kept? Read off the landmarks, feature by feature.
+"""Preservation of pose and expression, measured on the landmarks.
 
-Shape is left out on purpose: the avatar's nose may be longer. What should stay is where the head
-is, how large, how it leans and turns, and how open mouth and eyes are.
+The face's shape is not compared: it is the avatar's. Compared are the head's place, size, roll and
+turn, and how open mouth and eyes are.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from genlab.benchmark.constants import CONSTANTS
-from genlab.benchmark.faces import Face, Points
-from genlab.benchmark.geometry import side_turn
-
-_C: Any = CONSTANTS
+from genlab.benchmark.scoring.constants import POSE
+from genlab.benchmark.scoring.faces import Face, Points
+from genlab.benchmark.scoring.geometry import side_turn
 
 
 def expression(result: Face, template: Face) -> dict[str, float]:
-    """Marks in [0, 1]: place, scale, roll, turn, mouth, lids; and `score`, their geometric mean.
+    """Values in [0, 1]: place, scale, roll, turn, mouth, lids; and `score`, their geometric mean.
 
     Each is a Gaussian of the difference between both faces, 1 where there is none.
     """
@@ -33,8 +30,8 @@ def expression(result: Face, template: Face) -> dict[str, float]:
         - _opening(template.landmarks, (61, 62, 63), (67, 66, 65), (48, 54)),
         "lids": _lids(result.landmarks) - _lids(template.landmarks),
     }
-    marks = {name: math.exp(-((fault / _C[name]) ** 2) / 2) for name, fault in faults.items()}
-    return {"score": math.prod(marks.values()) ** (1 / len(marks)), **marks}
+    values = {name: math.exp(-((fault / POSE[name]) ** 2) / 2) for name, fault in faults.items()}
+    return {"score": math.prod(values.values()) ** (1 / len(values)), **values}
 
 
 def _middle(face: Face) -> Points:

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from genlab.benchmark.faces import Points
+from genlab.benchmark.scoring.faces import Points
 
 Mask = npt.NDArray[np.bool_]
 
@@ -51,7 +51,7 @@ def face_mask(points: Points, shape: tuple[int, ...], forehead: float = FOREHEAD
     mask = np.zeros(shape[:2], dtype=np.uint8)
     cv2.fillConvexPoly(mask, hull, 1)
     mask[[0, -1]] = 0
-    mask[:, [0, -1]] = 0  # Poisson blending wants a border outside the mask
+    mask[:, [0, -1]] = 0  # Poisson blending needs a border outside the mask
     return mask.astype(np.bool_)
 
 

@@ -15,17 +15,17 @@ import numpy as np
 import PIL.Image
 import PIL.ImageOps
 
-from genlab.benchmark import faces
-from genlab.benchmark.faces import Box, Face, Image
+from genlab.benchmark.scoring import faces
+from genlab.benchmark.scoring.faces import Box, Face, Image
 
 Outcome = Literal[
     "scored",
     "no_face",  # no swapped person's face is found
-    "tiny_face",  # the faces are too small to tell who they are
+    "tiny_face",  # the faces are too small for an embedding
     "blank",  # one flat colour
     "wrong_size",  # another shape than the template's
     "too_large",  # more than `MOST_PIXELS`
-    "unreadable",  # no picture, or a torn one
+    "unreadable",  # no picture, or a truncated one
     "no_template_face",  # the case's own fault: its template shows no face at a region
     "no_avatar_face",  # the case's own fault: an avatar shows no face
 ]
@@ -63,6 +63,30 @@ def avatar(path: Path) -> Views:
     return _avatar(str(path), path.stat().st_mtime_ns)
 
 
+def ideal(path: Path, of: Path) -> Image:
+    """The ideal result at the scoring size of the template `of`."""
+    return _ideal(str(path), path.stat().st_mtime_ns, str(of), of.stat().st_mtime_ns)
+
+
+def ideal_people(path: Path, of: Path, regions: tuple[Box, ...]) -> list[Face]:
+    """The face of the ideal result in each region of the template."""
+    found = _ideal_people(str(path), path.stat().st_mtime_ns, str(of), regions)
+    people = [face for face in found if face is not None]
+    if len(people) < len(regions):
+        raise Unfit("no_template_face", f"{path.name} shows no face in a region; rebuild the case")
+    return people
+
+
+@lru_cache(maxsize=16)
+def _ideal(path: str, changed: int, of: str, of_changed: int) -> Image:
+    return result(Path(path), _template(of, of_changed)[0])[0]
+
+
+@lru_cache(maxsize=16)
+def _ideal_people(path: str, changed: int, of: str, regions: tuple[Box, ...]) -> list[Face | None]:
+    return faces.near(ideal(Path(path), Path(of)), regions)
+
+
 @lru_cache(maxsize=16)
 def _template(path: str, changed: int) -> tuple[Image, float]:
     picture = _opened(Path(path))
@@ -76,7 +100,7 @@ def _people(path: str, changed: int, regions: tuple[Box, ...]) -> list[Face]:
     people = [face for face in found if face is not None]
     if len(people) < len(regions):
         raise Unfit(
-            "no_template_face", "a region of the template shows no face; mend it in case.yaml"
+            "no_template_face", "a region of the template shows no face; correct it in case.yaml"
         )
     return people
 

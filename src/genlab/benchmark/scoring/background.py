@@ -1,4 +1,4 @@
-"""Is everything but the swapped heads as it was? Bodies and clothes count as background.
+"""Preservation of everything but the swapped heads; bodies and clothes are background.
 
 A tool that paints the picture again may shift it by some pixels: the picture is registered on the
 template first (phase correlation, then ECC: Evangelidis & Psarakis 2008), and a pixel counts as
@@ -8,21 +8,20 @@ kept where its value lies within those around it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from genlab.benchmark.constants import CONSTANTS
-from genlab.benchmark.faces import Face, Image, scaled
-from genlab.benchmark.geometry import Mask, face_mask
+from genlab.benchmark.scoring.constants import RAMPS
+from genlab.benchmark.scoring.faces import Face, Image, scaled
+from genlab.benchmark.scoring.geometry import Mask
 
-_C: Any = CONSTANTS
 LONGEST = 512  # side of the pictures that are compared
 SAME = 1.5  # mean difference in 8-bit units below which nothing needs to be registered
 FURTHEST = 0.08  # most that a picture may be shifted and keep its due, of its longer side
 Matrix = npt.NDArray[np.float32]
+_STILL: Matrix = np.eye(2, 3, dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -30,15 +29,16 @@ class Kept:
     """What of a template was kept: `score` in [0, 1], the mean of its two halves.
 
     everywhere: mean over all pixels outside the heads; around: that within a face's width of them,
-    where a careless paste spills over; shift: pixels by which the picture was moved; hair: for each
-    head the share of what surrounds the face (hair, ears, outline) that is the template's. A swap
-    may keep the hair or bring the avatar's, so that share tells which it was and is no mark.
+    where a careless paste spills over; shift: pixels by which the picture was moved; lost:
+    (height, width) in [0, 1], where the background is not kept, at the size of the comparison;
+    matrix: the registration.
     """
 
     everywhere: float
     around: float
     shift: float
-    hair: list[float]
+    lost: npt.NDArray[np.float32]
+    matrix: Matrix
 
     @property
     def score(self) -> float:
@@ -46,14 +46,20 @@ class Kept:
         return (self.everywhere + self.around) / 2
 
 
-def background(template: Image, image: Image, heads: list[Face]) -> Kept:
-    """What of `template` was kept outside of `heads`. Both pictures are uint8 RGB of one size."""
+def background(
+    template: Image, image: Image, heads: list[Face], matrix: Matrix | None = None
+) -> Kept:
+    """What of `template` was kept outside of `heads`.
+
+    template, image: uint8 RGB of one size; matrix: the registration where it is known.
+    """
     scale = min(1.0, LONGEST / max(template.shape[:2]))
     small, other = scaled(template, scale), scaled(image, scale)
-    outside, close, rims = _zones(small.shape, heads, scale)
+    outside, close = _zones(small.shape, heads, scale)
     if not outside.any():
-        return Kept(1.0, 1.0, 0.0, [1.0] * len(heads))
-    matrix = registration(small, other, outside)
+        return Kept(1.0, 1.0, 0.0, np.zeros(small.shape[:2], dtype=np.float32), _STILL)
+    if matrix is None:
+        matrix = registration(small, other, outside)
     height, width = small.shape[:2]
     laid = cv2.warpAffine(
         other, matrix, (width, height), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
@@ -67,14 +73,14 @@ def background(template: Image, image: Image, heads: list[Face]) -> Kept:
 
     everywhere = share(outside, 0.0)
     shift = float(np.hypot(matrix[0, 2], matrix[1, 2])) / scale
-    hair = [share(rim, 1.0) for rim in rims]
-    return Kept(everywhere, share(close, everywhere), shift, hair)
+    lost = ((1 - kept) * (outside & seen)).astype(np.float32)
+    return Kept(everywhere, share(close, everywhere), shift, lost, matrix)
 
 
 def registration(template: Image, image: Image, outside: Mask) -> Matrix:
     """The (2, 3) affine map from pixels of `template` to those of `image`; the identity where
     they agree already, or where none is found that is small."""
-    still = np.eye(2, 3, dtype=np.float32)
+    still = _STILL
     a, b = (cv2.cvtColor(x, cv2.COLOR_RGB2GRAY).astype(np.float32) for x in (template, image))
     before = float(np.abs(a - b)[outside].mean())
     if before < SAME:
@@ -92,7 +98,7 @@ def registration(template: Image, image: Image, outside: Mask) -> Matrix:
         )
     except cv2.error:  # it does not converge on pictures that have nothing in common
         found = start
-    best, least = still, before
+    best, smallest = still, before
     for matrix in (start, np.asarray(found, dtype=np.float32)):
         if np.abs(matrix[:, :2] - still[:, :2]).max() > 0.1 or (
             np.abs(matrix[:, 2]).max() > furthest
@@ -106,18 +112,15 @@ def registration(template: Image, image: Image, outside: Mask) -> Matrix:
             borderMode=cv2.BORDER_REPLICATE,
         )
         error = float(np.abs(a - laid)[outside].mean())
-        if error < least:
-            best, least = matrix, error
+        if error < smallest:
+            best, smallest = matrix, error
     return best
 
 
-def _zones(
-    shape: tuple[int, ...], heads: list[Face], scale: float
-) -> tuple[Mask, Mask, list[Mask]]:
-    """Outside of all heads, the part of it within a face's width of one, and each head's rim: the
-    head without any face."""
+def _zones(shape: tuple[int, ...], heads: list[Face], scale: float) -> tuple[Mask, Mask]:
+    """Outside of all heads, and the part of it within a face's width of one."""
     around = np.zeros(shape[:2], dtype=np.uint8)
-    inside: list[Mask] = []
+    inside = np.zeros(shape[:2], dtype=np.uint8)
     for face in heads:
         points = face.landmarks * scale
         wide = float(np.ptp(points[:17, 0]))
@@ -125,21 +128,17 @@ def _zones(
         middle = points[8] + 0.85 * up  # hair reaches about as far above the eyes as the chin below
         turn = float(np.degrees(np.arctan2(up[0], -up[1])))
         tall = float(np.linalg.norm(up))
-        own = np.zeros(shape[:2], dtype=np.uint8)
-        for mask, grown in ((own, 0.0), (around, 0.5)):
+        for mask, grown in ((inside, 0.0), (around, 0.5)):
             axes = (round((0.75 + grown) * wide), round(1.15 * tall + grown * wide))
             cv2.ellipse(mask, (round(middle[0]), round(middle[1])), axes, turn, 0, 360, 1, -1)
-        inside.append(own > 0)
-    outside = ~np.any([np.zeros(shape[:2], dtype=np.bool_), *inside], axis=0)
-    faces_in = [face_mask(face.landmarks * scale, shape) for face in heads]
-    bare = ~np.any([np.zeros(shape[:2], dtype=np.bool_), *faces_in], axis=0)
-    return outside, outside & (around > 0), [head & bare for head in inside]
+    outside = inside == 0
+    return outside, outside & (around > 0)
 
 
 def _kept(template: Image, image: Image) -> npt.NDArray[np.float32]:
     """(height, width) in [0, 1]: how far each pixel of one picture is found in the other.
 
-    A pixel that lies between the least and the greatest of its neighbours in the other picture has
+    A pixel that lies between the minimum and the maximum of its neighbours in the other picture has
     only moved a little; the rest is the distance in CIELAB.
     """
     a, b = (
@@ -147,7 +146,7 @@ def _kept(template: Image, image: Image) -> npt.NDArray[np.float32]:
         for x in (template, image)
     )
     off = np.maximum(_beyond(a, b), _beyond(b, a))
-    worst, best = _C["background"]
+    worst, best = RAMPS["background"]
     return np.asarray(np.clip((off - worst) / (best - worst), 0, 1), dtype=np.float32)
 
 

@@ -1,18 +1,16 @@
-"""Is it the avatar's person now? The embedding says so, the face's shape has a say beside it."""
+"""Identity: the distance of face embeddings, and the shape of the face."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.spatial import Delaunay
 
-from genlab.benchmark.constants import CONSTANTS, ramp
-from genlab.benchmark.faces import Face, Points, identity_distance
+from genlab.benchmark.scoring.constants import FLOORS, RAMPS, ramp
+from genlab.benchmark.scoring.faces import Face, Points, identity_distance
 
-_C: Any = CONSTANTS
 INNER = np.arange(17, 68)  # brows, nose, eyes and mouth: the jaw is set less surely
 
 
@@ -31,18 +29,18 @@ class Identity:
 def identity(result: Face, template: Face, views: Sequence[Face]) -> Identity:
     """How far the person in the template has become the avatar's.
 
-    The lesser of two marks: one for the distance to the avatar, one for the share of the way from
-    the template's person that is gone. The second is exactly 0 for the untouched template; the
-    first is 0 for a third person who happens to lie nearer. Where both say 0, a trace of the avatar
-    is still worth a trace, so that what is bad and what is worse don't tie.
+    The minimum of two values: one of the distance to the avatar, one of the share of the distance
+    from the template's person that is covered. The second is exactly 0 for the untouched template;
+    the first is 0 for a third person. Where both are 0, a small gain still scores slightly above 0,
+    so that bad and worse results do not tie.
 
     views: the avatar's face, and the same in a mirror; the nearer counts.
     """
     to_avatar = min(identity_distance(result, view) for view in views)
     apart = min(identity_distance(template, view) for view in views)
     gain = 1.0 - to_avatar / max(apart, 1e-9)
-    full = min(ramp(to_avatar, _C["identity_distance"]), ramp(gain, _C["identity_gain"]))
-    score = max(full, float(_C["trace"]) * ramp(gain, _C["trace_gain"]))
+    full = min(ramp(to_avatar, RAMPS["identity_distance"]), ramp(gain, RAMPS["identity_gain"]))
+    score = max(full, FLOORS["trace"] * ramp(gain, RAMPS["trace_gain"]))
     share = shape_share(result.landmarks, template.landmarks, [view.landmarks for view in views])
     return Identity(score, gain, to_avatar, identity_distance(result, template), apart, share)
 

@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Protocol
 
-from genlab.benchmark.plugins import ToolFailure
+from genlab.benchmark.cases import Case
 from genlab.core import runtime as processes
 
 ONE_THREAD = "genlab.benchmark.one_thread"
@@ -22,8 +22,12 @@ SECONDS = 300.0  # that a score may take
 RANK = 5  # niceness of a worker: a tool shall not wait for its next request because of a score
 
 
+class ScoringError(Exception):
+    """The scorer gave no result: it crashed, hung or raised."""
+
+
 class Scored(Protocol):
-    """What a scorer returns (`genlab.benchmark.scorer.Score`)."""
+    """What a scorer returns (`genlab.benchmark.scoring.scorer.Score`)."""
 
     @property
     def outcome(self) -> str:
@@ -31,13 +35,13 @@ class Scored(Protocol):
         ...
 
     @property
-    def total(self) -> float | None:
-        """In [0, 1]."""
+    def score(self) -> float | None:
+        """Without reference, in [0, 1]."""
         ...
 
     @property
-    def components(self) -> Mapping[str, float | None]:
-        """What it is made of, each in [0, 1]."""
+    def score_reference(self) -> float | None:
+        """Against the ideal, in [0, 1]."""
         ...
 
     @property
@@ -46,11 +50,12 @@ class Scored(Protocol):
         ...
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as JSON."""
+        """All of it as JSON, with `components`."""
         ...
 
 
-Scorer = Callable[[Path, Mapping[str, Path], "list[dict[str, Any]]", Path], Scored]
+Scorer = Callable[[Path, Mapping[str, Path], "list[dict[str, Any]]", Path, "Path | None"], Scored]
+"""(template, avatars, swaps, image, ideal) to a score; plain arguments for another process."""
 
 
 class ScoringPool:
@@ -65,19 +70,14 @@ class ScoringPool:
         # As many as there are processes: who holds a slot doesn't wait for a process.
         self.slots = asyncio.Semaphore(processes)
 
-    async def score(
-        self,
-        template: Path,
-        avatars: Mapping[str, Path],
-        swaps: list[dict[str, Any]],
-        image: Path,
-    ) -> Scored:
-        """The score of an image. Raises `ToolFailure` (`error`) where the scorer can't give one.
+    async def score(self, case: Case, image: Path) -> Scored:
+        """Score an image. Raises `ScoringError`.
 
         A process that crashes takes its neighbours' work along: each is tried once more, in a
-        process that it shares with nobody, so that only the image that crashes it has no score.
+        process that is not shared, so that only the image that crashes it has no score.
         """
-        work = (template, dict(avatars), swaps, image)
+        swaps = [swap.model_dump() for swap in case.swaps]
+        work = (case.template, dict(case.avatars), swaps, image, case.ideal)
         self.warm()
         pool = self._pool
         assert pool is not None
@@ -92,7 +92,7 @@ class ScoringPool:
             try:
                 return await self._run(pool, work)
             except BrokenProcessPool as error:
-                raise ToolFailure("error", "the scorer's process crashed twice") from error
+                raise ScoringError("the scorer's process crashed twice") from error
             finally:
                 processes.end(pool)
 
@@ -119,11 +119,9 @@ class ScoringPool:
             if self._pool is pool:
                 self._pool = None
             processes.end(pool)
-            raise ToolFailure("error", f"the scorer took over {self._seconds:g} seconds") from error
+            raise ScoringError(f"the scorer took over {self._seconds:g} seconds") from error
         except Exception as error:  # a bug of the scorer costs this image its score, no more
-            raise ToolFailure(
-                "error", f"the scorer failed: {type(error).__name__}: {error}"
-            ) from error
+            raise ScoringError(f"the scorer failed: {type(error).__name__}: {error}") from error
 
 
 def _pool(processes: int, scorer: Scorer) -> ProcessPoolExecutor:

@@ -1,0 +1,46 @@
+"""Explain the score of a run's item: its terms with values, sentences and overlays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from PIL import Image
+
+from genlab.benchmark.cases import load_case
+from genlab.benchmark.scoring.overlays import Explanation, explain
+from genlab.benchmark.scoring.pictures import Unfit
+from genlab.benchmark.store.repository import Store
+from genlab.core.errors import GenlabError
+from genlab.core.io import atomic_write
+
+
+def explain_item(store: Store, item_id: int) -> list[Explanation]:
+    """The terms of an item's score. Raises a `GenlabError` where it has none."""
+    item = store.item(item_id)
+    run = store.run(item.run_id)
+    [known] = [case for case in run.cases if case["case_id"] == item.case_id]
+    case = load_case(Path(known["folder"]))
+    if not item.image:
+        raise GenlabError(f"item {item_id} has no image: {item.failure or item.status}")
+    swaps = [swap.model_dump() for swap in case.swaps]
+    image = store.path.parent / item.image
+    try:
+        return explain(case.template, case.avatars, swaps, image, case.ideal)
+    except Unfit as unfit:
+        raise GenlabError(f"item {item_id} has no score: {unfit.note}") from unfit
+
+
+def write_explanation(store: Store, item_id: int, folder: Path) -> Iterator[str]:
+    """Write an overlay per term to `folder`; yields a line on each term."""
+    for number, term in enumerate(explain_item(store, item_id), 1):
+        name = f"{number:02d}-{name_of(term).replace(' ', '-')}.png"
+        with atomic_write(folder / name) as temporary:
+            Image.fromarray(term.overlay).save(temporary, "PNG")
+        yield f"{name_of(term)} {term.value:.2f}: {term.sentence} ({folder / name})"
+
+
+def name_of(term: Explanation) -> str:
+    """The term with its score and person."""
+    parts = ["reference" if term.reference else "", term.term.replace("_", " "), term.person]
+    return " ".join(part for part in parts if part)

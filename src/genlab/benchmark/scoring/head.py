@@ -1,0 +1,213 @@
+"""Is the head another one? Gradients and slow colour of the head, compared in the frame.
+
+Dense gradients at three scales say where hair, outline and features lie; slow colour says what
+colour they have. Both are compared between two pictures of one frame, after a small shift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import cv2
+import numpy as np
+
+from genlab.benchmark.scoring.faces import Face, Image, Points
+from genlab.benchmark.scoring.geometry import Mask, face_mask, similarity
+from genlab.benchmark.scoring.masks import (
+    FRAME,
+    Field,
+    frame_matrix,
+    framed,
+    grown,
+    head_mask,
+    lab,
+    moved,
+)
+
+SCALES = (1.5, 3.0, 5.0)  # sigmas of the gradients, pixels of the frame
+SLOW = 6.0  # sigma of the slow colour
+FAR = 40.0  # difference of slow colour that counts as 1, 8-bit CIELAB units
+GRADIENT = 0.7  # weight of the gradients against the colour
+SHIFT = 6.0  # pixels of the frame by which a picture may be shifted and is aligned
+TONE = 12.0  # most by which a picture's mean light is adjusted, 8-bit units
+FAINT = 0.6  # gradients, 8-bit units per pixel, that count as none
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A person's head in a frame: CIELAB picture, landmarks and mask, all in its pixels."""
+
+    picture: Field
+    points: Points
+    mask: Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """The heads of one swap in the template's frame, and the map from the picture to it.
+
+    The avatar is laid over the result's landmarks. ideal: None without a ground truth.
+    """
+
+    matrix: Points
+    result: Head
+    template: Head
+    avatar: Head
+    ideal: Head | None = None
+
+    @cached_property
+    def still(self) -> Field:
+        """The result's picture, aligned on the template around the head."""
+        return aligned(self.result.picture, self.template.picture, ~self.template.mask)
+
+
+def heads(
+    result: tuple[Image, Face],
+    template: tuple[Image, Face],
+    avatar: tuple[Image, Face],
+    ideal: tuple[Image, Face] | None = None,
+) -> Heads:
+    """Frame the pictures of one swap; each is (picture, face in it)."""
+    matrix = frame_matrix(template[1].landmarks)
+    onto = similarity(avatar[1].landmarks[17:], moved(result[1].landmarks, matrix)[17:])
+    return Heads(
+        matrix,
+        _head(*result, matrix),
+        _head(*template, matrix),
+        _head(*avatar, onto),
+        None if ideal is None else _head(*ideal, matrix),
+    )
+
+
+def _head(image: Image, face: Face, matrix: Points) -> Head:
+    frame, points = framed(image, matrix), moved(face.landmarks, matrix)
+    return Head(lab(frame), points, head_mask(frame, points))
+
+
+def rim(head: Head) -> Mask:
+    """Hair, ears and outline: the head with a little around it, without the face."""
+    middle = head.points.mean(0)
+    inner = middle + 0.9 * (head.points - middle)
+    return grown(head.mask, 4) & ~face_mask(inner, head.mask.shape, 0.1)
+
+
+def aligned(picture: Field, onto: Field, where: Mask) -> Field:
+    """`picture` shifted onto another (ECC, Evangelidis & Psarakis 2008) and matched in light."""
+    matrix = np.eye(2, 3, dtype=np.float32)
+    stop = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 1e-3)
+    aim, light = (np.ascontiguousarray(x[..., 0]) for x in (onto, picture))
+    try:
+        _, found = cv2.findTransformECC(
+            aim, light, matrix.copy(), cv2.MOTION_TRANSLATION, stop, where.astype(np.uint8), 5
+        )
+        if np.hypot(found[0, 2], found[1, 2]) <= SHIFT:
+            matrix = np.asarray(found, dtype=np.float32)
+    except cv2.error:  # it does not converge on pictures that have nothing in common
+        pass
+    laid = cv2.warpAffine(
+        picture,
+        matrix,
+        (FRAME, FRAME),
+        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+        borderMode=cv2.BORDER_REPLICATE,
+    )
+    offset = np.median((onto - laid)[where], axis=0) if where.any() else np.zeros(3)
+    return np.asarray(laid + np.clip(offset, -TONE, TONE), dtype=np.float32)
+
+
+def distance(one: Field, other: Field, where: Mask) -> float:
+    """Distance of two framed pictures over a mask: 0 for equal ones, about 0.8 for unrelated."""
+    if not where.any():
+        return 0.0
+    shares = [
+        float(apart[where].sum() / max(float(size[where].sum()), 1e-6))
+        for apart, size in (_gradients(one, other, sigma) for sigma in SCALES)
+    ]
+    colour = float(np.minimum(_slow_difference(one, other)[where] / FAR, 1).mean())
+    return GRADIENT * float(np.mean(shares)) + (1 - GRADIENT) * colour
+
+
+def difference_map(one: Field, other: Field) -> Field:
+    """(height, width) in [0, 1]: where two framed pictures differ."""
+    parts = [cv2.blur(np.stack(_gradients(one, other, s), -1), (9, 9)) for s in SCALES]
+    shares = [part[..., 0] / np.maximum(part[..., 1], 2 * FAINT) for part in parts]
+    colour = np.minimum(_slow_difference(one, other) / FAR, 1)
+    both = GRADIENT * np.mean(shares, axis=0) + (1 - GRADIENT) * colour
+    return np.asarray(np.clip(both, 0, 1), dtype=np.float32)
+
+
+def _gradients(one: Field, other: Field, sigma: float) -> tuple[Field, Field]:
+    """Norm of the difference of two pictures' gradients, and the sum of their norms."""
+    a, b = (_gradient(x[..., 0], sigma) for x in (one, other))
+    apart = np.maximum(_norm(a - b) - FAINT / sigma, 0)
+    size = _norm(a) + _norm(b) + FAINT / sigma
+    return np.asarray(apart, dtype=np.float32), np.asarray(size, dtype=np.float32)
+
+
+def _norm(gradient: Field) -> Field:
+    return np.asarray(cv2.magnitude(gradient[..., 0], gradient[..., 1]), dtype=np.float32)
+
+
+def _gradient(light: Field, sigma: float) -> Field:
+    smooth = cv2.GaussianBlur(np.ascontiguousarray(light), (0, 0), sigma)
+    across, down = (cv2.Sobel(smooth, cv2.CV_32F, *way, scale=1 / 8) for way in ((1, 0), (0, 1)))
+    return np.asarray(np.stack([across, down], axis=-1), dtype=np.float32)
+
+
+def _slow_difference(one: Field, other: Field) -> Field:
+    return np.asarray(
+        np.linalg.norm(cv2.GaussianBlur(one - other, (0, 0), SLOW), axis=-1), dtype=np.float32
+    )
+
+
+def hair_likeness(result: Head, avatar: Head) -> float:
+    """Intersection of the colour histograms of two heads' hair, in [0, 1]."""
+    counts: Sequence[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = [
+        _hair_histogram(head) for head in (result, avatar)
+    ]
+    return float(np.minimum(*counts).sum())
+
+
+def _hair_histogram(head: Head) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    above = head.mask & ~face_mask(head.points, head.mask.shape, 0.25)
+    above[round(float(head.points[33, 1])) :] = False
+    pixels = head.picture[above] if above.any() else np.zeros((1, 3), dtype=np.float32)
+    count, _ = np.histogramdd(pixels, bins=(6, 8, 8), range=((0, 256), (80, 200), (80, 200)))
+    return np.asarray(count / max(float(count.sum()), 1.0))
+
+
+def copied(heads: Heads) -> float:
+    """Distance of the result's face from the avatar's pixels, laid over it: 0 where copied."""
+    middle = heads.result.points.mean(0)
+    inside = face_mask(middle + 0.85 * (heads.result.points - middle), (FRAME, FRAME), 0.0)
+    best = aligned(heads.avatar.picture, heads.result.picture, inside)
+    return distance(best, heads.result.picture, inside)
+
+
+def border(result: Field, before: Field, known: Sequence[Field]) -> tuple[float, Field]:
+    """Share of the changed region's border that has edges which no photograph has, and where.
+
+    result: the picture, aligned on `before`; known: pictures whose edges are no fault.
+    """
+    changed = (cv2.GaussianBlur(np.linalg.norm(result - before, axis=-1), (0, 0), 1.5) > 8).astype(
+        np.uint8
+    )
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (9, 9))
+    whole = cv2.morphologyEx(
+        cv2.morphologyEx(changed, cv2.MORPH_CLOSE, kernel), cv2.MORPH_OPEN, kernel
+    )
+    ring = grown(whole > 0, 3) & ~grown(whole > 0, -3)
+    edges = [_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known)]
+    usual = np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges[1:]], axis=0)
+    fresh = np.asarray(np.maximum(edges[0] - 1.15 * usual - 2.0, 0) * ring, dtype=np.float32)
+    wide = cv2.dilate((fresh > 0.5).astype(np.uint8), np.ones((5, 5), dtype=np.uint8)) > 0
+    return float((wide & ring).sum() / max(int(ring.sum()), 1)), fresh
+
+
+def detail(picture: Field, where: Mask) -> float:
+    """Mean fine detail of the light over a mask."""
+    light = np.ascontiguousarray(picture[..., 0])
+    fine = np.abs(light - cv2.GaussianBlur(light, (0, 0), 2.0))
+    return max(float(fine[where].mean()), 0.05) if where.any() else 0.05

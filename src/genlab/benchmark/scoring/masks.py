@@ -1,0 +1,105 @@
+"""The frame in which heads are compared, and the mask of a person's head in it.
+
+A frame is 320 pixels square and shows a face upright, 104 pixels wide from jaw to jaw. The person
+mask is MediaPipe's selfie segmentation (Apache-2.0, `data/selfie_segmentation.tflite`), run by
+OpenCV; a head is what it shows above the chin.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from genlab.benchmark.scoring.faces import Image, Points, resized, scaled
+from genlab.benchmark.scoring.geometry import Mask, face_mask
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
+
+FRAME = 320
+FACE = 104.0
+WEIGHTS = Path(__file__).parent / "data" / "selfie_segmentation.tflite"
+SHA256 = "8d13b7fae74af625c641226813616a2117bd6bca19eb3b75574621fc08557f27"
+PERSON = 0.5  # probability from which a pixel shows a person
+NECK = 0.06  # how far a head goes below the chin, in heights from chin to brow
+ASIDE = 1.15  # half the width of a head at most, in widths of the face
+Field = npt.NDArray[np.float32]
+
+
+def frame_matrix(points: Points, size: int = FRAME, face: float = FACE) -> Points:
+    """(2, 3) map that sets a face upright in a frame of `size` pixels, `face` wide at the jaw."""
+    along = points[42:48].mean(0) - points[36:42].mean(0)
+    along = along / max(float(np.linalg.norm(along)), 1e-9)
+    turn = np.array([along, [-along[1], along[0]]])
+    wide = max(float(np.ptp(points[:17] @ along)), 1e-9)
+    matrix = turn * (face / wide)
+    middle = np.array([size / 2, size * 0.55])
+    return np.column_stack([matrix, middle - matrix @ points.mean(0)])
+
+
+def moved(points: Points, matrix: Points) -> Points:
+    """Points mapped by a (2, 3) matrix."""
+    return np.asarray(points @ matrix[:, :2].T + matrix[:, 2], dtype=np.float64)
+
+
+def framed(image: Image, matrix: Points, size: int = FRAME) -> Image:
+    """(size, size, 3) uint8 RGB: the frame; a large face is shrunk by area first."""
+    scale = float(np.sqrt(abs(np.linalg.det(matrix[:, :2]))))
+    if scale < 0.7:
+        small = scaled(image, scale)
+        ratio = np.array([image.shape[1] / small.shape[1], image.shape[0] / small.shape[0]])
+        image, matrix = small, np.column_stack([matrix[:, :2] * ratio, matrix[:, 2]])
+    laid = cv2.warpAffine(
+        image, matrix, (size, size), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
+    )
+    return np.asarray(laid, dtype=np.uint8)
+
+
+def lab(image: Image) -> Field:
+    """CIELAB as OpenCV codes 8-bit pictures."""
+    return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), dtype=np.float32)
+
+
+def person_probability(frame: Image) -> Field:
+    """(height, width) in [0, 1]: the probability that a pixel shows a person."""
+    small = resized(frame, (256, 256)).astype(np.float32) / 255
+    network = _network()
+    network.setInput(cv2.dnn.blobFromImage(small))
+    found = np.asarray(network.forward(), dtype=np.float32).reshape(256, 256)
+    return np.asarray(cv2.resize(found, frame.shape[1::-1], interpolation=cv2.INTER_LINEAR))
+
+
+def head_mask(frame: Image, points: Points) -> Mask:
+    """(height, width): hair, face and ears of the person whose landmarks are `points`."""
+    probability = person_probability(frame)
+    tall = float(points[8, 1] - points[17:27, 1].mean())
+    wide = float(np.ptp(points[:17, 0]))
+    middle = float(points[:17, 0].mean())
+    limit = np.zeros(frame.shape[:2], dtype=np.uint8)
+    low = max(round(points[8, 1] + NECK * tall), 1)
+    limit[:low, max(round(middle - ASIDE * wide), 0) : round(middle + ASIDE * wide)] = 1
+    own = ((probability > PERSON) & (limit > 0)) | face_mask(points, frame.shape, 0.2)
+    _, labels = cv2.connectedComponents(own.astype(np.uint8))
+    nose = labels[tuple(np.clip(np.rint(points[30][::-1]).astype(int), 0, frame.shape[0] - 1))]
+    return np.asarray(labels == nose if nose else own, dtype=np.bool_)
+
+
+def grown(mask: Mask, pixels: int) -> Mask:
+    """`mask` with a rim of `pixels`; without one where it is negative."""
+    size = 2 * abs(pixels) + 1
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (size, size))
+    change = cv2.dilate if pixels > 0 else cv2.erode
+    return np.asarray(change(mask.astype(np.uint8), kernel) > 0, dtype=np.bool_)
+
+
+@lru_cache(maxsize=1)
+def _network() -> Any:
+    if not WEIGHTS.is_file() or sha256(WEIGHTS) != SHA256:
+        raise GenlabError(
+            f"{WEIGHTS} is not the file that the scores are pinned to; reinstall genlab"
+        )
+    return cv2.dnn.readNetFromTFLite(str(WEIGHTS))
