@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import csv
 import io
 import json
 from pathlib import Path
@@ -17,11 +16,13 @@ from small_benchmark import Bench, Turned
 
 from genlab.benchmark import snapshot
 from genlab.benchmark.judge import PROMPT, Judge
-from genlab.benchmark.judging import judge_of
-from genlab.benchmark.leaderboard import as_csv, leaderboard
-from genlab.benchmark.plugins import ToolFailure
-from genlab.benchmark.report import page
-from genlab.benchmark.store.repository import Item
+from genlab.benchmark.judging import make_judge
+from genlab.benchmark.leaderboard.standings import leaderboard
+from genlab.benchmark.leaderboard.table import columns
+from genlab.benchmark.plugins.base import ToolFailure
+from genlab.benchmark.report import render_report
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Item
 from genlab.core.params import load_params
 
 pytestmark = pytest.mark.slow
@@ -36,15 +37,21 @@ def judge(server: ImageServer, monkeypatch: pytest.MonkeyPatch, cost: float = 0.
     return Judge("eye-1", cost)
 
 
-def verdicts(items: list[Item]) -> list[tuple[Any, ...]]:
-    given = [item.details["judge"] for item in items]
-    return [(one["status"], one["stars"], one["failure_kind"]) for one in given]
+def verdicts(store: Store, items: list[Item]) -> list[tuple[Any, ...]]:
+    """Status, stars and failure of each item; stars are ratings of the context `judge`."""
+    stars = {rating.subject_hash: rating.stars for rating in store.ratings(context="judge")}
+    found = []
+    for item in items:
+        state = item.details["judge"]
+        given = stars[item.image_sha256] if state["status"] == "given" else None
+        found.append((state["status"], given, state["failure_kind"]))
+    return found
 
 
 def test_none_is_asked_unless_params_name_one(root: Path) -> None:
     params = load_params(root / "params.yaml").benchmark
-    assert judge_of(params) is None
-    named = judge_of(params.model_copy(update={"judge": "eye-1"}))
+    assert make_judge(params) is None
+    named = make_judge(params.model_copy(update={"judge": "eye-1"}))
     assert named is not None
     assert (named.model, named.needs.cost) == ("eye-1", 0.02)
 
@@ -56,7 +63,7 @@ def test_its_stars_are_shown_beside_the_score(
     plain = bench.run(bench.cases(3), tool)
     run_id = plain[0].run_id
     [before] = leaderboard(bench.store, run_id=run_id)
-    assert "judge" not in page(bench.store, run_id)
+    assert "judge" not in render_report(bench.store, run_id)
 
     with ImageServer([said(f"I see.\n```json\n{STARS}\n```")]) as server:
         items = bench.resume(run_id, tool, judge=judge(server, monkeypatch))
@@ -68,21 +75,20 @@ def test_its_stars_are_shown_beside_the_score(
     data = [part["image_url"]["url"].removeprefix("data:image/jpeg;base64,") for part in shown]
     images = [Image.open(io.BytesIO(base64.b64decode(image))) for image in data]
     assert len({image.getpixel((2, 2)) for image in images}) == 3  # template, result, avatar
-    assert verdicts(items) == [GIVEN] * 3
+    assert verdicts(bench.store, items) == [GIVEN] * 3
     unchanged = {"score", "components", "image_sha256"}
     for item, other in zip(items, plain, strict=True):
         assert item.model_dump(include=unchanged) == other.model_dump(include=unchanged)
     kept = items[0].details["judge"]
-    assert (kept["model"], kept["prompt"]) == ("eye-1", PROMPT)
+    assert kept["judge"] == f"eye-1, prompt {PROMPT}"
     assert kept["answer"].startswith("I see.")
     [standing] = leaderboard(bench.store, run_id=run_id)
     assert (standing.score, standing.components) == (before.score, before.components)
-    [row] = csv.DictReader(io.StringIO(as_csv([standing])))
-    assert row["judge"] == "stars:4;pictures:3;by:eye-1, prompt 1;failures:;cost:0"
-    assert snapshot.listed(items)["items"][0]["judge"]["stars"] == 4
-    measured = snapshot.results([standing], items)["tools"]["turned"]
-    assert measured["judge"] == {"stars": 4.0, "pictures": 3}
-    shown = page(bench.store, run_id)
+    assert (standing.stars["judge"].mean, standing.stars["judge"].ratings) == (4, 3)
+    assert "judge's stars" in [column.heading for column in columns([standing])]
+    measured = snapshot.list_standings([standing], items)["contenders"]["turned"]
+    assert measured["judge_stars"] == 4
+    shown = render_report(bench.store, run_id)
     assert "a &lt;b&gt;soft&lt;/b&gt; seam" in shown
     assert "<b>soft" not in shown
 
@@ -124,15 +130,18 @@ def test_its_failure_costs_the_score_nothing(
         asked = {"judge": judge(server, monkeypatch), "retries": 2}
         timeout = 0.3 if reply.hang else 5.0
         [item] = bench.run(bench.cases(1), tool, timeout=timeout, **asked)
-        assert verdicts([item]) == [("failed", None, kind)]
+        assert verdicts(bench.store, [item]) == [("failed", None, kind)]
         assert len(server.requests) == 3  # it is tried as a tool is
         assert (item.status, item.score, item.failure_kind) == ("scored", 1.0, "")
         [standing] = leaderboard(bench.store, run_id=item.run_id)
-        assert standing.judge is not None
-        assert standing.judge.failures == {kind: 1}
+        assert standing.stars == {}
         # It is asked again when that is wanted, and not otherwise.
-        assert verdicts(bench.resume(item.run_id, tool, **asked)) == [("failed", None, kind)]
-        assert verdicts(bench.resume(item.run_id, tool, again=True, **asked)) == [GIVEN]
+        assert verdicts(bench.store, bench.resume(item.run_id, tool, **asked)) == [
+            ("failed", None, kind)
+        ]
+        assert verdicts(bench.store, bench.resume(item.run_id, tool, again=True, **asked)) == [
+            GIVEN
+        ]
 
 
 def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(
@@ -142,12 +151,19 @@ def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(
     with ImageServer([said(STARS)]) as server:
         paid = judge(server, monkeypatch, cost=0.4)
         items = bench.run(bench.cases(3), tool, judge=paid, max_cost=1.0)
-        assert sorted(verdicts(items)) == [GIVEN, GIVEN, ("skipped", None, "over_budget")]
+        assert sorted(verdicts(bench.store, items)) == [
+            GIVEN,
+            GIVEN,
+            ("skipped", None, "over_budget"),
+        ]
         assert all(item.cost == 0 and item.score is not None for item in items)
         run_id = items[0].run_id
         bench.resume(run_id, tool, judge=paid, max_cost=1.0)  # what was spent before counts
         assert len(server.requests) == 2
-        assert verdicts(bench.resume(run_id, tool, judge=paid, max_cost=1.2)) == [GIVEN] * 3
+        assert (
+            verdicts(bench.store, bench.resume(run_id, tool, judge=paid, max_cost=1.2))
+            == [GIVEN] * 3
+        )
         assert len(server.requests) == len(tool.asked) == 3
 
 
@@ -155,5 +171,5 @@ def test_without_a_key_it_is_skipped(bench: Bench, monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     [item] = bench.run(bench.cases(1), Turned(), judge=Judge("eye-1", 0.0))
-    assert verdicts([item]) == [("skipped", None, "no_key")]
+    assert verdicts(bench.store, [item]) == [("skipped", None, "no_key")]
     assert item.status == "scored"

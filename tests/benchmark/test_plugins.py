@@ -12,15 +12,9 @@ import pytest
 from PIL import ImageOps
 from small_benchmark import Turned, make_case
 
-from genlab.benchmark.plugins import (
-    BUILT_IN,
-    ImageTool,
-    ToolFailure,
-    checked_options,
-    load_tools,
-    one_line,
-    version_of,
-)
+from genlab.benchmark.plugins.base import ImageTool, ToolFailure, one_line
+from genlab.benchmark.plugins.contender import checked_options, version_of
+from genlab.benchmark.plugins.registry import BUILT_IN, load_tools
 from genlab.core.errors import GenlabError
 
 
@@ -100,7 +94,7 @@ def test_a_faulty_tool_is_reported_with_its_package(
 
 def test_a_file_adds_tools_and_gives_a_baseline_an_address(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    entry = "{id: %s, model: m, base_url: 'http://127.0.0.1:9/v1'}"
+    entry = "{id: %s, kind: openai, model: m, base_url: 'http://127.0.0.1:9/v1'}"
     text = f"tools: [{entry % 'mine'}, {entry % 'baseline_dalle3'}]\n"
     (tmp_path / "runs" / "tools.yaml").write_text(text)
     tools = load_tools()
@@ -122,8 +116,8 @@ def test_a_failure_of_no_kind_is_a_fault_of_the_tool(kind: Any, numbers: dict[st
 
 def test_reasons_are_one_short_line_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "abcdef-123456")
-    line = one_line("a\n\x1b[31mb abcdef-123456 sk-proj-abcdefgh " + "x" * 9999)
-    assert line.startswith("a [31mb [SOME_API_KEY] [key] xxx")
+    line = one_line("a\n\x1b[31mb abcdef-123456 sk-proj-abcdefgh-12345678 " + "x" * 9999)
+    assert line.startswith("a [31mb [redacted] [redacted] xxx")
     assert len(line) <= 300
 
 

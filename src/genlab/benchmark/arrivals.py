@@ -1,8 +1,8 @@
-"""Images that tools send: bounded, made sound, and put on the disk before anything else.
+"""Images from tools: saved as received, then normalized and marked as synthetic.
 
-What a service sends is kept as it came first (`.<case>.answer`), then decoded, turned upright,
-brought to RGB and to the template's size, marked as synthetic and written as PNG; then the answer
-goes. A process that is killed in between finds one of the two again: `recovered`.
+The bytes that a service sends are written first (`.<case>.answer`), then decoded, turned upright,
+converted to RGB and the template's size, marked and written as PNG; then the answer is removed. A
+process that is killed in between finds one of the two again: `recovered`.
 """
 
 from __future__ import annotations
@@ -10,27 +10,23 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from PIL import Image, ImageOps, PngImagePlugin
 
+from genlab.benchmark.limits import ImageFault, read_image
 from genlab.benchmark.marks import SYNTHETIC
-from genlab.benchmark.plugins import Picture, ToolFailure, is_amount
+from genlab.benchmark.plugins.base import Fit, Kind, Part, Picture, ToolFailure, is_amount
 from genlab.benchmark.store.schema import Item
 from genlab.core.io import write_bytes, write_json
 
-MAX_BYTES = 64 << 20  # of an encoded image
-MAX_PIXELS = 50_000_000
-FORMATS = ("PNG", "JPEG", "WEBP")
 ASPECT = 0.02  # share by which width over height may differ from the template's
 # Of a photograph, zlib's level 6 takes four times as long as level 1 with Huffman codes alone, for
 # an eighth less.
 COMPRESSION: dict[str, Any] = {"compress_level": 1, "compress_type": 2}
-ORIENTATION = 0x0112
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ def picture_of(made: object, estimate: float) -> Picture:
         raise ToolFailure(
             "no_image",
             f"the tool gave a {_named(picture.image)}, no PIL image or bytes of an image file;"
-            " mend its swap()",
+            " correct its swap()",
             cost=estimate,
         )
     words = (picture.model, picture.note)
@@ -84,11 +80,12 @@ def picture_of(made: object, estimate: float) -> Picture:
         (picture.cost is None or is_amount(picture.cost))
         and all(isinstance(text, str) for text in words)
         and (picture.part is None or _is_part(picture.part))
+        and picture.fit in get_args(Fit)
     ):
         raise ToolFailure(
             "error",
-            "cost, model, note or part of the tool's Picture is not what"
-            " genlab.benchmark.plugins.Picture says; mend its swap()",
+            "cost, model, note, part or fit of the tool's Picture is not what"
+            " genlab.benchmark.plugins.base.Picture says; correct its swap()",
             cost=estimate,
         )
     return picture
@@ -98,7 +95,7 @@ def put_down(picture: Picture, path: Path) -> None:
     """Keep what a service sent for the image at `path` as it came, before any work on it."""
     if isinstance(picture.image, bytes):
         known = {"cost": picture.cost, "model": picture.model, "note": picture.note}
-        head = json.dumps({**known, "part": picture.part}).encode()
+        head = json.dumps({**known, "part": picture.part, "fit": picture.fit}).encode()
         write_bytes(answer_of(path), head + b"\n" + picture.image)
 
 
@@ -109,7 +106,7 @@ def keep(picture: Picture, place: Place) -> Arrival:
     another shape than the template or of too many pixels.
     """
     try:
-        image, note = fitted(_part(decoded(picture.image), picture.part), place.size)
+        image, note = fitted(decoded(picture.image), place.size, picture.fit, picture.part)
         notes = "; ".join(text for text in (picture.note, note) if text)
         data = _png(image, {**place.marks, "model": picture.model or place.marks["tool"]})
         write_bytes(place.path, data)
@@ -121,7 +118,7 @@ def keep(picture: Picture, place: Place) -> Arrival:
 def recovered(place: Place, sha256: str) -> Arrival | None:
     """The image that an earlier process kept at `place`, if it is sound; else None.
 
-    sha256: what the store knows of it, "" where the process was killed before it told the store:
+    sha256: what the store knows of it, "" where the process was killed before the store knew it:
     then the marks within the PNG must be those of this item. Raises `ToolFailure` where the answer
     that was kept is no image.
     """
@@ -135,7 +132,8 @@ def recovered(place: Place, sha256: str) -> Arrival | None:
         try:
             said = json.loads(head)
             part = None if said["part"] is None else tuple(said["part"])
-            picture = Picture(image, said["cost"], said["model"], said["note"], part)
+            fit = said.get("fit", "refuse")
+            picture = Picture(image, said["cost"], said["model"], said["note"], part, fit)
         except (ValueError, KeyError, TypeError):
             return None
         return keep(picture, place)
@@ -155,47 +153,42 @@ def write_record(path: Path, item: Item) -> None:
 
 
 def decoded(image: Image.Image | bytes) -> Image.Image:
-    """An image as RGB, upright, wholly read; bounded in bytes and pixels.
-
-    Raises `ToolFailure` for whatever else it is: an image that a tool opened lazily is read here
-    for the first time.
-    """
-    if isinstance(image, bytes) and not image:
-        raise ToolFailure("no_image", "the answer was empty")
-    if isinstance(image, bytes) and len(image) > MAX_BYTES:
-        raise ToolFailure("no_image", f"the image had {len(image)} bytes, over {MAX_BYTES}")
+    """An image as RGB, upright, completely read. Raises `ToolFailure` outside the limits."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # bounded below
-            if isinstance(image, Image.Image):
-                return _read(image)
-            with Image.open(io.BytesIO(image), formats=FORMATS) as opened:
-                return _read(opened)
-    except ToolFailure:
-        raise
-    except Image.DecompressionBombError as error:
-        raise ToolFailure("wrong_size", str(error)) from error
-    except Exception as error:  # decoders raise whatever their formats' libraries do
-        shown = image[:40].decode("ascii", "replace") if isinstance(image, bytes) else None
-        begin = "" if shown is None else f"; it begins {shown!r}"
-        raise ToolFailure(
-            "no_image", f"cut short or no PNG, JPEG or WebP ({error}){begin}"
-        ) from error
+        return read_image(image)
+    except ImageFault as fault:
+        kind: Kind = "wrong_size" if fault.wrong_size else "no_image"
+        raise ToolFailure(kind, f"the tool's image cannot be used: {fault}") from fault
 
 
-def fitted(image: Image.Image, size: tuple[int, int]) -> tuple[Image.Image, str]:
-    """The image at the template's size, and a note where it had another of the same shape."""
-    if image.size == size:
-        return image, ""
-    aspect = (image.width / image.height) / (size[0] / size[1])
+def fitted(
+    image: Image.Image, size: tuple[int, int], fit: Fit = "refuse", part: Part | None = None
+) -> tuple[Image.Image, str]:
+    """The image at the template's size, and a note where it had another.
+
+    size: width and height of the template. part: the share of the image that is the template. fit:
+    what happens to another aspect ratio; `refuse` raises `ToolFailure`.
+    """
+    left, top, right, bottom = part or (0.0, 0.0, 1.0, 1.0)
+    whole = (round(size[0] / (right - left)), round(size[1] / (bottom - top)))
+    found, note = image.size, ""
+    aspect = (image.width / image.height) / (whole[0] / whole[1])
     if not 1 / (1 + ASPECT) <= aspect <= 1 + ASPECT:
-        raise ToolFailure(
-            "wrong_size",
-            f"the image has {image.width} × {image.height} pixels, the template"
-            f" {size[0]} × {size[1]}: another shape",
-        )
-    note = f"resized from {image.width} × {image.height} pixels"
-    return image.resize(size, Image.Resampling.LANCZOS), note
+        if fit == "refuse":
+            raise ToolFailure(
+                "wrong_size",
+                f"the image has {found[0]} × {found[1]} pixels, {whole[0]} × {whole[1]} have"
+                " another aspect ratio; set fit: letterbox or crop for this tool",
+            )
+        resize = ImageOps.pad if fit == "letterbox" else ImageOps.fit
+        image = resize(image, whole, Image.Resampling.LANCZOS)
+        note = f"{fit} from {found[0]} × {found[1]} pixels"
+    if part is not None:
+        image = image.crop(_pixels(part, image.size))
+    if image.size != size:
+        image = image.resize(size, Image.Resampling.LANCZOS)
+        note = note or f"resized from {found[0]} × {found[1]} pixels"
+    return image, note
 
 
 def _named(value: object) -> str:
@@ -211,35 +204,11 @@ def _is_part(part: object) -> bool:
     return bool(left < right <= 1 and top < bottom <= 1)
 
 
-def _part(image: Image.Image, part: tuple[float, float, float, float] | None) -> Image.Image:
-    """The part of a canvas that is the template's, to the pixel."""
-    if part is None:
-        return image
-    sides = (image.width, image.height, image.width, image.height)
-    left, top, right, bottom = (
-        round(share * side) for share, side in zip(part, sides, strict=True)
-    )
-    return image.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
-
-
-def _read(image: Image.Image) -> Image.Image:
-    """The image wholly read, once its size is known to be bearable."""
-    width, height = image.size
-    if not 0 < width * height <= MAX_PIXELS:
-        bound = f"over {MAX_PIXELS // 10**6} million" if width * height else "none at all"
-        raise ToolFailure("wrong_size", f"the image has {width} × {height} pixels, {bound}")
-    image.load()
-    return _plain(image)
-
-
-def _plain(image: Image.Image) -> Image.Image:
-    """Upright RGB; what is transparent becomes white, as a page would show it."""
-    upright = ImageOps.exif_transpose(image)
-    if upright.has_transparency_data:
-        layer = upright.convert("RGBA")
-        white = Image.new("RGBA", layer.size, "white")
-        return Image.alpha_composite(white, layer).convert("RGB")
-    return upright.convert("RGB")
+def _pixels(part: Part, size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """A part given in shares as a box of whole pixels, at least one wide and high."""
+    left, top = round(part[0] * size[0]), round(part[1] * size[1])
+    right, bottom = round(part[2] * size[0]), round(part[3] * size[1])
+    return left, top, max(right, left + 1), max(bottom, top + 1)
 
 
 def _png(image: Image.Image, marks: Mapping[str, str]) -> bytes:

@@ -1,4 +1,4 @@
-"""The least that an image tool is: it mirrors the template and swaps nobody."""
+"""A minimal image tool: it mirrors the template and swaps nobody."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image, ImageOps
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.plugins import Needs, Option
+from genlab.benchmark.plugins.base import Needs, Option
 
 AXES = {"horizontal": ImageOps.mirror, "vertical": ImageOps.flip}
 
@@ -21,7 +21,7 @@ class Mirror:
     title = "Mirror"
     # A tool behind a paid service says so:
     #     Needs(key="MY_SERVICE_KEY", cost=0.02, concurrency=2, network=True)
-    # `options` are what people may tell it: --option mirror.axis=vertical
+    # `options` are its settings: --option mirror.axis=vertical
     needs = Needs(options={"axis": Option("left for right, or top for bottom", tuple(AXES))})
 
     def unavailable(self) -> str:
@@ -32,7 +32,7 @@ class Mirror:
         """The image of a case. Work that takes long belongs in a thread, as here.
 
         `case.swaps` says which region becomes which avatar; `case.open_avatar(name)` opens one.
-        What went wrong is told by raising `genlab.benchmark.plugins.ToolFailure`.
+        A failure is raised as `genlab.benchmark.plugins.base.ToolFailure`.
         """
         turn = AXES[options.get("axis", "horizontal")]
         return await asyncio.to_thread(lambda: turn(case.open_template()))

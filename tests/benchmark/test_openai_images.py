@@ -26,10 +26,8 @@ from small_benchmark import make_case
 
 from genlab.benchmark.arrivals import Arrival, Place, keep, put_down, recovered
 from genlab.benchmark.cases import Case
-from genlab.benchmark.plugins import Picture, ToolFailure
-from genlab.benchmark.tools.endpoint import EndpointTool, Entry, load_endpoints
-from genlab.benchmark.tools.gpt import GptImages
-from genlab.core.errors import GenlabError
+from genlab.benchmark.plugins.base import Picture, ToolFailure
+from genlab.benchmark.plugins.openai_images import Dalle3, GptImages, OpenAIEntry, OpenAITool
 
 KEY = "test-key-of-nobody"
 BLANK = Image.new("RGB", (64, 64))
@@ -43,7 +41,7 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
 
 def ask(server: ImageServer, case: Case, **entry: Any) -> Picture:
     values = {"id": "small", "model": "small-1", "key_env": "SMALL_KEY", "cost": 0.5, **entry}
-    return asyncio.run(EndpointTool(Entry(base_url=server.url, **values)).swap(case, {}))
+    return asyncio.run(OpenAITool(OpenAIEntry(base_url=server.url, **values)).swap(case, {}))
 
 
 def place_of(case: Case, size: tuple[int, int] = (64, 64)) -> Place:
@@ -79,7 +77,7 @@ def test_template_and_avatars_are_sent_and_the_image_comes_back(case: Case) -> N
         (status(429, {"Retry-After": "7"}), "rate_limited", True),
         (status(429, {"Retry-After": "Thu, 01 Jan 2099 00:00:00 GMT"}), "rate_limited", True),
         (status(429, {"Retry-After": "soon"}), "rate_limited", True),
-        (status(429, code="insufficient_quota"), "rate_limited", False),
+        (status(429, code="insufficient_quota"), "quota", False),
         (status(500), "unavailable", True),
         (status(401, message=f"Incorrect API key provided: {KEY}"), "no_key", False),
         (status(403, message="your organization must be verified"), "unavailable", False),
@@ -154,7 +152,7 @@ def test_a_template_is_letterboxed_to_a_size_of_the_model_and_cut_out_again(case
         return answer(request.images[0])
 
     with ImageServer(same) as server:
-        image = kept(ask(server, case, sizes=["64x64", "20x90"]), case, (96, 64))
+        image = kept(ask(server, case, size=["64x64", "20x90"]), case, (96, 64))
     assert server.requests[0].fields["size"] == "64x64"
     assert image.getcolors() == [(96 * 64, (255, 0, 0))]  # nothing of the border is left
 
@@ -179,35 +177,24 @@ def test_tokens_are_paid_for_at_the_models_price(
     assert "response_format" not in server.requests[0].fields
 
 
-GOOD = """\
-tools:
-  - id: mine
-    base_url: http://127.0.0.1:9/v1
-    model: editor-1
-"""
+def test_fidelity_and_extra_fields_are_sent_where_the_model_knows_them(case: Case) -> None:
+    with ImageServer([turned()]) as server:
+        ask(server, case, extra={"output_format": "webp"})
+        ask(server, case, model="gpt-image-2.5-flare", quality="high")
+    plain, newer = (request.fields for request in server.requests)
+    assert (plain["input_fidelity"], plain["output_format"]) == ("high", "webp")
+    assert ("input_fidelity" in newer, newer["quality"]) == (False, "high")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "key"),
-    [
-        ("model:", "modle:", "tools.0.modle"),
-        ("http:", "ftp:", "tools.0"),
-        ("http://127.0.0.1:9", "http://[", "tools.0"),
-        ("editor-1", "x\n    key_env: sk-123", "tools.0"),
-        ("editor-1", "x\n    sizes: [big]", "tools.0"),
-        ("mine", "My Tool", "tools.0.id"),
-        ("tools:", "tools: [", None),
-        ("mine", "\udcff", None),
-        (GOOD, "", None),
-    ],
-)
-def test_a_fault_of_the_file_is_one_line_with_its_place(
-    tmp_path: Path, old: str, new: str, key: str | None
+def test_the_retired_model_is_named_and_another_can_be_asked(
+    case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "tools.yaml"
-    path.write_bytes(GOOD.replace(old, new).encode("utf-8", "surrogateescape"))
-    with pytest.raises(GenlabError) as error:
-        load_endpoints(path)
-    assert str(error.value).startswith(str(path))
-    assert error.value.key == key
-    assert "\n" not in str(error.value)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(ToolFailure, match="name another model") as failure:
+        asyncio.run(Dalle3().swap(case, {}))
+    assert failure.value.kind == "retired"
+    with ImageServer([answer(encoded(BLANK))]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        asyncio.run(Dalle3().swap(case, {"model": "words-1"}))
+    assert server.requests[0].fields["model"] == "words-1"

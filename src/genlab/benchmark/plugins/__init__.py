@@ -1,0 +1,1 @@
+"""Image tools: the contract, the registry, and the kinds that `tools.yaml` configures."""

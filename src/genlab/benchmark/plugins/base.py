@@ -1,0 +1,181 @@
+"""The contract of an image tool: what it is asked, what it returns, and how it fails.
+
+A tool is a small class with `tool_id`, `title`, `needs`, `unavailable()` and `swap()`. A package
+adds one by an entry point of the group `genlab.image_tools` (`genlab.benchmark.plugins.registry`);
+`tools.yaml` adds services and programs without code.
+
+Not protected: a tool is code that runs with your rights. Install only what you trust.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+from PIL import Image
+
+from genlab.benchmark.cases import Case
+from genlab.llm.redaction import excerpt
+
+Kind = Literal[
+    "refused",  # by a content filter
+    "no_key",  # missing or wrong
+    "retired",  # the model no longer exists
+    "rate_limited",
+    "quota",  # no credit left
+    "timeout",
+    "wrong_size",  # or a shape that the tool's `fit` refuses
+    "no_image",  # an answer without a readable image
+    "unavailable",  # not installed, not reachable, not allowed
+    "over_budget",
+    "case_fault",  # the case cannot be processed, whatever the tool
+    "error",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Fit = Literal["refuse", "letterbox", "crop"]
+Part = tuple[float, float, float, float]
+MAX_REASON = 300  # characters
+
+
+class ToolFailure(Exception):  # noqa: N818 - an outcome, not a bug
+    """A tool returns no image; recorded as an outcome, never as a score.
+
+    kind: which outcome. reason: one line for people. retry_after: seconds that the service asks
+    to wait. passing: whether a retry may succeed. cost: dollars that were charged all the same.
+    Raises `ValueError` for an unknown kind, and for numbers that are negative or not finite.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        reason: str,
+        *,
+        retry_after: float | None = None,
+        passing: bool = False,
+        cost: float | None = None,
+    ) -> None:
+        # An error here, in somebody's tool, is an outcome itself; later it would end the run.
+        if kind not in KINDS or not all(n is None or is_amount(n) for n in (retry_after, cost)):
+            raise ValueError(f"ToolFailure({kind!r}, ...) must be of {', '.join(KINDS)}")
+        self.kind: Kind = kind
+        self.reason = one_line(reason)
+        self.retry_after = retry_after
+        self.passing = passing
+        self.cost = cost
+        super().__init__(f"{kind}: {self.reason}")
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting of a tool, given as text: `--option tool.name=value`.
+
+    help: one line. choices: the values that it accepts, () = any.
+    """
+
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a tool requires and accepts."""
+
+    key: str = ""  # environment variable of its key; "" = none
+    cost: float = 0.0  # estimated dollars per image
+    concurrency: int = 4  # maximum number of simultaneous images
+    network: bool = False
+    options: Mapping[str, Option] | None = None  # by name; None = any option is accepted
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image with what is known about it; a tool may also return a plain PIL image.
+
+    image: a PIL image, or the bytes of an image file; bytes are written to disk before anything
+    else happens to them. cost: dollars charged, None = the estimate. model: what made it. note:
+    one line that is kept with the item. part: (left, top, right, bottom) of the template as shares
+    of the image, where the template was sent inside a larger canvas. fit: what happens to an image
+    whose aspect ratio differs from the template's (with `part`, from the canvas's).
+    """
+
+    image: Image.Image | bytes
+    cost: float | None = None
+    model: str = ""
+    note: str = ""
+    part: Part | None = None
+    fit: Fit = "refuse"
+
+
+@runtime_checkable
+class ImageTool(Protocol):
+    """Replaces persons in photographs. One object serves all cases of a run, several at a time.
+
+    Two more members are optional; `genlab.benchmark.plugins.contender` reads them. `version: str`
+    changes whenever the images for a case may change (program, model file, settings); without it
+    the version of the tool's package counts. `model(options) -> str` names the model in use.
+    """
+
+    tool_id: str  # a-z, 0-9, _: also the name of a folder
+    title: str
+    needs: Needs
+
+    def unavailable(self) -> str:
+        """Why the tool cannot run here, in one line; "" where it can. Sends no request.
+
+        Recorded as `no_key` where its key is not set, else as the kind in the attribute `absence`
+        of the tool if it has one, else as `unavailable`.
+        """
+        ...
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
+        """Return the template with the avatars' persons in place, at the template's size.
+
+        Raises `ToolFailure`. It must not block the event loop: computation belongs in a thread or
+        a process (`asyncio.to_thread`).
+        """
+        ...
+
+
+class Service(Protocol):
+    """What can be unavailable: a tool or a judge."""
+
+    needs: Needs
+
+    def unavailable(self) -> str:
+        """Why it cannot be used here; "" where it can."""
+        ...
+
+
+def absence(service: Service) -> ToolFailure | None:
+    """Why `service` cannot be used here, as an outcome; None where it can.
+
+    One whose `unavailable` raises cannot be used either.
+    """
+    try:
+        reason = str(service.unavailable() or "")
+    except Exception as error:  # third-party code raises anything
+        return ToolFailure("unavailable", f"unavailable() raises {type(error).__name__}: {error}")
+    if not reason:
+        return None
+    if service.needs.key and not os.environ.get(service.needs.key):
+        return ToolFailure("no_key", reason)
+    kind = getattr(service, "absence", "unavailable")
+    return ToolFailure(kind if kind in KINDS else "unavailable", reason)
+
+
+def why_absent(service: Service) -> str:
+    """Why `service` cannot be used here, in one line; "" where it can."""
+    failure = absence(service)
+    return failure.reason if failure else ""
+
+
+def is_amount(value: object) -> bool:
+    """Whether it is a number of dollars or seconds: finite, 0 or more."""
+    return isinstance(value, int | float) and 0 <= value < float("inf")
+
+
+def one_line(text: str) -> str:
+    """Return `text` as one printable line of at most 300 characters, without secrets."""
+    return excerpt(text, length=MAX_REASON)

@@ -1,0 +1,92 @@
+"""Placeholders such as `{prompt}` in the request templates of `tools.yaml`.
+
+A string that consists of one placeholder becomes its value, with its type; inside a longer string
+the value becomes text (files as base64). A list item that contains `{avatar}` is repeated for each
+avatar; elsewhere `{avatar}` is the first one, and `{avatar_2}` the second. `${NAME}` is the value
+of an environment variable.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from genlab.core.errors import did_you_mean
+
+NAMES = ("prompt", "template", "avatar", "swaps", "seed", "width", "height")
+_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def check(value: Any, known: Iterable[str]) -> None:
+    """Raise `ValueError` where `value` contains a placeholder that is none of `known`."""
+    known = list(known)
+    for name in _find(value, into_lists=True):
+        if name not in known and not re.fullmatch(r"avatar_[1-9][0-9]?", name):
+            fix = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+            raise ValueError(f"{{{name}}} is not a placeholder{fix}")
+
+
+def fill(value: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
+    """Return a copy of `value` with its placeholders replaced.
+
+    values: by name; avatars: a value per avatar. Raises `KeyError` for `{avatar_2}` of a case with
+    one avatar.
+    """
+    numbered = {f"avatar_{number}": avatar for number, avatar in enumerate(avatars, 1)}
+    return _fill(value, {"avatar": avatars[0], **numbered, **values}, avatars)
+
+
+def variables(value: Any) -> list[str]:
+    """The names of the environment variables in `value`, a string or a mapping of strings."""
+    text = value if isinstance(value, str) else "\n".join(value.values())
+    return list(dict.fromkeys(_VARIABLE.findall(text)))
+
+
+def expand(text: str) -> str:
+    """Replace each `${NAME}` by the environment variable's value; unset ones become empty."""
+    return _VARIABLE.sub(lambda found: os.environ.get(found[1], ""), text)
+
+
+def to_base64(data: bytes) -> str:
+    """`data` as base64 text."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def _fill(value: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
+    if isinstance(value, str):
+        whole = _PLACEHOLDER.fullmatch(value)
+        if whole:
+            return values[whole[1]]
+        return _PLACEHOLDER.sub(lambda found: _text(values[found[1]]), value)
+    if isinstance(value, Mapping):
+        return {key: _fill(item, values, avatars) for key, item in value.items()}
+    if isinstance(value, list):
+        return [
+            _fill(item, {**values, "avatar": avatar}, avatars)
+            for item in value
+            for avatar in (avatars if "avatar" in _find(item) else avatars[:1])
+        ]
+    return value
+
+
+def _find(value: Any, into_lists: bool = False) -> Iterator[str]:
+    """The placeholders in `value`, those inside lists only with `into_lists`."""
+    if isinstance(value, str):
+        yield from _PLACEHOLDER.findall(value)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _find(item, into_lists)
+    elif isinstance(value, list) and into_lists:
+        for item in value:
+            yield from _find(item, into_lists)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return to_base64(value)
+    return value if isinstance(value, str) else json.dumps(value)

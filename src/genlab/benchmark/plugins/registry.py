@@ -1,0 +1,164 @@
+"""Where image tools come from: genlab, installed packages, and `tools.yaml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from genlab.benchmark.plugins.base import ImageTool, Needs, one_line
+from genlab.benchmark.plugins.comfyui import ComfyEntry, ComfyTool
+from genlab.benchmark.plugins.command import CommandEntry, CommandTool
+from genlab.benchmark.plugins.configured import ConfiguredTool, Entry
+from genlab.benchmark.plugins.http import HttpEntry, HttpTool
+from genlab.benchmark.plugins.openai_images import OpenAIEntry, OpenAITool
+from genlab.core.errors import GenlabError, did_you_mean, violations
+from genlab.core.io import read_yaml, write_text
+
+GROUP = "genlab.image_tools"
+TOOLS_FILE = Path("runs/tools.yaml")
+INIT = "genlab benchmark tools --init"
+BUILT_IN = (
+    "genlab.benchmark.tools.local:LocalSwap",
+    "genlab.benchmark.plugins.openai_images:GptImages",
+    "genlab.benchmark.plugins.openai_images:Dalle3",
+    "genlab.benchmark.tools.controls:Untouched",
+    "genlab.benchmark.tools.controls:Pasted",
+    "genlab.benchmark.tools.controls:WrongPerson",
+    "genlab.benchmark.tools.controls:Blurred",
+)
+REPLACEABLE = ("baseline_gpt", "baseline_dalle3")  # by an entry of tools.yaml
+KINDS: Mapping[str, tuple[type[Entry], Callable[..., ConfiguredTool[Any]]]] = {
+    "openai": (OpenAIEntry, OpenAITool),
+    "http": (HttpEntry, HttpTool),
+    "command": (CommandEntry, CommandTool),
+    "comfyui": (ComfyEntry, ComfyTool),
+}
+_TOOL_ID = re.compile(r"[a-z0-9][a-z0-9_]{0,47}")  # also the name of a folder
+
+
+def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
+    """All tools by id: built-in, installed, and those of a YAML file.
+
+    config: `runs/tools.yaml`, if it exists, where None. Raises a `GenlabError` that names the
+    package or file of a tool that breaks the contract, and of an id that two tools share.
+    """
+    tools: dict[str, ImageTool] = {}
+    for address in BUILT_IN:
+        _add(tools, address, _load(address))
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        if point.dist is None or point.dist.name != "genlab":  # an installation may be old
+            _add(tools, _describe(point), _load_point(point))
+    if config is not None or TOOLS_FILE.exists():
+        path = config or TOOLS_FILE
+        for tool in read_tools(path):
+            if tool.tool_id in REPLACEABLE:
+                del tools[tool.tool_id]
+            _add(tools, str(path), tool)
+    return tools
+
+
+def choose_tools(tools: Mapping[str, ImageTool], names: Sequence[str]) -> list[ImageTool]:
+    """The tools of these ids, each once. Raises a `GenlabError` for an unknown id."""
+    for name in names:
+        if name not in tools:
+            raise GenlabError(
+                f"no image tool is called {name!r}{did_you_mean(name, tools)};"
+                " list them with: genlab benchmark tools"
+            )
+    return [tools[name] for name in dict.fromkeys(names)]
+
+
+def read_tools(path: Path) -> list[ConfiguredTool[Any]]:
+    """The tools of a YAML file. Raises a `GenlabError` that names file, tool, key and fix."""
+    if not path.exists():
+        raise GenlabError(f"{path} is missing; write a sample with: {INIT}", path=path)
+    content = read_yaml(path)
+    entries = content.get("tools")
+    if list(content) != ["tools"] or not isinstance(entries, list):
+        raise GenlabError(
+            f"{path} must hold one key, tools, with a list; compare it with: {INIT}",
+            path=path,
+            key="tools",
+        )
+    return [_configure(path, number, entry) for number, entry in enumerate(entries)]
+
+
+def write_sample(path: Path = TOOLS_FILE) -> None:
+    """Write a commented `tools.yaml`. Raises a `GenlabError` where the file exists."""
+    if path.exists():
+        raise GenlabError(f"{path} exists; remove it first, or edit it", path=path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, files("genlab.benchmark.plugins").joinpath("sample.yaml").read_text("utf-8"))
+
+
+def _configure(path: Path, number: int, values: Any) -> ConfiguredTool[Any]:
+    values = values if isinstance(values, dict) else {}
+    kind, name = values.get("kind"), values.get("id", number)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise GenlabError(
+            f"{path}: tools.{name}.kind must be {', '.join(KINDS)}, got {kind!r}",
+            path=path,
+            key=f"tools.{name}.kind",
+        )
+    schema, make = KINDS[kind]
+    try:
+        return make(schema.model_validate(values), path.parent)
+    except ValidationError as error:
+        key, line = violations(error, schema.model_fields)[0]
+        raise GenlabError(
+            f"{path}: tools.{name}: {line}", path=path, key=f"tools.{name}.{key}".rstrip(".")
+        ) from error
+
+
+def _add(tools: dict[str, ImageTool], origin: str, tool: ImageTool) -> None:
+    if tool.tool_id in tools:
+        raise GenlabError(
+            f"{origin}: a tool {tool.tool_id!r} exists already; give this one another id"
+        )
+    tools[tool.tool_id] = tool
+
+
+def _describe(point: EntryPoint) -> str:
+    package = f" of package {point.dist.name}" if point.dist is not None else ""
+    return f"image tool {point.name!r} ({point.value}){package}"
+
+
+def _load(address: str) -> ImageTool:
+    module, _, name = address.partition(":")
+    return _check(address, getattr(import_module(module), name)())
+
+
+def _load_point(point: EntryPoint) -> ImageTool:
+    origin = _describe(point)
+    try:
+        return _check(origin, point.load()())
+    except GenlabError:
+        raise
+    except Exception as error:  # third-party code raises anything
+        raise GenlabError(
+            f"{origin} cannot be loaded ({type(error).__name__}: {one_line(str(error))});"
+            " correct or uninstall it"
+        ) from error
+
+
+def _check(origin: str, tool: object) -> ImageTool:
+    """Return `tool` if it fulfils the contract."""
+    if not isinstance(tool, ImageTool) or not isinstance(tool.needs, Needs):
+        members = ("tool_id", "title", "needs", "unavailable", "swap")
+        absent = next((name for name in members if not hasattr(tool, name)), "needs")
+        raise GenlabError(
+            f"{origin} is not an image tool: {absent} is missing or of another type;"
+            " see genlab.benchmark.plugins.base.ImageTool"
+        )
+    if not _TOOL_ID.fullmatch(tool.tool_id):
+        raise GenlabError(
+            f"{origin}: a tool_id is a-z, 0-9 and _, at most 48, got {tool.tool_id[:60]!r}"
+        )
+    return tool
