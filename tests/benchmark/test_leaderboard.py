@@ -4,45 +4,54 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from genlab.benchmark.agreement import Finding
-from genlab.benchmark.bootstrap import LEAST
-from genlab.benchmark.chart import scores
-from genlab.benchmark.leaderboard import People, Standing, as_csv, leaderboard, people
+from genlab.benchmark.chart import draw_scores
+from genlab.benchmark.leaderboard.bootstrap import LEAST
+from genlab.benchmark.leaderboard.standings import STARS_LEAD, Standing, leaderboard, people
+from genlab.benchmark.leaderboard.table import as_csv, columns, notes
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.terminal import left_out
+from genlab.benchmark.store.schema import Contender
 
 FIRST, SECOND = "2026-01-01", "2026-01-02"
-Outcomes = dict[str, list[float | None]]
+Outcome = float | str | None
+"""A score, the kind of a failure, or None for a time-out."""
 
 
-def make_store(folder: Path, outcomes: Outcomes, run_id: str = FIRST, **details: Any) -> Store:
-    """A store with one run: by tool, the score of each case, None for a failure."""
+def make_store(
+    folder: Path, outcomes: dict[str, Sequence[Outcome]], run_id: str = FIRST, **details: Any
+) -> Store:
+    """A store with one run: by tool (`tool` or `tool:model`), the outcome of each case."""
     store = Store(folder / "genlab.sqlite3")
-    count = len(next(iter(outcomes.values())))
-    cases = [{"case_id": f"case_{i:03}"} for i in range(count)]
-    store.create_run(run_id, run_id, {}, cases, [{"tool_id": tool} for tool in outcomes])
+    cases = [{"case_id": f"case_{i:03}"} for i in range(len(next(iter(outcomes.values()))))]
+    named = {name: name.partition(":") for name in outcomes}
+    contenders = {
+        name: Contender(tool_id=tool, model=model, options={"model": model} if model else {})
+        for name, (tool, _, model) in named.items()
+    }
+    names = {contender.contender_id: name for name, contender in contenders.items()}
+    store.create_run(run_id, run_id, cases, list(contenders.values()))
     changes: list[tuple[int, dict[str, Any]]] = []
     for item in store.items(run_id):
-        score = outcomes[item.tool_id][int(item.case_id[-3:])]
-        values: dict[str, Any] = {"status": "scored", "score": score, "seconds": 2.0, "cost": 0.5}
-        if score is None:
-            values = {"status": "failed", "failure_kind": "timeout", "cost": 0.5}
+        outcome = outcomes[names[item.contender]][int(item.case_id[-3:])]
+        values: dict[str, Any] = {"status": "scored", "score": outcome, "seconds": 2.0, "cost": 0.5}
+        if not isinstance(outcome, float):
+            values = {"status": "failed", "failure_kind": outcome or "timeout", "cost": 0.5}
         else:
             values["image_sha256"] = f"{item.item_id:064x}"
-            values["components"] = {"identity": score, "faces": None}
+            values["components"] = {"identity": outcome, "faces": None}
         changes.append((item.item_id, {**values, "details": details}))
     store.set_items(changes)
     return store
 
 
 def standings(store: Store, **options: Any) -> dict[str, Standing]:
-    return {standing.tool: standing for standing in leaderboard(store, **options)}
+    return {standing.label: standing for standing in leaderboard(store, **options)}
 
 
 def test_tools_that_differ_on_the_same_cases_are_ranked_and_others_share_a_rank(
@@ -52,7 +61,7 @@ def test_tools_that_differ_on_the_same_cases_are_ranked_and_others_share_a_rank(
     difficulty = rng.uniform(-0.3, 0.3, 12)
     noise = rng.normal(0, 0.02, (3, 12))
     means = {"low": 0.4, "twin_a": 0.6, "twin_b": 0.6}
-    outcomes: Outcomes = {
+    outcomes: dict[str, Sequence[Outcome]] = {
         tool: list(mean + difficulty + noise[n]) for n, (tool, mean) in enumerate(means.items())
     }
     with make_store(tmp_path, outcomes) as store:
@@ -63,32 +72,63 @@ def test_tools_that_differ_on_the_same_cases_are_ranked_and_others_share_a_rank(
     assert found["low"].score == pytest.approx(np.mean(outcomes["low"]))
 
 
-def test_a_failure_is_no_score_and_no_zero(tmp_path: Path) -> None:
-    outcomes: Outcomes = {
-        "steady": [0.5] * 8,
-        "flaky": [0.9] * 6 + [None, None],
+def test_what_a_contender_failed_at_counts_as_0_and_what_it_cannot_help_does_not(
+    tmp_path: Path,
+) -> None:
+    lost = ["no_face", "refused", "timeout", "wrong_size"]
+    excused = ["over_budget", "unavailable", "no_avatar_face", "rate_limited"]
+    outcomes: dict[str, Sequence[Outcome]] = {
+        "flaky": [0.95, 0.95, 0.95, 0.95, *lost],
+        "steady": [0.6] * 8,
+        "unlucky": [0.7, 0.7, 0.7, 0.7, *excused],
         "broken": [None] * 8,
     }
     with make_store(tmp_path, outcomes) as store:
         found = standings(store)
-    assert list(found) == ["flaky", "steady", "broken"]
-    flaky, broken = found["flaky"], found["broken"]
-    assert flaky.score == pytest.approx(0.9)
-    assert (flaky.scored, flaky.cases, flaky.failures) == (6, 8, {"timeout": 2})
+    assert list(found) == ["steady", "flaky", "broken", "unlucky"]  # 4 known cases have no rank
+    flaky, broken, unlucky = found["flaky"], found["broken"], found["unlucky"]
+    assert (flaky.score, flaky.scored_mean) == (pytest.approx(0.475), pytest.approx(0.95))
+    assert (flaky.scored, flaky.cases, flaky.excused) == (4, 8, 0)
+    assert flaky.failures == dict.fromkeys(lost, 1)
     assert flaky.cost == pytest.approx(4.0)
-    assert (broken.score, broken.low, broken.rank, broken.seconds) == (None, None, None, None)
-    assert flaky.components == {"identity": pytest.approx(0.9)}
+    assert (unlucky.score, unlucky.excused, unlucky.rank) == (pytest.approx(0.7), 4, None)
+    assert (broken.score, broken.scored_mean, broken.seconds) == (0.0, None, None)
+    assert flaky.components == {"identity": pytest.approx(0.95)}
     for name in ("first", "second"):
-        scores(tmp_path / name, list(found.values()))
+        draw_scores(tmp_path / name, list(found.values()))
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+def test_two_models_of_a_tool_are_two_rows(tmp_path: Path) -> None:
+    with make_store(tmp_path, {"a:good": [0.9] * 6, "a:bad": [0.3] * 6}) as store:
+        found = standings(store)
+    assert {label: row.score for label, row in found.items()} == {
+        "a (good)": pytest.approx(0.9),
+        "a (bad)": pytest.approx(0.3),
+    }
+    assert [row.rank for row in found.values()] == [1, 2]
+
+
+def test_draws_of_a_case_are_averaged_and_their_spread_is_shown(tmp_path: Path) -> None:
+    store = Store(tmp_path / "genlab.sqlite3")
+    cases = [{"case_id": f"c{i}"} for i in range(6)]
+    store.create_run("r", "r", cases, [Contender(tool_id="a")], repeats=2)
+    values = [
+        {"status": "scored", "score": 0.4 + 0.2 * (item.repeat - 1)} for item in store.items()
+    ]
+    store.set_items([(i, value) for i, value in enumerate(values, 1)])
+    with store:
+        row = standings(store)["a"]
+    assert (row.score, row.cases) == (pytest.approx(0.5), 6)
+    assert row.spread == pytest.approx(np.std([0.4, 0.6], ddof=1))
 
 
 def test_tools_are_compared_on_the_cases_they_share(tmp_path: Path) -> None:
     # `picky` is worse on every case that both did, but did the easy ones alone.
     easy, hard = [0.9] * 8, [0.2] * 8
     jitter = np.linspace(0, 0.04, 8)
-    outcomes: Outcomes = {
-        "picky": [*(np.array(easy) - 0.1 - jitter), *[None] * 8],
+    outcomes: dict[str, Sequence[Outcome]] = {
+        "picky": [*(np.array(easy) - 0.1 - jitter), *["unavailable"] * 8],
         "brave": [*easy, *hard],
     }
     with make_store(tmp_path, outcomes) as store:
@@ -116,47 +156,49 @@ def test_scores_of_older_constants_are_left_out_and_counted(tmp_path: Path) -> N
         assert (a.score, a.scored, a.cases, a.older) == (pytest.approx(0.4), 5, 6, 6)
         assert a.components == {"identity": pytest.approx(0.4)}
         assert (gone.score, gone.rank, gone.older, gone.components) == (None, None, 6, {})
-        assert "12 scores" in left_out(found.values())[0]
+        assert any("12 scores" in note for note in notes(list(found.values())))
         assert (one["a"].score, one["a"].older) == (pytest.approx(0.2), 0)
-        assert left_out(one.values()) == []
+        assert not any("older" in note for note in notes(list(one.values())))
         for image in {item.image_sha256 for item in store.items(FIRST)}:
-            store.rate("run_item", image, "ada", 3, blind=True)
+            store.rate("run_item", image, "ada", 3, "blind")
         # The images of the two runs' items are the same where their ids are.
         assert people(store).spearman.n == 0
         assert people(store, run_id=FIRST).spearman.n == 12
 
 
-def test_stars_weigh_images_alike_and_the_last_one_counts(tmp_path: Path) -> None:
+def test_stars_weigh_images_alike_and_contexts_are_never_pooled(tmp_path: Path) -> None:
     with make_store(tmp_path, {"a": [0.2, 0.9], "b": [0.5, 0.5]}) as store:
         first, second = (item for item in store.items() if item.tool_id == "a")
         given = (("ada", first, 1), ("ada", first, 2), ("mary", first, 4), ("ada", second, 5))
         for rater, image, stars in given:
             # By its content alone: as after an import from another machine.
-            store.rate("run_item", image.image_sha256, rater, stars, blind=True)
+            store.rate("run_item", image.image_sha256, rater, stars, "blind")
+        store.rate("run_item", first.image_sha256, "ada", 1, "grid")
+        store.rate("run_item", first.image_sha256, "model, prompt 1", 3, "judge")
         found = standings(store)
-    assert found["b"].stars is None
-    assert found["a"].stars == pytest.approx((3 + 5) / 2)
-    assert (found["a"].raters, found["a"].ratings) == (2, 3)
+    assert found["b"].stars == {}
+    blind, grid, judge = found["a"].stars.values()
+    assert (blind.mean, blind.raters, blind.ratings) == (pytest.approx((3 + 5) / 2), 2, 3)
+    assert (grid.mean, judge.mean) == (1, 3)
 
 
-def test_csv_holds_every_column_and_no_formula() -> None:
-    line = Standing(
-        "=cmd()", 1, 0.5, 0.4, 0.6, 3, 4, 0.1, None, None, 0, 0, {"timeout": 1}, {"identity": 0.5}
-    )
-    [row] = csv.DictReader(io.StringIO(as_csv([line])))
-    assert row["tool"] == "'=cmd()"
-    assert (row["score"], row["stars"], row["failures"]) == ("0.5", "", "timeout:1")
-    assert set(row) == set(Standing.__dataclass_fields__) - {"judge"}  # where nobody judged
-    found = People(
-        Finding(0.5, 0.25, 0.75, 9),
-        Finding(None, None, None, 2, "too few"),
-        {"=cmd()": Finding(1.5, 1.0, 2.0, 7)},
-    )
-    first, second = as_csv([line], found).split("\n\n")
-    assert first + "\n" == as_csv([line])
-    assert second.splitlines() == [
-        "people,tool,value,low,high,n,why",
-        "alpha,,0.5,0.25,0.75,9,",
-        "spearman,,,,,2,too few",
-        "strength,'=cmd(),1.5,1,2,7,",
-    ]
+def test_blind_stars_lead_once_there_are_enough(tmp_path: Path) -> None:
+    with make_store(tmp_path, {"a": [0.9] * 6, "b": [0.5] * 6}) as store:
+        headings = [column.heading for column in columns(list(standings(store).values()))]
+        assert "blind stars" not in headings
+        for item in store.items():
+            for rater in ("ada", "mary"):
+                stars = 1 if item.tool_id == "a" else 5
+                store.rate("run_item", item.image_sha256, rater, stars, "blind")
+        found = standings(store)
+    assert [row.stars["blind"].ratings for row in found.values()] == [12, 12]
+    assert STARS_LEAD <= 12
+    assert list(found) == ["b", "a"]
+    assert columns(list(found.values()))[2].heading == "blind stars"
+
+
+def test_csv_holds_every_row_and_no_formula(tmp_path: Path) -> None:
+    with make_store(tmp_path, {"=cmd()": [0.5] * 6, "b": [None] * 6}) as store:
+        rows = list(csv.DictReader(io.StringIO(as_csv(leaderboard(store)))))
+    assert [row["label"] for row in rows] == ["'=cmd()", "b"]
+    assert (rows[0]["score"], rows[1]["failures.timeout"]) == ("0.5", "6.0")

@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from genlab.benchmark.store.repository import Store, now
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Contender, image_name, now
 from genlab.core.errors import GenlabError
 
 CASES = [{"case_id": "one"}, {"case_id": "two"}]
-TOOLS = [{"tool_id": "a"}, {"tool_id": "b"}]
+TOOLS = [Contender(tool_id="a", options={"model": "x"}), Contender(tool_id="b")]
 SUBJECT = "ab" * 32
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     made = Store(tmp_path / "runs" / "genlab.sqlite3")
-    made.create_run("2026-01-01", now(), {"a": {"model": "x"}}, CASES, TOOLS)
+    made.create_run("2026-01-01", now(), CASES, TOOLS)
     return made
 
 
@@ -33,14 +34,28 @@ def pictured(store: Store) -> Store:
 
 
 def rate(store: Store, rater: str, stars: int | None, subject: str = SUBJECT) -> bool:
-    return store.rate("run_item", subject, rater, stars, blind=True)
+    return store.rate("run_item", subject, rater, stars, "blind")
 
 
 def test_a_run_has_an_item_for_each_case_and_tool(store: Store) -> None:
     pairs = [(item.case_id, item.tool_id) for item in store.items("2026-01-01")]
     assert pairs == [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")]
     assert {item.status for item in store.items()} == {"queued"}
-    assert store.run("2026-01-01").options == {"a": {"model": "x"}}
+    assert [each.label for each in store.run("2026-01-01").contenders.values()] == [
+        "a (model=x)",
+        "b",
+    ]
+
+
+def test_contenders_of_one_tool_and_repeats_have_items_and_images_each(store: Store) -> None:
+    both = [Contender(tool_id="a", options={"model": model}) for model in ("x", "y")]
+    run = store.create_run("r", now(), CASES[:1], [*both, TOOLS[1]], repeats=2)
+    names = [image_name(run.contenders, item) for item in store.items("r")]
+    first, second = (each.contender_id for each in both)
+    assert names == [
+        *(f"{first}/one.png", f"{first}/one.2.png", f"{second}/one.png", f"{second}/one.2.png"),
+        *("b/one.png", "b/one.2.png"),
+    ]
 
 
 def test_changes_are_kept_and_read_by_another(store: Store) -> None:
@@ -62,7 +77,7 @@ def test_several_changes_are_kept_together_or_not_at_all(store: Store) -> None:
 
 def test_a_run_is_made_once(store: Store) -> None:
     with pytest.raises(GenlabError, match="UNIQUE"):
-        store.create_run("2026-01-01", now(), {}, CASES, TOOLS)
+        store.create_run("2026-01-01", now(), CASES, TOOLS)
     for missing, key in ((lambda: store.run("x"), "run_id"), (lambda: store.item(99), "item_id")):
         with pytest.raises(GenlabError) as error:
             missing()
@@ -77,7 +92,11 @@ def test_a_file_of_the_first_edition_opens_and_keeps_what_it_holds(tmp_path: Pat
         item = store.item(1)
         assert (item.status, item.score, item.components) == ("scored", 0.5, {"identity": None})
         (rating,) = store.ratings()
-        assert (rating.rater, rating.stars, rating.blind) == ("ann", 4, True)
+        assert (rating.rater, rating.stars, rating.context) == ("ann", 4, "blind")
+        run = store.run("2026-01-01")
+        assert list(run.contenders) == [store.item(1).contender, store.item(2).contender]
+        assert run.contenders[item.contender].options == {"model": "x"}
+        assert not run.server
         assert store.preferences()[0].winner == 1
         assert store.opinions("arc_grids")[0].agrees
         assert rate(store, "ann", 3)
@@ -109,7 +128,7 @@ def test_what_is_no_sound_store_is_refused_in_one_line_and_left_as_it_is(
     else:
         with Store(path) as store:
             cases = [{"case_id": f"case-{number}"} for number in range(500)]
-            store.create_run("r", now(), {}, cases, TOOLS)
+            store.create_run("r", now(), cases, TOOLS)
         data = path.read_bytes()
         scribbled = data[:8192] + b"\xa5" * 8192 + data[16384:]
         faulty = {"text": b"not a database, " * 999, "empty": b"", "truncated": data[:8000]}
@@ -144,9 +163,15 @@ def test_the_last_rating_counts_and_the_same_again_changes_nothing(store: Store)
     assert [(rating.rater, rating.stars) for rating in store.ratings()] == [("ann", 5), ("bob", 1)]
     assert not rate(store, "eve", None)
     assert rate(store, "bob", None)
-    store.rate("vae_sample", SUBJECT, "ann", 2, blind=False)
+    assert store.rate("vae_sample", SUBJECT, "ann", 2, "grid")
     assert [found.stars for found in store.ratings(rater="ann")] == [5, 2]
     assert [found.stars for found in store.ratings(subject_kind="vae_sample")] == [2]
+
+
+def test_a_rating_keeps_its_context(store: Store) -> None:
+    for stars, context in ((1, "grid"), (5, "blind")):
+        assert store.rate("run_item", SUBJECT, "ann", stars, context)
+    assert [found.stars for found in store.ratings(context="blind")] == [5]
 
 
 @pytest.mark.parametrize(
@@ -156,16 +181,15 @@ def test_the_last_rating_counts_and_the_same_again_changes_nothing(store: Store)
         ("rater", ["", " ", "x" * 81, "a\nb", "=1+1", "@ann", "-1"]),
         ("subject_hash", ["", "../x", "AB" * 32]),
         ("subject_kind", ["", "Run Item"]),
+        ("context", ["", "aloud"]),
     ],
 )
 def test_a_rating_out_of_range_is_refused(store: Store, key: str, values: list[Any]) -> None:
     known = {"subject_kind": "run_item", "subject_hash": SUBJECT, "rater": "ann", "stars": 3}
     for value in values:
         with pytest.raises(GenlabError) as caught:
-            store.rate(**{**known, key: value}, blind=True)
+            store.rate(**{**known, "context": "blind", key: value})
         assert caught.value.key == key
-    with pytest.raises(GenlabError, match="FOREIGN KEY"):
-        store.rate(**known, run_item_id=99, blind=True)
 
 
 def test_an_import_never_replaces_what_is_newer(pictured: Store, tmp_path: Path) -> None:
@@ -185,12 +209,12 @@ def test_an_import_never_replaces_what_is_newer(pictured: Store, tmp_path: Path)
     ("old", "new", "key"),
     [
         (",4,", ",9,", "stars"),
-        (",1,,", ",perhaps,,", "blind"),
+        (",blind,", ",perhaps,", "context"),
         ("run_item,", "Run Item,", "subject_kind"),
         ("ann", "=ann", "rater"),
         ("20", "x20", "rated"),
         ("stars", "points", None),
-        (",4,1", ",4", None),
+        (",4,blind", ",4", None),
     ],
 )
 def test_a_fault_in_a_csv_is_named_with_its_line_and_nothing_is_kept(
@@ -219,20 +243,19 @@ def test_preferences_are_of_two_items_of_a_case_and_the_last_counts(store: Store
 
 def test_csv_keeps_every_rating_and_preference(pictured: Store, tmp_path: Path) -> None:
     for number, rater in enumerate(['ann "the" first', "Zoë, bob", "李"], 1):
-        pictured.rate("run_item", f"{number:064x}", rater, number, run_item_id=1, blind=True)
+        pictured.rate("run_item", f"{number:064x}", rater, number, "grid")
     pictured.prefer("ann", 2, 1, session="s")
     pictured.prefer("bob", 1, 2)
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
     assert pictured.export_csv(first) == 5
     with Store(tmp_path / "other.sqlite3") as other:
         # The same run comes after another one here: its items have other numbers.
-        other.create_run("2025-12-31", now(), {}, CASES, TOOLS)
-        other.create_run("2026-01-01", now(), {}, CASES, TOOLS)
+        other.create_run("2025-12-31", now(), CASES, TOOLS)
+        other.create_run("2026-01-01", now(), CASES, TOOLS)
         assert other.import_csv(first) == (3, 2)  # the run is there, its images are not
         other.set_items([(4 + n, {"image_sha256": f"{n:064x}"}) for n in (1, 2)])
         assert other.import_csv(first) == (2, 0)
         assert other.import_csv(first) == (0, 0)
-        assert other.ratings()[0].run_item_id == 5
         kept = {one.rater: one.winner for one in other.preferences()}
         assert kept == {"ann": 6, "bob": 5}
         other.export_csv(second)

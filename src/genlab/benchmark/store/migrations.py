@@ -1,45 +1,115 @@
-"""Open a store's SQLite file: check it, and take the named migrations that it lacks.
+"""Open the store's SQLite file: check it and apply the named migrations that it lacks.
 
 Migrations are append-only: add one, never change one that was released (as simonw/llm does). A new
-file takes all of them too, and its tables come from `schema` as it is now: a migration must do
-nothing where its change is there already. A file that names an unknown one is of a newer genlab.
+file takes all of them, and its tables come from `schema` as it is now: a migration does nothing
+where its change is there already. A file that names an unknown one is of a newer genlab.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.schema import CreateTable
+from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from sqlmodel import SQLModel
 
-from genlab.benchmark.store.schema import now
+from genlab.benchmark.store.schema import Contender, now
 from genlab.core.errors import GenlabError
 
 BUSY_SECONDS = 30.0  # how long a writer waits for another
 
-MIGRATIONS: dict[str, Callable[[Connection], None]] = dict.fromkeys(
-    ("0001_runs_and_items", "0002_human_scores", "0003_preferences", "0004_opinions"),
-    SQLModel.metadata.create_all,  # the tables that are missing
-)
+
+def add_contenders(connection: Connection) -> None:
+    """Turn tools with options into contenders, and `blind` of a rating into its context."""
+    if "options" not in {column["name"] for column in inspect(connection).get_columns("runs")}:
+        return
+    contenders: dict[tuple[str, str], str] = {}
+
+    def of_run(row: Mapping[str, Any]) -> dict[str, Any]:
+        options = json.loads(row["options"])
+        own = options.pop("_run", None)
+        tools = [
+            Contender(**{**tool, "options": options.get(tool["tool_id"], {})})
+            for tool in json.loads(row["tools"])
+        ]
+        contenders.update({(row["run_id"], c.tool_id): c.contender_id for c in tools})
+        kept = {name: row[name] for name in ("run_id", "created", "cases", "ended", "ending")}
+        listed = json.dumps([contender.model_dump() for contender in tools])
+        ceiling = (own or {}).get("max_cost", 0.0)
+        return {**kept, "tools": listed, "max_cost": ceiling, "server": own is not None}
+
+    def of_item(row: Mapping[str, Any]) -> dict[str, Any]:
+        contender = contenders.get((row["run_id"], row["tool_id"]), row["tool_id"])
+        return {**row, "contender": contender}
+
+    def of_rating(row: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {name: row[name] for name in row if name not in ("blind", "run_item_id")}
+        return {**kept, "context": "blind" if row["blind"] else "grid"}
+
+    _rebuild(connection, "runs", of_run)
+    _rebuild(connection, "run_items", of_item)
+    _rebuild(connection, "human_scores", of_rating)
 
 
-def migrate(connection: Connection) -> None:
-    """Take the migrations that the file lacks."""
-    table = "migrations (name TEXT PRIMARY KEY, taken TEXT NOT NULL)"
-    connection.execute(text(f"CREATE TABLE IF NOT EXISTS {table}"))
-    taken = set(connection.scalars(text("SELECT name FROM migrations")))
-    for name, migration in MIGRATIONS.items():
-        if name not in taken:
-            migration(connection)
-            values = {"name": name, "taken": now()}
-            connection.execute(text("INSERT INTO migrations VALUES (:name, :taken)"), values)
+def _rebuild(
+    connection: Connection, name: str, change: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> None:
+    """Replace a table by the one that `schema` states now, row by row."""
+    table = SQLModel.metadata.tables[name]
+    defaults: dict[str, Any] = {
+        column.name: column.default.arg
+        for column in table.columns
+        if isinstance(column.default, ScalarElementColumnDefault)
+    }
+    create = str(CreateTable(table).compile(connection))
+    connection.exec_driver_sql(create.replace(f"TABLE {name}", f"TABLE new_{name}", 1))
+    for row in connection.execute(text(f"SELECT * FROM {name}")).mappings().all():
+        values = {**defaults, **change(dict(row))}
+        columns = ", ".join(values)
+        places = ", ".join(f":{column}" for column in values)
+        connection.execute(text(f"INSERT INTO new_{name} ({columns}) VALUES ({places})"), values)
+    connection.exec_driver_sql(f"DROP TABLE {name}")
+    connection.exec_driver_sql(f"ALTER TABLE new_{name} RENAME TO {name}")
+    for index in table.indexes:
+        index.create(connection)
 
 
-def connect(path: Path) -> Engine:
-    """An engine for the SQLite file at `path` (WAL; what is committed is on the disk).
+MIGRATIONS: dict[str, Callable[[Connection], None]] = {
+    **dict.fromkeys(
+        ("0001_runs_and_items", "0002_human_scores", "0003_preferences", "0004_opinions"),
+        SQLModel.metadata.create_all,  # the tables that are missing
+    ),
+    "0005_contenders": add_contenders,
+}
+
+
+def migrate(path: Path) -> None:
+    """Apply the migrations that the file lacks, all or none."""
+    # Without foreign keys: to replace a table is not to delete what refers to its rows.
+    engine = connect(path, foreign_keys=False)
+    try:
+        with engine.execution_options(immediate=True).begin() as connection:
+            table = "migrations (name TEXT PRIMARY KEY, taken TEXT NOT NULL)"
+            connection.execute(text(f"CREATE TABLE IF NOT EXISTS {table}"))
+            taken = set(connection.scalars(text("SELECT name FROM migrations")))
+            for name, migration in MIGRATIONS.items():
+                if name not in taken:
+                    migration(connection)
+                    values = {"name": name, "taken": now()}
+                    query = text("INSERT INTO migrations VALUES (:name, :taken)")
+                    connection.execute(query, values)
+    finally:
+        engine.dispose()
+
+
+def connect(path: Path, *, foreign_keys: bool = True) -> Engine:
+    """Create an engine for the SQLite file at `path` (WAL; a commit is on the disk).
 
     Any number of threads and processes may read while one writes; with the execution option
     `immediate` a transaction waits for other writers before it reads anything. Not protected: a
@@ -50,7 +120,8 @@ def connect(path: Path) -> Engine:
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
         connection.isolation_level = None  # sqlite3's own transactions begin too late
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        checked = f"foreign_keys = {'ON' if foreign_keys else 'OFF'}"
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", checked):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")

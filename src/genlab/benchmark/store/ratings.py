@@ -1,10 +1,9 @@
 """Answers of people: stars, preferences between two images, opinions on explanations.
 
-The last answer of a rater counts, and the same answer again (a double click) changes nothing.
-`export_csv` and `import_csv` keep stars and preferences as one CSV file, for version control. A
-line is an answer of one person. Stars: `stars` is 1 to 5, and the `over_` columns are empty. A
-preference: `stars` is empty, and the line's image was preferred to that of `over_tool_id` in
-`over_run_id`, of the same case.
+The last answer of a rater counts; the same answer again (a double click) changes nothing.
+`export_csv` and `import_csv` keep stars and preferences as one CSV file. A row is one answer: with
+`stars` (1 to 5) a rating; with `over_hash` a preference for the image `subject_hash` over that one.
+Images are identified by their SHA-256; case and tool are given for readers.
 """
 
 from __future__ import annotations
@@ -24,35 +23,26 @@ from genlab.benchmark.store.schema import Opinion, Preference, Rating, utc
 from genlab.core.errors import GenlabError, violations
 from genlab.core.io import write_text
 
-COLUMNS = (
-    *("subject_kind", "subject_hash", "rater", "stars", "blind", "session", "rated"),
-    *("run_id", "case_id", "tool_id"),
-    *("over_hash", "over_run_id", "over_tool_id"),
-)
-
+RATED = ("subject_kind", "subject_hash", "rater", "stars", "context", "session", "rated")
+COLUMNS = (*RATED, "over_hash", "case_id", "tool_id")
 VALUES = {Rating: "stars", Preference: "winner", Opinion: "agrees"}
 
-_FIND = """
-    SELECT item_id FROM run_items
-    WHERE run_id = :run_id AND case_id = :case_id AND tool_id = :tool_id
-"""
-_FIND_SAME = f"{_FIND} AND image_sha256 = :subject_hash"
 _STARS = """
-    SELECT subject_kind, subject_hash, rater, stars, blind, session, rated,
-        coalesce(run_id, ''), coalesce(case_id, ''), coalesce(tool_id, ''), '', '', ''
-    FROM human_scores LEFT JOIN run_items ON item_id = run_item_id
-    ORDER BY subject_kind, subject_hash, rater
+    SELECT subject_kind, subject_hash, rater, stars, context, session, rated, '',
+        coalesce(max(case_id), ''), coalesce(max(tool_id), '')
+    FROM human_scores LEFT JOIN run_items
+        ON subject_kind = 'run_item' AND image_sha256 = subject_hash
+    GROUP BY rating_id ORDER BY subject_kind, subject_hash, rater, context
 """
-# Which of two is the better one is always asked with the tools hidden.
 _PREFERENCES = """
-    SELECT 'run_item', better.image_sha256, rater, '', 1, session, rated,
-        better.run_id, better.case_id, better.tool_id,
-        worse.image_sha256, worse.run_id, worse.tool_id
+    SELECT 'run_item', better.image_sha256, rater, '', 'blind', session, rated,
+        worse.image_sha256, better.case_id, better.tool_id
     FROM preferences
     JOIN run_items AS better ON better.item_id = winner
     JOIN run_items AS worse ON worse.item_id = first_item + second_item - winner
-    ORDER BY better.run_id, better.case_id, better.tool_id, worse.run_id, worse.tool_id, rater
+    ORDER BY better.case_id, better.image_sha256, worse.image_sha256, rater
 """
+_FIND = "SELECT min(item_id) FROM run_items WHERE case_id = :case_id AND image_sha256 = :sha"
 
 
 def put_answer(
@@ -65,8 +55,8 @@ def put_answer(
 ) -> bool:
     """Keep an answer inside the caller's transaction; returns whether anything changed.
 
-    key: the columns that say who answers what; answer: the other columns, or None to take the
-    answer back. imported: it gives way to what the rater said at that time or later. Raises a
+    key: the columns that say who answers what; answer: the other columns, None to delete the
+    answer. imported: whether an answer of the same time or later is kept instead. Raises a
     `GenlabError` for a column out of range.
     """
     kept: Any = session.exec(select(model).filter_by(**key)).first()
@@ -86,8 +76,7 @@ def put_answer(
     same = getattr(kept, column) == getattr(given, column)
     if same or (imported and kept.rated >= answer["rated"]):
         return False
-    # What is not known now (a rating's item) stays as it was.
-    session.add(kept.sqlmodel_update({k: v for k, v in answer.items() if v is not None}))
+    session.add(kept.sqlmodel_update(dict(answer)))
     return True
 
 
@@ -97,17 +86,16 @@ def pair_key(rater: str, one: int, other: int) -> dict[str, Any]:
 
 
 class Imported(NamedTuple):
-    """How many answers of a CSV changed anything, and preferences whose images are not here."""
+    """Answers of a CSV file that changed anything, and preferences whose images are missing."""
 
     changed: int
-    homeless: int
+    missing: int
 
 
 def export_csv(session: Session, path: str | Path) -> int:
-    """Write the answers that count as CSV, always in the same order; returns how many."""
-    rows = [
-        row for query in (_STARS, _PREFERENCES) for row in session.connection().execute(text(query))
-    ]
+    """Write all answers as CSV in a fixed order; returns how many."""
+    connection = session.connection()
+    rows = [row for query in (_STARS, _PREFERENCES) for row in connection.execute(text(query))]
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows([COLUMNS, *rows])
     write_text(path, buffer.getvalue())
@@ -115,14 +103,13 @@ def export_csv(session: Session, path: str | Path) -> int:
 
 
 def import_csv(session: Session, path: str | Path) -> Imported:
-    """Keep all answers of a CSV.
+    """Keep all answers of a CSV file.
 
-    Stars belong to an image's content, so they are kept even where this store lacks its run. A
-    preference needs both of its images here, the same ones; where they are not it is counted as
-    homeless. Raises a `GenlabError` that names the line of the first fault; the caller's
+    Stars belong to an image's content and are kept where this store lacks its run; a preference
+    needs both images. Raises a `GenlabError` that names the line of the first fault; the caller's
     transaction then keeps nothing.
     """
-    changed = homeless = 0
+    changed = missing = 0
     for line, row in _read(Path(path)):
         try:
             row["rated"] = utc(datetime.fromisoformat(row["rated"]))
@@ -131,23 +118,21 @@ def import_csv(session: Session, path: str | Path) -> Imported:
             key = error.key if isinstance(error, GenlabError) else "rated"
             raise GenlabError(f"{path}, line {line}: {error}", key=key, path=path) from error
         changed += bool(outcome)
-        homeless += outcome is None
-    return Imported(changed, homeless)
+        missing += outcome is None
+    return Imported(changed, missing)
 
 
 def _import_row(session: Session, row: Mapping[str, str]) -> bool | None:
-    """Whether it changed anything; None for a preference whose images are not here."""
+    """Whether it changed anything; None for a preference whose images are missing."""
     answer: dict[str, Any] = {name: row[name] for name in ("session", "rated")}
-    if row["stars"] or not row["over_tool_id"]:
-        key = {name: row[name] for name in ("subject_kind", "subject_hash", "rater")}
+    if not row["over_hash"]:
+        key = {name: row[name] for name in ("subject_kind", "subject_hash", "rater", "context")}
         stars = int(row["stars"]) if row["stars"].isdecimal() else row["stars"]
-        item = session.connection().scalar(text(_FIND), dict(row))
-        answer |= {"stars": stars, "blind": row["blind"], "run_item_id": item}
-        return put_answer(session, Rating, key, answer, imported=True)
-    over = {"subject_hash": row["over_hash"]}
-    over |= {"run_id": row["over_run_id"], "tool_id": row["over_tool_id"]}
-    pair = (dict(row), {**row, **over})
-    winner, loser = (session.connection().scalar(text(_FIND_SAME), one) for one in pair)
+        return put_answer(session, Rating, key, {**answer, "stars": stars}, imported=True)
+    winner, loser = (
+        session.connection().scalar(text(_FIND), {"case_id": row["case_id"], "sha": sha})
+        for sha in (row["subject_hash"], row["over_hash"])
+    )
     if winner is None or loser is None:
         return None
     key = pair_key(row["rater"], winner, loser)

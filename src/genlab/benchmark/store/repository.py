@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pandas as pd
 from sqlalchemy import bindparam, insert, inspect, text, update
 from sqlalchemy.exc import DatabaseError
 from sqlmodel import Session, SQLModel, col, select
@@ -20,12 +21,20 @@ from genlab.benchmark.store.ratings import (
     pair_key,
     put_answer,
 )
-from genlab.benchmark.store.schema import Item, Opinion, Preference, Rating, Run, now
+from genlab.benchmark.store.schema import (
+    Contender,
+    Context,
+    Item,
+    Opinion,
+    Preference,
+    Rating,
+    Run,
+    now,
+)
 from genlab.core.errors import GenlabError
 
-__all__ = ["Item", "Opinion", "Preference", "Rating", "Run", "Store", "now"]
-
 Table = TypeVar("Table", bound=SQLModel)
+STORE = "genlab.sqlite3"  # file of the store in the runs' folder
 
 
 class Store:
@@ -40,13 +49,11 @@ class Store:
         self.path = Path(path)
         migrations.check_file(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.engine = migrations.connect(self.path)
         try:
-            with self._session(write=True) as session:
-                migrations.migrate(session.connection())
-        except BaseException:
-            self.close()
-            raise
+            migrations.migrate(self.path)
+        except DatabaseError as error:
+            raise migrations.describe_fault(self.path, error.orig or error) from error
+        self.engine = migrations.connect(self.path)
 
     def __enter__(self) -> Store:
         return self
@@ -81,17 +88,34 @@ class Store:
         self,
         run_id: str,
         created: str,
-        options: dict[str, Any],
         cases: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]],
+        contenders: Sequence[Contender],
+        *,
+        repeats: int = 1,
+        max_cost: float = 0.0,
+        server: bool = False,
     ) -> Run:
-        """Add a run with a queued item for each case (`case_id`) and tool (`tool_id`).
+        """Add a run with a queued item for each case (`case_id`), contender and repeat.
 
         Raises a `GenlabError` where the run exists.
         """
-        run = Run(run_id=run_id, created=created, options=options, cases=[*cases], tools=[*tools])
-        keys = [(case["case_id"], tool["tool_id"]) for case in cases for tool in tools]
-        items = [{"run_id": run_id, "case_id": case, "tool_id": tool} for case, tool in keys]
+        tools = [contender.model_dump() for contender in contenders]
+        run = Run(
+            run_id=run_id, created=created, cases=[*cases], tools=tools, repeats=repeats,
+            max_cost=max_cost, server=server,
+        )  # fmt: skip
+        items = [
+            {
+                "run_id": run_id,
+                "case_id": case["case_id"],
+                "tool_id": contender.tool_id,
+                "contender": contender.contender_id,
+                "repeat": repeat,
+            }
+            for case in cases
+            for contender in contenders
+            for repeat in range(1, repeats + 1)
+        ]
         with self._session(write=True) as session:
             session.add(run)
             session.flush()
@@ -118,6 +142,11 @@ class Store:
         with self._session(write=True) as session:
             session.execute(update(Run).where(col(Run.run_id) == run_id).values(**values))
 
+    def set_max_cost(self, run_id: str, dollars: float) -> None:
+        """Change the ceiling of a run."""
+        with self._session(write=True) as session:
+            session.execute(update(Run).where(col(Run.run_id) == run_id).values(max_cost=dollars))
+
     # items
 
     def items(self, run_id: str | None = None) -> list[Item]:
@@ -143,10 +172,10 @@ class Store:
                 if session.connection().execute(query, rows).rowcount != len(rows):
                     raise GenlabError(f"{self.path}: a changed item does not exist", key="item_id")
 
-    def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
-        """Rows of a SELECT of the caller's, with `:name` for its values: for tables of numbers."""
+    def table(self, query: str, **values: Any) -> pd.DataFrame:
+        """The rows of a SELECT, with `:name` for its values."""
         with self._session() as session:
-            return [tuple(row) for row in session.connection().execute(text(query), values)]
+            return pd.read_sql_query(text(query), session.connection(), params=values)
 
     # people
 
@@ -156,24 +185,26 @@ class Store:
         subject_hash: str,
         rater: str,
         stars: int | None,
+        context: Context,
         *,
-        run_item_id: int | None = None,
-        blind: bool,
         session: str = "",
     ) -> bool:
-        """Give 1 to 5 stars to a subject, or take one's rating back with `None`.
+        """Give 1 to 5 stars to a subject, or delete one's rating with `None`.
 
-        The last rating of a rater counts. Returns whether anything changed.
+        The last rating of a rater in a context counts. Returns whether anything changed.
         """
         key = {"subject_kind": subject_kind, "subject_hash": subject_hash, "rater": rater}
-        answer = {"stars": stars, "blind": blind, "session": session, "rated": now()}
-        answer |= {"run_item_id": run_item_id}
+        answer = {"stars": stars, "session": session, "rated": now()}
         with self._session(write=True) as opened:
-            return put_answer(opened, Rating, key, None if stars is None else answer)
+            return put_answer(
+                opened, Rating, {**key, "context": context}, None if stars is None else answer
+            )
 
-    def ratings(self, subject_kind: str | None = None, rater: str | None = None) -> list[Rating]:
-        """The ratings that count, of one kind or rater where these are named."""
-        return self._find(Rating, subject_kind=subject_kind, rater=rater)
+    def ratings(
+        self, subject_kind: str | None = None, rater: str | None = None, context: str | None = None
+    ) -> list[Rating]:
+        """The ratings of a kind, rater or context; of all where none is named."""
+        return self._find(Rating, subject_kind=subject_kind, rater=rater, context=context)
 
     def prefer(self, rater: str, winner: int, loser: int, *, session: str = "") -> bool:
         """Keep that `rater` preferred item `winner` over `loser`: two items of one case."""

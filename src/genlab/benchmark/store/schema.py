@@ -1,20 +1,27 @@
-"""The store's tables: runs, their items, ratings, preferences and opinions.
+"""Tables of the store: runs, run_items, human_scores, preferences, opinions.
 
-The schema is stated here alone; `genlab.benchmark.store.migrations` creates what a file lacks.
+The schema is stated here alone; `migrations` brings older files to it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Strict, StringConstraints
-from sqlalchemy import JSON, CheckConstraint, Index, UniqueConstraint
+from pydantic import BaseModel, ConfigDict, Strict, StringConstraints
+from sqlalchemy import JSON, CheckConstraint, Index, String, UniqueConstraint
 from sqlmodel import Field, SQLModel
+
+from genlab.core.params import digest
 
 Status = Literal["queued", "generating", "generated", "evaluating", "scored", "failed", "skipped"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 FINISHED = ("scored", "failed", "skipped")
+
+Context = Literal["blind", "grid", "judge"]
+"""How a rating was given: tool hidden, tool shown, or by a vision model."""
+CONTEXTS: tuple[Context, ...] = get_args(Context)
 
 MAX_RATER = 80
 # Printable, and no formula: a spreadsheet runs a cell that starts with = + - or @.
@@ -26,29 +33,64 @@ Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8,128}$")]
 _NUMBERED = {"sqlite_autoincrement": True}  # the id of a deleted row is never used again
 
 
+class Contender(BaseModel):
+    """What is compared: a tool with its model, options and version."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tool_id: str
+    title: str = ""
+    model: str = ""
+    options: dict[str, Any] = {}
+    version: str = ""
+
+    @property
+    def contender_id(self) -> str:
+        """Tool id and a digest of model, options and version."""
+        differs = {"model": self.model, "options": self.options, "version": self.version}
+        return f"{self.tool_id}-{digest(differs)[:8]}"
+
+    @property
+    def label(self) -> str:
+        """Tool id with the model and options that set the contender apart."""
+        options = (f"{name}={value}" for name, value in sorted(self.options.items()))
+        parts = [self.model, *(part for part in options if part != f"model={self.model}")]
+        details = ", ".join(part for part in parts if part)
+        return f"{self.tool_id} ({details})" if details else self.tool_id
+
+
 class Run(SQLModel, table=True):
-    """Which cases went through which tools, with which options."""
+    """Cases and contenders of a run, and how it ended."""
 
     __tablename__ = "runs"
 
     run_id: str = Field(primary_key=True)
     created: str
     cases: list[Any] = Field(sa_type=JSON)
-    tools: list[Any] = Field(sa_type=JSON)
-    options: dict[str, Any] = Field(sa_type=JSON)
+    tools: list[Any] = Field(sa_type=JSON)  # contenders
+    repeats: int = 1
+    max_cost: float = 0.0  # dollars
+    server: bool = False  # whether a server started it, and resumes it
     ended: str | None = None
     ending: str = ""  # finished | cancelled | "" while it runs or after it was killed
 
+    @property
+    def contenders(self) -> dict[str, Contender]:
+        """Contenders by their ids, in the order given."""
+        found = [Contender.model_validate(tool) for tool in self.tools]
+        return {contender.contender_id: contender for contender in found}
+
 
 class Item(SQLModel, table=True):
-    """One case through one tool: its status, its image, its score or why it has none."""
+    """One draw of a contender for a case: its status, its image, its score or failure."""
 
     __tablename__ = "run_items"
     __table_args__ = (
-        UniqueConstraint("run_id", "case_id", "tool_id"),
+        UniqueConstraint("run_id", "case_id", "contender", "repeat"),
         CheckConstraint(f"status IN {STATUSES}"),
         CheckConstraint("score IS NULL OR (score >= 0 AND score <= 1)"),
-        Index("run_items_by_tool", "tool_id", "status"),
+        CheckConstraint("score_reference IS NULL OR score_reference BETWEEN 0 AND 1"),
+        Index("run_items_by_contender", "contender", "status"),
         Index("run_items_by_image", "image_sha256"),
         _NUMBERED,
     )
@@ -57,32 +99,36 @@ class Item(SQLModel, table=True):
     run_id: str = Field(foreign_key="runs.run_id", ondelete="CASCADE")
     case_id: str
     tool_id: str
+    contender: str
+    repeat: int = 1
     status: str = "queued"
     image: str = ""  # path relative to the store's folder, with forward slashes
     image_sha256: str = ""
     score: float | None = None
+    score_reference: float | None = None  # against the ideal of a ground-truth case
     components: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     details: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     failure_kind: str = ""
     failure: str = ""
-    cost: float = 0.0  # dollars, of all attempts together
+    cost: float = 0.0  # dollars, of all attempts
     seconds: float = 0.0  # of the attempt that succeeded
     attempts: int = 0
     updated: str = ""
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will happen to it by itself."""
+        """Whether the item is scored, failed or skipped."""
         return self.status in FINISHED
 
 
 class Rating(SQLModel, table=True):
-    """The stars that count: the last that a rater gave to a subject."""
+    """The last stars that a rater gave to a subject in a context."""
 
     __tablename__ = "human_scores"
     __table_args__ = (
-        UniqueConstraint("subject_kind", "subject_hash", "rater"),
+        UniqueConstraint("subject_kind", "subject_hash", "rater", "context"),
         CheckConstraint("stars BETWEEN 1 AND 5"),
+        CheckConstraint(f"context IN {CONTEXTS}"),
         _NUMBERED,
     )
 
@@ -91,9 +137,8 @@ class Rating(SQLModel, table=True):
     subject_hash: Hash  # SHA-256 of what was shown
     rater: Rater
     stars: Annotated[int, Strict()] = Field(ge=1, le=5)
-    blind: bool
+    context: Context = Field(sa_type=String)
     session: str = ""
-    run_item_id: int | None = Field(None, foreign_key="run_items.item_id", ondelete="SET NULL")
     rated: str
 
 
@@ -135,11 +180,23 @@ class Opinion(SQLModel, table=True):
     said: str
 
 
+def image_name(contenders: Mapping[str, Contender], item: Item) -> str:
+    """Path of an item's image within its run's folder: `<tool>/<case>.png`.
+
+    Where a run has several contenders of a tool, the folder is named after the contender; further
+    draws of a case are numbered.
+    """
+    alone = sum(each.tool_id == item.tool_id for each in contenders.values()) == 1
+    folder = item.tool_id if alone else item.contender
+    number = "" if item.repeat == 1 else f".{item.repeat}"
+    return f"{folder}/{item.case_id}{number}.png"
+
+
 def now() -> str:
-    """This moment as the store writes it."""
+    """The current time as the store writes it."""
     return utc(datetime.now(timezone.utc))
 
 
 def utc(moment: datetime) -> str:
-    """The time in UTC, ISO 8601 with microseconds, so that it sorts as text."""
+    """A time in UTC, ISO 8601 with microseconds, so that it sorts as text."""
     return moment.astimezone(timezone.utc).isoformat(timespec="microseconds")

@@ -1,0 +1,1 @@
+"""Leaderboard of contenders: standings with intervals, shared ranks, and agreement of people."""

@@ -1,0 +1,288 @@
+"""Standings of contenders: mean scores with intervals, shared ranks, failures, cost, stars.
+
+The unit that is resampled is the case: draws and runs of a contender on a case are averaged first.
+The ranking mean counts what a contender failed at (a refusal, a time-out, a missing face) as 0 and
+leaves out what it cannot be blamed for (`EXCUSED`). Two contenders are compared on the cases that
+both have a ranking value for, resampled together; a rank is one more than the number of contenders
+whose mean is surely higher, so those that the cases cannot separate share a rank (95 % per pair).
+
+Scores of two versions of the scorer's constants do not compare: those of the newest count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from genlab.benchmark.leaderboard.agreement import Finding, alpha, spearman, strengths
+from genlab.benchmark.leaderboard.bootstrap import LEAST, Floats, bounds, resample_means
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import CONTEXTS, Contender
+
+SUBJECT = "run_item"
+EXCUSED = frozenset(
+    {
+        *("no_template_face", "no_avatar_face", "case_fault", "scorer_failed"),  # case or scorer
+        *("over_budget", "rate_limited", "quota", "no_key"),  # quota
+        *("unavailable", "retired", "cancelled"),  # outages
+    }
+)
+STARS_LEAD = 10  # blind ratings from which the leaderboard leads with them
+
+_ITEMS = """
+    SELECT contender, case_id, status, score, score_reference, components, failure_kind, cost,
+        seconds, image_sha256,
+        coalesce(json_extract(details, '$.versions.constants'), '') AS version
+    FROM run_items
+"""
+_RATINGS = """
+    SELECT DISTINCT i.contender, i.image_sha256, h.rater, h.stars, h.context
+    FROM human_scores h JOIN run_items i ON i.image_sha256 = h.subject_hash
+    WHERE h.subject_kind = 'run_item' AND i.image_sha256 <> ''
+"""
+_PREFERENCES = """
+    SELECT i.contender AS preferred, j.contender AS other
+    FROM preferences p
+    JOIN run_items i ON i.item_id = p.winner
+    JOIN run_items j ON j.item_id = p.first_item + p.second_item - p.winner
+    WHERE i.contender <> j.contender
+"""
+
+
+class Stars(BaseModel):
+    """Mean stars over images, each image with the same weight, and how many gave them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    mean: float
+    raters: int
+    ratings: int
+
+
+class Standing(BaseModel):
+    """A row of the leaderboard.
+
+    score, low, high: ranking mean over cases and its 95 % interval; scored_mean: mean over scored
+    items alone; reference: mean `score_reference` over ground-truth cases; spread: mean standard
+    deviation of draws within a case; scored, cases: cases with a score, and all; rank: None below
+    LEAST cases; failures: finished items without a score, by kind, of which `excused` do not count;
+    cost: dollars; seconds: mean per image; stars: by context; older: scores of older constants.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    contender: str
+    tool_id: str
+    label: str
+    title: str
+    rank: int | None
+    score: float | None
+    low: float | None
+    high: float | None
+    scored_mean: float | None
+    reference: float | None
+    spread: float | None
+    scored: int
+    cases: int
+    failures: dict[str, int]
+    excused: int
+    components: dict[str, float]
+    cost: float
+    seconds: float | None
+    stars: dict[str, Stars]
+    older: int
+
+
+class People(BaseModel):
+    """How blind raters agree among themselves and with the machine, and whom they prefer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    alpha: Finding
+    spearman: Finding
+    strengths: dict[str, Finding]
+
+
+def leaderboard(
+    store: Store, *, run_id: str | None = None, bootstrap: int = 1000, seed: int = 0
+) -> list[Standing]:
+    """The standings of a run, or of all runs; ranked rows first, the best first.
+
+    The order is that of blind stars where every ranked row has at least STARS_LEAD of them.
+    """
+    items = _read_items(store, run_id)
+    if items.empty:
+        return []
+    contenders = known_contenders(store, run_id)
+    values = items.pivot_table("value", "case_id", "contender", dropna=False)
+    values = values.dropna(axis=1, how="all")
+    ranking = _ranking(values, bootstrap=bootstrap, seed=seed)
+    stars = _stars(store, run_id)
+    found = [
+        _standing(contenders[name], own, ranking.get(name, {}), stars.get(name, {}))
+        for name, own in items.groupby("contender")
+    ]
+    ranked = [standing for standing in found if standing.rank is not None]
+    by_stars = bool(ranked) and all(_leads(standing) for standing in ranked)
+
+    def order(standing: Standing) -> tuple[bool, float, str]:
+        key = standing.stars["blind"].mean if by_stars and standing.rank else standing.score
+        return standing.rank is None, -(key or 0.0), standing.label
+
+    return sorted(found, key=order)
+
+
+def people(
+    store: Store, *, run_id: str | None = None, bootstrap: int = 1000, seed: int = 0
+) -> People:
+    """Agreement of blind ratings and strengths from preferences, or why there is none."""
+    images = rated_images(store, run_id)
+    by_image = _ratings(store, run_id).query("context == 'blind'").groupby("image_sha256")
+    given = {str(sha): dict(zip(own.rater, own.stars, strict=True)) for sha, own in by_image}
+    labels = {name: each.label for name, each in known_contenders(store, run_id).items()}
+    pairs = store.table(_of(_PREFERENCES, run_id, "AND"), run=run_id)
+    return People(
+        alpha=alpha(given, bootstrap=bootstrap, seed=seed),
+        spearman=spearman(list(images.score), list(images.stars), bootstrap=bootstrap, seed=seed),
+        strengths=strengths(
+            [(labels[a], labels[b]) for a, b in zip(pairs.preferred, pairs.other, strict=True)]
+        ),
+    )
+
+
+def rated_images(store: Store, run_id: str | None) -> pd.DataFrame:
+    """Machine score and mean blind stars of each image that has both: columns score, stars."""
+    items = _read_items(store, run_id).dropna(subset=["score"])
+    stars = _ratings(store, run_id).query("context == 'blind'")
+    means = stars.groupby("image_sha256").stars.mean()
+    scores = items[items.image_sha256 != ""].groupby("image_sha256").score.mean()
+    return pd.concat([scores, means], axis=1).dropna()
+
+
+def known_contenders(store: Store, run_id: str | None = None) -> dict[str, Contender]:
+    """All contenders of a run, or of all runs, by id."""
+    runs = store.runs() if run_id is None else [store.run(run_id)]
+    return {name: each for run in runs for name, each in run.contenders.items()}
+
+
+def _of(query: str, run_id: str | None, word: str, column: str = "i.run_id") -> str:
+    return query if run_id is None else f"{query} {word} {column} = :run"
+
+
+def _read_items(store: Store, run_id: str | None) -> pd.DataFrame:
+    """Items with `value`: the score, 0 for a failure that counts, nan where nothing is known."""
+    items = store.table(_of(_ITEMS, run_id, "WHERE", "run_id"), run=run_id)
+    scored = items.score.notna()
+    newest = max(items.version[scored], key=_age, default="")
+    items["older"] = scored & (items.version != newest)
+    items.loc[items.older, ["score", "score_reference"]] = np.nan
+    items["failed"] = items.status.isin(["failed", "skipped"])
+    items["excused"] = items.failed & items.failure_kind.isin(EXCUSED)
+    items["value"] = items.score.where(~(items.failed & ~items.excused), 0.0)
+    return items
+
+
+def _age(version: str) -> tuple[int, str]:
+    """Sort key of versions, which are numbers; a scorer without one comes first."""
+    return (int(version) if version.isdecimal() else -1, version)
+
+
+def _ratings(store: Store, run_id: str | None) -> pd.DataFrame:
+    return store.table(_of(_RATINGS, run_id, "AND"), run=run_id)
+
+
+def _stars(store: Store, run_id: str | None) -> dict[str, dict[str, Stars]]:
+    """Stars by contender and context."""
+    found: dict[str, dict[str, Stars]] = {}
+    for (name, context), own in _ratings(store, run_id).groupby(["contender", "context"]):
+        mean = float(own.groupby("image_sha256").stars.mean().mean())
+        stars = Stars(mean=mean, raters=own.rater.nunique(), ratings=len(own))
+        found.setdefault(name, {})[context] = stars
+    return {name: {c: own[c] for c in CONTEXTS if c in own} for name, own in found.items()}
+
+
+def _ranking(values: pd.DataFrame, *, bootstrap: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Mean, interval and rank by contender; values: (cases, contenders), nan where unknown."""
+    if values.empty:
+        return {}
+    matrix = values.to_numpy(dtype=np.float64)
+    means = resample_means(matrix, bootstrap=bootstrap, seed=seed)
+    low, high = bounds(means, (~np.isnan(matrix)).sum(axis=0))
+    ranks = rank(matrix, bootstrap=bootstrap, seed=seed)
+    return {
+        name: {
+            "score": float(np.nanmean(matrix[:, i])),
+            "low": None if np.isnan(low[i]) else float(low[i]),
+            "high": None if np.isnan(high[i]) else float(high[i]),
+            "rank": ranks[i],
+        }
+        for i, name in enumerate(values.columns)
+    }
+
+
+def rank(values: Floats, *, bootstrap: int = 1000, seed: int = 0) -> list[int | None]:
+    """1 + the number of surely better columns of values (cases, contenders); nan is unknown.
+
+    Surely better: the interval of the mean difference over at least LEAST shared cases lies above
+    0. None below LEAST known cases.
+    """
+    known = ~np.isnan(values)
+    better = np.zeros(values.shape[1], dtype=int)
+    for one, other in combinations(range(values.shape[1]), 2):
+        gap = values[:, [one]] - values[:, [other]]
+        shared = int(np.isfinite(gap).sum())
+        if shared >= LEAST:
+            low, high = bounds(resample_means(gap, bootstrap=bootstrap, seed=seed), shared)
+            better[other] += low[0] > 0
+            better[one] += high[0] < 0
+    enough = known.sum(axis=0) >= LEAST
+    return [1 + int(n) if fine else None for n, fine in zip(better, enough, strict=True)]
+
+
+def _standing(
+    contender: Contender, own: pd.DataFrame, ranking: Mapping[str, Any], stars: dict[str, Stars]
+) -> Standing:
+    scored = own[own.score.notna()]
+    kinds = own[own.failed].failure_kind.replace("", "unknown").value_counts()
+    draws = scored.groupby("case_id").score
+    seconds = own[own.seconds > 0].seconds
+    return Standing(
+        contender=contender.contender_id,
+        tool_id=contender.tool_id,
+        label=contender.label,
+        title=contender.title,
+        **{"rank": None, "score": None, "low": None, "high": None, **ranking},
+        scored_mean=_mean(draws.mean()),
+        reference=_mean(scored.groupby("case_id").score_reference.mean()),
+        spread=_mean(draws.std()),
+        scored=scored.case_id.nunique(),
+        cases=own.case_id.nunique(),
+        failures={str(kind): int(n) for kind, n in kinds.items()},
+        excused=int(own.excused.sum()),
+        components=_mean_components(scored.components),
+        cost=float(own.cost.sum()),
+        seconds=_mean(seconds),
+        stars=stars,
+        older=int(own.older.sum()),
+    )
+
+
+def _leads(standing: Standing) -> bool:
+    blind = standing.stars.get("blind")
+    return blind is not None and blind.ratings >= STARS_LEAD
+
+
+def _mean(values: pd.Series[Any]) -> float | None:
+    mean = values.mean()
+    return None if pd.isna(mean) else float(mean)
+
+
+def _mean_components(texts: pd.Series[Any]) -> dict[str, float]:
+    table = pd.DataFrame([json.loads(text) for text in texts], dtype=float)
+    return {str(name): float(mean) for name, mean in table.mean().items() if not pd.isna(mean)}
