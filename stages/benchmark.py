@@ -7,7 +7,7 @@ plots/benchmark/scores.png.
 
 from __future__ import annotations
 
-from genlab.benchmark.snapshot import Places, snapshot
+from genlab.benchmark.snapshot import Places, write_snapshot
 from genlab.core.errors import run_cli
 from genlab.core.options import overridable, parse_options
 
@@ -22,9 +22,13 @@ class Options(overridable("seed", "bootstrap")):
 def main() -> None:
     """Run the stage."""
     params, places = parse_options(Options).params, Places()
-    standings = snapshot(params.benchmark, places, seed=params.seed, bootstrap=params.bootstrap)
+    standings = write_snapshot(
+        params.benchmark, places, seed=params.seed, bootstrap=params.bootstrap
+    )
     best = next((s for s in standings if s.score is not None), None)
-    line = "no tool has a score" if best is None else f"{best.tool} leads with {best.score:.3f}"
+    line = (
+        "no contender has a score" if best is None else f"{best.label} leads with {best.score:.3f}"
+    )
     print(f"{places.results}: {line}")
 
 

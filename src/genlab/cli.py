@@ -19,7 +19,7 @@ from genlab.core.errors import GenlabError, run_cli
 
 COMMANDS = {
     "agent": ("genlab.agent.cli", "Look for a network that reaches a goal."),
-    "benchmark": ("genlab.benchmark.__main__", "Score tools that put a person into a photograph."),
+    "benchmark": ("genlab.benchmark.cli", "Score image tools that replace people in photographs."),
     "report": ("stages/report.py", "Write the reports from the result files."),
     "experiments": ("stages/experiments.py", "Run the documented experiments."),
 }

@@ -9,7 +9,7 @@ import pytest
 from small_benchmark import Bench
 
 from genlab.benchmark.cases import Case, load_case
-from genlab.benchmark.faces import Image
+from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.tools.local import LocalSwap
 
 

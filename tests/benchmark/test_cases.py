@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +10,12 @@ from PIL import Image
 from small_benchmark import make_case
 from typer.testing import CliRunner
 
-from genlab.benchmark.__main__ import app
-from genlab.benchmark.cases import CASE_FILE, load_case, load_cases, open_upright, require_consent
+from genlab.benchmark.case_files import delete_case, draft_of, duplicate_case, write_case
+from genlab.benchmark.cases import CASE_FILE, load_case, load_cases, split_by_consent
+from genlab.benchmark.cli import app
 from genlab.benchmark.demo_cases import RECIPES, generate_demo
-from genlab.benchmark.generate_cases import Plan, pair, write_case
+from genlab.benchmark.generate_cases import generate
+from genlab.benchmark.photographs import read_photograph
 from genlab.core.errors import GenlabError
 
 MOST_BYTES = 3 << 20
@@ -24,7 +26,7 @@ def test_the_cases_of_the_demo_are_sound_free_and_small(root: Path) -> None:
     assert {case.case_id for case in cases} == {recipe.case_id for recipe in RECIPES}
     assert {len(case.swaps) for case in cases} >= {1, 2}
     for case in cases:
-        require_consent(case)
+        assert case.consent
         assert {source.licence for source in case.sources.values()} <= {
             "MIT",
             "public domain (work of the United States government)",
@@ -101,13 +103,42 @@ def test_images_are_turned_upright(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.new("RGB", (100, 70)).save(tmp_path / "turned.jpg", exif=exif)
-    assert open_upright(tmp_path / "turned.jpg").size == (70, 100)
+    for source in (tmp_path / "turned.jpg", (tmp_path / "turned.jpg").read_bytes()):
+        image = read_photograph(source)
+        assert image.size == (70, 100)
+        assert not image.getexif()
 
 
-def test_consent_names_the_line_to_change(tmp_path: Path) -> None:
-    case = make_case(tmp_path, 1, consent="false")
-    with pytest.raises(GenlabError, match=r"case\.yaml, line 3"):
-        require_consent(case)
+def test_a_case_without_consent_is_skipped_with_a_line(tmp_path: Path) -> None:
+    make_case(tmp_path, 1, consent="false")
+    make_case(tmp_path, 2)
+    cases, [line] = split_by_consent(load_cases(tmp_path))
+    assert [case.case_id for case in cases] == ["case-002"]
+    assert "case-001/case.yaml" in line
+
+
+def test_tools_do_not_see_the_ideal(tmp_path: Path) -> None:
+    case = make_case(tmp_path, 1)
+    digest = case.digest
+    draft = replace(draft_of(case), ideal=Image.new("RGB", (64, 64)))
+    known = write_case(draft, tmp_path)
+    assert known.ideal == known.folder / "ideal.jpg"
+    assert known.digest != digest
+    assert known.without_ideal().ideal is None
+
+
+def test_private_cases_are_listed_duplicated_and_deleted_to_a_bin(tmp_path: Path) -> None:
+    shipped = make_case(tmp_path, 1)
+    private = write_case(replace(draft_of(shipped), case_id="mine"), tmp_path / "private")
+    copy = duplicate_case(private, "copy")
+    assert [case.case_id for case in load_cases(tmp_path)] == ["case-001", "copy", "mine"]
+    assert copy.digest == private.digest
+    with pytest.raises(GenlabError, match="exists"):
+        duplicate_case(private, "copy")
+    kept = delete_case(copy)
+    assert load_case(kept.rename(tmp_path / "back")).digest == private.digest
+    with pytest.raises(GenlabError, match="shipped"):
+        delete_case(shipped)
 
 
 def test_a_folder_without_cases_is_reported(tmp_path: Path) -> None:
@@ -140,7 +171,7 @@ def test_each_photograph_becomes_a_case_that_waits_for_consent(
     tmp_path: Path, photographs: tuple[Path, Path]
 ) -> None:
     root = tmp_path / "cases"
-    assert not any(one.faulty for one in pair(*photographs, root))
+    assert not any(made.faulty for made in generate(*photographs, root))
     cases = load_cases(root)
     for case in cases:
         assert not case.consent
@@ -152,13 +183,23 @@ def test_each_photograph_becomes_a_case_that_waits_for_consent(
     assert titles["lodz"] == "Łódź.png"
     assert sum(name.startswith("photograph-") for name in titles) == 1
     assert len({next(iter(case.avatars)) for case in cases}) == 2
-    # One that comes later, and before them in order, takes no other's place.
-    first = {case.case_id: case.digest for case in cases}
-    os.rename(photographs[0] / "Łódź.png", photographs[0] / "IMG-1.png")
-    list(pair(*photographs, root))
-    again = {case.case_id: case.digest for case in load_cases(root)}
-    assert {name: again[name] for name in first} == first
-    assert set(again) - set(first) == {"img-1-3"}
+    again = [made.line for made in generate(*photographs, root)]
+    assert all("exists" in line or "avatar" in line for line in again)
+
+
+@pytest.mark.slow
+def test_a_file_of_pairs_says_who_replaces_whom(
+    tmp_path: Path, photographs: tuple[Path, Path]
+) -> None:
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("template,face,avatar\nŁódź.png,1,祖父.png\nIMG 1.png,2,祖父.png\n")
+    made = list(generate(*photographs, tmp_path / "cases", pairs=pairs, consent=True))
+    [case] = load_cases(tmp_path / "cases")
+    assert (case.case_id, case.consent) == ("lodz", True)
+    assert [one.line for one in made if "face 2 of 1" in one.line]
+    pairs.write_text("template,avatar\n")
+    with pytest.raises(GenlabError, match="line 1"):
+        list(generate(*photographs, tmp_path / "cases", pairs=pairs))
 
 
 @pytest.mark.slow
@@ -170,7 +211,7 @@ def test_a_faulty_photograph_leaves_the_others_and_the_case_that_was_there(
     for path in templates.iterdir():
         if path.name not in ("IMG 1.png", "Łódź.png"):
             path.unlink()
-    list(pair(templates, avatars, root))
+    list(generate(templates, avatars, root))
     before = load_case(root / "img-1").digest
     (templates / "IMG 1.png").write_bytes((templates / "IMG 1.png").read_bytes()[:5000])
     (root / "lodz" / "note.txt").write_text("mine")
@@ -185,9 +226,8 @@ def test_a_faulty_photograph_leaves_the_others_and_the_case_that_was_there(
 
 def test_a_case_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     case = make_case(tmp_path / "cases", 1)
-    faulty = Plan("case-001", "", False, case.template, case.avatars, case.swaps, case.sources)
     with pytest.raises(GenlabError):
-        write_case(faulty, case.folder)
+        write_case(replace(draft_of(case), title=""), tmp_path / "cases")
     assert load_case(case.folder).digest == case.digest
     assert [path.name for path in case.folder.parent.iterdir()] == ["case-001"]
 
@@ -202,4 +242,4 @@ def test_the_demo_is_made_of_the_photographs_that_ship(root: Path, tmp_path: Pat
         for found, corrected in zip(one.swaps, known.swaps, strict=True):
             assert found.avatar == corrected.avatar
             assert abs(found.region.left - corrected.region.left) < 8
-    assert all("left as it is" in one.line for one in generate_demo(root / "cases"))
+    assert all("kept as it is" in one.line for one in generate_demo(root / "cases"))

@@ -7,10 +7,7 @@ import errno
 import io
 import json
 import shutil
-import threading
-import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,17 +21,16 @@ from small_benchmark import (
     Turned,
     crashing_score,
     faceless_score,
-    make_case,
     raising_score,
     sleeping_score,
 )
 
-import genlab.benchmark.events as events
-import genlab.benchmark.work as work
-from genlab.benchmark.arrivals import Arrival, Place
-from genlab.benchmark.plugins import Picture, ToolFailure
-from genlab.benchmark.scoring import ScoringPool
-from genlab.benchmark.store.repository import Item
+from genlab.benchmark.events import EventLog
+from genlab.benchmark.plugins.base import Picture, ToolFailure
+from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.runner import is_locked
+from genlab.benchmark.score_pool import ScoringError, ScoringPool
+from genlab.benchmark.store.schema import Item
 from genlab.core.errors import GenlabError
 
 pytestmark = pytest.mark.slow
@@ -106,7 +102,7 @@ def test_a_faulty_tool_costs_its_own_items_and_no_others(bench: Bench) -> None:
 
 
 def test_no_more_images_are_made_at_a_time_than_allowed(bench: Bench) -> None:
-    narrow, wide = Turned(0.01, concurrency=2), named("wide", Turned(0.01, concurrency=99))
+    narrow, wide = Turned(0.2, concurrency=2), named("wide", Turned(0.2, concurrency=99))
     bench.run(bench.cases(8), narrow, wide, concurrency=5)
     assert narrow.most_active == 2
     assert 2 < wide.most_active <= 5
@@ -134,8 +130,8 @@ def test_passing_failures_are_tried_again_and_others_are_not(bench: Bench) -> No
     ("scorer", "expected"),
     [
         (faceless_score, [("failed", "no_face")] * 3),
-        (crashing_score, [SCORED, ("failed", "error"), SCORED]),
-        (raising_score, [("failed", "error")] * 3),
+        (crashing_score, [SCORED, ("failed", "scorer_failed"), SCORED]),
+        (raising_score, [("failed", "scorer_failed")] * 3),
     ],
 )
 def test_a_scorer_that_fails_costs_an_image_its_score_alone(
@@ -146,11 +142,11 @@ def test_a_scorer_that_fails_costs_an_image_its_score_alone(
     assert all((bench.runs / item.image).is_file() for item in items)
 
 
-def test_a_scorer_that_hangs_is_ended() -> None:
+def test_a_scorer_that_hangs_is_ended(bench: Bench) -> None:
     pool = ScoringPool(sleeping_score, 1, seconds=0.5)
-    with pytest.raises(ToolFailure) as failure:
-        asyncio.run(pool.score(Path(), {}, [], Path()))
-    assert failure.value.kind == "error"
+    [case] = bench.cases(1)
+    with pytest.raises(ScoringError, match="took over"):
+        asyncio.run(pool.score(case, case.template))
 
 
 # money
@@ -167,7 +163,7 @@ def test_the_ceiling_is_never_passed(bench: Bench) -> None:
 def test_whoever_can_be_asked_is_asked_before_the_ceiling_is_passed(bench: Bench) -> None:
     asked: list[tuple[float, float]] = []
 
-    def ask(ceiling: float, wanted: float) -> float | None:
+    async def ask(ceiling: float, wanted: float) -> float | None:
         asked.append((ceiling, wanted))
         return 1.0 if len(asked) == 1 else None
 
@@ -190,25 +186,21 @@ def test_skipped_items_are_tried_again_and_failed_ones_when_asked(bench: Bench) 
     assert kinds(bench.resume(items[0].run_id, *tools, again=True)) == [SCORED, SCORED]
 
 
-def test_no_answer_waits_for_its_turn_to_be_put_on_the_disk(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cases = bench.cases(6)
-    keep, waited = work.keep, threading.Event()
-
-    def keep_late(picture: Picture, place: Place) -> Arrival:
-        until = time.monotonic() + 10
-        while not waited.is_set() and time.monotonic() < until:
-            if len(list(bench.runs.glob("*/giving/.*.answer"))) == len(cases):
-                waited.set()
-            time.sleep(0.01)
-        return keep(picture, place)
-
-    monkeypatch.setattr(work, "keep", keep_late)
-    tool = Giving(cases[0].template.read_bytes(), concurrency=6)
-    assert kinds(bench.run(cases, tool, concurrency=6)) == [SCORED] * 6
-    assert waited.is_set(), "all answers waited for the first pictures in the making"
-    assert not list(bench.runs.glob("*/giving/.*.answer"))
+def test_every_value_of_an_option_and_every_repeat_is_drawn(bench: Bench) -> None:
+    tool = Turned()
+    options = {"turned": {"model": ["a", "b"], "seconds": 0}}
+    contenders = make_contenders([tool], options)
+    assert [each.label for each in contenders] == [
+        "turned (a, seconds=0)",
+        "turned (b, seconds=0)",
+    ]
+    runner = bench.runner(tool)
+    run_id = runner.start(bench.cases(2), contenders, repeats=3)
+    asyncio.run(runner.run(run_id))
+    items = bench.store.items(run_id)
+    assert kinds(items) == [SCORED] * 12
+    assert len({item.image for item in items}) == 12
+    assert all((bench.runs / item.image).is_file() for item in items)
 
 
 def test_images_that_are_damaged_are_made_again_and_no_others(bench: Bench) -> None:
@@ -227,10 +219,9 @@ def test_images_that_are_damaged_are_made_again_and_no_others(bench: Bench) -> N
     assert found[4].image_sha256 == items[4].image_sha256
 
 
-def test_a_run_needs_consent_and_unchanged_cases(bench: Bench) -> None:
-    case = make_case(bench.folder / "cases", 1, consent="false")
-    with pytest.raises(GenlabError, match="consent"):
-        bench.runner().start([case], [Turned()])
+def test_a_run_needs_cases_that_have_not_changed(bench: Bench) -> None:
+    with pytest.raises(GenlabError, match="at least one case"):
+        bench.start(bench.runner(), [], [Turned()])
     assert bench.store.runs() == []
     [item] = bench.run(bench.cases(1), Turned())
     SMALL.save(bench.folder / "cases" / "case-000" / "template.png")
@@ -240,15 +231,17 @@ def test_a_run_needs_consent_and_unchanged_cases(bench: Bench) -> None:
 
 def test_a_run_has_one_process_at_a_time(bench: Bench) -> None:
     tool = Turned(0.3)
-    runner, other = bench.runner(), bench.runner(tool)
+    runner, other = bench.runner(tool), bench.runner(tool)
 
     async def both() -> None:
-        run_id = runner.start(bench.cases(1), [tool])
+        run_id = bench.start(runner, bench.cases(1), [tool])
         first = asyncio.create_task(runner.run(run_id))
         await asyncio.sleep(0.05)
+        assert is_locked(bench.runs, run_id)
         with pytest.raises(GenlabError, match=run_id):
             await other.run(run_id)
         await first
+        assert not is_locked(bench.runs, run_id)
 
     asyncio.run(both())
 
@@ -257,8 +250,8 @@ def test_a_full_disk_ends_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch)
     def fail(notes: Sequence[Any]) -> None:
         raise OSError(errno.ENOSPC, "disk full")
 
-    runner = bench.runner()
-    run_id = runner.start(bench.cases(3), [Turned()])
+    runner = bench.runner(Turned())
+    run_id = bench.start(runner, bench.cases(3), [Turned()])
     with monkeypatch.context() as patch:
         patch.setattr(bench.store, "set_items", fail)
         with pytest.raises(OSError, match="disk full"):
@@ -271,9 +264,10 @@ def test_a_cancelled_run_keeps_what_arrived_and_is_resumed_later(bench: Bench) -
     runner = bench.runner(tool)
 
     async def cancelled() -> str:
-        run_id = runner.start(bench.cases(6), [tool])
+        run_id = bench.start(runner, bench.cases(6), [tool])
+        log = runner.log(run_id)
         task = asyncio.create_task(runner.run(run_id))
-        async for event in runner.subscribe(run_id):
+        async for event in log.follow():
             if event.get("status") == "generated":
                 runner.cancel(run_id)
         assert (await task).ending == "cancelled"
@@ -294,42 +288,42 @@ def test_a_cancelled_run_keeps_what_arrived_and_is_resumed_later(bench: Bench) -
 
 
 def test_listeners_receive_every_step_in_order(bench: Bench) -> None:
-    runner = bench.runner()
-
-    async def listen(run_id: str) -> list[Mapping[str, Any]]:
-        return [event async for event in runner.subscribe(run_id)]
+    tool = Turned()
+    runner = bench.runner(tool)
 
     async def both() -> list[Mapping[str, Any]]:
-        run_id = runner.start(bench.cases(2), [Turned()])
-        listening = asyncio.create_task(listen(run_id))
-        await asyncio.sleep(0)
-        await runner.run(run_id)
-        return await listening
+        run_id = bench.start(runner, bench.cases(2), [tool])
+        log = runner.log(run_id)
+        doing = asyncio.create_task(runner.run(run_id))
+        received = [event async for event in log.follow()]
+        await doing
+        assert [event async for event in log.follow(received[2]["sequence"])] == received[3:]
+        return received
 
-    received = asyncio.run(both())
+    state, *received = asyncio.run(both())
+    assert [item["status"] for item in state["items"]] == ["queued", "queued"]
     first = [event for event in received if event.get("case_id") == "case-000"]
-    steps = ["queued", "generating", "generated", "evaluating", "scored"]
+    steps = ["generating", "generated", "evaluating", "scored"]
     assert [event["status"] for event in first] == steps
     assert first[-1]["image_url"].startswith("/runs/")
     assert (received[-1]["type"], received[-1]["status"]) == ("run", "finished")
     numbers = [event["sequence"] for event in received]
-    assert numbers == sorted(numbers)
+    assert numbers == list(range(state["sequence"] + 1, numbers[-1] + 1))
 
 
-def test_a_slow_listener_gets_the_state_again_and_delays_nobody(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(events, "BACKLOG", 4)
-    channel = events.Channel("r")
-
-    async def slow() -> list[Any]:
-        stream = channel.listen()
-        channel.publish({"type": "update", "run_item_id": 0, "status": "queued"})
-        seen = [await anext(stream)]
+def test_a_late_listener_gets_the_state_and_what_follows() -> None:
+    async def late() -> list[Any]:
+        log = EventLog("r")
         for number in range(100):
-            channel.publish({"type": "update", "run_item_id": number % 3, "status": str(number)})
-        channel.close("finished")
+            update = {"type": "update", "run_item_id": number % 3, "status": str(number)}
+            log.publish(update)
+            log.publish(update)  # dropped
+        stream = log.follow()
+        seen = [await anext(stream)]
+        log.publish({"type": "update", "run_item_id": 0, "status": "last"})
+        log.close("finished")
         return seen + [event async for event in stream]
 
-    received = asyncio.run(slow())
-    assert [event["status"] for event in received] == ["queued", "99", "97", "98", "finished"]
+    state, *rest = asyncio.run(late())
+    assert [item["status"] for item in state["items"]] == ["99", "97", "98"]
+    assert [event["status"] for event in rest] == ["last", "finished"]

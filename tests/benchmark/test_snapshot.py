@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from genlab.benchmark.snapshot import STORE, Places, snapshot
-from genlab.benchmark.store.repository import Store
+from genlab.benchmark.snapshot import Places, write_snapshot
+from genlab.benchmark.store.repository import STORE, Store
 from genlab.core.params import load_params
 
 pytestmark = pytest.mark.slow
@@ -26,11 +26,11 @@ def outs(folder: Path) -> dict[str, bytes]:
     small = params.model_copy(update=named)
     runs, data = folder / "runs", folder / "data"
     places = Places(runs, data, folder / "metrics.json", folder / "results.json", folder / "plots")
-    snapshot(small, places, seed=0, bootstrap=100)
+    write_snapshot(small, places, seed=0, bootstrap=100)
     with Store(runs / STORE) as store:
         [run] = store.runs()
     page = (data / "report.html").read_text(encoding="utf-8").replace(run.run_id, "RUN")
-    page = re.sub(r"begun [^<]* UTC", "begun", page)
+    page = re.sub(r"started [^<]* UTC", "started", page)
     page = re.sub(r"<td>[0-9.]+</td></tr>", "<td>seconds</td></tr>", page)
     written = {"report.html": page.encode()}
     for path in (data / "items.json", places.results, places.metrics, folder / "plots/scores.png"):

@@ -24,8 +24,8 @@ from image_server import ImageServer, Reply, Request, turned
 from small_benchmark import Bench, make_cases
 
 from genlab.benchmark.cases import Case
+from genlab.benchmark.plugins.openai_images import OpenAIEntry, OpenAITool
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.tools.endpoint import EndpointTool, Entry
 from genlab.core.io import sha256
 
 KILLS, KILL_CASES = 20, 12
@@ -74,7 +74,7 @@ def test_hostile_image_server(tmp_path: Path, record: Callable[..., None]) -> No
         return replies[min(asked[case], len(replies)) - 1]
 
     with ImageServer(reply) as server:
-        tool = EndpointTool(Entry(id="t", base_url=server.url, model="m", concurrency=8))
+        tool = OpenAITool(OpenAIEntry(id="t", base_url=server.url, model="m", concurrency=8))
         short = {"sleep": lambda seconds: asyncio.sleep(min(seconds, 0.3)), "timeout": 3.0}
         items = bench.run(cases, tool, concurrency=8, retries=2, **short)
     ended = {
@@ -95,9 +95,10 @@ import sys
 from pathlib import Path
 from small_benchmark import Bench
 from genlab.benchmark.cases import load_cases
-from genlab.benchmark.tools.endpoint import EndpointTool, Entry
+from genlab.benchmark.plugins.openai_images import OpenAIEntry, OpenAITool
 bench = Bench(Path(sys.argv[1]))
-tool = EndpointTool(Entry(id="turned", base_url=sys.argv[2], model="m", cost=0.01, concurrency=4))
+entry = OpenAIEntry(id="turned", base_url=sys.argv[2], model="m", cost=0.01, concurrency=4)
+tool = OpenAITool(entry)
 options = {"concurrency": 4, "max_cost": 99.0}
 print("running", flush=True)
 if runs := bench.store.runs():

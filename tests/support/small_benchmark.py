@@ -15,10 +15,14 @@ import numpy as np
 from PIL import Image
 
 from genlab.benchmark.cases import Case, load_case
-from genlab.benchmark.plugins import Needs, Picture
+from genlab.benchmark.plugins.base import Needs, Picture
+from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.requests import Limits
 from genlab.benchmark.runner import Runner
-from genlab.benchmark.store.repository import Item, Store
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Item
 
+LIMITS = set(Limits.__dataclass_fields__)
 CASE = """\
 version: 1
 title: {title}
@@ -65,16 +69,17 @@ class SmallScore:
     """The least that the runner asks of a score."""
 
     outcome: str
-    total: float | None
+    score: float | None
     components: dict[str, float | None]
     notes: list[str] = field(default_factory=list)
+    score_reference: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {"outcome": self.outcome, "components": self.components, "notes": self.notes}
 
 
 def small_score(
-    template: Path, avatars: Mapping[str, Path], swaps: Sequence[Any], image: Path
+    template: Path, avatars: Any, swaps: Sequence[Any], image: Path, ideal: Path | None
 ) -> SmallScore:
     """How near the image is to the template, upside down: 1 for what `Turned` makes."""
     with Image.open(template) as wanted, Image.open(image) as got:
@@ -89,12 +94,12 @@ def faceless_score(*arguments: Any) -> SmallScore:
 
 
 def crashing_score(
-    template: Path, avatars: Mapping[str, Path], swaps: Sequence[Any], image: Path
+    template: Path, avatars: Any, swaps: Sequence[Any], image: Path, ideal: Path | None
 ) -> SmallScore:
     """A scorer that takes its process along at case 1."""
     if image.stem == "case-001":
         os._exit(9)
-    return small_score(template, avatars, swaps, image)
+    return small_score(template, avatars, swaps, image, ideal)
 
 
 def raising_score(*arguments: Any) -> SmallScore:
@@ -203,22 +208,39 @@ class Bench:
         return make_cases(self.folder / "cases", count)
 
     def runner(self, *tools: Turned, **options: Any) -> Runner:
-        """A runner that knows these tools."""
+        """A runner that knows these tools; options: those of Limits and of Runner."""
         known = {tool.tool_id: tool for tool in tools}
-        values = {"scorers": 1, "scorer": small_score, "sleep": self.sleep, "timeout": 20.0}
-        return Runner(self.store, self.runs, tools=known, **{**values, **options})
+        values = {"scorers": 1, "sleep": self.sleep, "timeout": 20.0, **options}
+        fields = {name: values.pop(name) for name in LIMITS & set(values)}
+        values = {"scorer": small_score, **values}
+        return Runner(self.store, self.runs, tools=known, limits=Limits(**fields), **values)
 
-    def run(self, cases: list[Case], *tools: Turned, **options: Any) -> list[Item]:
+    def start(
+        self, runner: Runner, cases: list[Case], tools: Sequence[Turned], **options: Any
+    ) -> str:
+        """Queue a run of these cases and tools; returns its id."""
+        return runner.start(cases, make_contenders(tools, {}), **options)
+
+    def run(
+        self, cases: list[Case], *tools: Turned, max_cost: float = 0.0, **options: Any
+    ) -> list[Item]:
         """The items after a run of these cases and tools."""
         runner = self.runner(*tools, **options)
-        run_id = runner.start(cases, tools)
+        run_id = self.start(runner, cases, tools, max_cost=max_cost)
         asyncio.run(runner.run(run_id))
         return self.store.items(run_id)
 
     def resume(
-        self, run_id: str, *tools: Turned, again: bool = False, **options: Any
+        self,
+        run_id: str,
+        *tools: Turned,
+        again: bool = False,
+        max_cost: float | None = None,
+        **options: Any,
     ) -> list[Item]:
         """The items after another process has resumed a run."""
+        if max_cost is not None:
+            self.store.set_max_cost(run_id, max_cost)
         asyncio.run(self.runner(*tools, **options).run(run_id, again=again))
         return self.store.items(run_id)
 

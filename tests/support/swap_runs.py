@@ -13,6 +13,7 @@ from small_benchmark import make_noise
 
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Contender
 from genlab.core.io import sha256
 
 RUN = "2026-01-02"
@@ -59,8 +60,7 @@ def write_run(folder: Path, cases: Path, *, rated: bool = True) -> Path:
             for rater, shift in (("ada", 0), ("mary", 1)):
                 if item.score is not None:
                     stars = int(np.clip(round(5 * item.score) + shift, 1, 5))
-                    shown = {"run_item_id": item.item_id, "blind": True}
-                    store.rate("run_item", item.image_sha256, rater, stars, **shown)
+                    store.rate("run_item", item.image_sha256, rater, stars, "blind")
     return path
 
 
@@ -80,8 +80,9 @@ def add_run(
         }
         for case in cases
     ]
-    listed = [{"tool_id": tool, "title": f"The {tool}"} for tool in tools]
-    store.create_run(run_id, f"{run_id}T10:00:00+00:00", {"note": words}, facts, listed)
+    options = {"note": words}
+    listed = [Contender(tool_id=tool, title=f"The {tool}", options=options) for tool in tools]
+    store.create_run(run_id, f"{run_id}T10:00:00+00:00", facts, listed)
     rng = np.random.default_rng(0)
     changes: list[tuple[int, dict[str, Any]]] = []
     for item in store.items(run_id):

@@ -1,38 +1,36 @@
-"""A case: a photograph of people, and who is to take whose place in it. A folder people can read.
+"""Cases: a template photograph, avatars, and who replaces whom, as folders that people can read.
 
-`cases/<case_id>/case.yaml` names the template, the avatars (photographs of the persons that take
-places), and for each place the region of the face in the template's pixels. The images lie beside
-it. A case without consent is not loaded for a run.
+`cases/<case_id>/case.yaml` names the template, the avatars, for each swap the region of the face in
+the template, and in ground-truth cases the ideal result. Images lie beside it. Shipped cases are in
+`cases/`, a user's own in `cases/private/`, which git ignores.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, ImageOps
+from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from genlab.benchmark.photographs import read_photograph, upright_size
 from genlab.core.errors import GenlabError, did_you_mean, violations
 
 CASE_FILE = "case.yaml"
+PRIVATE = "private"
 VERSION = 1
-MAX_PIXELS = 50_000_000  # of an image of a case: some 7000 by 7000
-MIN_SIDE = 64
-FORMATS = ("JPEG", "PNG", "WEBP")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
-class FaultyCases(GenlabError):  # noqa: N818 - as the other outcomes
-    """Cases that can't be used; faults: a line each, of which the message is the first."""
+class FaultyCases(GenlabError):  # noqa: N818 - a list of errors
+    """Faulty cases; faults: a line each, of which the message is the first."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = list(faults)
@@ -54,10 +52,10 @@ class Region(_Part):
 
 
 class Swap(_Part):
-    """Whose place an avatar takes."""
+    """Who is replaced by whom."""
 
     region: Region = Field(description="Where the person's face is.")
-    avatar: str = Field(description="Name of the avatar that takes this person's place.")
+    avatar: str = Field(description="Name of the avatar that replaces this person.")
 
 
 class Source(_Part):
@@ -77,7 +75,8 @@ class _File(_Part):
     consent: bool = Field(description="Whether all persons shown agree to this use.")
     template: str = Field(description="File of the photograph, beside case.yaml.")
     avatars: dict[str, str] = Field(min_length=1, description="File of each avatar.")
-    swaps: list[Swap] = Field(min_length=1, description="Who takes whose place.")
+    swaps: list[Swap] = Field(min_length=1, description="Who replaces whom.")
+    ideal: str = Field(default="", description="File of the ideal result, where it is known.")
     sources: dict[str, Source] = Field(description="Licence of each image, by its name.")
 
     @model_validator(mode="after")
@@ -103,7 +102,7 @@ class _File(_Part):
 
 
 class Case(BaseModel):
-    """A case as it was read and checked. Paths are absolute or as the folder was given."""
+    """A case as read and checked. Paths are absolute, or as the folder was given."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -115,21 +114,32 @@ class Case(BaseModel):
     consent: bool
     sources: dict[str, Source]
     folder: Path
+    ideal: Path | None = None
     version: int = VERSION
 
+    @property
+    def is_private(self) -> bool:
+        """Whether it is a user's case."""
+        return self.folder.parent.name == PRIVATE
+
+    def without_ideal(self) -> Case:
+        """The case as tools get it."""
+        return self.model_copy(update={"ideal": None})
+
     def open_template(self) -> Image.Image:
-        """The photograph, RGB, upright."""
-        return open_upright(self.template)
+        """The template, RGB, upright."""
+        return read_photograph(self.template)
 
     def open_avatar(self, name: str) -> Image.Image:
         """The photograph of avatar `name`, RGB, upright."""
-        return open_upright(self.avatars[name])
+        return read_photograph(self.avatars[name])
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that a score depends on: images, regions, who is who."""
         whole = hashlib.sha256()
-        for path in (self.template, *(self.avatars[name] for name in sorted(self.avatars))):
+        ideal = [self.ideal] if self.ideal else []
+        for path in (self.template, *(self.avatars[n] for n in sorted(self.avatars)), *ideal):
             whole.update(hashlib.sha256(path.read_bytes()).digest())
         for part in (*sorted(self.avatars), *(swap.model_dump_json() for swap in self.swaps)):
             whole.update(part.encode() + b"\0")
@@ -137,7 +147,7 @@ class Case(BaseModel):
 
 
 def load_case(folder: Path) -> Case:
-    """Read and check a case; one without consent can be shown, but see `require_consent`.
+    """Read and check a case.
 
     Raises a `GenlabError` of one line that names the file, the key and the fix; where there are
     several faults, `FaultyCases`.
@@ -165,26 +175,24 @@ def load_case(folder: Path) -> Case:
         folder=folder,
         **content.model_dump(include={"title", "consent", "version"}),
         sources=content.sources,
+        ideal=_beside(path, "ideal", content.ideal) if content.ideal else None,
     )
     _check_images(path, case)
     return case
 
 
 def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
-    """All cases of a folder, by name, or `only` those named, in their order.
+    """All cases of `root` and `root/private`, by name, or `only` those named, in their order.
 
-    Raises a `GenlabError` where none is there, `FaultyCases` with all faults of all that are asked
+    Raises a `GenlabError` where there is none, `FaultyCases` with all faults of all that are asked
     for.
     """
-    if not root.is_dir():
-        raise GenlabError(
-            f"{root} is no folder of cases; make some with: genlab-benchmark generate-cases"
-        )
-    folders = {path.parent.name: path.parent for path in sorted(root.glob(f"*/{CASE_FILE}"))}
+    files = [*root.glob(f"*/{CASE_FILE}"), *root.glob(f"{PRIVATE}/*/{CASE_FILE}")]
+    folders = {path.parent.name: path.parent for path in sorted(files)}
     if not folders:
         raise GenlabError(
             f"{root} holds no case (no */{CASE_FILE}); make some with:"
-            " genlab-benchmark generate-cases"
+            " genlab benchmark generate-cases"
         )
     for name in only:
         if name not in folders:
@@ -194,7 +202,7 @@ def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
             )
     cases: list[Case] = []
     faults: list[str] = []
-    for name in dict.fromkeys(only or folders):
+    for name in dict.fromkeys(only or sorted(folders)):
         try:
             cases.append(load_case(folders[name]))
         except FaultyCases as fault:
@@ -206,62 +214,15 @@ def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
     return cases
 
 
-def require_consent(case: Case) -> None:
-    """Raise a `GenlabError` that names the line to change where a case has no consent."""
-    if case.consent:
-        return
-    path = case.folder / CASE_FILE
-    lines = path.read_text(encoding="utf-8").splitlines()
-    number = next((n for n, line in enumerate(lines, 1) if line.startswith("consent:")), 1)
-    raise GenlabError(
-        f"{path}, line {number}: consent is false; if all persons shown agree to this use, write"
-        " there: consent: true"
-    )
-
-
-def open_upright(path: Path) -> Image.Image:
-    """An image file as RGB, turned as its EXIF says.
-
-    Raises a `GenlabError` where it is no JPEG, PNG or WebP, is cut short, or has over 50 million
-    pixels.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # bounded below
-            with Image.open(path, formats=FORMATS) as image:
-                _check_size(path, image)
-                return ImageOps.exif_transpose(image).convert("RGB")
-    except FileNotFoundError as error:
-        raise GenlabError(f"{path} is missing; put the image there, or name another") from error
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        said = " ".join(str(error).split())[:120]
-        raise GenlabError(
-            f"{path} is cut short or no JPEG, PNG or WebP ({said}); save it again"
-        ) from error
-
-
-def upright_size(path: Path) -> tuple[int, int]:
-    """Width and height of an image file, upright. A PNG is decoded: its EXIF may come last."""
-    try:
-        with Image.open(path, formats=FORMATS) as image:
-            _check_size(path, image)
-            turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-            return (image.height, image.width) if turned else image.size
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        said = " ".join(str(error).split())[:120]
-        raise GenlabError(f"{path} is no JPEG, PNG or WebP ({said}); save it again") from error
-
-
-def _check_size(path: Path, image: Image.Image) -> None:
-    if image.width * image.height > MAX_PIXELS:
-        raise GenlabError(
-            f"{path} has {image.width} × {image.height} pixels, over {MAX_PIXELS // 10**6}"
-            " million; scale it down"
-        )
-    if min(image.size) < MIN_SIDE:
-        raise GenlabError(
-            f"{path} has {image.width} × {image.height} pixels; it takes {MIN_SIDE} a side"
-        )
+def split_by_consent(cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
+    """The cases that may be run, and a line for each that is skipped."""
+    skipped = [
+        f"case {case.case_id} skipped: {case.folder / CASE_FILE} says consent: false; if all"
+        " persons shown agree to this use, write there: consent: true"
+        for case in cases
+        if not case.consent
+    ]
+    return [case for case in cases if case.consent], skipped
 
 
 def _yaml(path: Path) -> Any:
@@ -269,7 +230,7 @@ def _yaml(path: Path) -> Any:
         content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise GenlabError(
-            f"{path} is missing; make cases with: genlab-benchmark generate-cases"
+            f"{path} is missing; make cases with: genlab benchmark generate-cases"
         ) from error
     except UnicodeDecodeError as error:
         raise GenlabError(f"{path} is not UTF-8 text; save it as UTF-8") from error
@@ -277,7 +238,7 @@ def _yaml(path: Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise GenlabError(f"{path}{line}: not valid YAML ({problem}); mend that line") from error
+        raise GenlabError(f"{path}{line}: not valid YAML ({problem}); correct that line") from error
     if not isinstance(content, dict):
         raise GenlabError(f"{path} must hold keys and values, got {type(content).__name__}")
     return content
@@ -293,7 +254,7 @@ def _beside(path: Path, key: str, name: str) -> Path:
 def _check_images(path: Path, case: Case) -> None:
     faults: list[str] = []
     sizes: dict[Path, tuple[int, int]] = {}
-    for image in (case.template, *case.avatars.values()):
+    for image in (case.template, *case.avatars.values(), *filter(None, [case.ideal])):
         try:
             if not image.is_file():
                 raise GenlabError(f"{path}: {image.name} is not there; put that image beside it")
@@ -306,7 +267,7 @@ def _check_images(path: Path, case: Case) -> None:
             faults.append(
                 f"{path}: swaps.{number}.region ends at {region.left + region.width},"
                 f" {region.top + region.height}, outside the template's {width} × {height} pixels;"
-                " mend its numbers"
+                " correct its numbers"
             )
     if faults:
         raise FaultyCases(faults)

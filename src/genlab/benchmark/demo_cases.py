@@ -1,32 +1,25 @@
-"""The cases of the demo, from photographs under free licences that packages bring along.
+"""The cases of the demo, from photographs under free licences that packages contain.
 
-The astronaut comes with scikit-image, the officer with matplotlib; the groups are samples of the
-npm package @vladmandic/face-api, whose author took them: `npm pack @vladmandic/face-api@1.7.15`,
-folder package/demo. The cases made of them lie in the repository: without the samples, the
-photographs of those are taken as they are.
+The astronaut is in scikit-image, the officer in matplotlib; the groups are samples of the npm
+package @vladmandic/face-api, whose author took them (`npm pack @vladmandic/face-api@1.7.15`, folder
+package/demo). Without the samples, the photographs of the shipped cases are used as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from genlab.benchmark import faces
-from genlab.benchmark.cases import CASE_FILE, Source, Swap, load_case, open_upright
-from genlab.benchmark.generate_cases import (
-    LONGEST,
-    Plan,
-    Told,
-    head_of,
-    region_of,
-    shrunk,
-    write_missing,
-)
+from genlab.benchmark.case_files import Draft, draft_of, region_of
+from genlab.benchmark.cases import CASE_FILE, Source, Swap, load_case
+from genlab.benchmark.generate_cases import Made, write_missing
+from genlab.benchmark.photographs import TEMPLATE_SIDE, crop_head, read_photograph, shrink
+from genlab.benchmark.scoring import faces
 
 SHIPPED = Path(__file__).resolve().parents[3] / "cases"
 """The cases of the repository, where this is a checkout of it."""
@@ -144,35 +137,35 @@ RECIPES = (
 
 def generate_demo(
     root: Path, photographs: Path | None = None, *, force: bool = False, shipped: Path = SHIPPED
-) -> Iterator[Told]:
-    """Make the demo's cases under `root`; tells of each: made, there already, or what lacks.
+) -> Iterator[Made]:
+    """Make the demo's cases under `root`; yields a line on each.
 
-    photographs: folder of the groups' photographs (sample1.jpg to sample6.jpg); shipped: cases that
-    were made of them, whose photographs serve where those are not at hand.
+    photographs: folder of the groups' photographs (sample1.jpg to sample6.jpg); shipped: cases made
+    of them, whose photographs serve where those are missing.
     """
     for recipe in RECIPES:
         folder = root / recipe.case_id
         names = {recipe.photograph, *(PERSONS[new].photograph for _, new in recipe.swaps)}
         lacking = sorted(name for name in names if _path(name, photographs) is None)
         if (folder / CASE_FILE).exists() and not force:
-            yield Told(f"{folder}: there already, left as it is")
+            yield Made(f"{folder}: exists, kept as it is")
         elif not lacking:
-            yield Told(write_missing(_plan(recipe, photographs), root, force))
+            yield Made(write_missing(_plan(recipe, photographs), root, force))
         elif (shipped / recipe.case_id / CASE_FILE).exists():
-            yield Told(write_missing(_again(shipped / recipe.case_id), root, force))
+            yield Made(write_missing(_again(shipped / recipe.case_id), root, force))
         else:
-            yield Told(
-                f"{folder}: not made, {lacking[0]} is not there; run this in a clone of the"
+            yield Made(
+                f"{folder}: not made, {lacking[0]} is missing; run this in a clone of the"
                 " repository, or get it with npm pack @vladmandic/face-api@1.7.15 and name the"
                 " folder: --photographs package/demo",
                 faulty=True,
             )
 
 
-def _plan(recipe: Recipe, photographs: Path | None) -> Plan:
+def _plan(recipe: Recipe, photographs: Path | None) -> Draft:
     photograph = _open(recipe.photograph, photographs)
     box = recipe.cutting or (0, 0, *photograph.size)
-    template = shrunk(photograph.crop(box), LONGEST)
+    template = shrink(photograph.crop(box), TEMPLATE_SIDE)
     scale = template.width / (box[2] - box[0])
     places = [PERSONS[old].at for old, _ in recipe.swaps]
     at = [((x - box[0]) * scale, (y - box[1]) * scale) for x, y in places]
@@ -180,22 +173,20 @@ def _plan(recipe: Recipe, photographs: Path | None) -> Plan:
     sources = {"template": _source(recipe.photograph)}
     sources |= {new: _source(PERSONS[new].photograph) for _, new in recipe.swaps}
     swaps = _swaps(template, at, list(avatars))
-    return Plan(recipe.case_id, recipe.title, True, template, avatars, swaps, sources)
+    return Draft(recipe.case_id, recipe.title, True, template, avatars, swaps, sources)
 
 
-def _again(folder: Path) -> Plan:
-    """A case that ships, from its photographs: the same persons, their regions found again."""
+def _again(folder: Path) -> Draft:
+    """A shipped case from its photographs: the same persons, their regions found again."""
     case = load_case(folder)
     regions = [swap.region for swap in case.swaps]
     at = [(r.left + r.width / 2, r.top + r.height / 2) for r in regions]
     swaps = _swaps(case.open_template(), at, [swap.avatar for swap in case.swaps])
-    return Plan(
-        case.case_id, case.title, case.consent, case.template, case.avatars, swaps, case.sources
-    )
+    return replace(draft_of(case), swaps=swaps)
 
 
 def _swaps(template: Image.Image, at: list[tuple[float, float]], new: list[str]) -> list[Swap]:
-    """For each point, the face of the template nearest to it and who takes its place."""
+    """For each point, the face of the template nearest to it and who replaces it."""
     seen = faces.found(np.asarray(template))
     return [
         Swap(region=region_of(_nearest(seen, point), template.size), avatar=name)
@@ -206,7 +197,7 @@ def _swaps(template: Image.Image, at: list[tuple[float, float]], new: list[str])
 def _avatar(name: str, photographs: Path | None) -> Image.Image:
     person = PERSONS[name]
     photograph = _open(person.photograph, photographs)
-    return head_of(photograph, _nearest(_seen(person.photograph, photographs), person.at))
+    return crop_head(photograph, _nearest(_seen(person.photograph, photographs), person.at))
 
 
 @cache
@@ -226,7 +217,7 @@ def _nearest(seen: list[faces.Face], at: tuple[float, float]) -> faces.Face:
 def _open(name: str, photographs: Path | None) -> Image.Image:
     path = _path(name, photographs)
     assert path is not None
-    return open_upright(path)
+    return read_photograph(path)
 
 
 def _path(name: str, photographs: Path | None) -> Path | None:

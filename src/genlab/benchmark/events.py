@@ -1,103 +1,101 @@
-"""What happens in a run, told to any number of listeners, none of whom can hold it up."""
+"""The log of a run's events, which any number of listeners follow at their own pace."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from genlab.benchmark.store.repository import Item
+from genlab.benchmark.store.schema import Item
 
 Event = dict[str, Any]
-BACKLOG = 256  # events that a listener may lag behind before it gets the state again
+BATCH = 64  # events handed on before other tasks of the loop continue
 
 
 def update(item: Item) -> Event:
-    """The event that says where an item stands."""
+    """The event that describes an item's state."""
+    fields = (
+        *("run_id", "case_id", "tool_id", "contender", "repeat", "status", "score"),
+        *("score_reference", "components", "failure_kind", "failure", "cost", "seconds"),
+        "attempts",
+    )
     return {
         "type": "update",
-        "run_id": item.run_id,
-        "case_id": item.case_id,
-        "tool_id": item.tool_id,
         "run_item_id": item.item_id,
-        "status": item.status,
         "image_url": "/runs/" + quote(item.image) if item.image else "",
-        "score": item.score,
-        "components": item.components,
-        "failure_kind": item.failure_kind,
-        "failure": item.failure,
-        "cost": item.cost,
-        "seconds": item.seconds,
-        "attempts": item.attempts,
+        **{name: getattr(item, name) for name in fields},
     }
 
 
-class _Listener:
-    def __init__(self) -> None:
-        self.waiting: deque[Event] = deque()
-        self.stale = True  # at first, and whenever it lags too far behind: send the state
-        self.woken = asyncio.Event()
+class EventLog:
+    """Events of one run, numbered by `sequence`; used from one event loop.
 
-
-class Channel:
-    """The events of one run: the last of each item is kept, for those who come late.
-
-    All calls come from the loop that the run is in.
+    Sequences begin at the clock's microseconds, so that those of two servers do not overlap. A
+    listener holds its position in one list: none is lost, and a slow one costs no memory.
     """
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.sequence = 0
-        self.closed = False
-        self._state: dict[int, Event] = {}
-        self._end: Event | None = None
-        self._listeners: set[_Listener] = set()
+        self.end: Event | None = None
+        self._first = time.time_ns() // 1000
+        self._events: list[Event] = []
+        self._items: dict[int, Event] = {}
+        self._wakers: set[asyncio.Event] = set()
 
-    def publish(self, event: Event) -> None:
-        """Tell all listeners; never waits."""
-        self.sequence += 1
-        event = {**event, "sequence": self.sequence}
-        if event["type"] == "update":
-            self._state[event["run_item_id"]] = event
+    @property
+    def last(self) -> int:
+        """Sequence of the last event; one less than the first where there is none."""
+        return self._first + len(self._events) - 1
+
+    def publish(self, event: Mapping[str, Any]) -> None:
+        """Append an event and wake all listeners; never waits. A repeated update is dropped."""
+        known = self._items.get(event.get("run_item_id", 0))
+        if known and all(known[name] == value for name, value in event.items()):
+            return
+        kept = {**event, "sequence": self.last + 1}
+        self._events.append(kept)
+        if kept["type"] == "update":
+            self._items[kept["run_item_id"]] = kept
         else:
-            self._end = event
-        for listener in self._listeners:
-            if len(listener.waiting) >= BACKLOG:
-                listener.waiting.clear()
-                listener.stale = True
-            if not listener.stale:
-                listener.waiting.append(event)
-            listener.woken.set()
+            self.end = kept
+        for waker in self._wakers:
+            waker.set()
 
     def close(self, status: str, reason: str = "") -> None:
-        """Say how the run ended; listeners get what is left, then end."""
-        self.publish({"type": "run", "run_id": self.run_id, "status": status, "reason": reason})
-        self.closed = True
+        """Publish how the run ended; listeners read what is left and stop."""
+        if self.end is None:
+            self.publish({"type": "run", "run_id": self.run_id, "status": status, "reason": reason})
 
-    async def listen(self) -> AsyncIterator[Event]:
-        """The state so far, an event an item, then what happens, until the run ends."""
-        listener = _Listener()
-        self._listeners.add(listener)
+    def state(self) -> Event:
+        """The state of every item: for a listener that comes late."""
+        state = {"type": "state", "run_id": self.run_id, "sequence": self.last}
+        return {**state, "items": list(self._items.values()), "end": self.end}
+
+    async def follow(self, after: int | None = None) -> AsyncIterator[Event]:
+        """Events until the run has ended.
+
+        With `after`, the sequence of an event of this log, those behind it; otherwise the state
+        first, then each event.
+        """
+        if after is None or not self._first - 1 <= after <= self.last:
+            state = self.state()
+            after = int(state["sequence"])
+            yield state
+        position = after - self._first + 1
+        waker = asyncio.Event()
+        self._wakers.add(waker)
         try:
             while True:
-                if listener.stale:
-                    listener.stale = False
-                    listener.waiting.clear()
-                    pending = list(self._state.values())
-                    if self._end is not None:
-                        pending.append(self._end)
-                else:
-                    pending = list(listener.waiting)
-                    listener.waiting.clear()
-                for event in pending:
-                    yield event
-                if listener.stale or listener.waiting:
-                    continue
-                if self.closed:
+                waker.clear()
+                while position < len(self._events):
+                    yield self._events[position]
+                    position += 1
+                    if position % BATCH == 0:
+                        await asyncio.sleep(0)
+                if self.end is not None:
                     return
-                listener.woken.clear()
-                await listener.woken.wait()
+                await waker.wait()
         finally:
-            self._listeners.discard(listener)
+            self._wakers.discard(waker)

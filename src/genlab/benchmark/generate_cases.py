@@ -1,255 +1,161 @@
-"""Make cases: those of the demo, or of a person's own photographs.
+"""Make cases of a person's own photographs, a batch at a time.
 
-Regions are the faces that are found; whoever finds one wrong corrects its numbers in case.yaml.
-A case that is there already is never written over unless that is asked for: somebody may have
-corrected it; the new one is then written beside it and takes its place once it is whole.
-Photographs are saved again, at most 1024 pixels a side, so that where and when they were taken
-(EXIF) doesn't come along.
+Photographs are saved again, at most TEMPLATE_SIDE pixels per side and without metadata. An existing
+case is kept unless it is to be replaced: somebody may have corrected it.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import csv
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from PIL import Image
 
-from genlab.benchmark import faces
-from genlab.benchmark.case_names import free, numbered, slug
-from genlab.benchmark.cases import CASE_FILE, Region, Source, Swap, load_case, open_upright
+from genlab.benchmark.case_files import Draft, region_of, write_case
+from genlab.benchmark.case_names import free, slug
+from genlab.benchmark.cases import CASE_FILE, Source, Swap
+from genlab.benchmark.photographs import (
+    TEMPLATE_SIDE,
+    crop_avatar,
+    find_faces,
+    read_photograph,
+    shrink,
+)
+from genlab.benchmark.scoring.faces import Face
 from genlab.core.errors import GenlabError
-from genlab.core.io import atomic_write, write_text
 
-LONGEST = 1024  # pixels of a template's longer side
-AVATAR = 512  # pixels of an avatar's side
-HEAD = 2.3  # side of an avatar's cutting in widths of its face
-QUALITY = 90  # of JPEG
-MOST_PERSONS = 4  # replaced in one template, where nobody says who
+MAX_PERSONS = 4  # replaced in one template, where no file of pairs says who
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+UNKNOWN = Source(licence="unknown: write here what allows its use")
+PAIRS = ("template", "face", "avatar")
 
-TEXT = """\
-# A case of the person-swap benchmark: who takes whose place in a photograph.
-# Regions are faces in pixels of the template, upright, counted from its top left corner. They were
-# found by a program: where one is wrong, correct its numbers here.
-version: 1
-title: {title}
-
-# Whether all persons shown agree to this use, or the photographs' licence and purpose allow it.
-# Without that no run takes the case.
-consent: {consent}
-
-template: {template}
-avatars:            # photographs of the persons that take places, by a name
-{avatars}
-swaps:              # who (avatar) takes the place of the person at a region
-{swaps}
-sources:            # where each photograph is from and what allows its use
-{sources}
-"""
+Pairs = Mapping[str, Sequence[tuple[int, str]]]
+"""By file name of a template, the faces (from 1, left to right) with file names of avatars."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A case before it is written: images at their final size, or JPEG files to be copied."""
-
-    case_id: str
-    title: str
-    consent: bool
-    template: Image.Image | Path
-    avatars: Mapping[str, Image.Image | Path]
-    swaps: Sequence[Swap]
-    sources: Mapping[str, Source]
-
-
-@dataclass(frozen=True)
-class Told:
-    """What became of one photograph or case, in a line; faulty: nothing could be made of it."""
+class Made:
+    """A line on one photograph or case; faulty: it could not be used."""
 
     line: str
     faulty: bool = False
 
 
-def pair(templates: Path, avatars: Path, root: Path, *, force: bool = False) -> Iterator[Told]:
-    """Make a case of each photograph in `templates`, with persons of `avatars` in turn.
+def generate(
+    templates: Path,
+    avatars: Path,
+    root: Path,
+    *,
+    pairs: Path | None = None,
+    consent: bool = False,
+    force: bool = False,
+) -> Iterator[Made]:
+    """Make a case in `root` of each photograph in `templates`.
 
-    Its persons, from left to right, are replaced by as many avatars, at most 4; consent is false
-    until somebody writes true. Tells of each photograph as it is done; one that is faulty is passed
-    over. Raises a `GenlabError` where a folder holds none that is of use.
+    Without `pairs`, a CSV file of template, face and avatar, the persons of a template, from left
+    to right and at most MAX_PERSONS, are replaced by the next avatars in turn. Raises a
+    `GenlabError` where a folder holds no usable photograph.
     """
     heads: dict[str, Image.Image] = {}
-    for path in _images(avatars):
+    names: dict[str, str] = {}  # of avatars, by file name
+    for path in _list_images(avatars):
         try:
             name = free(slug(path.stem), {*heads, "template"})
-            heads[name] = _head(path)
-            yield Told(f"{path}: avatar {name}")
+            heads[name] = crop_avatar(read_photograph(path), str(path))
+            names[path.name] = name
+            yield Made(f"{path}: avatar {name}")
         except GenlabError as fault:
-            yield Told(str(fault), faulty=True)
+            yield Made(str(fault), faulty=True)
     if not heads:
-        raise GenlabError(f"{avatars} holds no photograph with a face; put some there")
-    photographs = _images(templates)
-    if not photographs:
-        raise GenlabError(
-            f"{templates} holds no photograph ({', '.join(SUFFIXES)}); put some there"
-        )
-    made: set[str] = set()
-    names = list(heads)
-    first = 0
-    for path in photographs:
+        raise GenlabError(f"{avatars} holds no photograph with one face; put some there")
+    given = _read_pairs(pairs) if pairs else None
+    taken: set[str] = set()
+    used = 0
+    for path in _list_images(templates):
         try:
-            template = shrunk(open_upright(path), LONGEST)
-            seen = faces.found(np.asarray(template))[: min(MOST_PERSONS, len(names))]
-            if not seen:
-                raise GenlabError(f"{path}: no face was found, no case is made")
-            chosen = [names[(first + offset) % len(names)] for offset in range(len(seen))]
-            first += len(seen)
-            case_id = _home(root, path, made)
-            made.add(case_id)
-            shown = {name: heads[name] for name in chosen}
-            yield Told(write_missing(_paired(case_id, path, template, seen, shown), root, force))
-        except GenlabError as fault:
-            yield Told(str(fault), faulty=True)
-
-
-def write_case(plan: Plan, folder: Path) -> None:
-    """Write a case whole or not at all: beside `folder`, whose place it then takes."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".genlab-", dir=folder.parent) as beside:
-        new, old = Path(beside) / "new" / folder.name, Path(beside) / "old"
-        _write(plan, new)
-        if folder.exists():
-            folder.rename(old)
-        try:
-            new.rename(folder)
-        except OSError:
-            if old.exists():
-                old.rename(folder)
-            raise
-
-
-def _write(plan: Plan, folder: Path) -> None:
-    files = {"template": (plan.template, "template.jpg")}
-    files |= {name: (image, f"avatar_{name}.jpg") for name, image in plan.avatars.items()}
-    for image, name in files.values():
-        with atomic_write(folder / name) as temporary:
-            if isinstance(image, Path):
-                shutil.copyfile(image, temporary)
+            template = shrink(read_photograph(path), TEMPLATE_SIDE)
+            found = find_faces(template)
+            if given is None:
+                chosen = _next_avatars(path, found, list(heads), used)
+                used += len(chosen)
             else:
-                image.save(temporary, "JPEG", quality=QUALITY, optimize=True)
-    swaps = [
-        f"  - region: {{left: {r.left}, top: {r.top}, width: {r.width}, height: {r.height}}}\n"
-        f"    avatar: {swap.avatar}"
-        for swap in plan.swaps
-        for r in (swap.region,)
-    ]
-    sources = [
-        f"  {name}:\n" + "\n".join(f"    {key}: {quoted(value)}" for key, value in source)
-        for name, source in plan.sources.items()
-    ]
-    text = TEXT.format(
-        title=quoted(plan.title),
-        consent=str(plan.consent).lower(),
-        template=files["template"][1],
-        avatars="\n".join(f"  {name}: {files[name][1]}" for name in plan.avatars),
-        swaps="\n".join(swaps),
-        sources="\n".join(sources),
-    )
-    write_text(folder / CASE_FILE, text)
-    load_case(folder)
+                chosen = _chosen_avatars(path, found, given.get(path.name, ()), names)
+            case_id = free(slug(path.stem), taken)
+            taken.add(case_id)
+            draft = _draft(case_id, path, template, chosen, heads, consent)
+            yield Made(write_missing(draft, root, force))
+        except GenlabError as fault:
+            yield Made(str(fault), faulty=True)
 
 
-def region_of(face: faces.Face, size: tuple[int, int]) -> Region:
-    """The box of a face, cut at the image's borders."""
-    left, top, right, bottom = face.box
-    left, top = max(0, left), max(0, top)
-    width, height = min(right, size[0]) - left, min(bottom, size[1]) - top
-    return Region(left=left, top=top, width=width, height=height)
-
-
-def head_of(image: Image.Image, face: faces.Face) -> Image.Image:
-    """Head and shoulders of a person, at most 512 pixels a side."""
-    left, top, right, bottom = face.box
-    half = HEAD * max(right - left, bottom - top) / 2
-    x, y = (left + right) / 2, (top + bottom) / 2
-    low, high = (max(0.0, x - half), max(0.0, y - half)), (x + half, y + half)
-    cut = (*low, min(float(image.width), high[0]), min(float(image.height), high[1]))
-    return shrunk(image.crop(cut), AVATAR)
-
-
-def shrunk(image: Image.Image, longest: int) -> Image.Image:
-    """The image with its longer side at most `longest`."""
-    image = image.copy()
-    image.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-    return image
-
-
-def quoted(text: str) -> str:
-    """Text as YAML in one line, whatever is in it."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def write_missing(plan: Plan, root: Path, force: bool) -> str:
-    """Write a plan unless its case is there; returns a line that says which."""
-    folder = root / plan.case_id
+def write_missing(draft: Draft, root: Path, force: bool) -> str:
+    """Write a case unless it exists; returns a line that says which."""
+    folder = root / draft.case_id
     if (folder / CASE_FILE).exists() and not force:
-        return f"{folder}: there already, left as it is"
-    write_case(plan, folder)
-    persons = len(plan.swaps)
+        return f"{folder}: exists, kept as it is"
+    write_case(draft, root)
+    persons = len(draft.swaps)
     line = f"{folder}: {persons} person{'s' if persons > 1 else ''} to replace"
-    if not plan.consent:
-        line += f"; set consent in {folder / CASE_FILE} before a run"
-    return line
+    return line if draft.consent else f"{line}; set consent in {folder / CASE_FILE} before a run"
 
 
-def _paired(
+def _next_avatars(
+    path: Path, found: Sequence[Face], names: Sequence[str], used: int
+) -> list[tuple[Face, str]]:
+    """The largest faces, left to right, with the next avatars in turn."""
+    if not found:
+        raise GenlabError(f"{path}: no face is found, so no case is made")
+    largest = sorted(found, key=lambda face: -face.width)[: min(MAX_PERSONS, len(names))]
+    ordered = sorted(largest, key=lambda face: face.box)
+    return [(face, names[(used + n) % len(names)]) for n, face in enumerate(ordered)]
+
+
+def _chosen_avatars(
+    path: Path, found: Sequence[Face], pairs: Sequence[tuple[int, str]], names: Mapping[str, str]
+) -> list[tuple[Face, str]]:
+    if not pairs:
+        raise GenlabError(f"{path}: the file of pairs has no line for {path.name}")
+    for number, avatar in pairs:
+        if not 1 <= number <= len(found):
+            raise GenlabError(f"{path}: face {number} of {len(found)} found; correct the pairs")
+        if avatar not in names:
+            raise GenlabError(f"{path}: no usable avatar is called {avatar!r}; correct the pairs")
+    return [(found[number - 1], names[avatar]) for number, avatar in pairs]
+
+
+def _read_pairs(path: Path) -> Pairs:
+    try:
+        reader = csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(), strict=True)
+        if tuple(reader.fieldnames or ()) != PAIRS:
+            raise ValueError(f"line 1 must be {','.join(PAIRS)}")
+        pairs: dict[str, list[tuple[int, str]]] = {}
+        for row in reader:
+            pairs.setdefault(row["template"], []).append((int(row["face"]), row["avatar"]))
+    except (OSError, ValueError, TypeError, csv.Error) as error:
+        raise GenlabError(f"{path}: no CSV file of pairs ({error}); correct it") from error
+    return pairs
+
+
+def _draft(
     case_id: str,
     path: Path,
     template: Image.Image,
-    seen: Sequence[faces.Face],
+    chosen: Sequence[tuple[Face, str]],
     heads: Mapping[str, Image.Image],
-) -> Plan:
-    """Persons from left to right, avatars in the order given."""
-    ordered = sorted(seen, key=lambda face: face.box)
-    swaps = [
-        Swap(region=region_of(face, template.size), avatar=name)
-        for face, name in zip(ordered, heads, strict=True)
-    ]
-    licence = "not said: write here what allows its use"
-    sources = {"template": Source(title=path.name, licence=licence)}
-    sources |= dict.fromkeys(heads, Source(licence=licence))
-    return Plan(case_id, path.stem, False, template, heads, swaps, sources)
+    consent: bool,
+) -> Draft:
+    swaps = [Swap(region=region_of(face, template.size), avatar=name) for face, name in chosen]
+    avatars = {name: heads[name] for _, name in chosen}
+    sources = {"template": UNKNOWN.model_copy(update={"title": path.name})}
+    sources |= dict.fromkeys(avatars, UNKNOWN)
+    return Draft(case_id, path.stem, consent, template, avatars, swaps, sources)
 
 
-def _home(root: Path, path: Path, made: Collection[str]) -> str:
-    """The id of a photograph's case: its own from an earlier call, else one that is free.
-
-    made: ids of this call. Whose case it is tells the photograph's name within: `IMG 1.png` and
-    `img-1.jpg` would both be `img-1`.
-    """
-    for name in numbered(slug(path.stem)):
-        if name in made:
-            continue
-        known = root / name / CASE_FILE
-        if not known.exists():
-            return name
-        if f"title: {quoted(path.name)}" in known.read_text(encoding="utf-8", errors="replace"):
-            return name
-    raise AssertionError("the numbers don't end")
-
-
-def _head(path: Path) -> Image.Image:
-    image = open_upright(path)
-    seen = faces.found(np.asarray(image))
-    if not seen:
-        raise GenlabError(f"{path}: no face was found, so it is no avatar")
-    return head_of(image, seen[0])
-
-
-def _images(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        raise GenlabError(f"{folder} is no folder of photographs; name one")
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+def _list_images(folder: Path) -> list[Path]:
+    paths = [*folder.iterdir()] if folder.is_dir() else []
+    images = sorted(path for path in paths if path.suffix.lower() in SUFFIXES)
+    if not images:
+        raise GenlabError(f"{folder} holds no photograph ({', '.join(SUFFIXES)}); put some there")
+    return images

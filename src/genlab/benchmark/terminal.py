@@ -1,11 +1,12 @@
-"""What the command line shows: a run as it goes on, and tables."""
+"""Output of the command line: a run's progress, and tables."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import typer
@@ -14,96 +15,136 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from genlab.benchmark.leaderboard import People, Standing
-from genlab.benchmark.plugins import ImageTool, absence
+from genlab.benchmark.leaderboard.standings import People, Standing
+from genlab.benchmark.leaderboard.table import columns, findings, notes, sentence
+from genlab.benchmark.plugins.base import ImageTool, absence
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.schema import FINISHED, Run
 
-WIDTH = 160
-"""Columns of a table that goes to a file."""
+WIDTH = 160  # columns of a table that goes to a file
 
 
 class Watch:
-    """Shows a run's events: bars in a terminal, a line an item in a log."""
+    """Show a run's events: bars in a terminal, a line per item in a log."""
 
-    def __init__(self, tools: Sequence[str], cases: int, console: Console | None = None) -> None:
-        self.console = console or Console()
-        self.total = cases * len(tools)
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.console = Console()
+        contenders = run.contenders
+        self.total = len(run.cases) * len(contenders) * run.repeats
         self.finished: dict[int, str] = {}
         self.bars: Progress | None = None
         if self.console.is_terminal:
             self.bars = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("{task.fields[last]}"),
-                console=self.console,
-            )
+                TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                TimeElapsedColumn(), TextColumn("{task.fields[last]}"), console=self.console,
+            )  # fmt: skip
+            each = len(run.cases) * run.repeats
             self.rows = {
-                tool: self.bars.add_task(escape(tool), total=cases, last="") for tool in tools
+                name: self.bars.add_task(escape(contender.label), total=each, last="")
+                for name, contender in contenders.items()
             }
 
-    async def follow(self, runner: Runner, run_id: str, *, again: bool = False) -> Run:
-        """Do the run and show it; what was finished before is counted and not told again."""
-        before: set[Any] = {item.item_id for item in runner.store.items(run_id) if item.finished}
-
-        async def listen() -> None:
-            async for event in runner.subscribe(run_id):
-                item = event.get("run_item_id")
-                self.show(event, told=item in before)
-                before.discard(item)
-
+    async def follow(self, runner: Runner, *, again: bool = False) -> Run:
+        """Do the run and show it."""
+        log = runner.log(self.run.run_id)
+        for item in log.state()["items"]:
+            if item["status"] in FINISHED:
+                self.finished[item["run_item_id"]] = item["contender"]
         with ExitStack() as stack:
             if self.bars is not None:
                 stack.enter_context(self.bars)
-            doing = asyncio.create_task(runner.run(run_id, again=again))
-            await asyncio.sleep(0)  # the run opens its channel before anybody listens to it
-            listening = asyncio.create_task(listen())
+            doing = asyncio.create_task(runner.run(self.run.run_id, again=again))
             try:
+                async for event in log.follow():
+                    self.show(event)
                 return await doing
             finally:
                 doing.cancel()
-                await asyncio.wait([listening], timeout=2)
-                listening.cancel()
+                await asyncio.gather(doing, return_exceptions=True)
 
-    def show(self, event: Mapping[str, Any], *, told: bool = False) -> None:
-        """Show one event. told: it was finished before this command began."""
+    def show(self, event: Mapping[str, Any]) -> None:
+        """Show one event."""
         if event["type"] != "update":
             return
-        item, tool = event["run_item_id"], event["tool_id"]
+        item, contender = event["run_item_id"], event["contender"]
         if event["status"] not in FINISHED:
             self.finished.pop(item, None)  # a skipped one that is tried again
             return
-        news = item not in self.finished
-        self.finished[item] = tool
+        is_news = item not in self.finished
+        self.finished[item] = contender
         if self.bars is not None:
-            count = sum(other == tool for other in self.finished.values())
-            self.bars.update(self.rows[tool], completed=count, last=escape(ended(event)))
-        elif news and not told:
-            place = f"{len(self.finished)}/{self.total}"
-            print(f"{place} {tool} {event['case_id']}: {ended(event)}", flush=True)
+            count = sum(other == contender for other in self.finished.values())
+            last = escape(_describe(event))
+            self.bars.update(self.rows[contender], completed=count, last=last)
+        elif is_news:
+            position = f"{len(self.finished)}/{self.total}"
+            label = self.run.contenders[contender].label
+            print(f"{position} {label} {event['case_id']}: {_describe(event)}", flush=True)
 
-    def ask(self, ceiling: float, wanted: float) -> float | None:
-        """Ask whether the ceiling may be passed; no without a terminal."""
+    async def ask(self, ceiling: float, wanted: float) -> float | None:
+        """Ask whether the ceiling may be passed; None without a terminal."""
         if self.bars is None or not sys.stdin.isatty():
             return None
         self.bars.stop()
+        self.console.print(
+            f"\nThe next image makes it ${wanted:.2f}; the ceiling is ${ceiling:.2f}."
+        )
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[float | None] = loop.create_future()
+
+        def prompt() -> None:
+            given = 0.0
+            with suppress(typer.Abort):  # the end of the input
+                given = typer.prompt(
+                    "New ceiling in dollars, 0 to stop here", type=float, default=0
+                )
+            with suppress(RuntimeError, asyncio.InvalidStateError):  # the loop has ended
+                loop.call_soon_threadsafe(answer.set_result, given or None)
+
+        # A daemon: the process may end while nobody answers.
+        threading.Thread(target=prompt, daemon=True).start()
         try:
-            self.console.print(
-                f"\nThe next image makes it ${wanted:.2f}; the ceiling is ${ceiling:.2f}."
-            )
-            answer = typer.prompt(
-                "New ceiling in dollars, or 0 to stop here", type=float, default=0
-            )
-        except typer.Abort:  # the end of the input
-            return None
+            return await answer
         finally:
             self.bars.start()
-        return float(answer) or None
 
 
-def ended(event: Mapping[str, Any]) -> str:
+def show_leaderboard(standings: Sequence[Standing], found: People) -> None:
+    """Print the leaderboard and what people's answers say."""
+    shown = columns(standings)
+    table = Table(box=None, pad_edge=False)
+    for column in shown:
+        justify: JustifyMethod = "right" if column.number else "left"
+        table.add_column(column.heading, justify=justify, overflow="fold")
+    for standing in standings:
+        table.add_row(*[escape(column.text(standing)) for column in shown])
+    _show(table)
+    for line in notes(standings):
+        typer.echo(line)
+    for name, finding in findings(found).items():
+        typer.echo(f"{name}: {sentence(finding)}")
+
+
+def show_tools(tools: Mapping[str, ImageTool]) -> None:
+    """Print the tools, why one is not available here, and their options."""
+    table = Table("tool", "title", "per image", "needs", "available", box=None, pad_edge=False)
+    options = Table("--option", "meaning", "values", box=None, pad_edge=False)
+    for tool in tools.values():
+        needs = [tool.needs.key] * bool(tool.needs.key) + ["network"] * tool.needs.network
+        cost = f"about ${tool.needs.cost:.3f}" if tool.needs.cost else "free"
+        reason = absence(tool)
+        cells = (tool.tool_id, tool.title, cost, ", ".join(needs) or "–")
+        table.add_row(*map(escape, cells), "yes" if reason is None else escape(reason.reason))
+        for name, option in (tool.needs.options or {}).items():
+            values = ", ".join(option.choices) or "text"
+            options.add_row(*map(escape, (f"{tool.tool_id}.{name}", option.help, values)))
+    _show(table)
+    typer.echo()
+    _show(options)
+
+
+def _describe(event: Mapping[str, Any]) -> str:
     """How an item ended, in a few words."""
     if event["score"] is not None:
         return f"scored {event['score']:.2f}"
@@ -111,92 +152,7 @@ def ended(event: Mapping[str, Any]) -> str:
     return f"{why} ({event['failure']})" if event["failure"] else str(why)
 
 
-def show(table: Table) -> None:
-    """Print a table: as wide as the terminal, wide enough for its lines in a file."""
+def _show(table: Table) -> None:
+    """Print a table as wide as the terminal, or WIDTH wide in a file."""
     console = Console()
     Console(width=None if console.is_terminal else WIDTH).print(table)
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> Table:
-    """A plain table; the first `words` columns are words, the others numbers."""
-    made = Table(box=None, pad_edge=False)
-    for index, column in enumerate(columns):
-        justify: JustifyMethod = "left" if index < words else "right"
-        made.add_column(column, justify=justify, no_wrap=index == 0, overflow="fold")
-    for row in rows:
-        made.add_row(*[escape(cell) for cell in row])
-    return made
-
-
-def standings_table(standings: Sequence[Standing]) -> Table:
-    """The leaderboard for a terminal."""
-    columns = ["tool", "rank", "score", "95 %", "scored", "people", "failures", "cost", "s/image"]
-    judged = any(s.judge for s in standings)
-    return table(
-        columns + ["judge"] * judged,
-        [
-            [
-                s.tool,
-                str(s.rank or "–"),
-                _number(s.score),
-                "–" if s.low is None else f"{_number(s.low)}–{_number(s.high)}",
-                f"{s.scored}/{s.cases}",
-                "–" if s.stars is None else f"{s.stars:.1f} ★ ({s.raters})",
-                ", ".join(f"{kind} {count}" for kind, count in s.failures.items()) or "–",
-                f"${s.cost:.2f}" if s.cost else "–",
-                "–" if s.seconds is None else f"{s.seconds:.1f}",
-            ]
-            + ["–" if s.judge is None else s.judge.words] * judged
-            for s in standings
-        ],
-    )
-
-
-def left_out(standings: Iterable[Standing]) -> list[str]:
-    """A line where scores were left out of the leaderboard."""
-    count = sum(standing.older for standing in standings)
-    if not count:
-        return []
-    return [f"left out: {count} scores of older constants, which don't compare with the newest"]
-
-
-def people_lines(found: People) -> list[str]:
-    """Agreement and preferences, a line each."""
-    told = {
-        "agreement among raters (Krippendorff's α)": found.alpha,
-        "machine against people (Spearman's ρ)": found.spearman,
-        **{f"strength of {tool} (Bradley–Terry, logits)": f for tool, f in found.strengths.items()},
-    }
-    return [
-        f"{words}: not told, {f.why}"
-        if f.value is None
-        else f"{words}: {f.value:.2f} ({_number(f.low)} to {_number(f.high)}, n = {f.n})"
-        for words, f in told.items()
-    ]
-
-
-def tools_table(tools: Mapping[str, ImageTool]) -> Table:
-    """Which tools there are, and why one cannot be used here."""
-    rows = []
-    for tool in tools.values():
-        needs = [tool.needs.key] if tool.needs.key else []
-        needs += ["network"] if tool.needs.network else []
-        cost = f"about ${tool.needs.cost:.3f}" if tool.needs.cost else "free"
-        lacking = absence(tool)
-        here = "ready" if lacking is None else lacking.reason
-        rows.append((tool.tool_id, tool.title, cost, ", ".join(needs) or "–", here))
-    return table(("tool", "title", "an image", "needs", "here"), rows, words=5)
-
-
-def options_table(tools: Mapping[str, ImageTool]) -> Table:
-    """What the tools can be told; nothing of those that don't say."""
-    rows = [
-        (f"{tool.tool_id}.{name}", option.help, ", ".join(option.choices) or "text")
-        for tool in tools.values()
-        for name, option in (tool.needs.options or {}).items()
-    ]
-    return table(("--option", "what it says", "values"), rows, words=3)
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"

@@ -133,11 +133,13 @@ class BenchmarkParams(_Section):
 
     cases: str = Field(min_length=1, description="Folder of the cases, a folder each.")
     tools: list[str] = Field(min_length=1, description="Tools that are run, by their ids.")
-    concurrency: int = Field(ge=1, le=256, description="Images that are made at a time, at most.")
-    timeout: float = Field(gt=0, description="Seconds that a tool may take for an image.")
-    retries: int = Field(ge=0, le=20, description="Tries more after a passing fault.")
-    max_cost: float = Field(ge=0, description="Most dollars of a run; 0 = free tools alone.")
-    judge: str = Field(description="Vision model that gives stars of its own; empty = none.")
+    options: dict[str, dict[str, Any]] = Field(description="Options by tool; lists are compared.")
+    repeats: int = Field(ge=1, le=100, description="Images per case and contender.")
+    concurrency: int = Field(ge=1, le=256, description="Most images generated at a time.")
+    timeout: float = Field(gt=0, description="Seconds per request to a tool.")
+    retries: int = Field(ge=0, le=20, description="Retries after a passing fault.")
+    max_cost: float = Field(ge=0, description="Ceiling of a run in dollars; 0 = free tools alone.")
+    judge: str = Field(description="Vision model whose stars are a separate column; empty = none.")
 
 
 class Params(_Section):

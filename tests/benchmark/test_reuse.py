@@ -1,9 +1,8 @@
-"""What a new run of the stage takes over: nothing that was paid for is asked for again."""
+"""Reuse of images: nothing that was paid for is requested again."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import pytest
 from small_benchmark import Bench, Turned, faceless_score, make_case
 
 from genlab.benchmark import snapshot
-from genlab.benchmark.inheritance import paid
-from genlab.benchmark.leaderboard import leaderboard
-from genlab.benchmark.store.repository import Item
+from genlab.benchmark.leaderboard.standings import leaderboard
+from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.reuse import total_cost, unscored
+from genlab.benchmark.store.schema import Item
 
 pytestmark = pytest.mark.slow
 
@@ -28,19 +28,21 @@ class World(Bench):
         self.paid, self.free = tool("paid", cost=0.5), tool("free")
 
     def follow(self, *tools: Turned, **options: Any) -> tuple[str, dict[str, Item]]:
-        """The stage's run brought to its end: its name, and its items by `tool/case`."""
+        """The stage's run after it has finished: its id, and its items by `tool/case`."""
         chosen = list(tools) or [self.paid, self.free]
-        for tool in chosen:
-            tool.asked.clear()
-        runner = self.runner(*chosen, max_cost=10.0, **options)
-        run_id = snapshot.own_run(runner, self.runs, self.chosen, chosen)
+        for each in chosen:
+            each.asked.clear()
+        runner = self.runner(*chosen, **options)
+        contenders = make_contenders(chosen, {})
+        run_id = snapshot.find_run(self.store, self.chosen, contenders, 1)
+        if run_id is None:
+            run_id = runner.start(self.chosen, contenders, max_cost=10.0, reuse=True)
         asyncio.run(runner.run(run_id))
         return run_id, {f"{i.tool_id}/{i.case_id}": i for i in self.store.items(run_id)}
 
-    def outs(self, run_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def outs(self, run_id: str) -> dict[str, Any]:
         items = self.store.items(run_id)
-        standings = leaderboard(self.store, run_id=run_id)
-        return snapshot.results(standings, items), snapshot.listed(items)
+        return snapshot.list_standings(leaderboard(self.store, run_id=run_id), items)
 
 
 def tool(tool_id: str, **needs: Any) -> Turned:
@@ -62,7 +64,7 @@ def test_another_version_of_one_tool_asks_no_other_tool_again(world: World) -> N
     outs = world.outs(first)
     assert [len(world.paid.asked), len(world.free.asked)] == [2, 2]
     image = before["paid/case-000"]
-    world.store.rate("run_item", image.image_sha256, "ada", 4, blind=True)
+    world.store.rate("run_item", image.image_sha256, "ada", 4, "blind")
 
     world.free.version = "2"
     second, after = world.follow()
@@ -72,20 +74,23 @@ def test_another_version_of_one_tool_asks_no_other_tool_again(world: World) -> N
 
     kept = after["paid/case-000"]
     assert (kept.score, kept.components, kept.cost) == (image.score, image.components, 0)
-    assert kept.details["carried"] == {"run_id": first, "cost": 0.5}
+    assert kept.details["reused"] == {"run_id": first, "cost": 0.5}
     assert not any(item.cost for item in world.store.items(second))
     assert (world.runs / kept.image).read_bytes() == (world.runs / image.image).read_bytes()
     # What the images cost, and what people said of them, is unchanged.
     assert world.outs(second) == outs
-    stars = {s.tool: s.stars for s in leaderboard(world.store, run_id=second)}
-    assert stars == {"paid": 4.0, "free": None}
+    standings = leaderboard(world.store, run_id=second)
+    assert {s.label: [each.mean for each in s.stars.values()] for s in standings} == {
+        "paid": [4.0],
+        "free": [],
+    }
 
-    # From a run that had taken over itself: where it was made, and for how much, is not lost.
+    # From a run that had reused it itself: the run that made it, and its cost, are kept.
     world.free.version = "3"
     _, again = world.follow()
     assert world.paid.asked == []
-    assert again["paid/case-000"].details["carried"] == {"run_id": first, "cost": 0.5}
-    assert paid(again["paid/case-000"]) == 0.5
+    assert again["paid/case-000"].details["reused"] == {"run_id": first, "cost": 0.5}
+    assert total_cost(again["paid/case-000"]) == 0.5
 
 
 def test_only_what_is_new_is_asked_for(world: World) -> None:
@@ -104,7 +109,7 @@ def test_only_what_is_new_is_asked_for(world: World) -> None:
     assert [len(world.paid.asked), len(world.free.asked)] == [2, 0]
 
 
-def test_what_a_run_came_to_is_taken_over_and_what_it_lacks_is_not(world: World) -> None:
+def test_images_and_failures_are_reused_and_what_is_missing_is_not(world: World) -> None:
     world.chosen += [make_case(world.folder / "cases", number) for number in (2, 3)]
     _, items = world.follow()
     unknown, damaged, refused, lacking = (items[f"paid/case-00{n}"] for n in range(4))
@@ -122,24 +127,18 @@ def test_what_a_run_came_to_is_taken_over_and_what_it_lacks_is_not(world: World)
         (world.runs / item.image).unlink()
     world.free.version = "2"
     _, after = world.follow()
-    assert world.paid.asked == ["case-001", "case-003"]
+    assert sorted(world.paid.asked) == ["case-001", "case-003"]
     statuses = [after[f"paid/case-00{n}"].status for n in range(4)]
     assert statuses == ["scored", "scored", "failed", "scored"]
     assert after["paid/case-000"].image_sha256 == unknown.image_sha256
-    assert "carried" not in after["paid/case-001"].details
+    assert "reused" not in after["paid/case-001"].details
     assert after["paid/case-002"].failure_kind == "refused"
 
 
-@pytest.mark.parametrize("edited", [False, True])
-def test_another_version_of_the_score_scores_the_same_images_again(
-    world: World, edited: bool
-) -> None:
-    first, _ = world.follow()
-    sidecar = world.runs / first / snapshot.SIDECAR
-    sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), "scoring": "older"}))
-    if edited:
-        world.free.version = "2"
+def test_another_version_of_the_score_scores_the_same_images_again(world: World) -> None:
+    first, items = world.follow()
+    world.store.set_items([(item.item_id, unscored(item)) for item in items.values()])
     second, after = world.follow(scorer=faceless_score)
-    assert (second != first) == edited
+    assert second == first
     assert world.paid.asked == []
     assert {(item.failure_kind, item.score) for item in after.values()} == {("no_face", None)}

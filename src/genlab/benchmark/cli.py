@@ -1,0 +1,383 @@
+"""The command line `genlab benchmark` (alias `genlab-benchmark`)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from genlab.benchmark.cases import Case, FaultyCases, load_cases, split_by_consent
+from genlab.benchmark.store.repository import STORE, Store
+from genlab.core.errors import GenlabError, run_cli
+from genlab.core.params import load_params
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="""Score image tools that replace the people in a photograph by given persons.
+
+A case is a template photograph, avatars, and who replaces whom. `run` puts every case through every
+tool and scores the images; people rate them in the app; `leaderboard` and `report` show the result.
+
+What is not given comes from params.yaml. Images, scores and ratings are kept in runs/.
+""",
+)
+
+LAST = "last"
+RunId = Annotated[str, typer.Argument(help="A run, such as 2026-01-31; 'last' is the newest.")]
+Runs = Annotated[Path, typer.Option(help="Folder of images and the store.")]
+Bootstrap = Annotated[int, typer.Option(min=100, max=100_000, help="Resamples per interval.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the resamples.")]
+ToolsFile = Annotated[
+    Path | None, typer.Option(help="YAML file of tools. [default: runs/tools.yaml]")
+]
+
+
+@app.command()
+def generate_cases(
+    templates: Annotated[
+        Path | None, typer.Option(help="Folder of photographs whose people are replaced.")
+    ] = None,
+    avatars: Annotated[
+        Path | None, typer.Option(help="Folder of photographs of the persons who replace them.")
+    ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(help="CSV file: template, face (1 is the leftmost), avatar; per line."),
+    ] = None,
+    consent: Annotated[
+        bool, typer.Option("--consent", help="All persons shown agree to this use.")
+    ] = False,
+    cases: Annotated[
+        Path | None, typer.Option(help="Where cases go. [default: cases/private, demo: cases]")
+    ] = None,
+    photographs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the demo's samples: package/demo of npm's @vladmandic/face-api 1.7.15."
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing cases.")] = False,
+) -> None:
+    """Make the demo's cases, or cases from your own photographs.
+
+    Example: genlab benchmark generate-cases --templates photos --avatars friends --consent
+    """
+    from genlab.benchmark.demo_cases import generate_demo
+    from genlab.benchmark.generate_cases import generate
+
+    if (templates is None) != (avatars is None):
+        raise GenlabError("--templates and --avatars go together; name both folders, or neither")
+    if templates is not None and avatars is not None:
+        root = cases or Path("cases/private")
+        made = generate(templates, avatars, root, pairs=pairs, consent=consent, force=force)
+    else:
+        made = generate_demo(cases or Path("cases"), photographs, force=force)
+    faults = 0
+    for each in made:
+        typer.echo(each.line)
+        faults += each.faulty
+    if faults:
+        raise GenlabError(f"{faults} photographs could not be used; the lines above say why")
+
+
+@app.command("run")
+def run_cases(
+    cases: Annotated[Path | None, typer.Option(help="Folder of the cases.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--case", help="Only this case; repeatable.")
+    ] = None,
+    tools: Annotated[str, typer.Option(help="Tools by their ids, separated by commas.")] = "",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="tool.key=value; repeatable, two values make two contenders."),
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, max=100, help="Images per case.")] = None,
+    resume: Annotated[
+        str, typer.Option(help="Continue this run ('last' is the newest); skipped items too.")
+    ] = "",
+    again: Annotated[
+        bool, typer.Option("--again", help="With --resume: try failed items once more, too.")
+    ] = False,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, help="Ceiling in dollars; asks before it is passed.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Images generated at a time.")
+    ] = None,
+    tools_file: ToolsFile = None,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Run cases through tools and score the images.
+
+    Killed or interrupted, it continues with `--resume last`; nothing is paid for twice.
+
+    Example: genlab benchmark run --tools baseline_local,control_pasted
+    """
+    from genlab.benchmark.judging import make_judge
+    from genlab.benchmark.plugins.contender import make_contenders
+    from genlab.benchmark.plugins.registry import choose_tools, load_tools
+    from genlab.benchmark.requests import Limits
+    from genlab.benchmark.runner import Runner
+    from genlab.benchmark.terminal import Watch
+
+    params = load_params().benchmark
+    known = load_tools(tools_file)
+    limits = Limits(concurrency or params.concurrency, params.timeout, params.retries)
+    with Store(runs / STORE) as store:
+        runner = Runner(
+            store,
+            runs,
+            limits=limits,
+            tools=known,
+            judge=make_judge(params),
+            ask=lambda ceiling, wanted: watch.ask(ceiling, wanted),
+        )
+        if resume:
+            if only or tools or option or cases or repeats:
+                raise GenlabError(
+                    "--resume continues the cases, tools, options and repeats of its run; leave"
+                    " --cases, --case, --tools, --option and --repeats away"
+                )
+            run_id = _run_id(store, resume)
+            if max_cost is not None:
+                store.set_max_cost(run_id, max_cost)
+        else:
+            names = [name.strip() for name in tools.split(",") if name.strip()] or params.tools
+            options = _parse_options(option or [], names) or params.options
+            run_id = runner.start(
+                _load_cases(cases or Path(params.cases), only or []),
+                make_contenders(choose_tools(known, names), options),
+                repeats=repeats or params.repeats,
+                max_cost=params.max_cost if max_cost is None else max_cost,
+            )
+        watch = Watch(store.run(run_id))
+        typer.echo(f"run {run_id}: {watch.total} images")
+        try:
+            asyncio.run(watch.follow(runner, again=again))
+        except KeyboardInterrupt:
+            typer.echo(f"stopped; continue with: genlab benchmark run --resume {run_id}", err=True)
+            raise
+        _print_leaderboard(store, run_id)
+    typer.echo(f"next: genlab benchmark report {run_id}; people rate it in the app: make app")
+
+
+@app.command()
+def report(
+    run_id: RunId = LAST,
+    output: Annotated[
+        Path | None, typer.Option(help="File to write. [default: report_RUN.html]")
+    ] = None,
+    runs: Runs = Path("runs"),
+    bootstrap: Bootstrap = 1000,
+    seed: Seed = 0,
+) -> None:
+    """Write a run as one self-contained HTML file.
+
+    Example: genlab benchmark report 2026-01-31
+    """
+    from genlab.benchmark.report import write_report
+
+    with _open(runs) as store:
+        name = _run_id(store, run_id)
+        path = output or Path(f"report_{name}.html")
+        write_report(store, name, path, bootstrap=bootstrap, seed=seed)
+    typer.echo(f"wrote {path}")
+
+
+@app.command("leaderboard")
+def show_leaderboard(
+    run_id: Annotated[
+        str, typer.Option("--run", help="One run, or 'last'. [default: all runs]")
+    ] = "",
+    json_: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    csv_: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
+    runs: Runs = Path("runs"),
+    bootstrap: Bootstrap = 1000,
+    seed: Seed = 0,
+) -> None:
+    """Show contenders with scores, intervals, failures, cost and people's stars.
+
+    Example: genlab benchmark leaderboard --run last --json
+    """
+    if json_ and csv_:
+        raise GenlabError("--json and --csv exclude each other; choose one")
+    with _open(runs) as store:
+        name = _run_id(store, run_id) if run_id else None
+        _print_leaderboard(store, name, json_, csv_, bootstrap, seed)
+
+
+@app.command("tools")
+def list_tools(
+    tools_file: ToolsFile = None,
+    init: Annotated[
+        bool, typer.Option("--init", help="Write a commented sample of the file of tools.")
+    ] = False,
+) -> None:
+    """List the tools, their options, and why one is not available here.
+
+    Example: genlab benchmark tools
+    """
+    from genlab.benchmark.plugins.registry import TOOLS_FILE, load_tools, write_sample
+    from genlab.benchmark.terminal import show_tools
+
+    if init:
+        path = tools_file or TOOLS_FILE
+        write_sample(path)
+        typer.echo(f"wrote {path}; edit it, then run: genlab benchmark tools")
+        return
+    show_tools(load_tools(tools_file))
+
+
+@app.command()
+def explain(
+    item: Annotated[int, typer.Argument(help="Number of a run's item.")],
+    output: Annotated[Path, typer.Option(help="Folder of the overlays.")] = Path("explained"),
+    runs: Runs = Path("runs"),
+) -> None:
+    """Show every term of an item's score: value, one sentence, and an overlay as PNG.
+
+    Example: genlab benchmark explain 12
+    """
+    from genlab.benchmark.explanations import write_explanation
+
+    with _open(runs) as store:
+        for line in write_explanation(store, item, output):
+            typer.echo(line)
+
+
+@app.command()
+def ground_truth(
+    ideal: Annotated[Path, typer.Argument(help="Photograph A1 of a person: the ideal result.")],
+    avatar: Annotated[Path, typer.Argument(help="Photograph A2 of them, of another session.")],
+    other: Annotated[Path, typer.Argument(help="Photograph B of somebody else, in A1's pose.")],
+    case_id: Annotated[str, typer.Option("--name", help="Name of the case.")] = "",
+    cases: Annotated[Path, typer.Option(help="Where the case goes.")] = Path("cases/private"),
+    consent: Annotated[
+        bool, typer.Option("--consent", help="All persons shown agree to this use.")
+    ] = False,
+) -> None:
+    """Make a case with a known ideal result: B's head on A1 is the template, A2 the avatar.
+
+    Example: genlab benchmark ground-truth ann-2019.jpg ann-2023.jpg bob.jpg
+    """
+    from genlab.benchmark.case_names import slug
+    from genlab.benchmark.ground_truth import build
+
+    folder = cases / (case_id or slug(f"{ideal.stem} {other.stem}"))
+    if folder.exists():
+        raise GenlabError(f"{folder} exists; name another case with --name")
+    for warning in build(ideal, avatar, other, folder, consent=consent):
+        typer.echo(f"warning: {warning}", err=True)
+    typer.echo(f"wrote {folder}")
+
+
+@app.command()
+def export_ratings(
+    path: Annotated[Path, typer.Argument(help="CSV file to write.")], runs: Runs = Path("runs")
+) -> None:
+    """Write all ratings and preferences as CSV.
+
+    Example: genlab benchmark export-ratings ratings.csv
+    """
+    with _open(runs) as store:
+        typer.echo(f"wrote {path}: {store.export_csv(path)} ratings")
+
+
+@app.command()
+def import_ratings(
+    path: Annotated[Path, typer.Argument(help="CSV file to read.")], runs: Runs = Path("runs")
+) -> None:
+    """Read ratings and preferences from CSV; those that are known change nothing.
+
+    Example: genlab benchmark import-ratings ratings.csv
+    """
+    with _open(runs) as store:
+        found = store.import_csv(path)
+    typer.echo(f"{path}: {found.changed} new ratings")
+    if found.missing:
+        typer.echo(f"{found.missing} preferences left out: their images are not in {runs}")
+
+
+def main() -> None:
+    """The console script."""
+    run_cli(app)
+
+
+def _open(runs: Path) -> Store:
+    """The existing store; reading creates none."""
+    path = runs / STORE
+    if not path.exists():
+        raise GenlabError(f"{path} is missing; make a run with: genlab benchmark run")
+    return Store(path)
+
+
+def _run_id(store: Store, run_id: str) -> str:
+    """The id of a run, with `last` as the newest."""
+    if run_id != LAST:
+        return store.run(run_id).run_id
+    runs = store.runs()
+    if not runs:
+        raise GenlabError(f"{store.path} holds no run; make one with: genlab benchmark run")
+    return runs[0].run_id
+
+
+def _load_cases(root: Path, only: list[str]) -> list[Case]:
+    """The cases with consent; the others, and all faults, are named, a line each."""
+    try:
+        cases, lines = split_by_consent(load_cases(root, only))
+    except FaultyCases as found:
+        if len(found.faults) == 1:
+            raise
+        for fault in found.faults:
+            typer.echo(f"genlab: {fault}", err=True)
+        count = len(found.faults)
+        raise GenlabError(f"{root}: {count} faults, listed above; correct them") from found
+    for line in lines:
+        typer.echo(line, err=True)
+    return cases
+
+
+def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, list[str]]]:
+    """Values of `tool.key=value` by tool and key."""
+    options: dict[str, dict[str, list[str]]] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        tool, _, key = name.partition(".")
+        if not key or not value or tool not in tools:
+            raise GenlabError(
+                f"--option {text!r} is not tool.key=value of a tool of this run"
+                f" ({', '.join(tools)}); write, for instance, --option {tools[0]}.key=value"
+            )
+        options.setdefault(tool, {}).setdefault(key, []).append(value)
+    return options
+
+
+def _print_leaderboard(
+    store: Store,
+    run_id: str | None,
+    json_: bool = False,
+    csv_: bool = False,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> None:
+    from genlab.benchmark.leaderboard.standings import leaderboard, people
+    from genlab.benchmark.leaderboard.table import as_csv
+    from genlab.benchmark.terminal import show_leaderboard as show
+
+    standings = leaderboard(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
+    found = people(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
+    if csv_:
+        sys.stdout.write(as_csv(standings))
+    elif json_:
+        rows = [standing.model_dump() for standing in standings]
+        whole = {"run_id": run_id, "bootstrap": bootstrap, "seed": seed, "contenders": rows}
+        typer.echo(json.dumps({**whole, "people": found.model_dump()}, indent=2))
+    else:
+        show(standings, found)
