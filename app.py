@@ -1,4 +1,4 @@
-"""The server: the pages of `ui/`, the API under `/api` and the runs' pictures under `/runs`.
+"""The server: the pages (`genlab.web.pages`), the API (`/api`), the runs' images (`/runs`).
 
 `make app` serves it on http://127.0.0.1:8000, `make dev` reloads it on change.
 """
@@ -13,31 +13,32 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 
-from genlab.web.api import make_api
-from genlab.web.guards import Guards
-from genlab.web.live import live
-from genlab.web.pictures import run_pictures
+from genlab.web.api.app import make_api
+from genlab.web.images import make_image_routes
+from genlab.web.jobs import jobs
+from genlab.web.security import Security
 
-LIVE = live()
-API = make_api(LIVE)
+JOBS = jobs()
+API = make_api(JOBS)
 
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
-    """Go on with the runs that the last server left; at the end, stop them where they are."""
+    """Resume the runs that the last server left; at the end, stop them where they are."""
+    JOBS.attach(asyncio.get_running_loop())
     async with API.router.lifespan_context(API):
-        waking = asyncio.create_task(run_in_threadpool(LIVE.wake))  # the pages don't wait
+        resuming = asyncio.create_task(run_in_threadpool(JOBS.resume_own))  # pages do not wait
         yield
-        await waking
-        await run_in_threadpool(LIVE.close)
+        await resuming
+        await JOBS.close()
 
 
 app = st.App(
-    Path(__file__).parent / "ui" / "main.py",
+    Path(__file__).parent / "src/genlab/web/pages/main.py",
     routes=[
         Mount("/api", app=API),
-        Mount("/runs", app=run_pictures(LIVE.runs_folder)),
+        Mount("/runs", app=make_image_routes(JOBS.runs_folder)),
     ],
-    middleware=[Middleware(Guards)],
+    middleware=[Middleware(Security)],
     lifespan=lifespan,
 )

@@ -6,7 +6,8 @@
   over pages of each page's median.
 - `app.event_ms`: from the moment a tool gives up to its words on the page. The store's write comes
   before the event and is included.
-- `app.rate_ms`: from the key to the next picture, decoded.
+- `app.rate_ms`: from the key to the next image, decoded.
+- `app.case_from_browser`: from two photographs to a case, its run, a rating and the report.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from typing import Annotated
 
 import httpx
 import typer
-from app_room import chromium, make_project, make_run, serving
+from app_room import (
+    chromium,
+    make_project,
+    make_run,
+    serving,
+    take_photographs_to_report,
+)
 
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.benchmark.store.repository import Store
@@ -164,3 +171,21 @@ def app_rate(
                 page.wait_for_function("window.spent !== null", timeout=TIMEOUT)
                 taken.append(float(page.evaluate("window.spent")))
     yield Result.median("app.rate_ms", taken)
+
+
+@benchmark("app.case_from_browser")
+def app_case(repeats: Repeats = 3) -> Iterator[Result]:
+    """Time the way from photographs to a report."""
+    taken = []
+    for _ in range(repeats):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            serving(make_project(Path(folder), cases=1)) as server,
+            chromium() as browser,
+        ):
+            page = browser.new_page(viewport=VIEW)
+            page.set_default_timeout(TIMEOUT)
+            begin = time.monotonic()
+            take_photographs_to_report(server, page, ROOT / "cases")
+            taken.append(time.monotonic() - begin)
+    yield Result.median("app.case_from_browser", taken)

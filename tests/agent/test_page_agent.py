@@ -24,7 +24,7 @@ PATIENCE = 180.0  # seconds; a loaded machine imports torch slowly
 
 
 def page() -> AppTest:
-    return AppTest.from_file(str(ROOT / "ui" / "agent.py"), default_timeout=60)
+    return AppTest.from_file(str(ROOT / "src/genlab/web/pages" / "agent.py"), default_timeout=60)
 
 
 PARAMS = {"subset": 100, "validation": 60, "seeds": 1, "max_parameters": 20_000,

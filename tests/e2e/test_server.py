@@ -18,7 +18,7 @@ WAIT = 180_000  # milliseconds; a loaded machine is slow
 LONG = {"sim_paint": {"seconds": 300}}
 
 
-def begin(server: app_room.Server, **asked: Any) -> str:
+def begin_run(server: app_room.Server, **asked: Any) -> str:
     answer = httpx.post(f"{server.base}/api/run", json=asked, timeout=60)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["run_id"])
@@ -46,7 +46,7 @@ def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: A
     from playwright.sync_api import expect
 
     page.goto(f"{server.base}/benchmark")
-    page.get_by_role("button", name=re.compile("^Run [0-9]+ pictures")).wait_for()
+    page.get_by_role("button", name=re.compile("^Run [0-9]+ images")).wait_for()
     assert page.title() != "owned"
     for box in page.locator("[data-testid=stCheckbox] label").all():
         said = box.inner_text()
@@ -55,7 +55,7 @@ def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: A
             box.click()
             expect(box.locator("input")).not_to_be_checked()
     page.locator("[data-testid=stCheckbox] label", has_text="refusal").click()
-    page.get_by_role("button", name="Run 4 pictures").click()
+    page.get_by_role("button", name="Run 4 images").click()
     page.wait_for_url("**run=*")
     page.locator("[data-status=failed]").nth(3).wait_for()
     page.get_by_role("button", name="Export report").wait_for()
@@ -69,10 +69,19 @@ def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: A
     )
 
 
+def test_a_case_is_made_run_rated_and_reported(tmp_path: Path, root: Path, page: Any) -> None:
+    folder = app_room.make_project(tmp_path, cases=1)
+    with app_room.serving(folder) as server:
+        report = app_room.take_photographs_to_report(server, page, root / "cases")
+    assert "My case" in report
+    with Store(folder / "runs" / "genlab.sqlite3") as store:
+        assert [rating.stars for rating in store.ratings(rater="ann")] == [4]
+
+
 def test_two_browsers_follow_one_run_and_a_reload_keeps_it(
     server: app_room.Server, browser: Any, page: Any
 ) -> None:
-    run_id = begin(server, case_ids=["case-001"], tool_ids=["sim_paint"], options=LONG)
+    run_id = begin_run(server, case_ids=["case-001"], tool_ids=["sim_paint"], options=LONG)
     other = browser.new_page()
     other.set_default_timeout(WAIT)
     for one in (page, other):
@@ -118,7 +127,7 @@ def test_name_run_and_view_are_remembered(server: app_room.Server, page: Any) ->
     page.get_by_text("Leaderboard", exact=True).click()
     page.wait_for_url("**view=Leaderboard**")
     page.reload()
-    page.get_by_role("region", name="Leaderboard").wait_for()
+    page.get_by_text("The ranking mean counts").wait_for()
     page.get_by_role("link", name="Rate").click()
     page.get_by_text("grace rates").wait_for()
     page.get_by_text("0 of 4 rated").wait_for()
@@ -126,14 +135,14 @@ def test_name_run_and_view_are_remembered(server: app_room.Server, page: Any) ->
     page.get_by_role("link", name="Benchmark").click()
     page.get_by_text(f"Run {RUN}").wait_for()
     page.get_by_role("button", name="New run").click()
-    page.get_by_text("All cases").wait_for()
+    page.get_by_text("Images per case and tool").wait_for()
     assert "run=" not in page.url
 
 
 def test_a_killed_server_leaves_a_run_that_the_next_goes_on_with(tmp_path: Path) -> None:
     folder = app_room.make_project(tmp_path, cases=1)
     with app_room.serving(folder) as first:
-        run_id = begin(
+        run_id = begin_run(
             first, case_ids=["case-001"], tool_ids=["sim_paint", "sim_fail"], options=LONG
         )
         wait_for(lambda: state(first, run_id), lambda run: run["progress"]["failed"] == 1)

@@ -12,8 +12,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from genlab.web.api import make_api
-from genlab.web.live import Live
+from genlab.web.api.app import make_api
+from genlab.web.jobs import Jobs
 
 RUN = "2026-01-01"
 PROMISED = ("not_a_server_error", "status_code_conformance", "content_type_conformance",
@@ -60,14 +60,14 @@ def test_every_answer_is_in_the_document(
 ) -> None:
     folder = app_room.make_project(tmp_path, cases=3)
     monkeypatch.syspath_prepend(str(folder / "package"))
-    live = Live(folder)
-    app_room.make_run(live.store, folder, run_id=RUN)
-    app = Starlette(routes=[Mount("/api", app=make_api(live))])
+    jobs = Jobs(folder)
+    app_room.make_run(jobs.store, folder, run_id=RUN)
+    app = Starlette(routes=[Mount("/api", app=make_api(jobs))])
     wanted = 5000 if full_size else 100
     try:
         faults, tried = check(schemathesis.openapi.from_asgi("/api/openapi.json", app), wanted)
     finally:
-        live.close()
+        jobs.store.close()
     record("app.schemathesis", len(faults), n=tried)
     assert faults == []
     assert tried >= wanted

@@ -37,7 +37,8 @@ def test_accessibility(project: Path, record: Callable[..., None]) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     found, looked = [], 0
     with serving(ROOT) as ours, serving(project) as served, chromium() as browser:
-        names = sorted(path.stem for path in (ROOT / "ui").glob("*.py") if path.stem != "main")
+        files = (ROOT / "src/genlab/web/pages").glob("[a-z]*.py")
+        names = sorted(path.stem for path in files if path.stem != "main")
         pages = [f"{ours.base}/{name}".replace("/overview", "/") for name in names]
         pages += [f"{served.base}/benchmark?run={RUN}&view={v}" for v in ("Grid", "Leaderboard")]
         pages += [f"{served.base}/rate?of={RUN}&rater=axe"]

@@ -44,7 +44,7 @@ TOOLS = """
 import random
 import time
 from small_benchmark import Turned
-from genlab.benchmark.plugins import Needs, ToolFailure
+from genlab.benchmark.plugins.base import Needs, ToolFailure
 
 class Paint(Turned):
     tool_id = "sim_paint"
@@ -206,3 +206,34 @@ def _until_up(base: str, process: subprocess.Popen[bytes], log: Path) -> None:
             time.sleep(0.05)
     said = log.read_text(encoding="utf-8", errors="replace")
     raise RuntimeError(f"the server did not come up:\n{said[-3000:]}")
+
+
+def take_photographs_to_report(server: Server, page: Any, cases: Path) -> str:
+    """Make a case of two photographs, run the local tool, rate the image; the exported report."""
+    photographs = cases / "astronaut-officer"
+    page.goto(f"{server.base}/cases")
+    field = page.locator("input[type=file]")
+    field.first.set_input_files(photographs / "template.jpg")
+    page.get_by_text("Faces, numbered").wait_for()
+    field.nth(1).set_input_files(photographs / "avatar_officer.jpg")
+    page.get_by_text("replaces person 1", exact=True).wait_for()
+    for label, value in (("Name", "My case"), ("Licence, or what allows use", "mine")):
+        page.get_by_label(label, exact=True).last.fill(value)
+        page.keyboard.press("Tab")
+    page.get_by_text("All persons shown agree").last.click()
+    page.get_by_role("button", name="Save case").click()
+    page.get_by_text("is saved").wait_for()
+    listed = httpx.get(f"{server.base}/api/test-cases", timeout=60).json()
+    [case] = [case for case in listed if case["private"]]
+    asked = {"case_ids": [case["case_id"]], "tool_ids": ["baseline_local"]}
+    run_id = httpx.post(f"{server.base}/api/run", json=asked, timeout=60).json()["run_id"]
+    page.goto(f"{server.base}/benchmark?run={run_id}")
+    page.locator("[data-status=scored]").wait_for()
+    page.goto(f"{server.base}/rate?of={run_id}&rater=ann")
+    page.get_by_text("0 of 1 rated").wait_for()
+    page.keyboard.press("4")
+    page.get_by_text("1 of 1 rated").wait_for()
+    page.goto(f"{server.base}/benchmark?run={run_id}")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export report").click()
+    return Path(download.value.path()).read_text(encoding="utf-8")

@@ -19,12 +19,15 @@ from starlette.routing import Mount
 from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
+from genlab.benchmark.events import EventLog
+from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.runner import lock_of
+from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError
-from genlab.web.api import make_api
-from genlab.web.feed import Feed
-from genlab.web.guards import MAX_BODY, Door, Guards
-from genlab.web.live import MOST_WAITING, Live
-from genlab.web.pictures import run_pictures
+from genlab.web.api.app import make_api
+from genlab.web.images import make_image_routes
+from genlab.web.jobs import MAX_WAITING, Jobs
+from genlab.web.security import MAX_BODY, Access, Security
 
 HERE = "http://127.0.0.1:8000"
 TOKEN = "a-token-that-is-long-enough"
@@ -47,11 +50,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def live(project: Path) -> Iterator[Live]:
-    made = Live(project)
+def jobs(project: Path) -> Iterator[Jobs]:
+    made = Jobs(project)
     app_room.make_run(made.store, project, run_id=RUN)
     yield made
-    made.close()
+    made.store.close()
 
 
 class Here(TestClient):
@@ -62,15 +65,16 @@ class Here(TestClient):
         return super().websocket_connect(url, headers=headers, **kwargs)
 
 
-def client(live: Live, door: Door | None = None, peer: str = "127.0.0.1") -> TestClient:
-    routes = [Mount("/api", app=make_api(live)), Mount("/runs", run_pictures(live.runs_folder))]
-    app = Starlette(routes=routes, middleware=[Middleware(Guards, door=door or Door())])
+def client(jobs: Jobs, access: Access | None = None, peer: str = "127.0.0.1") -> TestClient:
+    images = make_image_routes(jobs.runs_folder)
+    routes = [Mount("/api", app=make_api(jobs)), Mount("/runs", images)]
+    app = Starlette(routes=routes, middleware=[Middleware(Security, access=access or Access())])
     return Here(app, HERE, client=(peer, 50_000), raise_server_exceptions=False)
 
 
 @pytest.fixture(scope="module")
-def api(live: Live) -> TestClient:
-    return client(live)
+def api(jobs: Jobs) -> TestClient:
+    return client(jobs)
 
 
 def is_problem(answer: Any, *statuses: int) -> bool:
@@ -125,7 +129,7 @@ def test_a_run_is_started_and_listed(api: TestClient) -> None:
 def test_runs_beyond_the_limit_are_refused_and_those_that_wait_can_be_cancelled(
     api: TestClient,
 ) -> None:
-    runs = [begin(api, ENDLESS) for _ in range(MOST_WAITING)]
+    runs = [begin(api, ENDLESS) for _ in range(MAX_WAITING)]
     assert is_problem(api.post("/api/run", json=ENDLESS), 429)
     for run_id in runs:
         cancelled = {"run_id": run_id, "cancelled": True}
@@ -137,8 +141,8 @@ def test_runs_beyond_the_limit_are_refused_and_those_that_wait_can_be_cancelled(
     assert api.post(f"/api/run/{runs[0]}/cancel").json()["cancelled"] is False
 
 
-def test_stars_count_once_and_are_taken_back(api: TestClient, live: Live) -> None:
-    items = live.store.items(RUN)
+def test_stars_count_once_and_are_taken_back(api: TestClient, jobs: Jobs) -> None:
+    items = jobs.store.items(RUN)
     ask = {"run_item_id": items[0].item_id, "rater": "ada"}
     assert api.post("/api/rate", json={**ask, "stars": 4}).json()["changed"] is True
     again = api.post("/api/rate", json={**ask, "stars": 4}).json()
@@ -149,8 +153,8 @@ def test_stars_count_once_and_are_taken_back(api: TestClient, live: Live) -> Non
     assert is_problem(api.post("/api/rate", json={"run_item_id": without, "stars": 3}), 409)
 
 
-def test_a_picture_is_found_by_its_content_without_its_tool(api: TestClient, live: Live) -> None:
-    item = live.store.items(RUN)[0]
+def test_a_picture_is_found_by_its_content_without_its_tool(api: TestClient, jobs: Jobs) -> None:
+    item = jobs.store.items(RUN)[0]
     found = api.get(f"/api/pictures/{item.image_sha256}")
     assert found.headers["content-type"] == "image/jpeg"
     assert item.tool_id.encode() not in found.content
@@ -191,55 +195,123 @@ def test_a_run_of_an_earlier_process_is_reported_from_the_store(api: TestClient)
 
 
 def test_no_follower_of_many_loses_or_reorders_an_event() -> None:
-    feed = Feed("r")
     events = 1000
 
-    async def follow() -> list[int]:
-        return [json.loads(message)["sequence"] async for message in feed.follow()]
-
-    def publish() -> None:
-        for number in range(events):
-            feed.add({"type": "update", "run_item_id": number % 100 + 1, "status": str(number)})
-        feed.add({"type": "run", "status": "finished"})
-
     async def follow_all() -> list[list[int]]:
+        log = EventLog("r")
+
+        async def follow() -> list[int]:
+            return [event["sequence"] async for event in log.follow()]
+
         waiting = [asyncio.create_task(follow()) for _ in range(40)]
-        await asyncio.sleep(0.01)
-        await asyncio.to_thread(publish)
+        for number in range(events):
+            log.publish({"type": "update", "run_item_id": number % 100 + 1, "status": str(number)})
+            if number % 7 == 0:
+                await asyncio.sleep(0)
+        log.close("finished")
         return await asyncio.gather(*waiting)
 
     for reported in asyncio.run(follow_all()):
-        assert reported == list(range(reported[0], reported[0] + events + 2))
+        assert reported == list(range(reported[0], reported[-1] + 1))
+
+
+def test_a_run_of_another_process_is_followed_through_the_store(project: Path) -> None:
+    run_id = "2026-01-03"
+
+    async def follow() -> list[dict[str, Any]]:
+        jobs = Jobs(project)
+        case, tool = jobs.cases()[0], jobs.tools()["sim_paint"]
+        facts = [{"case_id": case.case_id, "folder": str(case.folder), "digest": case.digest}]
+        jobs.store.create_run(run_id, f"{run_id}T00:00", facts, make_contenders([tool], {}))
+        with lock_of(jobs.runs_folder, run_id):
+            stream = jobs.follow(run_id)
+            events = [await anext(stream)]
+            assert jobs.status(jobs.store.run(run_id)) == ("running", "")
+            [item] = jobs.store.items(run_id)
+            jobs.store.set_items([(item.item_id, {"status": "failed"})])
+            events.append(await anext(stream))
+        jobs.store.end_run(run_id, "finished")
+        events += [event async for event in stream]
+        jobs.store.close()
+        return events
+
+    state, *events = asyncio.run(follow())
+    assert [item["status"] for item in state["items"]] == ["queued"]
+    assert [event["status"] for event in events] == ["failed", "finished"]
 
 
 # restarts
 
 
-def test_a_run_that_cannot_be_resumed_says_why(project: Path, live: Live, tmp_path: Path) -> None:
-    run_id = "2026-01-02"
+def test_a_server_resumes_its_own_runs_and_says_why_where_it_cannot(
+    project: Path, jobs: Jobs, tmp_path: Path
+) -> None:
     cases = [{"case_id": "gone", "title": "", "folder": str(tmp_path / "gone"), "digest": "0"}]
-    tools = [{"tool_id": "sim_fail", "title": ""}]
-    live.store.create_run(run_id, f"{run_id}T00:00:00+00:00", {}, cases, tools)
-    other = Live(project)
-    other.resume()
-    run = until_ended(client(other), run_id)
+    tools = [Contender(tool_id="sim_fail")]
+    ours, others = "2026-01-02", "2026-01-04"
+    for run_id in (ours, others):
+        created = f"{run_id}T00:00:00+00:00"
+        jobs.store.create_run(run_id, created, cases, tools, server=run_id == ours)
+    other = Jobs(project)
+    other.resume_own()
+    run = until_ended(client(other), ours)
     assert run["status"] == "interrupted"
     assert "gone" in run["reason"]
-    other.close()
-    live.store.end_run(run_id, "cancelled")
+    assert "its process ended" in until_ended(client(other), others)["reason"]
+    other.store.close()
+    for run_id in (ours, others):
+        jobs.store.end_run(run_id, "cancelled")
 
 
 def test_a_case_that_has_changed_is_read_again(tmp_path: Path) -> None:
     folder = app_room.make_project(tmp_path, cases=1) / "cases" / "case-001"
-    live = Live(tmp_path)
-    [before] = live.cases()
-    assert live.cases()[0] is before
-    digest = before.digest
+    jobs = Jobs(tmp_path)
+    digest = jobs.cases()[0].digest
     (folder / "template.png").write_bytes((folder / "avatar_one.png").read_bytes())
-    assert live.cases()[0].digest != digest
+    assert jobs.cases()[0].digest != digest
     (folder / "template.png").unlink()
-    assert is_problem(client(live).get("/api/test-cases"), 409)
-    assert is_problem(client(live).get("/api/test-cases/case-001/template"), 409)
+    assert is_problem(client(jobs).get("/api/test-cases"), 409)
+    assert is_problem(client(jobs).get("/api/test-cases/case-001/template"), 409)
+
+
+CASE = {
+    "case_id": "mine",
+    "title": "My case",
+    "consent": True,
+    "regions": [{"left": 179, "top": 83, "width": 88, "height": 88}],
+    "licence": "mine",
+}
+
+
+def create(api: TestClient, case: Any, template: bytes, *avatars: bytes) -> Any:
+    files = [("template", ("t.jpg", template)), *(("avatars", ("a.jpg", a)) for a in avatars)]
+    content = case if isinstance(case, str) else json.dumps(case)
+    return api.post("/api/test-cases", data={"case": content}, files=files)
+
+
+@pytest.mark.slow
+def test_a_case_is_created_from_photographs_and_listed_at_once(root: Path, tmp_path: Path) -> None:
+    app_room.make_project(tmp_path, cases=1)
+    api = client(Jobs(tmp_path))
+    folder = root / "cases" / "astronaut-officer"
+    template, avatar = (folder / f"{name}.jpg" for name in ("template", "avatar_officer"))
+    photographs = template.read_bytes(), avatar.read_bytes()
+    answer = create(api, CASE, *photographs)
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    assert (made["case_id"], made["private"], made["consent"]) == ("mine", True, True)
+    assert made in api.get("/api/test-cases").json()
+    assert api.get(made["avatar_urls"]["person-1"]).status_code == 200
+    assert is_problem(create(api, CASE, *photographs), 422)  # the name is taken
+    nobody = b"no image", (root / "cases/window-four-avatars/template.jpg").read_bytes()
+    for number, wrong in enumerate(nobody):
+        case = {**CASE, "case_id": f"other-{number}"}
+        assert is_problem(create(api, case, photographs[0], wrong), 422)
+    assert is_problem(create(api, {**CASE, "case_id": "../x"}, *photographs), 422)
+    assert is_problem(create(api, "no JSON", *photographs), 422)
+    assert is_problem(
+        create(api, {**CASE, "case_id": "two"}, *photographs, avatar.read_bytes()), 422
+    )
 
 
 # what it refuses
@@ -261,10 +333,10 @@ def test_a_case_that_has_changed_is_read_again(tmp_path: Path) -> None:
         f"/api/pictures/{'0' * 64}",
     ],
 )
-def test_what_is_not_offered_is_not_found(api: TestClient, live: Live, path: str) -> None:
-    link = live.runs_folder / RUN / "sim_paint" / "link.png"
+def test_what_is_not_offered_is_not_found(api: TestClient, jobs: Jobs, path: str) -> None:
+    link = jobs.runs_folder / RUN / "sim_paint" / "link.png"
     if not link.exists():
-        link.symlink_to(live.root / "params.yaml")
+        link.symlink_to(jobs.root / "params.yaml")
     (link.parent / "case-001.json").write_text("{}", encoding="utf-8")
     answer = api.get(path)
     assert is_problem(answer, 404, 422)
@@ -312,10 +384,10 @@ def test_our_own_pages_may_ask(api: TestClient) -> None:
         assert api.get("/api/runs", headers=headers).status_code == 200
 
 
-def test_another_machine_needs_a_token(live: Live) -> None:
+def test_another_machine_needs_a_token(jobs: Jobs) -> None:
     for peer in ("192.0.2.7", "elsewhere"):
-        assert is_problem(client(live, peer=peer).get("/api/runs"), 403)
-    away = client(live, Door(frozenset({"127.0.0.1"}), TOKEN), peer="192.0.2.7")
+        assert is_problem(client(jobs, peer=peer).get("/api/runs"), 403)
+    away = client(jobs, Access(frozenset({"127.0.0.1"}), TOKEN), peer="192.0.2.7")
     assert is_problem(away.get("/api/runs"), 401)
     for wrong in ("", "x", TOKEN[:-1], TOKEN + "x", "\u202e"):
         headers = {"authorization": f"Bearer {wrong}".encode()}
@@ -334,8 +406,8 @@ def test_another_machine_needs_a_token(live: Live) -> None:
     assert unknown.value.status_code == 404
 
 
-def test_a_token_in_the_address_becomes_a_cookie(live: Live) -> None:
-    away = client(live, Door(token=TOKEN))
+def test_a_token_in_the_address_becomes_a_cookie(jobs: Jobs) -> None:
+    away = client(jobs, Access(token=TOKEN))
     opened = away.get(f"{HERE}//evil.example/x?token={TOKEN}&run=1", follow_redirects=False)
     assert opened.status_code == 303
     assert opened.headers["location"] == "/evil.example/x?run=1"
@@ -349,10 +421,32 @@ def test_a_token_in_the_address_becomes_a_cookie(live: Live) -> None:
 def test_hosts_and_a_token_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GENLAB_HOSTS", "Lab.example, ,other")
     monkeypatch.setenv("GENLAB_TOKEN", TOKEN)
-    assert Door.from_environment() == Door(frozenset({"lab.example", "other"}), TOKEN)
+    assert Access.from_environment() == Access(frozenset({"lab.example", "other"}), TOKEN)
     monkeypatch.setenv("GENLAB_TOKEN", "short")
     with pytest.raises(GenlabError, match="GENLAB_TOKEN"):
-        Door.from_environment()
+        Access.from_environment()
+
+
+def test_a_token_of_raters_opens_rating_alone(jobs: Jobs) -> None:
+    rater = "a-token-for-raters-alone"
+    api = client(jobs, Access(token=TOKEN, rater_token=rater))
+    headers = {"authorization": f"Bearer {rater}"}
+    item = jobs.store.items(RUN)[0]
+    rating = {"run_item_id": item.item_id, "stars": 4, "blind": True}
+    given = api.post("/api/rate", json=rating, headers=headers).json()
+    assert given["rater"].startswith("guest-")
+    allowed = (f"/api/pictures/{item.image_sha256}", "/api/test-cases/case-001/template")
+    for path in allowed:
+        assert api.get(path, headers=headers).status_code == 200
+    for path in ("/api/runs", "/api/test-cases", "/api/tools", PICTURE, f"/api/report/{RUN}"):
+        assert is_problem(api.get(path, headers=headers), 403)
+    assert is_problem(api.post("/api/run", json=FAILING, headers=headers), 403)
+    assert api.get("/benchmark", headers=headers).status_code == 403
+    with (
+        pytest.raises(WebSocketDenialResponse),
+        api.websocket_connect(f"/api/run/{RUN}", headers=headers),
+    ):
+        pass
 
 
 def test_every_answer_forbids_guessing_and_framing(api: TestClient) -> None:

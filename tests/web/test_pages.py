@@ -11,7 +11,7 @@ import pytest
 import tiny
 from streamlit.testing.v1 import AppTest
 
-from genlab.web.live import live
+from genlab.web.jobs import jobs
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def page(root: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
 
     def opened(folder: Path, name: str, **address: str) -> AppTest:
         monkeypatch.chdir(folder)
-        at = AppTest.from_file(str(root / "ui" / "main.py"), default_timeout=60)
+        at = AppTest.from_file(str(root / "src/genlab/web/pages" / "main.py"), default_timeout=60)
         at.switch_page(f"{name}.py")
         for key, value in address.items():
             at.query_params[key] = value
@@ -122,6 +122,6 @@ def test_an_opinion_is_stored_under_the_raters_name(page: Open, copied: Path) ->
     at.session_state["sort"] = "samples"
     at.text_input(key="rater").set_value("Ada <b>").run()
     at.get("feedback")[0].set_value(1).run()
-    [kept] = live(copied).store.opinions("arc_grids")
+    [kept] = jobs(copied).store.opinions("arc_grids")
     assert (kept.rater, kept.agrees) == ("Ada <b>", True)
     assert "1 agree, 0 don't" in words(at)

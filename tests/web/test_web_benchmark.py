@@ -15,9 +15,9 @@ from streamlit.testing.v1 import AppTest
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256, write_npz
-from genlab.web import sheet
-from genlab.web.live import Live, live
-from genlab.web.rating import Pairs, Session, of_dataset, of_run
+from genlab.web.components import grid
+from genlab.web.components.rating_session import Pairs, Session, list_dataset, list_run
+from genlab.web.jobs import Jobs, jobs
 
 pytestmark = pytest.mark.slow
 
@@ -37,16 +37,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def lived(project: Path) -> Iterator[Live]:
+def lived(project: Path) -> Iterator[Jobs]:
     """The same with a finished run of five cases."""
-    here = live(project)
+    here = jobs(project)
     app_room.make_run(here.store, project, run_id=RUN, cases=4)
     yield here
-    here.close()
+    here.store.close()
 
 
 def page(name: str, **query: str) -> AppTest:
-    shown = AppTest.from_file(str(ROOT / "ui" / f"{name}.py"), default_timeout=60)
+    shown = AppTest.from_file(str(ROOT / "src/genlab/web/pages" / f"{name}.py"), default_timeout=60)
     for key, value in query.items():
         shown.query_params[key] = value
     shown.run()
@@ -59,7 +59,7 @@ def words(shown: AppTest) -> str:
     html: list[Any] = list(shown.get("html"))
     kinds = (*shown.markdown, *shown.info, *shown.error)
     text = "".join(one.proto.body for one in html) + "".join(one.value for one in kinds)
-    return text.replace(sheet.STYLE, "").replace("\\", "")
+    return text.replace(grid.STYLE, "").replace("\\", "")
 
 
 @pytest.mark.parametrize(
@@ -74,17 +74,17 @@ def words(shown: AppTest) -> str:
     ],
 )
 def test_a_foreign_text_is_harmless_and_bounded(foreign: str) -> None:
-    html = sheet.text(foreign)
+    html = grid.text(foreign)
     assert not any(part in html for part in ("<script", "<img", "\u202e", "\n"))
     html.encode("utf-8")
-    assert len(sheet.line(foreign)) <= sheet.LONGEST
-    assert "](" not in sheet.label(foreign + "[a](http://b)")
+    assert len(grid.line(foreign)) <= grid.LONGEST
+    assert "](" not in grid.label(foreign + "[a](http://b)")
 
 
 # the page Benchmark
 
 
-def test_a_finished_run_shows_pictures_badges_and_stars(lived: Live) -> None:
+def test_a_finished_run_shows_pictures_badges_and_stars(lived: Jobs) -> None:
     shown = page("benchmark", run=RUN, rater="ada")
     html = words(shown)
     assert html.count("b-badge") >= 4
@@ -92,25 +92,25 @@ def test_a_finished_run_shows_pictures_badges_and_stars(lived: Live) -> None:
     item = lived.store.items(RUN)[0]
     shown.get("feedback")[0].set_value(3).run()
     [rating] = lived.store.ratings("run_item", rater="ada")
-    assert (rating.stars, rating.subject_hash, rating.blind) == (4, item.image_sha256, False)
+    assert (rating.stars, rating.subject_hash, rating.context) == (4, item.image_sha256, "grid")
 
 
 @pytest.mark.parametrize(
     ("view", "said"),
     [
-        ("Compare", "two pictures"),
-        ("Leaderboard", "sim_paint"),
+        ("Compare", "two images"),
+        ("Leaderboard", "ranking mean"),
         ("People", "too few"),
         ("nonsense", "b-cell"),
     ],
 )
-def test_a_link_opens_the_same_view(lived: Live, view: str, said: str) -> None:
+def test_a_link_opens_the_same_view(lived: Jobs, view: str, said: str) -> None:
     for item in lived.store.items(RUN)[:1]:
-        lived.store.rate("run_item", item.image_sha256, "ada", 4, blind=True)
+        lived.store.rate("run_item", item.image_sha256, "ada", 4, "blind")
     assert said in words(page("benchmark", run=RUN, view=view))
 
 
-def test_what_is_not_there_is_a_sentence(lived: Live) -> None:
+def test_what_is_not_there_is_a_sentence(lived: Jobs) -> None:
     assert "no run is called" in words(page("benchmark", run="../../etc/passwd"))
     shutil.rmtree(lived.root / "cases")
     assert "generate-cases" in words(page("benchmark"))
@@ -120,8 +120,8 @@ def test_what_is_not_there_is_a_sentence(lived: Live) -> None:
 # the page Rate
 
 
-def test_the_order_is_random_per_rater_and_stays(lived: Live) -> None:
-    subjects = of_run(lived, RUN)
+def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
+    subjects = list_run(lived, RUN)
 
     def order(rater: str) -> list[str]:
         return [one.sha256 for one in Session(lived.store, rater, subjects).queue]
@@ -140,14 +140,14 @@ def test_the_order_is_random_per_rater_and_stays(lived: Live) -> None:
     assert [one.stars for one in lived.store.ratings("run_item")] == [3]
 
 
-def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Live) -> None:
+def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     items = {item.tool_id: item for item in lived.store.items(RUN) if item.case_id == "case-001"}
     picture = lived.runs_folder / RUN / "sim_fail" / "case-001.png"
     picture.parent.mkdir()
     Image.new("RGB", (64, 64), "teal").save(picture)
     values = {"image": f"{RUN}/sim_fail/case-001.png", "image_sha256": sha256(picture)}
     lived.store.set_items([(items["sim_fail"].item_id, {"status": "scored", **values})])
-    way = Pairs(lived.store, "ada", of_run(lived, RUN))
+    way = Pairs(lived.store, "ada", list_run(lived, RUN))
     assert (way.total, way.done, way.ahead) == (1, 0, [])
     assert way.current is not None
     assert {one.case_id for one in way.current} == {"case-001"}
@@ -160,25 +160,25 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Live) -> None:
     [reported] = lived.store.preferences()
     assert left in (reported.first_item, reported.second_item)
     assert reported.winner != left
-    assert Pairs(lived.store, "ada", of_run(lived, RUN)).current is None
+    assert Pairs(lived.store, "ada", list_run(lived, RUN)).current is None
     way.undo()
     way.skip()
     assert way.done == 1
 
 
 @pytest.mark.parametrize("dataset", ["arc_grids", "fashion_mnist"])
-def test_samples_and_reconstructions_can_be_rated(lived: Live, dataset: str) -> None:
+def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str) -> None:
     grids = np.random.default_rng(0).integers(0, 10, (3, 16, 16), dtype=np.uint8)
     if dataset == "fashion_mnist":
         grids = grids[..., None]
         (lived.root / "data" / dataset).mkdir(parents=True)
         np.save(lived.root / "data" / dataset / "test.npy", grids)
     with pytest.raises(GenlabError, match="dvc repro evaluate"):
-        of_dataset(lived, dataset, "vae_sample")
+        list_dataset(lived, dataset, "vae_sample")
     evidence = lived.root / "data" / "evaluated" / dataset / "evidence.npz"
     write_npz(evidence, {"samples": grids, "predicted": grids[:2]}, kind="evaluation")
-    samples = of_dataset(lived, dataset, "vae_sample")
-    rebuilt = of_dataset(lived, dataset, "reconstruction")
+    samples = list_dataset(lived, dataset, "vae_sample")
+    rebuilt = list_dataset(lived, dataset, "reconstruction")
     assert (len(samples), len(rebuilt)) == (3, 2)
     assert all(one.url.startswith("data:image/png;base64,") for one in samples + rebuilt)
     Session(lived.store, "ada", samples).rate(4)

@@ -12,7 +12,7 @@ import pytest
 from genlab.core.io import write_json
 from genlab.core.tracking import HISTORY_KIND
 from genlab.web import curves
-from genlab.web.files import Missing
+from genlab.web.components.files import Missing
 
 SERIES = {"reconstruction_loss": [3.0, 2.0], "kl_divergence": [1.0, None]}
 

@@ -11,7 +11,7 @@ import pytest
 
 from genlab.core.errors import GenlabError
 from genlab.web import bars, browse, curves, evidence, explorer, galleries, steps
-from genlab.web.files import Missing, json_at
+from genlab.web.components.files import Missing, json_at
 from genlab.web.pipeline import read_pipeline
 from genlab.web.results import read_results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from genlab.web import charts, look
+from genlab.web.components import charts, look
 
 
 def test_a_table_escapes_what_it_shows() -> None:

@@ -27,7 +27,7 @@ from genlab.agent.story import Story, run_file, story
 from genlab.agent.workspace import PROJECT, Workspace, goal_of
 from genlab.core.errors import GenlabError
 from genlab.web import shapes
-from genlab.web.files import json_at
+from genlab.web.components.files import json_at
 
 FROM_GOAL = "as the goal says"
 SETS = (FROM_GOAL, *dict.fromkeys(DATASETS.values()))

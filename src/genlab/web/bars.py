@@ -9,9 +9,10 @@ from typing import Any
 
 from genlab.evaluation.reports.formats import number, value, words
 from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
-from genlab.web import look, shapes
-from genlab.web.files import json_at
-from genlab.web.look import Column, Markup, table
+from genlab.web import shapes
+from genlab.web.components import look
+from genlab.web.components.files import json_at
+from genlab.web.components.look import Column, Markup, table
 from genlab.web.results import Interval, Results, interval_of, range_words
 
 SIGNS = {">=": "≥", "<=": "≤"}

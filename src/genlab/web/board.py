@@ -7,7 +7,7 @@ from datetime import datetime
 from html import escape
 
 from genlab.evaluation.reports.formats import words
-from genlab.web.look import tag
+from genlab.web.components.look import tag
 from genlab.web.pipeline import Cell, Pipeline, ago, lasted
 
 TONES = {

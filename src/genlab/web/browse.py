@@ -17,7 +17,7 @@ from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS
 from genlab.web import shapes
-from genlab.web.files import Missing, fresh, json_at
+from genlab.web.components.files import Missing, fresh, json_at
 
 Items = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]

@@ -16,7 +16,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.core.tracking import HISTORY_KIND
 from genlab.web import shapes
-from genlab.web.files import Missing, fits, fresh, of_shape, stamps
+from genlab.web.components.files import Missing, fits, fresh, of_shape, stamps
 
 Points = list[tuple[float, float]]
 

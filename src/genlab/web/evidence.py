@@ -11,7 +11,7 @@ import numpy.typing as npt
 from genlab.core.io import read_npz
 from genlab.datasets.registry import find_dataset
 from genlab.web import browse
-from genlab.web.files import fresh, require
+from genlab.web.components.files import fresh, require
 
 Items = npt.NDArray[np.uint8]
 EVALUATE = "dvc repro evaluate"

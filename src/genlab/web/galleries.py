@@ -18,10 +18,11 @@ from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.gallery import tile
 from genlab.evaluation.reports.formats import number, words
 from genlab.grids.parser import Flags, find_components
-from genlab.web import browse, look, shapes
+from genlab.web import browse, shapes
+from genlab.web.components import look
+from genlab.web.components.files import Stamp, fresh, json_at, stamps
+from genlab.web.components.look import Column, table
 from genlab.web.evidence import evidence
-from genlab.web.files import Stamp, fresh, json_at, stamps
-from genlab.web.look import Column, table
 
 Items = npt.NDArray[np.uint8]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from genlab.core.errors import GenlabError
 from genlab.web import shapes
-from genlab.web.files import fits, json_at, yaml_at
+from genlab.web.components.files import fits, json_at, yaml_at
 
 TIMINGS: Mapping[str, tuple[str, str]] = {
     "train": ("data/checkpoints/{dataset}/provenance.json", "training_seconds"),

@@ -11,7 +11,7 @@ from genlab.core.errors import GenlabError
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import number, share, words
 from genlab.web import shapes
-from genlab.web.files import json_at
+from genlab.web.components.files import json_at
 
 REPRO = "make repro"
 Interval = tuple[float, float]

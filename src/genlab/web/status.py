@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from genlab.core.errors import GenlabError
-from genlab.web.files import stamp
+from genlab.web.components.files import stamp
 
 PATIENCE = 120.0
 """Seconds until dvc is given up: hashing gigabytes for the first time takes its time."""

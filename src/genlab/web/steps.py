@@ -11,7 +11,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.experiment_results import RESULTS_FILE, assign, read_results
 from genlab.web import shapes
 from genlab.web.changes import Change
-from genlab.web.files import yaml_at
+from genlab.web.components.files import yaml_at
 from genlab.web.pipeline import Pipeline
 from genlab.web.results import Results
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from genlab.evaluation.reports.formats import value, words
 from genlab.web import browse
 from genlab.web.changes import Change, Leaf
-from genlab.web.look import Column, Markup, picture, table
+from genlab.web.components.look import Column, Markup, picture, table
 
 MOST = 40
 """Rows of a table of changes: after a change of params thousands of numbers differ."""

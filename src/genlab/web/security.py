@@ -1,15 +1,15 @@
-"""Who may ask this server, and how much: before any page or route sees a request.
+"""Checks of every request before a page or route sees it.
 
-- The `Host` must be this machine's (or one of `GENLAB_HOSTS`), against a foreign name that was
-  bound to 127.0.0.1. The `Origin`, where there is one, must be the same host, the WebSocket's too;
-  a foreign page can't embed or fetch what lies under `/api` and `/runs`.
-- From another machine it takes a token (`GENLAB_TOKEN`): as `Authorization: Bearer …`, or once as
-  `?token=…` in the browser, which keeps it as a cookie. Where it is set, everybody needs it.
-- A token leaves the address before anything else reads it: no server's log of requests holds it.
-- A body for the API is read whole, up to a limit of bytes and of time, before a route begins.
+- `Host` must be this machine's, or one of `GENLAB_HOSTS`. `Origin`, where there is one, must be the
+  same host, for WebSockets too; other sites cannot embed or fetch what is under `/api` and `/runs`.
+- Other machines need a token (`GENLAB_TOKEN`): as `Authorization: Bearer …`, or once as `?token=…`
+  in the browser, which keeps it as a cookie. Where it is set, everybody needs it.
+- A rater's token (`GENLAB_RATER_TOKEN`) opens the page Rate, its images and `POST /api/rate`;
+  everything else answers 403.
+- A token is removed from the address before anything else reads it, so that no log contains it.
+- A body for the API is read up to a limit of bytes and of time before a route begins.
 
-Not protected: traffic itself. Beyond loopback put a proxy with TLS before it. Whoever holds the
-token may do all that the pages do.
+Not protected: traffic itself; put a proxy with TLS in front beyond loopback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ import asyncio
 import hmac
 import ipaddress
 import os
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -27,41 +30,67 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from genlab.benchmark.limits import MAX_BYTES
 from genlab.core.errors import GenlabError
-from genlab.web.problems import Refusal, problem
+from genlab.web.api.problems import Refusal, problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OURS = ("/api", "/runs")  # the rest is Streamlit's, which has limits of its own
 MAX_BODY = 64 << 10  # bytes
+UPLOAD = "/api/test-cases"  # takes photographs
+MAX_UPLOAD = 4 * MAX_BYTES
 BODY_SECONDS = 10.0
+UPLOAD_SECONDS = 120.0
 COOKIE = "genlab_token"
 SHORTEST_TOKEN = 16
+RATER_PATHS = re.compile(
+    r"/(rate|static/.*|_stcore/.*|media/.*|component/.*|favicon\..*|manifest\.json)?"
+    r"|/api/(pictures/[^/]+|test-cases/[^/]+/[^/]+)"
+)
 
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
     "Referrer-Policy": "same-origin",
 }
+Role = Literal["all", "rater"]
 
 
 @dataclass(frozen=True)
-class Door:
-    """What is let in. hosts: names beside loopback; token: "" asks for none, on loopback alone."""
+class Access:
+    """Who is let in. hosts: names beside loopback; tokens: "" is none, for loopback alone."""
 
     hosts: frozenset[str] = frozenset()
     token: str = ""
+    rater_token: str = ""
 
     @classmethod
-    def from_environment(cls) -> Door:
-        """As `GENLAB_HOSTS` (names with commas between) and `GENLAB_TOKEN` say."""
-        token = os.environ.get("GENLAB_TOKEN", "")
-        if token and len(token) < SHORTEST_TOKEN:
-            raise GenlabError(
-                f"GENLAB_TOKEN must have at least {SHORTEST_TOKEN} characters, got {len(token)};"
-                ' make one with: python -c "import secrets; print(secrets.token_urlsafe())"'
-            )
+    def from_environment(cls) -> Access:
+        """Read GENLAB_HOSTS (names separated by commas), GENLAB_TOKEN and GENLAB_RATER_TOKEN."""
+        tokens = {}
+        for name in ("GENLAB_TOKEN", "GENLAB_RATER_TOKEN"):
+            token = tokens[name] = os.environ.get(name, "")
+            if token and len(token) < SHORTEST_TOKEN:
+                raise GenlabError(
+                    f"{name} must have at least {SHORTEST_TOKEN} characters, got {len(token)}; make"
+                    ' one with: python -c "import secrets; print(secrets.token_urlsafe())"'
+                )
+        if tokens["GENLAB_RATER_TOKEN"] and not tokens["GENLAB_TOKEN"]:
+            raise GenlabError("GENLAB_RATER_TOKEN needs GENLAB_TOKEN, for everybody else; set both")
         names = os.environ.get("GENLAB_HOSTS", "").split(",")
-        return cls(frozenset(name.strip().lower() for name in names if name.strip()), token)
+        hosts = frozenset(name.strip().lower() for name in names if name.strip())
+        return cls(hosts, *tokens.values())
+
+    def role_of(self, offered: Iterable[str]) -> Role | None:
+        """What the holder of one of these tokens may do; without tokens, everything."""
+        if not self.token:
+            return "all"
+        given = [one.encode("utf-8", "replace") for one in offered]
+        tokens: dict[Role, str] = {"all": self.token, "rater": self.rater_token}
+        for role, token in tokens.items():
+            if token and any(hmac.compare_digest(one, token.encode()) for one in given):
+                return role
+        return None
 
     def check(self, scope: Scope) -> None:
         """Raise a `Refusal` where a request may not come in, its token aside."""
@@ -83,54 +112,67 @@ class Door:
                 403, "from another machine it takes a token: set GENLAB_TOKEN where it is served"
             )
 
-    def admits(self, scope: Scope, brought: str) -> bool:
-        """Whether the token is there, `brought` in the address or not, or none is asked for."""
-        if not self.token:
-            return True
-        connection = HTTPConnection(scope)
-        scheme, _, bearer = connection.headers.get("authorization", "").partition(" ")
-        offered = [bearer.strip() if scheme.lower() == "bearer" else ""]
-        offered += [connection.cookies.get(COOKIE, ""), brought]
-        return any(
-            hmac.compare_digest(one.encode("utf-8", "replace"), self.token.encode())
-            for one in offered
-        )
+
+def is_rater(token: str) -> bool:
+    """Whether a page is asked for with the rater's token."""
+    return Access.from_environment().role_of([token]) == "rater"
 
 
-class Guards:
-    """The middleware that holds every request against the door."""
+class Security:
+    """The middleware that checks every request."""
 
-    def __init__(self, app: ASGIApp, door: Door | None = None) -> None:
+    def __init__(self, app: ASGIApp, access: Access | None = None) -> None:
         self.app = app
-        self.door = door or Door.from_environment()
+        self.access = access or Access.from_environment()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
         brought = _take_token(scope)
         try:
-            self.door.check(scope)
-            if not self.door.admits(scope, brought or ""):
+            self.access.check(scope)
+            role = self.access.role_of(_offered_tokens(scope, brought))
+            if role is None:
                 raise Refusal(401, "a token is missing or wrong; open the address with ?token=…")
+            if role == "rater" and not _is_for_raters(scope):
+                raise Refusal(403, "this token is for rating alone")
             if _is_ours(scope) and not _is_plain(scope["path"]):
                 raise Refusal(404, "no address of ours holds such characters")  # nor any route
             if scope["type"] == "http" and _is_ours(scope):
                 receive = await _read(scope, receive)
         except Refusal as refusal:
             return await _refuse(refusal, scope, receive, send)
-        if self.door.token and brought is not None and _is_page(scope):
-            return await self._keep_token(scope)(scope, receive, send)
+        if self.access.token and brought is not None and _is_page(scope):
+            return await _keep_token(scope, brought)(scope, receive, send)
         await self.app(scope, receive, _adding(scope, send))
 
-    def _keep_token(self, scope: Scope) -> Response:
-        """Send the browser to the same address without the token, which becomes a cookie."""
-        kept = scope["query_string"].decode("ascii")
-        # One slash: a path that begins with two would be the address of another server.
-        target = "/" + scope["path"].lstrip("/\\") + ("?" + kept if kept else "")
-        response = RedirectResponse(target, 303)
-        secure = scope.get("scheme") == "https"
-        response.set_cookie(COOKIE, self.door.token, httponly=True, samesite="lax", secure=secure)
-        return response
+
+def _keep_token(scope: Scope, token: str) -> Response:
+    """Redirect the browser to the same address without the token, which becomes a cookie."""
+    kept = scope["query_string"].decode("ascii")
+    # One slash: a path that begins with two would be the address of another server.
+    target = "/" + scope["path"].lstrip("/\\") + ("?" + kept if kept else "")
+    response = RedirectResponse(target, 303)
+    secure = scope.get("scheme") == "https"
+    response.set_cookie(COOKIE, token, httponly=True, samesite="lax", secure=secure)
+    return response
+
+
+def _offered_tokens(scope: Scope, brought: str | None) -> list[str]:
+    """The tokens of a request: header, cookie, address."""
+    connection = HTTPConnection(scope)
+    scheme, _, bearer = connection.headers.get("authorization", "").partition(" ")
+    header = bearer.strip() if scheme.lower() == "bearer" else ""
+    return [header, connection.cookies.get(COOKIE, ""), brought or ""]
+
+
+def _is_for_raters(scope: Scope) -> bool:
+    if scope["type"] == "websocket":
+        return bool(scope["path"].startswith("/_stcore/"))
+    if scope["method"] == "POST" and scope["path"] == "/api/rate":
+        return True
+    reading = scope["method"] in ("GET", "HEAD") or not _is_ours(scope)
+    return reading and RATER_PATHS.fullmatch(scope["path"]) is not None
 
 
 def _take_token(scope: Scope) -> str | None:
@@ -189,7 +231,9 @@ def _name(host: str) -> str:
 
 
 async def _read(scope: Scope, receive: Receive) -> Receive:
-    """Read the body whole; returns what hands it on. Raises a `Refusal` where it is too long."""
+    """Read the whole body; returns what hands it on. Raises a `Refusal` where it is too long."""
+    upload = scope["method"] == "POST" and scope["path"] == UPLOAD
+    most, seconds = (MAX_UPLOAD, UPLOAD_SECONDS) if upload else (MAX_BODY, BODY_SECONDS)
     body = bytearray()
 
     async def read() -> None:
@@ -200,16 +244,16 @@ async def _read(scope: Scope, receive: Receive) -> Receive:
                 raise Refusal(400, "the request ended before its body")
             body.extend(message.get("body", b""))
             more = message.get("more_body", False)
-            if len(body) > MAX_BODY:
-                raise Refusal(413, f"a body may have {MAX_BODY} bytes")
+            if len(body) > most:
+                raise Refusal(413, f"a body may have {most} bytes")
 
     announced = Headers(scope=scope).get("content-length", "0")
-    if not announced.isdecimal() or int(announced[:12]) > MAX_BODY:
-        raise Refusal(413, f"a body may have {MAX_BODY} bytes")
+    if not announced.isdecimal() or int(announced[:12]) > most:
+        raise Refusal(413, f"a body may have {most} bytes")
     try:
-        await asyncio.wait_for(read(), BODY_SECONDS)
+        await asyncio.wait_for(read(), seconds)
     except asyncio.TimeoutError as error:
-        raise Refusal(408, f"the body took over {BODY_SECONDS:g} seconds to come") from error
+        raise Refusal(408, f"the body took over {seconds:g} seconds") from error
     whole = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
     async def hand_on() -> Message:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genlab.web import look
+from genlab.web.components import look
 
 Spec = dict[str, Any]
 Points = Sequence[tuple[float, float]]

@@ -1,4 +1,4 @@
-"""Two pictures of one case with a divider between them, as a Streamlit component."""
+"""Two images of one case with a divider between them, as a Streamlit component."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from genlab.web.sheet import line
+from genlab.web.components.grid import line
 
 HEIGHT = 460
 
@@ -62,7 +62,7 @@ Named = tuple[str, str]
 """A picture's address and its name."""
 
 
-def show_divider(left: Named, right: Named, template: str, key: str) -> None:
+def show_slider(left: Named, right: Named, template: str, key: str) -> None:
     """Show two pictures one over the other, cut at a divider; template: "" where it is gone."""
     data = {"a": _fit(left), "b": _fit(right), "t": _fit((template, "template"))}
     _component()(key=key, data=data)

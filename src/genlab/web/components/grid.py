@@ -1,32 +1,30 @@
-"""Pieces of the benchmark's pages as HTML. All that came from outside is escaped here.
+"""Cases and images of the benchmark as HTML. Everything from outside is escaped here.
 
-Titles, reasons and names may hold anything: markup, ten thousand characters, marks that turn the
-direction of the text. `line`, `text` and `label` make them harmless and bounded; nothing else puts
-them on a page.
+Titles, reasons and names may contain anything: markup, ten thousand characters, marks that turn the
+direction of text. `line`, `text` and `label` make them harmless and bounded.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
+from pathlib import Path
+from typing import Any
 
-from genlab.web.swaps import CaseShown, Cell
+from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.report import grade
+from genlab.benchmark.store.schema import Contender, Item
+from genlab.core.errors import GenlabError
 
-WIDEST = 300  # pixels of a cell: more than that and pictures of other cases are out of sight
-LONGEST = 120  # characters of a foreign text on a page
+WIDEST = 300  # pixels of a cell: with more, images of other cases are out of sight
+LONGEST = 120  # characters of a foreign text
+SMALL = 320  # pixels of an image in a grid
 MARKDOWN = frozenset("\\`*_{}[]()<>#+-.!|~$:^&@/")
-WORDS = {
-    "queued": "queued",
-    "generating": "generating…",
-    "generated": "waits for its score",
-    "evaluating": "evaluating…",
-    "scored": "scored",
-    "failed": "failed",
-    "skipped": "skipped",
-}
+STATUS = {"generating": "generating…", "generated": "waits for its score", "evaluating": "scoring…"}
+GRADES = {"good": "good", "fair": "warn", "poor": "bad", "none": "quiet"}
 
-# In the inks of genlab.web.look, which ui/main.py sets for every page.
+# In the colours of genlab.web.look, which the main page sets.
 STYLE = """<style>
 .b-case{font-size:1rem;font-weight:620;color:var(--g-ink);margin:.4rem 0 .5rem;padding:.6rem 0 0;
 border-top:1px solid var(--g-rule);overflow-wrap:anywhere}
@@ -72,6 +70,7 @@ background:var(--g-card);border-radius:8px}
 .b-look .b-main .b-large{height:min(56vh,520px)}
 .b-look .b-pixels{image-rendering:pixelated}
 .b-ahead{position:absolute;width:1px;height:1px;overflow:hidden;opacity:0;pointer-events:none}
+.b-gallery{grid-template-columns:repeat(auto-fill,minmax(min(130px,45%),1fr))}
 .b-note{color:var(--g-muted);font-size:.88rem;margin:0}
 .b-why{color:var(--g-muted);font-size:.88rem;margin:-.75rem 0 0 1.6rem}
 @media(max-width:640px){.b-look{gap:.5rem}.b-look figure{flex:1 1 90px}
@@ -89,7 +88,7 @@ STYLE += (
 
 
 def line(foreign: object, longest: int = LONGEST) -> str:
-    """A foreign text as one bounded line, without what turns the direction of its neighbours."""
+    """A foreign text as one bounded line, without marks that turn the direction of text."""
     # Controls and formats (Cc, Cf), lone surrogates (Cs), separators: each a space.
     unfit = ("Cc", "Cf", "Cs", "Zl", "Zp")
     fit = (" " if unicodedata.category(c) in unfit else c for c in str(foreign)[: 4 * longest])
@@ -103,13 +102,13 @@ def text(foreign: object, longest: int = LONGEST) -> str:
 
 
 def label(foreign: object, longest: int = LONGEST) -> str:
-    """A foreign text for a widget's label, which reads Markdown: its signs stand for themselves."""
+    """A foreign text for a widget's label, with the signs of Markdown escaped."""
     return "".join("\\" + c if c in MARKDOWN else c for c in line(foreign, longest))
 
 
-def note(said: str) -> str:
-    """A remark of ours below something, in an ink that can be read (a caption's can't)."""
-    return f'<p class="b-note">{escape(said)}</p>'
+def note(words: str) -> str:
+    """A remark below something, with enough contrast (a caption has too little)."""
+    return f'<p class="b-note">{escape(words)}</p>'
 
 
 def picture(url: str, name: str, *, kind: str = "") -> str:
@@ -118,26 +117,33 @@ def picture(url: str, name: str, *, kind: str = "") -> str:
     return f'<img{named} src="{escape(url)}" alt="{escape(line(name))}">'
 
 
-def case_head(case: CaseShown) -> str:
-    """Where a case begins: a rule, and its title."""
-    return f'<h3 class="b-case">{text(case.title, 80)}</h3>'
+def case_head(title: str) -> str:
+    """The heading of a case."""
+    return f'<h3 class="b-case">{text(title, 80)}</h3>'
 
 
-def case_row(case: CaseShown, cells: Sequence[Cell], tools: Mapping[str, str]) -> str:
-    """A case and what each tool made of it, so far."""
-    shown = "".join(cell(one, tools.get(one.tool_id, "")) for one in cells)
-    width = (1 + len(cells)) * WIDEST
-    first = case_cell(case, "template")
-    row = f'<div class="b-row" style="max-width:{width}px">{first}{shown}</div>'
-    return case_head(case) + row
+def case_row(known: dict[str, Any], items: Sequence[Item], labels: dict[str, str]) -> str:
+    """A case of a run and its items, so far."""
+    shown = "".join(item_cell(item, labels[item.contender]) for item in items)
+    width = (1 + len(items)) * WIDEST
+    row = f'<div class="b-row" style="max-width:{width}px">{run_case(known)}{shown}</div>'
+    return case_head(str(known.get("title", known["case_id"]))) + row
 
 
-def case_cell(case: CaseShown, name: str = "") -> str:
-    """The template with its avatars, under the case's title where no other name is given."""
-    frame = picture(case.small, f"template of {case.title}") if case.small else _gone()
-    faces = "".join(
-        picture(f"{url}?width=160", f"avatar {name}") for name, url in case.avatars.items()
-    )
+def run_case(known: dict[str, Any]) -> str:
+    """The case of a run as it is now, if it is still there."""
+    try:
+        return case_cell(load_case(Path(str(known.get("folder", "")))), "template")
+    except (GenlabError, OSError):
+        gone = '<span class="b-wait">the case is no longer there</span>'
+        return f'<figure class="b-cell"><span class="b-frame">{gone}</span></figure>'
+
+
+def case_cell(case: Case, name: str = "") -> str:
+    """The template with its avatars, under the case's title or `name`."""
+    base = f"/api/test-cases/{case.case_id}"
+    frame = picture(f"{base}/template?width={SMALL}", f"template of {case.title}")
+    faces = "".join(picture(f"{base}/{name}?width=160", f"avatar {name}") for name in case.avatars)
     return (
         f'<figure class="b-cell"><span class="b-frame">{frame}</span>'
         f'<figcaption><span class="b-name">{text(name or case.title, 60)}</span>'
@@ -145,35 +151,49 @@ def case_cell(case: CaseShown, name: str = "") -> str:
     )
 
 
-def cell(one: Cell, title: str) -> str:
-    """What a tool made of a case: the picture or where it stands, and its badge."""
-    if one.small:
-        inner = picture(one.small, f"{one.tool_id} on {one.case_id}")
-        frame = (
-            f'<a class="b-frame" href="{escape(one.picture)}" target="_blank" rel="noopener">'
-            f"{inner}</a>"
-        )
+def gallery(cases: Iterable[Case]) -> str:
+    """The cases side by side."""
+    return f'<div class="b-row b-gallery">{"".join(map(case_cell, cases))}</div>'
+
+
+def image_url(item: Item) -> str:
+    """Address of an item's image, "" where there is none."""
+    return f"/runs/{item.image}" if item.image else ""
+
+
+def item_cell(item: Item, label: str) -> str:
+    """An item: its image or its state, and its badge."""
+    if item.image:
+        url = escape(image_url(item))
+        shown = picture(f"{image_url(item)}?width={SMALL}", f"{label} on {item.case_id}")
+        frame = f'<a class="b-frame" href="{url}" target="_blank" rel="noopener">{shown}</a>'
     else:
-        words = text(one.failure, 90) if one.failure else WORDS.get(one.status, one.status)
+        words = text(item.failure, 90) if item.failure else STATUS.get(item.status, item.status)
         frame = f'<span class="b-frame"><span class="b-wait">{words}</span></span>'
+    draw = f", draw {item.repeat}" if item.repeat > 1 else ""
     return (
-        f'<figure class="b-cell" data-item="{one.item_id}" data-status="{escape(one.status)}">'
-        f'{frame}<figcaption><span class="b-name" title="{escape(line(title))}">'
-        f"{text(one.tool_id, 48)}</span>{badge(one)}</figcaption></figure>"
+        f'<figure class="b-cell" data-item="{item.item_id}" data-status="{escape(item.status)}">'
+        f'{frame}<figcaption><span class="b-name">{text(label, 80)}{draw}</span>'
+        f"{badge(item)}</figcaption></figure>"
     )
 
 
-def badge(one: Cell) -> str:
-    """The score, with its components behind it; or the status and its reason."""
-    if one.score is None:
-        kind = f" ({text(one.failure_kind.replace('_', ' '), 40)})" if one.failure_kind else ""
-        return f'<span class="b-{one.grade}">{WORDS.get(one.status, one.status)}{kind}</span>'
+def badge(item: Item) -> str:
+    """The score with its components, or the status and its reason."""
+    colour = GRADES[grade(item.score)]
+    if item.score is None:
+        colour = "bad" if item.status == "failed" else colour
+        kind = f" ({text(item.failure_kind.replace('_', ' '), 40)})" if item.failure_kind else ""
+        return f'<span class="b-{colour}">{STATUS.get(item.status, item.status)}{kind}</span>'
+    values = dict(item.components)
+    if item.score_reference is not None:
+        values = {"reference score": item.score_reference, **values}
     rows = "".join(
         f"<tr><td>{text(name.replace('_', ' '), 30)}</td><td>{number(value)}</td></tr>"
-        for name, value in one.components.items()
+        for name, value in values.items()
     )
     return (
-        f'<details class="b-badge"><summary class="b-{one.grade}">{number(one.score)}'
+        f'<details class="b-badge"><summary class="b-{colour}">{number(item.score)}'
         f"</summary><table>{rows}</table></details>"
     )
 
@@ -183,5 +203,6 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _gone() -> str:
-    return '<span class="b-wait">the case is no longer there</span>'
+def labels_of(contenders: dict[str, Contender]) -> dict[str, str]:
+    """Labels by contender id."""
+    return {name: contender.label for name, contender in contenders.items()}

@@ -1,4 +1,4 @@
-"""Pictures over HTTP: those of runs and of cases, whole or small; nothing else of the disk."""
+"""Images over HTTP: those of runs and cases, whole or small; nothing else of the disk."""
 
 from __future__ import annotations
 
@@ -16,40 +16,36 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from genlab.benchmark.cases import open_upright
+from genlab.benchmark.photographs import read_photograph
 from genlab.core.errors import GenlabError
-from genlab.web.problems import Refusal, problem
+from genlab.web.api.problems import Refusal, problem
 
 WIDTHS = (160, 320, 640, 1280)
 QUALITY = 82
 KEPT = 512  # small pictures in memory: some 40 kB each
 
 _RUN = re.compile(r"\d{4}-\d{2}-\d{2}(-\d{1,6})?")
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_FOLDER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_IMAGE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}(\.\d{1,3})?\.png")
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
 
 
-def run_picture(folder: Path, run_id: str, tool_id: str, name: str) -> Path:
+def find_run_image(folder: Path, run_id: str, tool: str, name: str) -> Path:
     """The file `<run>/<tool>/<case>.png` of the runs' folder. Raises a `Refusal` for any other."""
-    case_id, dot, kind = name.partition(".")
-    fine = _RUN.fullmatch(run_id) and _NAME.fullmatch(tool_id) and _NAME.fullmatch(case_id)
-    path = folder / run_id / tool_id / name
-    # A link could lead out of the folder, or to something that is no picture of a run.
-    if (
-        not fine
-        or dot + kind != ".png"
-        or not path.is_file()
-        or path.resolve() != (folder.resolve() / run_id / tool_id / name)
-    ):
-        raise Refusal(404, "there is no such picture of a run")
+    valid = _RUN.fullmatch(run_id) and _FOLDER.fullmatch(tool) and _IMAGE.fullmatch(name)
+    path = folder / run_id / tool / name
+    # A link could lead out of the folder, or to something that is no image of a run.
+    if not valid or not path.is_file() or path.resolve() != folder.resolve() / run_id / tool / name:
+        raise Refusal(404, "there is no such image of a run")
     return path
 
 
-def picture(path: Path, width: int | None, asked: Headers, *, lasting: bool = False) -> Response:
-    """The answer that holds an image file, at most `width` pixels wide where that is named.
+def serve_image(
+    path: Path, width: int | None, asked: Headers, *, lasting: bool = False
+) -> Response:
+    """The response with an image file, at most `width` pixels wide where that is given.
 
-    asked: the request's headers; a browser that has the picture already is told so. lasting: the
-    address names the content itself, so that a browser need not even ask.
+    asked: the request's headers, for caching. lasting: whether the address names the content.
     """
     if width is not None and width not in WIDTHS:
         raise Refusal(422, f"width must be one of {', '.join(map(str, WIDTHS))}, got {width}")
@@ -64,17 +60,17 @@ def picture(path: Path, width: int | None, asked: Headers, *, lasting: bool = Fa
     try:
         data = small(path, width, found.st_mtime_ns, found.st_size)
     except GenlabError as error:
-        raise Refusal(404, f"the picture can't be read: {error}") from error
+        raise Refusal(404, f"the image cannot be read: {error}") from error
     return Response(data, headers=headers, media_type="image/jpeg")
 
 
 @lru_cache(maxsize=KEPT)
 def small(path: Path, width: int, modified: int, size: int) -> bytes:
-    """An image file as JPEG, at most `width` pixels wide; modified and size tell versions apart.
+    """An image file as JPEG, at most `width` pixels wide, without metadata such as the tool's name.
 
-    What stands in the file beside the picture, such as the tool's name, stays behind.
+    modified, size: distinguish versions of the file in the cache.
     """
-    image = open_upright(path)
+    image = read_photograph(path)
     image.thumbnail((width, image.height), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
     image.info = {}
@@ -82,25 +78,25 @@ def small(path: Path, width: int, modified: int, size: int) -> bytes:
     return buffer.getvalue()
 
 
-def run_pictures(folder: Path) -> Starlette:
+def make_image_routes(folder: Path) -> Starlette:
     """The routes under `/runs`: `<run>/<tool>/<case>.png`, with `?width=` small."""
 
     async def show(request: Request) -> Response:
         asked = request.query_params.get("width")
         if asked is not None and not re.fullmatch(r"\d{1,5}", asked):
             raise Refusal(422, f"width must be one of {', '.join(map(str, WIDTHS))}")
-        path = run_picture(folder, **request.path_params)
+        path = find_run_image(folder, **request.path_params)
         width = None if asked is None else int(asked)
-        return await run_in_threadpool(picture, path, width, request.headers)
+        return await run_in_threadpool(serve_image, path, width, request.headers)
 
     async def refused(_: Request, error: Exception) -> Response:
         if isinstance(error, Refusal):
             return problem(error.status, error.detail)
         if isinstance(error, HTTPException):
-            return problem(error.status_code, "there is no such picture of a run", error.headers)
+            return problem(error.status_code, "there is no such image of a run", error.headers)
         raise error
 
     return Starlette(
-        routes=[Route("/{run_id}/{tool_id}/{name}", show, methods=["GET"])],
+        routes=[Route("/{run_id}/{tool}/{name}", show, methods=["GET"])],
         exception_handlers={Refusal: refused, HTTPException: refused},
     )

@@ -1,15 +1,22 @@
 """What the model can do: bars, reconstructions, samplers, its latents, nearest neighbours."""
 
+from __future__ import annotations
+
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from genlab.datasets.registry import find_dataset
-from genlab.web import bars, browse, evidence, look
-from genlab.web.files import Missing, Stamp, require, stamp
-from genlab.web.frame import choose_dataset, sentences, title
+from genlab.web import bars, browse, evidence
+from genlab.web.components import look
+from genlab.web.components.files import Missing, Stamp, require, stamp
+from genlab.web.components.frame import choose_dataset, sentences, title
 from genlab.web.results import read_results
+
+if TYPE_CHECKING:  # torch: imported only when the explorer opens
+    from genlab.web.explorer import Explorer
 
 ROOT = Path()
 VIEWS = ("Bars", "Reconstructions", "Samplers", "Latents", "Neighbours")
@@ -66,7 +73,7 @@ def show_neighbours(name: str) -> None:
 
 
 @st.cache_resource(max_entries=3, show_spinner="Loading the model, some seconds the first time …")
-def explorer(name: str, checkpoint: Stamp | None, data: Stamp | None):
+def explorer(name: str, checkpoint: Stamp | None, data: Stamp | None) -> Explorer:
     """Keyed by the files' stamps: another checkpoint is another explorer."""
     from genlab.web.explorer import open_explorer
 

@@ -1,11 +1,12 @@
-"""The pages, one file each; a page whose file is not there yet is left out."""
+"""The pages, one file each; a rater sees the page Rate alone."""
 
 from pathlib import Path
 
 import streamlit as st
 
-from genlab.web import look
-from genlab.web.frame import keep
+from genlab.web.components import look
+from genlab.web.components.frame import keep
+from genlab.web.security import COOKIE, is_rater
 
 PAGES = (
     "overview",
@@ -15,6 +16,7 @@ PAGES = (
     "failures",
     "agent",
     "benchmark",
+    "cases",
     "rate",
 )
 HERE = Path(__file__).parent
@@ -24,9 +26,9 @@ if __name__ == "__main__":  # not where a scoring process imports the main modul
     st.html(look.STYLE)
     # Who asks, and for which run, goes along to the other pages.
     keep(**{name: st.query_params[name] for name in ("rater", "run") if name in st.query_params})
+    names = PAGES[-1:] if is_rater(st.context.cookies.get(COOKIE, "")) else PAGES
     pages = [
-        st.Page(file, title=name.capitalize(), default=name == PAGES[0])
-        for name in PAGES
-        if (file := HERE / f"{name}.py").is_file()
+        st.Page(HERE / f"{name}.py", title=name.capitalize(), default=name == names[0])
+        for name in names
     ]
     st.navigation(pages, position="top").run()

@@ -1,4 +1,4 @@
-"""Faults as the API tells them: one JSON object of type application/problem+json (RFC 9457)."""
+"""Faults of the API: one JSON object of type application/problem+json (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) 
     return JSONResponse(said.model_dump(), status, headers, media_type=MEDIA_TYPE)
 
 
-def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What FastAPI's `responses=` takes to declare problems of these statuses."""
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Problems of these statuses, for FastAPI's `responses=`."""
     schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
     return {
         status: {
@@ -58,8 +58,8 @@ def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def tell_problems(api: FastAPI) -> None:
-    """Let every fault of `api` be a problem, and its OpenAPI document say so."""
+def add_problem_handlers(api: FastAPI) -> None:
+    """Answer every fault of `api` with a problem, and declare it in its OpenAPI document."""
     for kind in (Refusal, GenlabError, HTTPException, RequestValidationError):
         api.add_exception_handler(kind, _refused)
     api.add_exception_handler(Exception, _broken)

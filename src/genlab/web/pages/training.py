@@ -5,10 +5,11 @@ from pathlib import Path
 import streamlit as st
 
 from genlab.datasets.registry import find_dataset
-from genlab.web import charts, curves, look
-from genlab.web.frame import chart, choose_dataset, params, sentences, title
+from genlab.web import curves
+from genlab.web.components import charts, look
+from genlab.web.components.frame import chart, choose_dataset, params, sentences, title
+from genlab.web.components.grid import label
 from genlab.web.pipeline import ago
-from genlab.web.sheet import label
 
 ROOT = Path()
 LONGEST = 400  # characters of why a run was made

@@ -8,7 +8,7 @@ from genlab.agent.story import Story
 from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
 from genlab.web import attempts, attempts_chart
-from genlab.web.frame import chart, title
+from genlab.web.components.frame import chart, title
 
 FOLDER = Path("workspaces")
 EVERY = 2.0  # seconds between looks at a run under way

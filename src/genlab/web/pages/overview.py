@@ -5,12 +5,13 @@ from pathlib import Path
 import streamlit as st
 
 from genlab.datasets.registry import find_dataset
-from genlab.web import board, look, tables
+from genlab.web import board, tables
 from genlab.web.changes import changes, last_commit
-from genlab.web.frame import params, sentences, title
+from genlab.web.components import look
+from genlab.web.components.frame import params, sentences, title
+from genlab.web.components.grid import label
 from genlab.web.pipeline import Pipeline, read_pipeline
 from genlab.web.results import Results, read_results
-from genlab.web.sheet import label
 from genlab.web.status import Status, Watch
 from genlab.web.steps import next_step
 
@@ -56,7 +57,7 @@ def show_results(name: str) -> Results | None:
 
 title("Overview", "Where the pipeline stands, what its last runs found, and what comes next.")
 with sentences():
-    datasets = list(params().datasets)
+    datasets: list[str] = list(params().datasets)
     status = watch(str(ROOT.absolute())).look()
     pipeline = None
     if status.asking:

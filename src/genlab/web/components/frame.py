@@ -12,8 +12,8 @@ from streamlit.delta_generator import DeltaGenerator
 from genlab.core.errors import GenlabError, describe_os_error
 from genlab.core.params import Params, load_params
 from genlab.datasets.registry import find_dataset
-from genlab.web import charts, look
-from genlab.web.files import Missing, fresh
+from genlab.web.components import charts, look
+from genlab.web.components.files import Missing, fresh
 
 
 def title(name: str, lead: str) -> None:

@@ -8,8 +8,9 @@ from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.shapes import KINDS
-from genlab.web import browse, charts, look, tables
-from genlab.web.frame import chart, choose_dataset, params, sentences, title
+from genlab.web import browse, tables
+from genlab.web.components import charts, look
+from genlab.web.components.frame import chart, choose_dataset, params, sentences, title
 
 PAGE = 48
 DATA = Path("data")
@@ -82,8 +83,10 @@ def show_one(data: browse.Grids | browse.Images, chosen: browse.Indices) -> None
 
 
 def show_shares(data: browse.Grids | browse.Images, chosen: browse.Indices) -> None:
-    images = isinstance(data, browse.Images)
-    shares = browse.image_shares(data, chosen) if images else browse.grid_shares(data, chosen)
+    if isinstance(data, browse.Images):
+        shares = browse.image_shares(data, chosen)
+    else:
+        shares = browse.grid_shares(data, chosen)
     known = list(shares.items())
     for start in range(0, len(known), 2):  # row by row, so that neighbours begin at one height
         for column, (name, found) in zip(st.columns(2), known[start : start + 2], strict=False):
@@ -97,6 +100,7 @@ def show_sketch() -> None:
 
     st.write("Paste a grid; the parser takes it apart into legal shapes.")
     left, right = st.columns(2)
+    grid = None
     with left, sentences():
         text = st.text_area(
             "Rows of digits 0 to 9, or the JSON rows of an ARC task",
@@ -105,9 +109,8 @@ def show_sketch() -> None:
             key="grid",
             max_chars=sketch.LONGEST_TEXT,
         )
-        st.session_state.reading = sketch.from_text(text)
+        grid = sketch.from_text(text)
     with right:
-        grid = st.session_state.get("reading")
         if grid is None:
             return
         read = sketch.read(grid)

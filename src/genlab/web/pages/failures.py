@@ -8,9 +8,9 @@ import streamlit as st
 from genlab.benchmark.store.schema import MAX_RATER
 from genlab.core.errors import GenlabError
 from genlab.web import galleries, opinions
-from genlab.web.frame import choose_dataset, remember, remembered, sentences, title
-from genlab.web.live import live
-from genlab.web.sheet import label
+from genlab.web.components.frame import choose_dataset, remember, remembered, sentences, title
+from genlab.web.components.grid import label
+from genlab.web.jobs import jobs
 
 ROOT = Path()
 LONGEST = 400  # characters of what a file says of an item
@@ -20,7 +20,7 @@ def keep(name: str, failure: galleries.Failure, rater: str, key: str) -> None:
     """What a click on a thumb does."""
     thumb = st.session_state[key]
     try:
-        live().store.opine(
+        jobs().store.opine(
             name,
             opinions.KINDS[failure.sort],
             failure.subject,
@@ -78,7 +78,7 @@ if name:
         remember(rater=typed or "")
         rater = opinions.clean(typed or "")
         found = galleries.gallery(ROOT, name, sort)
-        said = opinions.read(live().store, name)
+        said = opinions.read(jobs().store, name)
         counts = found.hypotheses
         wanted = st.pills(
             "Explained by",
