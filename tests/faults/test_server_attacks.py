@@ -188,4 +188,4 @@ def database(folder: Path) -> Path:
 def count_rows(server: Server) -> list[int]:
     tables = ("runs", "run_items", "human_scores", "preferences", "migrations")
     with Store(database(server.folder)) as store:
-        return [store.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables]
+        return [int(store.table(f"SELECT count(*) AS n FROM {table}").n[0]) for table in tables]

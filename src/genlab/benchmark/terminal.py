@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 
 import typer
@@ -90,24 +89,31 @@ class Watch:
         self.console.print(
             f"\nThe next image makes it ${wanted:.2f}; the ceiling is ${ceiling:.2f}."
         )
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[float | None] = loop.create_future()
-
-        def prompt() -> None:
-            given = 0.0
-            with suppress(typer.Abort):  # the end of the input
-                given = typer.prompt(
-                    "New ceiling in dollars, 0 to stop here", type=float, default=0
-                )
-            with suppress(RuntimeError, asyncio.InvalidStateError):  # the loop has ended
-                loop.call_soon_threadsafe(answer.set_result, given or None)
-
-        # A daemon: the process may end while nobody answers.
-        threading.Thread(target=prompt, daemon=True).start()
         try:
-            return await answer
+            while True:
+                typer.echo("New ceiling in dollars, 0 to stop here [0]: ", nl=False)
+                try:
+                    return float(await _read_line() or 0) or None
+                except ValueError:
+                    self.console.print("That is no number.")
         finally:
             self.bars.start()
+
+
+async def _read_line() -> str:
+    """A line of the terminal; other requests, and Ctrl-C, are handled meanwhile."""
+    loop, file = asyncio.get_running_loop(), sys.stdin.fileno()
+    line: asyncio.Future[str] = loop.create_future()
+
+    def read() -> None:
+        if not line.done():
+            line.set_result(sys.stdin.readline())
+
+    loop.add_reader(file, read)
+    try:
+        return (await line).strip()
+    finally:
+        loop.remove_reader(file)
 
 
 def show_leaderboard(standings: Sequence[Standing], found: People) -> None:
