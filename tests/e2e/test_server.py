@@ -10,6 +10,11 @@ from typing import Any
 
 import app_room
 import httpx
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 from genlab.benchmark.store.repository import Store
 
@@ -166,3 +171,35 @@ def test_no_log_holds_a_token(tmp_path: Path) -> None:
         assert httpx.get(f"{server.base}/api/tools?token={token}", timeout=60).status_code == 200
         log = wait_for(lambda: server.log.read_text("utf-8"), lambda log: log.count("a=1") >= 8)
     assert "token-that" not in log
+
+
+def test_a_token_of_raters_shows_the_page_rate_alone(tmp_path: Path, browser: Any) -> None:
+    folder = app_room.make_project(tmp_path, cases=1)
+    full, rater = "a-token-that-nobody-guesses", "a-token-for-raters-alone"
+    given = {"GENLAB_TOKEN": full, "GENLAB_RATER_TOKEN": rater}
+    with app_room.serving(folder, environment=given) as server:
+        page = browser.new_page()
+        page.set_default_timeout(WAIT)
+        page.goto(f"{server.base}/?token={rater}")
+        page.get_by_role("heading", name="Rate").wait_for()
+        answer = page.goto(f"{server.base}/benchmark")
+        assert answer.status == 403
+        page.close()
+        # A client without cookies: what its header or its address offers is what counts.
+        assert pages_of(server, full) > {"Rate"}
+        assert pages_of(server, rater) == {"Rate"}
+        assert pages_of(server, rater, f"?token={rater}") == {"Rate"}
+
+
+def pages_of(server: app_room.Server, token: str, query: str = "") -> set[str]:
+    """The pages that Streamlit offers over a bare WebSocket."""
+    headers = {"Authorization": f"Bearer {token}"}
+    address = f"{server.socket}/_stcore/stream{query}"
+    protocol = [Subprotocol("streamlit")]
+    with connect(address, additional_headers=headers, subprotocols=protocol) as socket:
+        asked = BackMsg(rerun_script=ClientState(query_string="", page_script_hash=""))
+        socket.send(asked.SerializeToString())
+        while True:
+            said = ForwardMsg.FromString(socket.recv(timeout=60, decode=False))
+            if said.WhichOneof("type") == "navigation":
+                return {page.page_name for page in said.navigation.app_pages}

@@ -140,6 +140,18 @@ def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
     assert [one.stars for one in lived.store.ratings("run_item")] == [3]
 
 
+def test_the_template_takes_the_place_of_one_image_alone(lived: Jobs) -> None:
+    shown = page("rate", rater="ada", of=RUN)
+    before = words(shown)
+    shown.button(key="flip").click().run()
+    assert "the template</bdi>" in words(shown)
+    shown.button(key="flip").click().run()
+    assert words(shown) == before
+    shown.button(key="flip").click().run()
+    shown.button(key="star-3").click().run()
+    assert "the template</bdi>" not in words(shown)
+
+
 def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     items = {item.tool_id: item for item in lived.store.items(RUN) if item.case_id == "case-001"}
     picture = lived.runs_folder / RUN / "sim_fail" / "case-001.png"

@@ -19,7 +19,7 @@ import hmac
 import ipaddress
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -113,9 +113,12 @@ class Access:
             )
 
 
-def is_rater(token: str) -> bool:
-    """Whether a page is asked for with the rater's token."""
-    return Access.from_environment().role_of([token]) == "rater"
+def sees_all(headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
+    """Whether the browser of a page's session has the token that opens every page, or needs none.
+
+    The middleware has let its connection in, perhaps with a rater's token.
+    """
+    return Access.from_environment().role_of(_kept_tokens(headers, cookies)) == "all"
 
 
 class Security:
@@ -161,9 +164,12 @@ def _keep_token(scope: Scope, token: str) -> Response:
 def _offered_tokens(scope: Scope, brought: str | None) -> list[str]:
     """The tokens of a request: header, cookie, address."""
     connection = HTTPConnection(scope)
-    scheme, _, bearer = connection.headers.get("authorization", "").partition(" ")
-    header = bearer.strip() if scheme.lower() == "bearer" else ""
-    return [header, connection.cookies.get(COOKIE, ""), brought or ""]
+    return [*_kept_tokens(connection.headers, connection.cookies), brought or ""]
+
+
+def _kept_tokens(headers: Mapping[str, str], cookies: Mapping[str, str]) -> list[str]:
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    return [bearer.strip() if scheme.lower() == "bearer" else "", cookies.get(COOKIE, "")]
 
 
 def _is_for_raters(scope: Scope) -> bool:

@@ -74,7 +74,8 @@ background:var(--g-card);border-radius:8px}
 .b-note{color:var(--g-muted);font-size:.88rem;margin:0}
 .b-why{color:var(--g-muted);font-size:.88rem;margin:-.75rem 0 0 1.6rem}
 @media(max-width:640px){.b-look{gap:.5rem}.b-look figure{flex:1 1 90px}
-.b-look .b-large{max-height:130px}.b-look .b-main{flex:1 1 100%}
+.b-look .b-large{max-height:130px}.b-look .b-swaps{max-height:260px}
+.b-look figure:has(.b-swaps),.b-look .b-main{flex:1 1 100%}
 .b-look .b-main .b-large{height:36vh;max-height:none}}
 """
 STYLE += (

@@ -47,18 +47,22 @@ Pixels = npt.NDArray[np.uint8]
 class Subject:
     """Something to rate. url: its image; pixels: whether to draw pixels as squares.
 
-    template: address of the template, or of the original; swaps: picture of who is replaced by
-    whom.
+    template: address of the template, or of the original; case: None where it is gone.
     """
 
     kind: Kind
     sha256: str
     url: str
     template: str = ""
-    swaps: str = ""
+    case: Case | None = None
     item_id: int | None = None
     case_id: str = ""
     pixels: bool = False
+
+    @property
+    def swaps(self) -> str:
+        """A picture of who is replaced by whom, drawn when it is shown."""
+        return connect(self.case) if self.case else ""
 
     @property
     def urls(self) -> list[str]:
@@ -232,7 +236,7 @@ def _subject(
     if case is None:
         return Subject("run_item", sha256, url, item_id=item_id, case_id=case_id)
     template = f"/api/test-cases/{case_id}/template?width={LARGE}"
-    return Subject("run_item", sha256, url, template, connect(case), item_id, case_id)
+    return Subject("run_item", sha256, url, template, case, item_id, case_id)
 
 
 def _originals(folder: Path, count: int) -> Pixels | None:

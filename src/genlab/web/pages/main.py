@@ -6,7 +6,7 @@ import streamlit as st
 
 from genlab.web.components import look
 from genlab.web.components.frame import keep
-from genlab.web.security import COOKIE, is_rater
+from genlab.web.security import sees_all
 
 PAGES = (
     "overview",
@@ -26,7 +26,7 @@ if __name__ == "__main__":  # not where a scoring process imports the main modul
     st.html(look.STYLE)
     # Who asks, and for which run, goes along to the other pages.
     keep(**{name: st.query_params[name] for name in ("rater", "run") if name in st.query_params})
-    names = PAGES[-1:] if is_rater(st.context.cookies.get(COOKIE, "")) else PAGES
+    names = PAGES if sees_all(st.context.headers, st.context.cookies) else PAGES[-1:]
     pages = [
         st.Page(HERE / f"{name}.py", title=name.capitalize(), default=name == names[0])
         for name in names

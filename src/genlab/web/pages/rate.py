@@ -14,6 +14,7 @@ from genlab.web.components import grid
 from genlab.web.components.frame import keep, remember, remembered, title
 from genlab.web.components.rating_session import (
     KINDS,
+    LARGE,
     Kind,
     Pairs,
     Session,
@@ -74,18 +75,24 @@ def session(kind: Kind, of: str, name: str, paired: bool, controls: bool) -> Ses
 def figure(url: str, caption: str, subject: Subject, *, main: bool = False) -> str:
     """An image that opens in full on a click."""
     kind = "b-large b-pixels" if subject.pixels else "b-large"
+    return enlarge(url, url, caption, kind, "b-main" if main else "")
+
+
+def enlarge(url: str, target: str, caption: str, kind: str, place: str = "") -> str:
+    """An image that opens `target` on a click, in the largest size."""
     shown = grid.picture(url, caption, kind=kind)
-    return (
-        f'<figure class="{"b-main" if main else ""}"><figcaption>{grid.text(caption)}</figcaption>'
-        f'<a href="{escape(url)}" target="_blank" rel="noopener">{shown}</a></figure>'
-    )
+    if target and not target.startswith("data:"):  # a browser opens no such address
+        large = escape(target.replace(f"width={LARGE}", "width=1280"))
+        shown = f'<a href="{large}" target="_blank" rel="noopener">{shown}</a>'
+    caption = grid.text(caption)
+    return f'<figure class="{place}"><figcaption>{caption}</figcaption>{shown}</figure>'
 
 
 def template_figure(subject: Subject) -> str:
     """The template with the persons to replace connected to who replaces them; or the original."""
     if subject.swaps:
-        shown = grid.picture(subject.swaps, "who is replaced by whom", kind="b-large")
-        return f"<figure><figcaption>who is replaced by whom</figcaption>{shown}</figure>"
+        caption, kind = "who is replaced by whom", "b-large b-swaps"
+        return enlarge(subject.swaps, subject.template, caption, kind)
     return figure(subject.template, "original", subject) if subject.template else ""
 
 
@@ -96,9 +103,10 @@ def preload(subjects: list[Subject]) -> str:
     return f'<div class="b-ahead" aria-hidden="true">{shown}</div>'
 
 
-def flip() -> None:
-    """Show the template in the image's place, or the image again."""
-    st.session_state["flipped"] = not st.session_state.get("flipped", False)
+def flip(subject: Subject) -> None:
+    """Show the template in this image's place, or the image again."""
+    flipped = st.session_state.get("flipped") == subject.sha256
+    st.session_state["flipped"] = "" if flipped else subject.sha256
 
 
 @st.fragment
@@ -120,14 +128,21 @@ def rate(way: Session) -> None:
         st.button("Skip", key="skip", shortcut="s", on_click=way.skip, disabled=not subject)
         st.button("Undo", key="undo", shortcut="u", on_click=way.undo, disabled=not way.position)
         has_template = bool(subject and subject.template)
-        st.button("Template", key="flip", shortcut="t", on_click=flip, disabled=not has_template)
+        st.button(
+            "Template",
+            key="flip",
+            shortcut="t",
+            on_click=flip,
+            args=(subject,),
+            disabled=not has_template,
+        )
     total = len(way.subjects)
     progress.progress(way.done / total if total else 1.0, text=f"{way.done} of {total} rated")
     if subject is None:
         ended = way.done == total
         board.success("All done. Thank you." if ended else "The end; some were skipped.")
         return
-    flipped = st.session_state.get("flipped", False) and bool(subject.template)
+    flipped = st.session_state.get("flipped") == subject.sha256
     url = subject.template if flipped else subject.url
     caption = "the template" if flipped else QUESTION
     if subject.pixels and not flipped:
