@@ -62,7 +62,8 @@ else
     install() { "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
 fi
 if "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    install -r requirements.lock
+    # The lock is complete: without resolving, pip asks for no release that it does not name.
+    install --no-deps -r requirements.lock
     install --no-deps -e .
 else
     echo "make setup: the lock is for Python 3.11 and newer; taking the newest versions for 3.10"
