@@ -21,6 +21,8 @@ PAGES = {
     "overview": "",
     "training": "training",
     "evaluation": "evaluation?dataset=fashion_mnist&show=Samplers",
+    "cases": "cases",
+    "benchmark": "benchmark?run={run}",
     "rate": "rate?of={run}&rater=ada",
 }
 MOST_BYTES = 200_000

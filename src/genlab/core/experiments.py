@@ -27,7 +27,7 @@ from genlab.core.experiment_results import (
     read_table,
     write_rows,
 )
-from genlab.core.io import read_yaml, sha256, write_bytes
+from genlab.core.io import read_yaml, sha256
 from genlab.core.params import PARAMS_FILE, digest, parse_params
 from genlab.core.progress import progress
 
@@ -54,7 +54,6 @@ class Description(BaseModel):
     base: str | None = Field(default=None, description="Experiment that they are added to.")
     dataset: str | None = Field(default=None, description="Dataset; else the base's, arc_grids.")
     seeds: list[int] = Field(default=[], description="Run once with each of these seeds.")
-    keep: list[str] = Field(default=[], description="Figures of stage evaluate to keep.")
     manual: bool = Field(default=False, description="Run only where it is named.")
 
 
@@ -180,7 +179,7 @@ def run_pending(
 
 
 def run_experiment(experiment: Experiment) -> dict[str, Any]:
-    """Run it in a temporary folder, keep its figures, and return its row.
+    """Run it in a temporary folder and return its row.
 
     Raises a `GenlabError` that names the log where `dvc exp run` fails, where the code has changed
     since the fingerprint was taken, and where this machine has not got the device.
@@ -212,9 +211,6 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
     newest = ["--sort=-committerdate", "--count=1", "--format=%(refname)"]
     found = git.ask(Path(), "for-each-ref", *newest, f"refs/exps/*/*/{name}") or b""
     reference = found.decode().strip()
-    for figure in experiment.keep:
-        content = _show(reference, f"plots/{dataset}/evaluation/{figure}")
-        write_bytes(Path("plots") / dataset / "experiments" / name / figure, content)
     results = {
         part: json.loads(_show(reference, f"results/{dataset}/{part}.json"))
         for part in ("metrics", "training", "verdict", "diagnosis")
