@@ -9,16 +9,8 @@ from genlab.web.components.frame import keep
 from genlab.web.security import sees_all
 
 PAGES = (
-    "overview",
-    "data",
-    "training",
-    "evaluation",
-    "failures",
-    "agent",
-    "benchmark",
-    "cases",
-    "rate",
-)
+    "overview", "data", "training", "evaluation", "failures", "agent", "benchmark", "cases", "rate",
+)  # fmt: skip
 HERE = Path(__file__).parent
 
 if __name__ == "__main__":  # not where a scoring process imports the main module of its parent
