@@ -22,9 +22,6 @@ from genlab.web.items import load_items
 Items = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 
-MAX_ENCODED = 1000  # items whose codes give the directions and the spread
-MAX_DIRECTIONS = 6
-
 
 @dataclass(frozen=True, eq=False)
 class Explorer:
@@ -61,10 +58,10 @@ def open_explorer(checkpoint: Path, data: Path) -> Explorer:
     Raises a GenlabError where it is missing or broken, or was trained on other items.
     """
     model, _ = load_checkpoint(checkpoint, producer_command="dvc repro train")
-    items = np.asarray(load_items(data, "test").items[:MAX_ENCODED])
+    items = np.asarray(load_items(data, "test").items[:1000])  # enough for directions
     require_shape(model, items, data)
     means, _ = inference.encode(model, items)
-    rows, lengths = principal_directions(means, min(MAX_DIRECTIONS, means.shape[1]))
+    rows, lengths = principal_directions(means, min(6, means.shape[1]))
     shapes = model.architecture
     place_dim = shapes.latent_dim // shapes.tokens
     side = shapes.size // shapes.patch if place_dim else 0

@@ -37,7 +37,6 @@ EVIDENCE = {
 DIGITS = {str(colour) for colour in range(COLOURS)}
 MAX_SIDE = 64  # cells of a pasted grid
 MAX_TEXT = 40_000  # characters of a pasted text
-NO_GRID = "the grid is empty; paste rows of digits 0 to 9, or a list of rows in JSON, [[0, 1]]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +183,7 @@ def parse_grid(text: str) -> Items:
         except (ValueError, RecursionError) as error:
             raise GenlabError(f"the text is not valid JSON ({error}); correct it") from error
     if not rows or not all(isinstance(row, list) and row for row in rows):
-        raise GenlabError(NO_GRID)
+        raise GenlabError("the grid is empty; paste rows of digits, or rows in JSON: [[0, 1]]")
     for number, row in enumerate(rows, 1):
         for cell in row:
             if str(cell) not in DIGITS:

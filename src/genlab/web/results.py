@@ -64,6 +64,7 @@ def compare_targets(root: Path, dataset: str) -> list[Row]:
                 "description": target.description,
                 "outcome": target.outcome(found.get(key, {}).get("value")),
                 **{column: found.get(key, {}).get(column) for column in ("value", "interval")},
+                "sign": target.sign,
                 **target.model_dump(include={"target", "stretch_target"}),
             }
             for key, target in targets.items()

@@ -11,7 +11,6 @@ from genlab.web.components import look
 Spec = dict[str, Any]
 Points = Sequence[tuple[float, float]]
 
-HEIGHT = 230
 DECADES = [10.0**power for power in range(-12, 13)]
 
 
@@ -34,7 +33,7 @@ def lines(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bo
     point = len(values) <= 2 * len(curves)
     return {
         "data": {"values": values},
-        "height": HEIGHT,
+        "height": 230,
         "title": title,
         "mark": {"type": "line", "strokeWidth": 2, "point": point, "tooltip": True},
         "encoding": {

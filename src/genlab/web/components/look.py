@@ -37,10 +37,9 @@ STYLE = f"""<style>
 .stApp{{{_VARIABLES}}}
 .stMainBlockContainer{{max-width:1280px;padding:4.25rem 2rem 4rem}}
 @media(max-width:640px){{.stMainBlockContainer{{padding:4rem 1rem 3rem}}}}
-.stApp h1{{padding-top:0;letter-spacing:-.01em}}
 .g-pictures{{display:flex;flex-wrap:wrap;gap:.75rem;padding:.1rem 0}}
 .g-picture{{margin:0;display:flex;flex-direction:column;gap:.25rem}}
-.g-picture img,.g-pixels{{image-rendering:pixelated;border-radius:3px;display:block;
+.g-picture img{{image-rendering:pixelated;border-radius:3px;display:block;
 outline:1px solid var(--g-rule)}}
 .g-picture figcaption{{color:var(--g-muted);font-size:.82rem;line-height:1.25}}
 /* White on the dark theme's light primary colour can't be read. */
@@ -56,7 +55,6 @@ width:auto!important;max-width:min(60rem,calc(100vw - 2rem))!important}}
 color:var(--g-muted)!important;opacity:1!important}}
 [data-testid="stMultiSelectTagsContainer"] [data-tag]{{
 background:light-dark(#2b6ca3,#2f5f88)!important}}
-.stApp :focus-visible{{outline-offset:2px}}
 </style>"""
 
 

@@ -7,6 +7,7 @@ environment, never from the page: else whoever may open it could have the key se
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -34,8 +35,6 @@ from genlab.web.components.grid import label
 
 BACKENDS = ("embedded", "openai", "search")
 FOLDER = Path("workspaces")
-MAX_LINES = 12  # of a log
-EVERY = 2.0  # seconds between looks at a run under way
 # Of an attempt: what was said of it and done about it.
 REMARKS = (
     "remark", "edits", "faults", "planner_failure", "review", "decision", "reason", "failure",
@@ -100,15 +99,10 @@ class Started:
         return self.process.poll() is None
 
     @property
-    def lines(self) -> list[str]:
-        """The lines of its log."""
-        return read_text(self.log).splitlines()
-
-    @property
     def workspace(self) -> str:
         """The name of its workspace; empty until the log names it."""
-        heads = [line for line in self.lines if line.startswith("workspace: ")]
-        return Path(heads[0].removeprefix("workspace: ")).name if heads else ""
+        found = re.search(r"^workspace: (.*)$", read_text(self.log), flags=re.MULTILINE)
+        return Path(found[1]).name if found else ""
 
 
 def start(text: str, backend: str, attempts: int, folder: Path) -> Started:
@@ -149,8 +143,7 @@ def begin() -> None:
         usual = [*BACKENDS].index(params.backend) if params.backend != "replay" else 0
         backend = left.selectbox(
             "Planner", BACKENDS, usual, key="backend",
-            help="embedded: a small model on this machine. openai: the endpoint of params.yaml."
-            " search: no language model.",
+            help="embedded: on this machine; openai: as in params.yaml; search: no language model",
         )  # fmt: skip
         count = right.number_input(
             "Attempts at most", 1, 1000, params.max_iterations, key="attempts"
@@ -165,7 +158,7 @@ def begin() -> None:
     st.rerun()
 
 
-@st.fragment(run_every=EVERY)
+@st.fragment(run_every=2)
 def follow(run: Started) -> None:
     """A run under way, read again every other second."""
     if not run.is_running:
@@ -181,8 +174,8 @@ def follow(run: Started) -> None:
 
 def show_log(run: Started) -> None:
     """The last lines that a run logged."""
-    lines = "\n".join(run.lines[-MAX_LINES:]) or "starting"
-    st.code(lines, language="text", wrap_lines=True)
+    lines = read_text(run.log).splitlines()[-12:]
+    st.code("\n".join(lines) or "starting", language="text", wrap_lines=True)
 
 
 def overview(found: Story) -> None:

@@ -96,14 +96,16 @@ def show_pasted() -> None:
 def main(dataset: str) -> None:
     """The chosen view of a dataset."""
     pasting = [PASTE] if find_dataset(dataset).kind == "grids" else []
-    view = frame.choose("View", ["Items", "One item", "Distributions", *pasting], "view")
+    with st.container(horizontal=True, gap="medium"):
+        view = frame.choose("View", ["Items", "One item", "Distributions", *pasting], "view")
+        split = frame.choose("Split", SPLITS, "split")
     if view == PASTE:
         show_pasted()
     elif view == "Distributions":
         sheet = require(Path("plots") / dataset / "data" / "sheet.png", "dvc repro split")
         st.image(str(sheet), alt=f"Items of {dataset} and distributions of what is in them")
     else:
-        data = items.load_items(DATA / dataset, frame.choose("Split", SPLITS, "split"))
+        data = items.load_items(DATA / dataset, split)
         show = show_items if view == "Items" else show_item
         show(data, choose_items(data))
 

@@ -24,7 +24,6 @@ from genlab.web.components.grid import label
 Row = dict[str, str]
 
 ROOT = Path()
-PATIENCE = 120.0  # seconds; hashing gigabytes for the first time takes long
 DVC = (sys.executable, "-m", "dvc")
 WATCHED = (
     "dvc.yaml", "dvc.lock", "params.yaml", "src", "stages", "data", "metrics", "plots",
@@ -89,7 +88,7 @@ def _ask(root: Path, *command: str) -> str:
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "DVC_NO_ANALYTICS": "1"}
     done = subprocess.run(
         [*DVC, *command], cwd=root, env=environment, capture_output=True, text=True,
-        timeout=PATIENCE,
+        timeout=120,  # hashing gigabytes for the first time takes long
     )  # fmt: skip
     if done.returncode:
         reason = " ".join(done.stderr.split())

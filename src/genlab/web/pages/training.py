@@ -16,19 +16,17 @@ from genlab.web.components import charts, frame
 from genlab.web.components.files import UNFIT, fresh, reading, require
 
 Points = list[tuple[float, float]]
-Curves = dict[str, Points]
-"""Series of a run by name, (epoch, value) each."""
+Curves = dict[str, Points]  # series of a run by name, (epoch, value) each
 
 ROOT = Path()
-CURRENT = "current run"
 PATIENCE = 180.0  # seconds without an epoch, after which a run counts as stopped
 MAX_EXPERIMENTS = 40  # the newest are shown
+# Series that have a chart, and those that a log scale suits.
 PANELS = (
     "loss", "reconstruction_loss", "kl_divergence", "beta_kl", "elbo", "exact_grid_accuracy",
     "pixel_accuracy", "psnr", "mse", "gradient_norm", "learning_rate",
 )  # fmt: skip
 LOG = ("loss", "reconstruction_loss", "kl_divergence", "mse", "gradient_norm")
-"""Series that have a chart; those that a log scale suits."""
 PATIENCE = 180.0  # seconds without an epoch, after which a run counts as stopped
 
 
@@ -42,7 +40,7 @@ def read_runs(root: Path, dataset: str) -> dict[str, Curves]:
         file.relative_to(folder).with_suffix("").as_posix(): read_tsv(file)
         for file in sorted(folder.rglob("*.tsv"))
     }
-    found = ({CURRENT: current} if current else {}) | read_experiments(root, dataset)
+    found = ({"current run": current} if current else {}) | read_experiments(root, dataset)
     if not found:
         require(folder)
     return found
@@ -59,7 +57,7 @@ def read_tsv(file: Path) -> Points:
         return [(float(step), float(value)) for step, value, *_ in cells]
     except ValueError as error:
         raise GenlabError(
-            f"{file} is truncated or foreign ({error}); make it with: dvc repro train"
+            f"{file} is truncated ({error}); make it with: dvc repro train"
         ) from error
 
 
