@@ -26,7 +26,6 @@ from genlab.web.components.files import fresh, reading, require
 
 Items = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]
-Arrays = dict[str, npt.NDArray[Any]]
 Wanted = Mapping[str, Sequence[str]]
 
 EVALUATE = "dvc repro evaluate"
@@ -129,14 +128,14 @@ def choose_items(data: Split, wanted: Wanted, objects: Sequence[int] = ()) -> In
     return np.flatnonzero(chosen)
 
 
-def read_evidence(root: Path, dataset: str) -> Arrays:
+def read_evidence(root: Path, dataset: str) -> dict[str, npt.NDArray[Any]]:
     """The arrays of `evidence.npz`. Raises a GenlabError before the stage has run."""
     path = root / "data" / "evaluated" / dataset / "evidence.npz"
     return _arrays(require(path, EVALUATE), EVIDENCE[find_dataset(dataset).kind])
 
 
 @fresh
-def _arrays(path: Path, keys: tuple[str, ...]) -> Arrays:
+def _arrays(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
     return read_npz(path, kind="evaluation", keys=keys, producer_command=EVALUATE)
 
 

@@ -29,11 +29,11 @@ def lines(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bo
     ticks = {"values": DECADES, "labelOverlap": True} if log else {"tickCount": 4}
     scale = {"type": "log"} if log else {"zero": False}
     y = {"scale": scale, "axis": {**ticks, "format": "~g"}}
-    legend = {"orient": "bottom", "columns": 2, "title": None} if len(curves) > 1 else None
+    legend = {"orient": "bottom", "columns": 4, "title": None} if len(curves) > 1 else None
     point = len(values) <= 2 * len(curves)
     return {
         "data": {"values": values},
-        "height": 230,
+        "height": 290 if legend else 230,
         "title": title,
         "mark": {"type": "line", "strokeWidth": 2, "point": point, "tooltip": True},
         "encoding": {

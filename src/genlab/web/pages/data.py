@@ -17,7 +17,6 @@ from genlab.web.components.files import require
 
 DATA = Path("data")
 PAGE = 48  # items
-PASTE = "Paste a grid"
 EXAMPLE = "00000000\n02220300\n00000030\n00000000"
 
 
@@ -95,11 +94,11 @@ def show_pasted() -> None:
 
 def main(dataset: str) -> None:
     """The chosen view of a dataset."""
-    pasting = [PASTE] if find_dataset(dataset).kind == "grids" else []
+    pasting = ["Paste a grid"] if find_dataset(dataset).kind == "grids" else []
     with st.container(horizontal=True, gap="medium"):
         view = frame.choose("View", ["Items", "One item", "Distributions", *pasting], "view")
         split = frame.choose("Split", SPLITS, "split")
-    if view == PASTE:
+    if view == "Paste a grid":
         show_pasted()
     elif view == "Distributions":
         sheet = require(Path("plots") / dataset / "data" / "sheet.png", "dvc repro split")

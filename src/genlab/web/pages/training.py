@@ -111,8 +111,7 @@ def read_history(file: Path) -> Curves:
 def find_pictures(folder: Path) -> dict[str, Path]:
     """Reconstructions by epoch, `epoch 10` and so on, `best` last."""
     found = {path.stem.rpartition("_")[2]: path for path in folder.glob("reconstructions_*.png")}
-    epochs = {f"epoch {int(k)}": v for k, v in sorted(found.items()) if k.isdigit()}
-    return epochs | ({"best": found["best"]} if "best" in found else {})
+    return {f"epoch {int(k)}" if k.isdigit() else k: found[k] for k in sorted(found)}
 
 
 def draw(runs: dict[str, Curves], log: bool) -> None:
