@@ -1,4 +1,4 @@
-"""The page of the agent: it starts a run, follows it, and tells it whole; real processes only."""
+"""The page of the agent: it starts a run, follows it, and shows all of it; real processes only."""
 
 from __future__ import annotations
 
@@ -77,19 +77,19 @@ def test_code_config_decision_and_transcript_are_shown(
     place: tuple[Path, AppTest, list[Any]],
 ) -> None:
     folder, shown, _ = place
-    told = story(Workspace(next(folder.glob("workspaces/*/project.json")).parent))
+    run = story(Workspace(next(folder.glob("workspaces/*/project.json")).parent))
     shown.selectbox(key="attempt").set_value(2).run()
-    attempt = told.attempts[1]
-    place = told.workspace.root / attempt.experiment_dir
+    attempt = run.attempts[1]
+    place = run.workspace.root / attempt.experiment_dir
     files = {"python": CODE, "yaml": CONFIG_FILE}
     expected = {language: (place / name).read_text() for language, name in files.items()}
-    expected["text"] = summary_of(told.workspace, attempt)["table"]
+    expected["text"] = summary_of(run.workspace, attempt)["table"]
     codes = {(each.language, each.value.strip()) for each in shown.code}
     for language, words in expected.items():
         assert (language, words.strip()) in codes
     assert attempt.remark in [each.value for each in shown.text]
-    asked = transcript.read(told.workspace.root / TRANSCRIPT)
-    assert len(asked) == told.spend["questions"]
+    asked = transcript.read(run.workspace.root / TRANSCRIPT)
+    assert len(asked) == run.spend["questions"]
     assert len([each for each in shown.expander if "tokens" in each.label]) == len(asked)
     assert {each.label: each.value for each in shown.metric}["questions"] == str(len(asked))
 

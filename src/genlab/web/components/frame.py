@@ -70,7 +70,7 @@ def table(rows: Sequence[Mapping[str, Any]], caption: str) -> None:
     """Rows as a table: known states as badges, all other values as escaped text."""
     st.caption(label(caption))
     shown = pd.DataFrame([{k: format_cell(v) for k, v in row.items()} for row in rows])
-    shown.columns = [formats.words(column).capitalize() for column in shown.columns]
+    shown.columns = [label(formats.words(column)).capitalize() for column in shown.columns]
     st.table(shown, hide_index=True, alt=caption)
 
 
@@ -85,7 +85,7 @@ def show_verdict(root: Path, dataset: str) -> None:
     (state, reasons), numbers = read_verdict(root, dataset), key_numbers(root, dataset)
     st.markdown(f"{format_cell(state)} {label(reasons, LONGEST)}")
     for column, (name, number, interval) in zip(st.columns(len(numbers)), numbers, strict=True):
-        column.metric(name, number, interval or None, delta_color="off", delta_arrow="off")
+        column.metric(label(name), number, interval or None, delta_color="off", delta_arrow="off")
 
 
 def chart(spec: charts.Spec, words: str, place: DeltaGenerator | None = None) -> None:

@@ -15,7 +15,6 @@ from genlab.web import items
 from genlab.web.components import frame, look
 from genlab.web.components.files import require
 
-DATA = Path("data")
 PAGE = 48  # items
 EXAMPLE = "00000000\n02220300\n00000030\n00000000"
 
@@ -104,7 +103,7 @@ def main(dataset: str) -> None:
         sheet = require(Path("plots") / dataset / "data" / "sheet.png", "dvc repro split")
         st.image(str(sheet), alt=f"Items of {dataset} and distributions of what is in them")
     else:
-        data = items.load_items(DATA / dataset, split)
+        data = items.load_items(Path("data") / dataset, split)
         show = show_items if view == "Items" else show_item
         show(data, choose_items(data))
 
