@@ -1,4 +1,4 @@
-"""The page of the agent: it starts a run, follows it, and tells it whole; real processes only."""
+"""The page of the agent: it starts a run, follows it, and shows all of it; real processes only."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from agent_runs import ROOT, write_params
 from scripted_llm import Server, fluent
 from streamlit.testing.v1 import AppTest
 
-from genlab.agent.story import Story
-from genlab.agent.workspace import lay_out
+from genlab.agent import transcript
+from genlab.agent.attempt import CODE, CONFIG_FILE, summary_of
+from genlab.agent.backends import TRANSCRIPT
+from genlab.agent.story import story
+from genlab.agent.workspace import Workspace, lay_out
 from genlab.core.errors import GenlabError
-from genlab.web import attempts
+from genlab.web.pages import agent
 
 pytestmark = pytest.mark.slow
 
@@ -74,17 +77,19 @@ def test_code_config_decision_and_transcript_are_shown(
     place: tuple[Path, AppTest, list[Any]],
 ) -> None:
     folder, shown, _ = place
-    story = attempts.read(next(folder.glob("workspaces/*/project.json")).parent)
-    assert isinstance(story, Story)
+    run = story(Workspace(next(folder.glob("workspaces/*/project.json")).parent))
     shown.selectbox(key="attempt").set_value(2).run()
-    found = attempts.files(story, story.attempts[1])
+    attempt = run.attempts[1]
+    place = run.workspace.root / attempt.experiment_dir
+    files = {"python": CODE, "yaml": CONFIG_FILE}
+    expected = {language: (place / name).read_text() for language, name in files.items()}
+    expected["text"] = summary_of(run.workspace, attempt)["table"]
     codes = {(each.language, each.value.strip()) for each in shown.code}
-    for language, words in (("python", found.code), ("yaml", found.config), ("text", found.table)):
+    for language, words in expected.items():
         assert (language, words.strip()) in codes
-    words = [each.value for each in shown.text]
-    assert story.attempts[1].remark in words
-    asked = attempts.questions(story.workspace.root)
-    assert len(asked) == story.spend["questions"]
+    assert attempt.remark in [each.value for each in shown.text]
+    asked = transcript.read(run.workspace.root / TRANSCRIPT)
+    assert len(asked) == run.spend["questions"]
     assert len([each for each in shown.expander if "tokens" in each.label]) == len(asked)
     assert {each.label: each.value for each in shown.metric}["questions"] == str(len(asked))
 
@@ -110,23 +115,29 @@ def test_a_goal_without_a_number_is_a_sentence_and_starts_nothing(
     assert any("no number" in each.value for each in shown.error)
     assert not (tmp_path / "workspaces").exists()
     with pytest.raises(GenlabError, match="no number"):
-        attempts.start("Make dummy better", attempts.FROM_GOAL, "search", 2, tmp_path)
+        agent.start("Make dummy better", "search", 2, tmp_path)
 
 
-def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(tmp_path: Path) -> None:
-    workspace = lay_out(tmp_path / "project", GOAL)
-    assert "Nothing was run" in str(attempts.read(workspace.root))
+def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_params(tmp_path, **PARAMS)
+    workspace = lay_out(tmp_path / "workspaces" / "project", GOAL)
+    shown = page().run()
+    assert any("run" in each.value and "make it with" in each.value for each in shown.info)
     (workspace.experiments / "run.json").write_text('{"kind": "agent')
-    assert "run.json" in str(attempts.read(workspace.root))
-    assert attempts.workspaces(tmp_path) == {"project": GOAL}
+    shown = page().run()
+    assert any("truncated" in each.value for each in shown.error)
+    assert agent.workspaces(tmp_path / "workspaces") == ["project"]
 
 
 def test_a_run_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     write_params(tmp_path, **PARAMS)
-    run = attempts.start(GOAL, "dummy", "search", 3, tmp_path / "workspaces")
+    run = agent.start(GOAL, "search", 3, tmp_path / "workspaces")
     assert run.is_running
-    run.stop()
+    run.process.terminate()
     run.process.wait(PATIENCE)
     assert not run.is_running

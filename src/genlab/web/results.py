@@ -1,141 +1,90 @@
-"""What the last run of a dataset found: verdict, diagnoses, key numbers with their intervals."""
+"""Results of the last run of a dataset: verdict, key numbers, criteria, targets, samplers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from genlab.core.errors import GenlabError
 from genlab.datasets.registry import find_dataset
-from genlab.evaluation.reports.formats import number, share, words
-from genlab.web import shapes
-from genlab.web.components.files import json_at
+from genlab.evaluation.reports.formats import number, words
+from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
+from genlab.web.components.files import reading
 
-REPRO = "make repro"
-Interval = tuple[float, float]
-Metrics = Mapping[str, Any]
-SHAPES = {
-    "metrics": shapes.Metrics,
-    "verdict": shapes.Verdict,
-    "diagnosis": shapes.Diagnosis,
-}
+Row = dict[str, Any]
 
-
-class Number(NamedTuple):
-    """A key number as it is shown, with its 95 % interval where one was measured."""
-
-    label: str
-    shown: str
-    interval: str = ""
+NUMBERS = {
+    "grids": ("pixel_accuracy", "exact_grid_accuracy", "neg_elbo_nats",
+              "neg_elbo_over_entropy_bound"),
+    "images": ("bits_per_dim", "ssim", "psnr"),
+}  # fmt: skip
+SAMPLED = {"grids": ("valid_rate",), "images": ("frechet_distance", "relative_frechet")}
+"""Key numbers of a model, and of the picked sampler."""
 
 
-@dataclass(frozen=True)
-class Results:
-    """A dataset's metrics, verdict and diagnosis, read from `results/DATASET/`."""
-
-    dataset: str
-    metrics: Metrics
-    verdict: Mapping[str, Any]
-    diagnosis: Mapping[str, Any]
-
-    @property
-    def passed(self) -> bool:
-        return bool(self.verdict["passed"])
-
-    @property
-    def found(self) -> list[Mapping[str, Any]]:
-        """Diagnoses that hold."""
-        return [each for each in self.diagnosis["diagnoses"] if each["found"]]
-
-    @property
-    def sentence(self) -> str:
-        """Verdict and diagnoses in a line."""
-        criteria = self.verdict["criteria"]
-        met = sum(bool(row["passed"]) for row in criteria)
-        names = ", ".join(words(each["name"]) for each in self.found)
-        found = f"Diagnosed: {names}." if names else "No collapse found."
-        return f"{met} of {len(criteria)} criteria met. {found}"
-
-    @property
-    def numbers(self) -> list[Number]:
-        """The numbers that say most about the dataset's kind."""
-        return NUMBERS[find_dataset(self.dataset).kind](self.metrics)
-
-    @property
-    def fix(self) -> Mapping[str, Any]:
-        """Params that a diagnosis names as its fix; empty where there is none."""
-        return next((each["fix"] for each in self.found if each["fix"]), {})
-
-    @property
-    def sampler(self) -> str:
-        """The sampler that was picked, on other draws than those that are reported."""
-        return str(self.metrics["best_sampler"])
+def read_verdict(root: Path, dataset: str) -> tuple[str, str]:
+    """The verdict, and the reasons for it. Raises a GenlabError before the first run."""
+    criteria = read_criteria(root, dataset)
+    missed = [words(row["name"]) for row in criteria if row["outcome"] == "missed"]
+    with reading(root / "results" / dataset / "diagnosis.json") as diagnosis:
+        names = [words(each["name"]) for each in diagnosis["diagnoses"] if each["found"]]
+    met = f"{len(criteria) - len(missed)} of {len(criteria)} criteria met."
+    found = f"Diagnosed: {', '.join(names)}." if names else "No collapse found."
+    return "not passed" if missed else "passed", f"{met} {found}"
 
 
-def read_results(root: Path, dataset: str) -> Results:
-    """The results of `dataset`. Raises Missing before the first run, a GenlabError on a bad one."""
-    folder = root / "results" / dataset
-    parts = {
-        name: json_at(folder / f"{name}.json", shape, producer_command=REPRO)
-        for name, shape in SHAPES.items()
-    }
-    found = Results(dataset, **parts)
-    try:
-        _ = found.sentence, found.numbers
-    except (KeyError, TypeError, ValueError) as error:
-        lacks = f"no {error} there" if isinstance(error, KeyError) else "a number is missing there"
-        raise GenlabError(
-            f"{folder}: {lacks}, the files are of an older run; make them with: {REPRO}"
-        ) from error
-    return found
+def read_criteria(root: Path, dataset: str) -> list[Row]:
+    """Table of the verdict's criteria."""
+    columns = ("name", "value", "interval", "sign", "threshold", "why")
+    with reading(root / "results" / dataset / "verdict.json") as verdict:
+        return [
+            {"outcome": "met" if row["passed"] else "missed"} | {key: row[key] for key in columns}
+            for row in verdict["criteria"]
+        ]
 
 
-def interval_of(found: Mapping[str, Any], name: str) -> Interval | None:
-    """(low, high) of a metric that stands beside its `intervals`; None where there is none."""
-    entry = found.get("intervals", {}).get(name)
-    if not entry or entry.get("low") is None or entry.get("high") is None:
-        return None
-    return float(entry["low"]), float(entry["high"])
+def key_numbers(root: Path, dataset: str) -> list[tuple[str, str, str]]:
+    """The numbers that say most about a dataset of its kind: label, value and 95 % interval."""
+    kind = find_dataset(dataset).kind
+    with reading(root / "results" / dataset / "metrics.json") as metrics:
+        picked = metrics["best_sampler"]
+        found = metrics["samplers"][picked]
+        return [
+            *((words(key), *_measured(metrics, key)) for key in NUMBERS[kind]),
+            *((f"{words(key)} ({picked})", *_measured(found, key)) for key in SAMPLED[kind]),
+        ]
 
 
-def range_words(interval: Interval | None, show: Callable[[float], str] = number) -> str:
-    """An interval as text, "" for None."""
-    return "" if interval is None else f"{show(interval[0])} to {show(interval[1])}"
+def compare_targets(root: Path, dataset: str) -> list[Row]:
+    """Table of the project's targets for a dataset, and what was measured."""
+    targets = read_targets(root, benchmark_prefix(dataset))
+    with reading(root / "results" / "benchmarks.json", "make bench") as found:
+        return [
+            {
+                "description": target.description,
+                "outcome": target.outcome(found.get(key, {}).get("value")),
+                **{column: found.get(key, {}).get(column) for column in ("value", "interval")},
+                "sign": target.sign,
+                **target.model_dump(include={"target", "stretch_target"}),
+            }
+            for key, target in targets.items()
+        ]
 
 
-def _number(
-    label: str, found: Metrics, name: str, show: Callable[[float | None], str] = number
-) -> Number:
-    return Number(label, show(found[name]), range_words(interval_of(found, name), show))
+def compare_samplers(root: Path, dataset: str) -> list[Row]:
+    """Table of samplers: every number that has an interval, with it."""
+    with reading(root / "results" / dataset / "metrics.json") as metrics:
+        rows = []
+        for name, found in metrics["samplers"].items():
+            row = {"sampler": f"{name} (picked)" if name == metrics["best_sampler"] else name}
+            for key in sorted(found["intervals"]):
+                row[key] = "{} ({})".format(*_measured(found, key))
+            rows.append(row)
+        return rows
 
 
-def _of_grids(metrics: Metrics) -> list[Number]:
-    picked = metrics["best_sampler"]
-    return [
-        _number("cells right", metrics, "pixel_accuracy", share),
-        _number("grids wholly right", metrics, "exact_grid_accuracy", share),
-        _number("−ELBO, nats a grid", metrics, "neg_elbo_nats"),
-        _number("−ELBO over entropy", metrics, "neg_elbo_over_entropy_bound"),
-        _number(f"legal samples ({picked})", metrics["samplers"][picked], "valid_rate", share),
-    ]
-
-
-def _of_images(metrics: Metrics) -> list[Number]:
-    picked = metrics["best_sampler"]
-    scale = "bits/dim" if metrics["comparable"] else "bits/dim (own scale)"
-    found = metrics["samplers"][picked]
-    return [
-        _number(scale, metrics, "bits_per_dim"),
-        _number("SSIM", metrics, "ssim"),
-        _number("PSNR, dB", metrics, "psnr"),
-        _number(f"Fréchet distance ({words(picked)})", found, "frechet_distance"),
-        _number("over its floor", found, "relative_frechet"),
-    ]
-
-
-NUMBERS: Mapping[str, Callable[[Metrics], list[Number]]] = {
-    "grids": _of_grids,
-    "images": _of_images,
-}
+def _measured(found: Mapping[str, Any], name: str) -> tuple[str, str]:
+    """A metric and its interval, as text."""
+    interval = found.get("intervals", {}).get(name)
+    ends = f"{number(interval['low'])} to {number(interval['high'])}" if interval else ""
+    return number(found[name]), ends

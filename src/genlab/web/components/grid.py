@@ -48,18 +48,6 @@ text-align:center;padding:.6rem;color:var(--g-muted);overflow:hidden}
 .b-faces{display:flex;flex-wrap:wrap;gap:.3rem;margin-top:.3rem}
 .b-faces img{width:52px;height:52px;object-fit:cover;border-radius:5px;
 outline:1px solid var(--g-rule)}
-.b-scroll{overflow-x:auto;border:1px solid var(--g-rule);border-radius:8px}
-.b-table{border-collapse:collapse;width:100%;font-size:.92rem;color:var(--g-ink)}
-.b-table th{text-align:left;font-weight:600;color:var(--g-muted);background:var(--g-card)}
-.b-table th,.b-table td{padding:.4rem .7rem;border-bottom:1px solid var(--g-rule);
-vertical-align:top;white-space:nowrap}
-.b-table tbody tr:last-child td{border-bottom:0}.b-table .num{text-align:right;
-font-variant-numeric:tabular-nums}
-.b-bar{position:relative;display:block;width:120px;height:.9rem;background:var(--g-card);
-border-radius:3px}
-.b-bar i{position:absolute;top:.37rem;height:.16rem;background:var(--g-muted)}
-.b-bar b{position:absolute;top:.12rem;width:.34rem;height:.66rem;margin-left:-.17rem;
-border-radius:2px;background:var(--g-blue)}
 .b-look{display:flex;flex-wrap:wrap;gap:1rem;align-items:flex-start;color:var(--g-ink)}
 .b-look figure{margin:0;flex:1 1 180px;min-width:0}.b-look .b-main{flex:2 1 360px}
 .b-look figcaption{color:var(--g-muted);
@@ -79,12 +67,7 @@ background:var(--g-card);border-radius:8px}
 .b-look .b-main .b-large{height:36vh;max-height:none}}
 """
 STYLE += (
-    "".join(f"[class*=st-key-b-row-{n}-]{{max-width:{n * WIDEST}px}}" for n in (2, 3))
-    + """
-/* Titles and faces of one height, so that what stands below is in line. */
-[class*=st-key-b-choice] .b-name{height:2.6em;overflow:hidden}
-[class*=st-key-b-choice] .b-faces{height:52px;overflow:hidden}
-</style>"""
+    "".join(f"[class*=st-key-b-row-{n}-]{{max-width:{n * WIDEST}px}}" for n in (2, 3)) + "</style>"
 )
 
 

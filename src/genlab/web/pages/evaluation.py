@@ -1,168 +1,120 @@
-"""What the model can do: bars, reconstructions, samplers, its latents, nearest neighbours."""
+"""What the model can do: verdict and targets, reconstructions, samplers, latents, neighbours."""
 
-from __future__ import annotations
-
-import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+import numpy as np
 import streamlit as st
 
-from genlab.datasets.registry import find_dataset
-from genlab.web import bars, browse, evidence
-from genlab.web.components import look
-from genlab.web.components.files import Missing, Stamp, require, stamp
-from genlab.web.components.frame import choose_dataset, sentences, title
-from genlab.web.results import read_results
-
-if TYPE_CHECKING:  # torch: imported only when the explorer opens
-    from genlab.web.explorer import Explorer
+from genlab.evaluation.reports.formats import words
+from genlab.web import items, results
+from genlab.web.components import frame, look
+from genlab.web.components.files import require
 
 ROOT = Path()
-VIEWS = ("Bars", "Reconstructions", "Samplers", "Latents", "Neighbours")
 SHOWN = 24
 
 
-def show_bars(name: str) -> None:
-    found = read_results(ROOT, name)
-    words, tone = ("passed", "good") if found.passed else ("not passed", "bad")
-    st.html(f"<p>Verdict: {look.tag(words, tone)} · {look.text(found.sentence)}</p>")
-    st.html(look.numbers(found.numbers))
-    st.html(bars.criteria(found))
-    with sentences():
-        st.html(bars.targets(ROOT, name))
+def show_targets(dataset: str) -> None:
+    """Verdict with its criteria, and the project's targets."""
+    frame.show_verdict(ROOT, dataset)
+    criteria = results.read_criteria(ROOT, dataset)
+    frame.table(criteria, f"Criteria, from results/{dataset}/verdict.json")
+    with frame.sentences():
+        targets = results.compare_targets(ROOT, dataset)
+        frame.table(targets, "Targets, from results/benchmarks.json")
 
 
-def show_figures(name: str, wanted: tuple[str, ...], across: int = 1) -> None:
-    found = bars.figures(ROOT, name, wanted)
-    if not found:
-        raise Missing("the figures are not there", "dvc repro evaluate")
-    # Side by side where the page is wide: what is compared is seen at once.
-    for start in range(0, len(found), across):
-        columns = st.columns(across)
-        for column, (path, caption) in zip(columns, found[start : start + across], strict=False):
-            column.image(str(path), caption=caption, alt=caption)
+def show_figures(dataset: str, names: Sequence[str], across: int = 1) -> None:
+    """Figures of the stage evaluate, `across` in a row."""
+    folder = require(ROOT / "plots" / dataset / "evaluation", items.EVALUATE)
+    paths = [path for name in names for path in sorted(folder.glob(f"{name}.png"))]
+    for column, path in frame.in_rows(paths, across):
+        caption = words(path.stem).capitalize()
+        column.image(str(path), caption=caption, alt=caption)
 
 
-def show_reconstructions(name: str) -> None:
-    show_figures(name, ("reconstructions", "arc_agi"))
+def show_samplers(dataset: str) -> None:
+    """Numbers and samples of each sampler."""
+    with frame.sentences():
+        samplers = results.compare_samplers(ROOT, dataset)
+        frame.table(samplers, "Samplers, 95 % intervals in brackets")
+    show_figures(dataset, ("samples_*", "samplers", "interpolations"), across=2)
 
 
-def show_samplers(name: str) -> None:
-    with sentences():
-        st.html(bars.samplers(read_results(ROOT, name), find_dataset(name).kind))
-    if find_dataset(name).kind == "grids":
-        show_figures(name, ("samples_*",), across=3)
-    else:
-        show_figures(name, ("samplers", "interpolations"), across=2)
-
-
-def show_neighbours(name: str) -> None:
-    found = evidence.evidence(ROOT, name)
-    last = len(found["samples"]) - SHOWN
-    first = st.number_input(
-        "From sample", 0, max(0, last), 0, step=SHOWN, key="from", bind="query-params", width=200
-    )
+def show_neighbours(dataset: str) -> None:
+    """Samples over their nearest training items."""
+    last = max(0, len(items.read_evidence(ROOT, dataset)["samples"]) - SHOWN)
+    first = st.number_input("From sample", 0, last, 0, SHOWN, key="from", bind="query-params")
     st.caption("Each sample of the picked sampler over the training item that is nearest to it.")
-    st.html(
-        look.pictures(
-            look.pair(near.sample, near.nearest, f"{near.index}: {near.distance}")
-            for near in evidence.neighbours(ROOT, name, first, SHOWN)
-        )
-    )
-
-
-@st.cache_resource(max_entries=3, show_spinner="Loading the model, some seconds the first time …")
-def explorer(name: str, checkpoint: Stamp | None, data: Stamp | None) -> Explorer:
-    """Keyed by the files' stamps: another checkpoint is another explorer."""
-    from genlab.web.explorer import open_explorer
-
-    folder = ROOT / "data" / name
-    grids = find_dataset(name).kind == "grids"
-    items = (
-        browse.grids_of(folder, "test").grids if grids else browse.images_of(folder, "test").images
-    )
-    return open_explorer(ROOT / "data" / "checkpoints" / name, items, folder)
+    found = items.find_neighbours(ROOT, dataset, slice(first, first + SHOWN))
+    figures = []
+    for index, (sample, nearest, distance) in enumerate(found, first):
+        above, below = look.pixels(sample), look.pixels(nearest)
+        both = np.concatenate([above, np.full_like(above[:1], 255), below])  # a white line between
+        figures.append(look.picture(both, f"sample {index}", f"{index}: {distance}", 88))
+    st.html(look.pictures(figures))
 
 
 @st.fragment
-def explore(name: str) -> None:
-    with sentences():  # a fragment's faults never reach those around it
-        show_explorer(name)
+def show_latents(dataset: str) -> None:
+    """A test item whose code is moved by sliders, decoded before and after."""
+    with frame.sentences():  # a fragment's errors never reach the blocks around it
+        trained = ROOT / "data" / "checkpoints" / dataset / "model.safetensors"
+        require(trained, "dvc repro train")
+        with st.spinner("Loading the model, some seconds the first time …"):
+            from genlab.web.explorer import open_explorer  # imports torch
+
+            found = open_explorer(trained, ROOT / "data" / dataset)
+        right, left = st.columns([2, 3], gap="large")  # the picture first where they stack
+        with left:
+            last = len(found.items) - 1
+            index = st.number_input("Test item", 0, last, 0, key="start", bind="query-params")
+            directions = choose_directions(dataset, found)
+            steps = [
+                st.slider(name, -3.0, 3.0, 0.0, 0.1, format="%+.1f sd", key=f"{index} {name}")
+                for name in directions
+            ]
+        before = found.decode(found.means[index])
+        after = found.decode(found.means[index] + steps @ np.array([*directions.values()]))
+        shown = {"input": found.items[index], "reconstruction": before, "moved": after}
+        figures = [look.picture(item, name, name, 200) for name, item in shown.items()]
+        right.html(look.pictures(figures))
+        changed = np.not_equal(before, after).reshape(*before.shape[:2], -1).any(axis=-1)
+        right.caption(f"{changed.sum()} of {changed.size} cells or pixels changed.")
 
 
-def show_explorer(name: str) -> None:
-    trained = ROOT / "data" / "checkpoints" / name / "model.safetensors"
-    require(trained, f"{trained} is not there yet", "dvc repro train")
-    found = explorer(name, stamp(trained), stamp(ROOT / "data" / name / "manifest.json"))
-    ways = ["directions", "one place"] if found.places else ["directions"]
-    right, left = st.columns([2, 3], gap="large")  # the picture first where they stack
-    with left:
-        with st.container(horizontal=True, vertical_alignment="top"):
-            index = st.number_input(
-                "Test item", 0, len(found.items) - 1, 0, key="start", bind="query-params", width=140
-            )
-            way = st.segmented_control(
-                "Move along",
-                ways,
-                default=ways[-1] if find_dataset(name).kind == "grids" else ways[0],
-                required=True,
-                key=f"way_{name}",
-            )
-        row = col = 0
-        if way == "one place":
-            with st.container(horizontal=True):
-                most = found.places - 1
-                row = st.slider("Row of the place", 0, most, most // 2, key=f"row_{name}")
-                col = st.slider("Column of the place", 0, most, most // 2, key=f"col_{name}")
-        count = found.place_dim if way == "one place" else len(found.lengths)
-        place = f"{name}_{way}_{index}_{row}_{col}"
-        steps = [
-            st.slider(
-                f"{'Latent' if way == 'one place' else 'Direction'} {number + 1}",
-                -3.0,
-                3.0,
-                0.0,
-                0.1,
-                format="%+.1f sd",
-                key=f"step_{place}_{number}",
-            )
-            for number in range(count)
-        ]
-    started = time.perf_counter()
-    code = found.at(index, row, col, steps) if way == "one place" else found.along(index, steps)
-    before, after = found.decode(found.means[index]), found.decode(code)
-    spent = 1000 * (time.perf_counter() - started)
-    with right:
-        item = found.items[index]
-        st.html(look.picture(after, f"test item {index}, moved", "moved and decoded", side=300))
-        st.html(
-            look.pictures(
-                [
-                    look.picture(item, f"test item {index}", "input", side=140),
-                    look.picture(before, f"reconstruction of item {index}", "reconstruction", 140),
-                ]
-            )
-        )
-        from genlab.web.explorer import changed
-
-        st.caption(f"{changed(before, after)}; decoded twice in {spent:.0f} ms.")
+def choose_directions(dataset: str, found: Any) -> dict[str, Any]:
+    """Directions in the latent space, by what their sliders are called."""
+    directions, noun = found.directions, "Direction"
+    ways = ["directions", "one place"] if found.side else ["directions"]
+    if found.items.ndim == 3:  # grids are made of few patches
+        ways.reverse()
+    if frame.choose("Move along", ways, f"way_{dataset}") == "one place":
+        left, right = st.columns(2)
+        most = found.side - 1
+        row = left.slider("Row of the place", 0, most, most // 2, key=f"row_{dataset}")
+        col = right.slider("Column of the place", 0, most, most // 2, key=f"col_{dataset}")
+        directions, noun = found.axes_at(row, col), "Latent"
+    return {f"{noun} {number}": each for number, each in enumerate(directions, 1)}
 
 
-title("Evaluation", "What the model reconstructs, draws and knows, against what was asked of it.")
-name = choose_dataset()
-if name:
-    view = st.segmented_control(
-        "Show", VIEWS, default="Bars", required=True, key="show", bind="query-params"
-    )
-    with sentences():
-        if view == "Bars":
-            show_bars(name)
-        elif view == "Reconstructions":
-            show_reconstructions(name)
-        elif view == "Samplers":
-            show_samplers(name)
-        elif view == "Latents":
-            explore(name)
-        else:
-            show_neighbours(name)
+VIEWS: dict[str, Callable[[str], None]] = {
+    "Targets": show_targets,
+    "Reconstructions": partial(show_figures, names=("reconstructions", "arc_agi")),
+    "Samplers": show_samplers,
+    "Latents": show_latents,
+    "Neighbours": show_neighbours,
+}
+
+
+def main(dataset: str) -> None:
+    """The chosen view of a dataset."""
+    VIEWS[frame.choose("Show", [*VIEWS], "show")](dataset)
+
+
+if __name__ == "__main__":
+    frame.title("Evaluation", "What the model reconstructs and draws, compared with its targets.")
+    frame.show_dataset(main)

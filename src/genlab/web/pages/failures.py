@@ -1,106 +1,172 @@
-"""What fails and why: the worst items, the hypotheses about them, and what people think."""
+"""What fails and why: the worst items, the hypotheses about them, and people's opinions."""
 
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import streamlit as st
 
-from genlab.benchmark.store.schema import MAX_RATER
+from genlab.benchmark.store.schema import MAX_RATER, Opinion
 from genlab.core.errors import GenlabError
-from genlab.web import galleries, opinions
-from genlab.web.components.frame import choose_dataset, remember, remembered, sentences, title
-from genlab.web.components.grid import label
+from genlab.datasets.registry import find_dataset
+from genlab.evaluation.reports.formats import number, words
+from genlab.grids.parser import find_components
+from genlab.web.components import frame, look
+from genlab.web.components.files import reading
+from genlab.web.components.grid import label, line
+from genlab.web.items import load_items, read_evidence
 from genlab.web.jobs import jobs
 
+Pictures = dict[str, npt.NDArray[np.uint8]]
+
 ROOT = Path()
-LONGEST = 400  # characters of what a file says of an item
+ANONYMOUS = "anonymous"
+KINDS = {"reconstructions": "reconstruction", "samples": "vae_sample"}  # of subjects in the store
+UNEXPLAINED = "unexplained"
+PREFIXES = {"reconstructions": "", "samples": "sample_"}  # of the keys of failures.json
+VERDICTS = ("supported", "refuted", "undecided", "untestable")
 
 
-def keep(name: str, failure: galleries.Failure, rater: str, key: str) -> None:
-    """What a click on a thumb does."""
+class Failure(NamedTuple):
+    """An item that failed: its pictures as HTML, its scores, and what explains it.
+
+    subject: SHA-256 of the pictures. Opinions belong to what was shown, not to a number.
+    """
+
+    item: int
+    scores: str
+    hypothesis: str
+    explanation: str
+    figures: list[str]
+    subject: str
+
+
+def read_failures(
+    root: Path, dataset: str, sort: str
+) -> tuple[list[Failure], list[dict[str, Any]]]:
+    """The failures of a dataset (reconstructions or samples), and the table of hypotheses.
+
+    Raises a GenlabError where the stage has not run, or where its file is broken.
+    """
+    path, prefix = root / "results" / dataset / "failures.json", PREFIXES[sort]
+    pictures = _pictures(root, dataset, sort)
+    with reading(path, "dvc repro failure_gallery") as found:
+        tests = found[f"{prefix}tests"]
+        sentences = {test["name"]: f"{test['sentence']} ({test['verdict']})" for test in tests}
+        failures = [_failure(item, sentences, pictures) for item in found[f"{prefix}items"]]
+        tests = sorted(tests, key=lambda t: (VERDICTS.index(t["verdict"]), -(t["ratio"] or 0)))
+        columns = ("sentence", "verdict", "ratio", "low", "high", "error_with", "n_with",
+                   "error_without", "n_without")  # fmt: skip
+        return failures, [{column: test[column] for column in columns} for test in tests]
+
+
+def _failure(item: dict[str, Any], sentences: dict[str, str], pictures: Pictures) -> Failure:
+    index, name = int(item["index"]), item["hypothesis"]
+    shown = {caption: np.asarray(every[index], np.uint8) for caption, every in pictures.items()}
+    scores = [f"{score} {number(value)}" for score, value in item["scores"].items()]
+    scores += [item["class"]] if "class" in item else []
+    reason = sentences[name] if name else "no tested attribute explains it"
+    digest = hashlib.sha256()
+    figures = []
+    for caption, one in shown.items():
+        digest.update(f"{caption}{one.shape}".encode() + np.ascontiguousarray(one).data)
+        outlined = None
+        if one.ndim == 2:  # wrong cells of a reconstruction, stray ones of a sample
+            wrong = one != next(iter(shown.values()))
+            outlined = wrong if len(shown) > 1 else find_components(one[None]).stray[0]
+        alt = f"{caption} of item {index}: {', '.join(scores)}"
+        figures.append(look.picture(one, alt, caption, 128, outlined))
+    return Failure(
+        item=index,
+        scores=", ".join(scores),
+        hypothesis=name or UNEXPLAINED,
+        explanation="; ".join([reason, *item.get("faults", [])]),
+        figures=figures,
+        subject=digest.hexdigest(),
+    )
+
+
+def _pictures(root: Path, dataset: str, sort: str) -> Pictures:
+    """Pictures of all items by caption; those of reconstructed grids are of ARC-AGI."""
+    arrays: dict[str, Any] = read_evidence(root, dataset)
+    if sort == "samples":
+        nearest = {"nearest in train": "sample_nearest"} if "sample_nearest" in arrays else {}
+        return {caption: arrays[key] for caption, key in ({"sample": "samples"} | nearest).items()}
+    if find_dataset(dataset).kind == "grids":
+        return {"input": arrays["arc"], "reconstruction": arrays["arc_predicted"]}
+    truth = load_items(root / "data" / dataset, "test").items
+    return {"input": truth, "reconstruction": arrays["predicted"]}
+
+
+def keep(dataset: str, kind: str, failure: Failure, rater: str, key: str) -> None:
+    """Store an opinion, or take it back."""
     thumb = st.session_state[key]
+    agrees = None if thumb is None else bool(thumb)
     try:
-        jobs().store.opine(
-            name,
-            opinions.KINDS[failure.sort],
-            failure.subject,
-            failure.hypothesis,
-            rater,
-            None if thumb is None else bool(thumb),
-        )
+        jobs().store.opine(dataset, kind, failure.subject, failure.hypothesis, rater, agrees)
     except GenlabError as error:
         st.session_state["not_stored"] = str(error)
 
 
-def show(name: str, failure: galleries.Failure, rater: str, said: opinions.Opinions) -> None:
-    subject, hypothesis = failure.subject, failure.hypothesis
-    sort = failure.sort[:-1].capitalize()
-    with st.container(border=True):
-        st.html(galleries.card(failure))
-        st.markdown(f"**{sort} {failure.index}**: {label(failure.standing)}")
-        st.caption(label(failure.seen, LONGEST))
-        st.write(f"Why: {label(failure.explanation, LONGEST)}.")
-        if hypothesis == galleries.UNEXPLAINED:
-            return
-        key = f"thumb_{failure.index}_{subject[:16]}_{hypothesis}_{rater}"
-        mine = said.of(subject, hypothesis, rater)
-        if mine is not None:
-            st.session_state.setdefault(key, int(mine))
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption("Does this explain it?", width="content")
-            st.feedback("thumbs", key=key, on_change=partial(keep, name, failure, rater, key))
-            agree, differ = said.tally(subject, hypothesis)
-            if agree + differ:
-                st.caption(f"{agree} agree, {differ} don't", width="content")
+def ask(dataset: str, sort: str, failure: Failure, rater: str, opinions: list[Opinion]) -> None:
+    """The question whether the explanation of a failure holds."""
+    subject = (failure.subject, failure.hypothesis)
+    about = {o.rater: o.agrees for o in opinions if (o.subject_hash, o.hypothesis) == subject}
+    key = f"thumb_{failure.item}_{subject}_{rater}"
+    store = partial(keep, dataset, KINDS[sort], failure, rater, key)
+    given = int(about[rater]) if rater in about else None
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("Does this explain it?", width="content")
+        st.feedback("thumbs", key=key, default=given, on_change=store)
+        if about:
+            agree = sum(about.values())
+            st.caption(f"{agree} agree, {len(about) - agree} don't", width="content")
 
 
-title("Failures", "The worst items, why they may have failed, and whether you agree.")
-name = choose_dataset()
-if name:
-    with sentences():
-        with st.container(horizontal=True, gap="medium", vertical_alignment="top"):
-            sort = st.segmented_control(
-                "Sort",
-                list(galleries.SORTS),
-                default="reconstructions",
-                required=True,
-                key="sort",
-                bind="query-params",
-            )
-            typed = st.text_input(
-                "Your name, for your opinions",
-                remembered("rater"),
-                key="rater",
-                max_chars=MAX_RATER,
-                placeholder=opinions.ANONYMOUS,
-                width=260,
-            )
-        remember(rater=typed or "")
-        rater = opinions.clean(typed or "")
-        found = galleries.gallery(ROOT, name, sort)
-        said = opinions.read(jobs().store, name)
-        counts = found.hypotheses
-        wanted = st.pills(
-            "Explained by",
-            list(counts),
-            selection_mode="multi",
-            format_func=galleries.label,
-            key="hypothesis",
-            bind="query-params",
-        )
-        if "not_stored" in st.session_state:
-            st.error(st.session_state.pop("not_stored"))
-        shown = found.of(wanted)
-        st.write(f"**{len(shown)}** of {len(found.failures)} {sort}.")
-        for start in range(0, len(shown), 3):
-            row = shown[start : start + 3]
-            for column, failure in zip(st.columns(3), row, strict=False):
-                with column:
-                    show(name, failure, rater, said)
-        st.subheader("The hypotheses and their evidence", anchor=False)
-        st.caption(
-            "Error of items that have the attribute over that of items that don't, within the same"
-            " number of objects or the same class. Supported: it is above 1 beyond chance; refuted:"
-            " below. At most 5 % of the decided ones are expected to be decided by chance."
-        )
-        st.html(galleries.tests_table(found, f"{len(found.tests)} hypotheses about {sort}"))
+def main(dataset: str) -> None:
+    """The failures of a dataset, and the hypotheses about them."""
+    left, right = st.columns(2)
+    with left:
+        sort = frame.choose("Sort", list(PREFIXES), "sort")
+    rater = right.text_input(
+        "Your name, for your opinions", frame.remembered("rater"), key="rater",
+        max_chars=MAX_RATER, placeholder=ANONYMOUS,
+    )  # fmt: skip
+    frame.remember(rater=rater)
+    rater = line(rater, MAX_RATER) or ANONYMOUS
+    failures, hypotheses = read_failures(ROOT, dataset, sort)
+    opinions = jobs().store.opinions(dataset)
+    counts = Counter(failure.hypothesis for failure in failures)
+    wanted = st.pills(
+        "Explained by", [each for each, _ in counts.most_common()], selection_mode="multi",
+        format_func=words, key="hypothesis", bind="query-params",
+    )  # fmt: skip
+    if "not_stored" in st.session_state:
+        st.error(label(st.session_state.pop("not_stored"), frame.LONGEST))
+    shown = [failure for failure in failures if not wanted or failure.hypothesis in wanted]
+    st.write(f"**{len(shown)}** of {len(failures)} {sort}.")
+    for column, failure in frame.in_rows(shown, 3):
+        with column.container(border=True):
+            st.html(look.pictures(failure.figures))
+            st.write(f"**Item {failure.item}**: {label(failure.scores, frame.LONGEST)}")
+            st.write(f"Why: {label(failure.explanation, frame.LONGEST)}.")
+            if failure.hypothesis != UNEXPLAINED:
+                ask(dataset, sort, failure, rater, opinions)
+    st.subheader("The hypotheses and their evidence", anchor=False)
+    st.caption(
+        "Error of items that have the attribute over that of items that don't, within the same"
+        " number of objects or the same class. Supported: it is above 1 beyond chance; refuted:"
+        " below. At most 5 % of the decided ones are expected to be decided by chance."
+    )
+    frame.table(hypotheses, f"{len(hypotheses)} hypotheses about {sort}")
+
+
+if __name__ == "__main__":
+    frame.title("Failures", "The worst items, why they may have failed, and whether you agree.")
+    frame.show_dataset(main)

@@ -1,5 +1,7 @@
 """The pages, one file each; a rater sees the page Rate alone."""
 
+import threading
+from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
@@ -9,17 +11,16 @@ from genlab.web.components.frame import keep
 from genlab.web.security import sees_all
 
 PAGES = (
-    "overview",
-    "data",
-    "training",
-    "evaluation",
-    "failures",
-    "agent",
-    "benchmark",
-    "cases",
-    "rate",
-)
+    "overview", "data", "training", "evaluation", "failures", "agent", "benchmark", "cases", "rate",
+)  # fmt: skip
 HERE = Path(__file__).parent
+
+
+@st.cache_resource(show_spinner=False)
+def preload() -> None:
+    """Import in the background what takes seconds, so that no page waits for it."""
+    threading.Timer(2, import_module, ["genlab.web.pages.agent"]).start()
+
 
 if __name__ == "__main__":  # not where a scoring process imports the main module of its parent
     st.set_page_config(page_title="genlab", layout="wide")
@@ -31,4 +32,5 @@ if __name__ == "__main__":  # not where a scoring process imports the main modul
         st.Page(HERE / f"{name}.py", title=name.capitalize(), default=name == names[0])
         for name in names
     ]
+    preload()
     st.navigation(pages, position="top").run()

@@ -1,81 +1,182 @@
-"""The pipeline, the key numbers of each dataset, what changed, and what to do next."""
+"""The pipeline as DVC reports it, the key numbers of each dataset, what changed, what is next."""
 
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import streamlit as st
 
+from genlab.core import git
+from genlab.core.errors import GenlabError
 from genlab.datasets.registry import find_dataset
-from genlab.web import board, tables
-from genlab.web.changes import changes, last_commit
-from genlab.web.components import look
-from genlab.web.components.frame import params, sentences, title
+from genlab.evaluation.reports.formats import value, words
+from genlab.web.components import frame
+from genlab.web.components.files import UNFIT, stamp
 from genlab.web.components.grid import label
-from genlab.web.pipeline import Pipeline, read_pipeline
-from genlab.web.results import Results, read_results
-from genlab.web.status import Status, Watch
-from genlab.web.steps import next_step
+
+Row = dict[str, str]
 
 ROOT = Path()
-LONGEST = 400  # characters of what dvc or git said
+DVC = (sys.executable, "-m", "dvc")
+WATCHED = (
+    "dvc.yaml", "dvc.lock", "params.yaml", "src", "stages", "data", "metrics", "plots",
+    ".git/logs/HEAD",
+)  # fmt: skip
+
+
+class Status(NamedTuple):
+    """DVC's answers as tables, or why there is none.
+
+    stages: states of stages by dataset. stale: stages that would run again, and why. changes:
+    metrics that differ from the last commit.
+    """
+
+    stages: Sequence[Row] = ()
+    stale: Sequence[Row] = ()
+    changes: Sequence[Row] = ()
+    fault: str | None = None
+
+
+def ask_dvc(root: Path, state: int) -> Status:
+    """Ask DVC for its stages, their state and changed metrics."""
+    if fingerprint(root) != state:  # the question has waited, and nobody needs the answer
+        return Status()
+    if not (root / ".dvc").is_dir():
+        return Status(fault=f"{root} is no project of dvc; run: git clone, then dvc pull")
+    try:
+        stages = _ask(root, "stage", "list", "--name-only").splitlines()
+        stale = json.loads(_ask(root, "status", "--json") or "{}")
+        metrics = json.loads(_ask(root, "metrics", "diff", "--json") or "{}")
+        reasons = [{"stage": name, "reasons": value(found)} for name, found in stale.items()]
+        return Status(tabulate_stages(stages, stale), reasons, tabulate_changes(metrics))
+    except (GenlabError, OSError, subprocess.TimeoutExpired) as error:
+        return Status(fault=str(error))
+    except UNFIT as error:
+        return Status(fault=f"dvc printed no JSON of a known form ({error})")
+
+
+def tabulate_stages(stages: Sequence[str], stale: Mapping[str, Any]) -> list[Row]:
+    """Stages by dataset from addresses `stage@dataset`; one without a dataset is run once."""
+    rows: dict[str, Row] = {}
+    for address in stages:
+        stage, _, dataset = address.partition("@")
+        row = rows.setdefault(stage, {"stage": words(stage)})
+        row[dataset or "all_datasets"] = "stale" if address in stale else "up to date"
+    columns = dict.fromkeys(column for row in rows.values() for column in row)
+    return [{column: row.get(column, "–") for column in columns} for row in rows.values()]
+
+
+def tabulate_changes(metrics: Mapping[str, Any]) -> list[Row]:
+    """Rows of `dvc metrics diff`, {path: {name: {old, new}}}."""
+    return [
+        {"metrics": Path(path).stem, "name": words(name)}
+        | {"committed": value(both.get("old")), "now": value(both.get("new"))}
+        for path, numbers in metrics.items()
+        for name, both in numbers.items()
+    ]
+
+
+def _ask(root: Path, *command: str) -> str:
+    # A second dvc must not touch what a run writes: status only reads, but it compiles modules.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "DVC_NO_ANALYTICS": "1"}
+    done = subprocess.run(
+        [*DVC, *command], cwd=root, env=environment, capture_output=True, text=True,
+        timeout=120,  # hashing gigabytes for the first time takes long
+    )  # fmt: skip
+    if done.returncode:
+        reason = " ".join(done.stderr.split())
+        if "Unable to acquire lock" in reason or "is busy" in reason:
+            raise GenlabError("A run is under way: dvc reports the state when it has ended.")
+        raise GenlabError(f"dvc {command[0]} failed: {reason[:200] or 'no message'}")
+    return done.stdout
 
 
 @st.cache_resource
-def watch(root: str) -> Watch:
-    """One for the server, however many pages look at it."""
-    return Watch(Path(root))
+def pool() -> ThreadPoolExecutor:
+    """One thread: DVC is never asked twice at once."""
+    return ThreadPoolExecutor(1)
 
 
-def show_pipeline(datasets: list[str], status: Status) -> Pipeline | None:
-    with sentences():
-        found = read_pipeline(ROOT, datasets, status.stages, asking=status.asking)
-        st.html(board.draw(found))
-        if status.fault:
-            st.warning(label(status.fault, LONGEST))
-        return found
-    return None
+@st.cache_resource(max_entries=1, show_spinner=False)
+def ask(root: str, state: int) -> Future[Status]:
+    """DVC's answer about the files whose `fingerprint` is `state`, asked in the background."""
+    return pool().submit(ask_dvc, Path(root), state)
+
+
+def fingerprint(root: Path) -> int:
+    """Hash of the stamps of all files that the status depends on.
+
+    Hidden folders, such as those of runs under way, are left out: they change all the time.
+    """
+    files = [str(root / name) for name in WATCHED if (root / name).is_file()]
+    for name in WATCHED:
+        for folder, folders, names in os.walk(root / name):
+            folders[:] = sorted(d for d in folders if not d.startswith((".", "__pycache__")))
+            files += [f"{folder}/{each}" for each in sorted(names)]
+    return hash(tuple((file, stamp(file)) for file in files))
+
+
+def look() -> Status | None:
+    """The state of the pipeline; None while DVC is being asked."""
+    root = ROOT.absolute()
+    answer = ask(str(root), fingerprint(root))
+    return answer.result() if answer.done() else None
 
 
 @st.fragment(run_every=1)
-def pipeline_while_asked(datasets: list[str]) -> None:
-    """Shown until dvc has answered; then the page is run once more, without the clock."""
-    status = watch(str(ROOT.absolute())).look()
-    show_pipeline(datasets, status)
-    if not status.asking:
+def wait_for_dvc() -> None:
+    """Shown until DVC has answered; then the page runs once more, without the clock."""
+    st.caption("Asking dvc for the state of the pipeline …")
+    if look() is not None:
         st.rerun()
 
 
-def show_results(name: str) -> Results | None:
-    st.subheader(find_dataset(name).title, anchor=False)
-    with sentences():
-        found = read_results(ROOT, name)
-        words, tone = ("passed", "good") if found.passed else ("not passed", "bad")
-        st.html(f"<p>Verdict: {look.tag(words, tone)} · {look.text(found.sentence)}</p>")
-        st.html(look.numbers(found.numbers))
-        return found
-    return None
+def show_pipeline(status: Status) -> None:
+    """States of all stages, why some are stale, and the next step."""
+    if status.fault:
+        st.warning(label(status.fault, frame.LONGEST))
+        return
+    frame.table(status.stages, "Stages of the pipeline")
+    if status.stale:
+        frame.table(status.stale, "Why stages would run again")
+    command = "make repro" if status.stale else "make report"
+    st.write(f"Next: `{command}`")
 
 
-title("Overview", "Where the pipeline stands, what its last runs found, and what comes next.")
-with sentences():
-    datasets: list[str] = list(params().datasets)
-    status = watch(str(ROOT.absolute())).look()
-    pipeline = None
-    if status.asking:
-        pipeline_while_asked(datasets)
-    else:
-        pipeline = show_pipeline(datasets, status)
-    results = [found for name in datasets if (found := show_results(name))]
+def show_changes(status: Status) -> None:
+    """Metrics that differ from the last commit."""
     st.subheader("Since the last commit", anchor=False)
-    changed = changes(status.metrics or {})
-    st.caption(f"Compared with {label(last_commit(ROOT), LONGEST)}.")
-    if changed:
-        st.html(tables.changes(changed))
-    elif status.metrics is not None:
+    commit = git.ask(ROOT, "log", "-1", "--format=%h %s, %cr") or b"no commit yet"
+    st.caption(f"Compared with {label(commit.decode(errors='replace'), frame.LONGEST)}.")
+    if status.changes:
+        frame.table(status.changes, "Metrics that differ")
+    elif not status.fault:
         st.write("No metric differs.")
-    st.subheader("Next", anchor=False)
-    if status.asking:
-        st.caption("Known as soon as dvc has answered.")
-    elif pipeline is not None:
-        step = next_step(ROOT, pipeline, results, changed)
-        st.write(step.reason)
-        st.code(step.command, language=None)
+
+
+def main() -> None:
+    """State of the pipeline, results, changes."""
+    status = look()
+    if status is None:
+        wait_for_dvc()
+    else:
+        show_pipeline(status)
+    for name in frame.params().datasets:
+        st.subheader(find_dataset(name).title, anchor=False)
+        with frame.sentences():
+            frame.show_verdict(ROOT, name)
+    if status is not None:
+        show_changes(status)
+
+
+if __name__ == "__main__":
+    frame.title("Overview", "State of the pipeline, results of its last runs, and the next step.")
+    with frame.sentences():
+        main()

@@ -1,97 +1,181 @@
-"""Curves of training, several runs over each other, live while one is going on."""
+"""Curves of training: several runs in one chart, live while one is under way."""
 
+from __future__ import annotations
+
+import json
+import math
+import time
 from pathlib import Path
 
 import streamlit as st
 
-from genlab.datasets.registry import find_dataset
-from genlab.web import curves
-from genlab.web.components import charts, look
-from genlab.web.components.frame import chart, choose_dataset, params, sentences, title
-from genlab.web.components.grid import label
-from genlab.web.pipeline import ago
+from genlab.core import git
+from genlab.core.errors import GenlabError
+from genlab.evaluation.reports.formats import words
+from genlab.web.components import charts, frame
+from genlab.web.components.files import UNFIT, fresh, reading, require
+
+Points = list[tuple[float, float]]
+Curves = dict[str, Points]  # series of a run by name, (epoch, value) each
 
 ROOT = Path()
-LONGEST = 400  # characters of why a run was made
+PATIENCE = 180.0  # seconds without an epoch, after which a run counts as stopped
+MAX_EXPERIMENTS = 40  # the newest are shown
+# Series that have a chart, and those that a log scale suits.
+PANELS = (
+    "loss", "reconstruction_loss", "kl_divergence", "beta_kl", "elbo", "exact_grid_accuracy",
+    "pixel_accuracy", "psnr", "mse", "gradient_norm", "learning_rate",
+)  # fmt: skip
+LOG = ("loss", "reconstruction_loss", "kl_divergence", "mse", "gradient_norm")
+PATIENCE = 180.0  # seconds without an epoch, after which a run counts as stopped
 
 
-def draw(
-    panels: tuple[curves.Panel, ...], runs: list[curves.Run], names: list[str], log: bool
-) -> None:
-    """A chart for each panel of which a run knows the curve, three in a row."""
-    st.html(look.legend(names))
-    known = [(p, found) for p in panels if (found := curves.chosen_curves(runs, names, p.key))]
-    for start in range(0, len(known), 3):
-        for column, (panel, found) in zip(st.columns(3), known[start : start + 3], strict=False):
-            spec = charts.lines(
-                found, panel.title, names=names, unit=panel.unit, log=log and panel.log
-            )
-            chart(spec, charts.summary(found, panel.title), column)
+def read_runs(root: Path, dataset: str) -> dict[str, Curves]:
+    """The curves of all finished runs of `dataset` by name, those of the current one first.
+
+    Raises a GenlabError where there is none, or where a file is broken.
+    """
+    folder = root / "plots" / dataset / "training" / "plots" / "metrics"
+    current = {
+        file.relative_to(folder).with_suffix("").as_posix(): read_tsv(file)
+        for file in sorted(folder.rglob("*.tsv"))
+    }
+    found = ({"current run": current} if current else {}) | read_experiments(root, dataset)
+    if not found:
+        require(folder)
+    return found
+
+
+@fresh
+def read_tsv(file: Path) -> Points:
+    """A series of dvclive: a line of names, then step and value; NaN where there is no value."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        if not text.endswith("\n"):  # a truncated number would still be read
+            raise ValueError("its last line has no end")
+        cells = [row.split("\t") for row in text.splitlines()[1:] if row.strip()]
+        return [(float(step), float(value)) for step, value, *_ in cells]
+    except ValueError as error:
+        raise GenlabError(
+            f"{file} is truncated ({error}); make it with: dvc repro train"
+        ) from error
+
+
+def read_experiments(root: Path, dataset: str) -> dict[str, Curves]:
+    """Curves of the experiments that DVC keeps in git's refs, the newest first."""
+    newest = ("--sort=-committerdate", f"--count={MAX_EXPERIMENTS}")
+    names = ("--format=%(objectname) %(refname:lstrip=4)", "refs/exps/*/*/*")
+    listed = git.ask(root, "for-each-ref", *newest, *names) or b""
+    found: dict[str, Curves] = {}
+    for line in listed.decode(errors="replace").splitlines():
+        commit, _, name = line.partition(" ")
+        if curves := _read_experiment(root, commit, dataset):
+            found.setdefault(name, curves)
+    return found
+
+
+@st.cache_data(max_entries=4 * MAX_EXPERIMENTS, show_spinner=False)
+def _read_experiment(root: Path, commit: str, dataset: str) -> Curves:
+    """The curves of a commit, ELBO included; none where it was run for another dataset."""
+    path = f"results/{dataset}/training.json"
+    content = git.ask(root, "show", f"{commit}:{path}")
+    if content is None or content == git.ask(root, "show", f"{commit}^:{path}"):
+        return {}
+    try:
+        curves: Curves = {
+            name: [(i, math.nan if v is None else float(v)) for i, v in enumerate(values, 1)]
+            for name, values in json.loads(content)["series"].items()
+        }
+        terms = zip(curves["reconstruction_loss"], curves["kl_divergence"], strict=False)
+    except UNFIT:
+        return {}
+    return curves | {"elbo": [(epoch, -(nats + kl)) for (epoch, nats), (_, kl) in terms]}
+
+
+def find_unfinished(root: Path, dataset: str) -> Path | None:
+    """The history of the unfinished run that logged last; None where there is none."""
+    found = root.glob(f"data/.making/{dataset}-*/history.json")
+    return max(found, key=lambda file: file.stat().st_mtime, default=None)
+
+
+def read_history(file: Path) -> Curves:
+    """The curves of an unfinished run. Raises a GenlabError where the file is broken."""
+    curves: Curves = {}
+    with reading(file, "a training run from the start") as saved:
+        for row in saved["rows"]:
+            for name, value in row["values"].items():
+                curves.setdefault(name, []).append((float(row["epoch"]), float(value)))
+    return curves
+
+
+def find_pictures(folder: Path) -> dict[str, Path]:
+    """Reconstructions by epoch, `epoch 10` and so on, `best` last."""
+    found = {path.stem.rpartition("_")[2]: path for path in folder.glob("reconstructions_*.png")}
+    return {f"epoch {int(k)}" if k.isdigit() else k: found[k] for k in sorted(found)}
+
+
+def draw(runs: dict[str, Curves], log: bool) -> None:
+    """A chart for each series that a run has, three in a row."""
+    keys = [key for key in PANELS if any(run.get(key) for run in runs.values())]
+    for column, key in frame.in_rows(keys, 3):
+        found = {name: run.get(key, []) for name, run in runs.items()}
+        spec = charts.lines(found, words(key), log=log and key in LOG)
+        frame.chart(spec, charts.summary(found, words(key)), column)
 
 
 @st.fragment(run_every=2)
-def live(name: str) -> None:
-    """The newest run in the making: its progress and, while it goes on, its curves."""
-    with sentences():
-        run = curves.newest(ROOT, name)
-        if run is None:
+def live(dataset: str) -> None:
+    """The newest unfinished run: its progress and, while it goes on, its"""
+    with frame.sentences():
+        history = find_unfinished(ROOT, dataset)
+        if history is None:
             st.caption("No training is under way. `make repro` or `dvc exp run` starts one.")
             return
-        most = params().for_dataset(name).epochs
-        state = "training now" if run.alive else "stopped"
-        words = f"{state}, epoch {run.run.epochs} of at most {most}"
-        tag = look.tag(words, "good" if run.alive else "quiet", hollow=not run.alive)
-        after = "" if run.alive else "; the same command goes on from there"
-        st.html(f"<p>{tag} · last epoch {ago(run.written)}{after}</p>")
-        if not run.alive:
+        run = read_history(history)
+        most = frame.params().for_dataset(dataset).epochs
+        epoch = max((int(points[-1][0]) for points in run.values()), default=0)
+        if time.time() - history.stat().st_mtime > PATIENCE:
+            st.caption(f"stopped, epoch {epoch} of at most {most}; the same command resumes it")
             return
-        st.progress(min(1.0, run.run.epochs / most))
-        draw(curves.PANELS[find_dataset(name).kind], [run.run], [run.run.name], True)
-        pictures = curves.pictures(run.folder / "images")
-        if pictures:
-            epoch, path = list(pictures.items())[-1]
-            st.image(str(path), caption=f"val, {epoch}: inputs over reconstructions")
+        st.write(f"training now, epoch {epoch} of at most {most}")
+        st.progress(min(1.0, epoch / most))
+        draw({history.parent.name: run}, log=True)
+        for name, path in list(find_pictures(history.parent / "images").items())[-1:]:
+            show_picture(path, name)
 
 
-def compare(name: str) -> None:
-    found = curves.runs(ROOT, name)
-    names = [run.name for run in found]
+def show_picture(path: Path, epoch: str) -> None:
+    """Validation items over their reconstructions."""
+    words = f"Validation items over their reconstructions, {epoch}"
+    st.image(str(path), caption=words, alt=words)
+
+
+def compare(dataset: str) -> None:
+    """Curves of the chosen runs."""
+    runs = read_runs(ROOT, dataset)
     left, right = st.columns([4, 1], vertical_alignment="bottom")
     chosen = left.multiselect(
-        "Runs", names, default=names[:1], max_selections=8, key="run", bind="query-params"
+        "Runs", runs, default=list(runs)[:1], max_selections=8, key="run", bind="query-params"
     )
     log = right.toggle("Log scale", value=True, key="log", bind="query-params")
-    for run in found:
-        if run.name in chosen and run.why and run.name != curves.CURRENT:
-            st.caption(f"**{label(run.name, 80)}**: {label(run.why, LONGEST)}")
-    if chosen:
-        draw(curves.PANELS[find_dataset(name).kind], found, chosen, log)
-    else:
-        st.info("Choose a run to see its curves.")
+    st.caption("On the validation split; losses, KL and ELBO in nats per item.")
+    draw({name: runs[name] for name in chosen}, log)
 
 
-def show_pictures(name: str) -> None:
-    pictures = curves.pictures(ROOT / "plots" / name / "training" / "plots" / "images")
-    if not pictures:
-        st.info("A run leaves a picture every tenth epoch. `make repro` makes one.")
-        return
-    epochs = list(pictures)
-    epoch = epochs[-1]
-    if len(epochs) > 1:
-        epoch = st.select_slider("Epoch", epochs, value=epoch, key="epoch", bind="query-params")
-    st.image(
-        str(pictures[epoch]),
-        caption=f"val, {epoch}: inputs over reconstructions",
-        alt=f"Validation items over their reconstructions, {epoch}",
-    )
+def main(dataset: str) -> None:
+    """A run under way, the curves of finished runs, reconstructions."""
+    live(dataset)
+    with frame.sentences():
+        compare(dataset)
+    pictures = find_pictures(ROOT / "plots" / dataset / "training" / "plots" / "images")
+    if len(pictures) > 1:
+        st.subheader("Reconstructions by epoch", anchor=False)
+        epoch = st.select_slider(
+            "Epoch", pictures, value=list(pictures)[-1], key="epoch", bind="query-params"
+        )
+        show_picture(pictures[epoch], epoch)
 
 
-title("Training", "How the objective and its halves went over the epochs, run over run.")
-name = choose_dataset()
-if name:
-    live(name)
-    with sentences():
-        compare(name)
-    st.subheader("Reconstructions by epoch", anchor=False)
-    with sentences():
-        show_pictures(name)
+if __name__ == "__main__":
+    frame.title("Training", "The objective and the terms of the ELBO by epoch, run by run.")
+    frame.show_dataset(main)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from genlab.core.errors import GenlabError
 from genlab.core.io import write_json
 from genlab.core.tracking import HISTORY_KIND
-from genlab.web import curves
-from genlab.web.components.files import Missing
+from genlab.web.pages import training
 
 SERIES = {"reconstruction_loss": [3.0, 2.0], "kl_divergence": [1.0, None]}
 
@@ -35,26 +35,25 @@ def test_experiments_of_dvc_are_found_in_gits_refs(git: Callable[..., str], tmp_
     git("commit", "-q", "-a", "-m", "experiment")
     made = git("rev-parse", "HEAD")
     git("update-ref", f"refs/exps/ab/{made[2:]}/quick-beta", made)
-    [run] = curves.dvc_experiments(tmp_path, "arc_grids")
-    assert (run.name, run.epochs) == ("quick-beta", 2)
-    assert run.series["elbo"][0] == (1.0, -4.0)
-    assert math.isnan(run.series["elbo"][1][1])
-    assert curves.dvc_experiments(tmp_path, "fashion_mnist") == []
-    with pytest.raises(Missing):
-        curves.runs(tmp_path, "fashion_mnist")
+    [(name, run)] = training.read_runs(tmp_path, "arc_grids").items()
+    assert (name, len(run["elbo"])) == ("quick-beta", 2)
+    assert run["elbo"][0] == (1.0, -4.0)
+    assert math.isnan(run["elbo"][1][1])
+    assert training.read_experiments(tmp_path, "fashion_mnist") == {}
+    with pytest.raises(GenlabError, match="make repro"):
+        training.read_runs(tmp_path, "fashion_mnist")
 
 
-def test_a_run_in_the_making_grows_while_it_goes_on(tmp_path: Path) -> None:
-    assert curves.newest(tmp_path, "arc_grids") is None
+def test_a_run_under_way_grows(tmp_path: Path) -> None:
+    assert training.find_unfinished(tmp_path, "arc_grids") is None
     old = log(tmp_path, "arc_grids-old", 9)
     os.utime(old, (0, 0))
-    log(tmp_path, "arc_grids-new", 2)
+    newest = log(tmp_path, "arc_grids-new", 2)
     log(tmp_path, "fashion_mnist-x", 5)
-    found = curves.newest(tmp_path, "arc_grids")
-    assert found is not None
-    assert (found.folder.name, found.run.epochs, found.alive) == ("arc_grids-new", 2, True)
-    assert found.run.series["loss"] == [(1.0, 1.0), (2.0, 0.5)]
+    assert training.find_unfinished(tmp_path, "arc_grids") == newest
+    assert training.read_history(newest) == {"loss": [(1.0, 1.0), (2.0, 0.5)]}
     log(tmp_path, "arc_grids-new", 3)
-    again = curves.newest(tmp_path, "arc_grids")
-    assert again is not None
-    assert again.run.epochs == 3
+    assert len(training.read_history(newest)["loss"]) == 3
+    newest.write_text('{"rows": [{"epoch": 1, "values": {"loss": "x"}}]}')
+    with pytest.raises(GenlabError, match=r"history\.json"):
+        training.read_history(newest)

@@ -6,41 +6,31 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from genlab.core.errors import GenlabError
-from genlab.web import bars, browse, curves, evidence, explorer, galleries, steps
-from genlab.web.components.files import Missing, json_at
-from genlab.web.pipeline import read_pipeline
-from genlab.web.results import read_results
+from genlab.web import explorer, items, results
+from genlab.web.components.files import reading
+from genlab.web.pages import failures, training
 
 NAME = "arc_grids"
-GRIDS = np.zeros((4, 8, 8), np.uint8)
+FOREIGN = (b"[\n1]", b"{}", b'{"rows": 3, "tests": [{}]}', b"\xff\xfe{", b"a: {\nb", None)
 
 
 def explore(root: Path) -> object:
-    folder = root / "data/checkpoints" / NAME
-    return explorer.open_explorer(folder, GRIDS, folder)
-
-
-def plan(root: Path) -> object:
-    done = read_pipeline(root, [NAME], {})
-    found = read_results(root, NAME)
-    passed = {**found.verdict, "passed": True}
-    return steps.next_step(root, done, [type(found)(NAME, found.metrics, passed, {})], [])
+    checkpoint = root / "data/checkpoints" / NAME / "model.safetensors"
+    return explorer.open_explorer(checkpoint, root / "data" / NAME)
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "dvc.yaml": lambda root: read_pipeline(root, [NAME], None),
-    "experiments.yaml": plan,
-    f"results/{NAME}/metrics.json": lambda root: read_results(root, NAME),
-    f"results/{NAME}/verdict.json": lambda root: read_results(root, NAME),
-    f"results/{NAME}/failures.json": lambda root: galleries.gallery(root, NAME, "samples"),
-    "results/benchmarks.json": lambda root: bars.targets(root, NAME),
-    f"plots/{NAME}/training/plots/metrics/loss.tsv": lambda root: curves.runs(root, NAME),
-    f"data/{NAME}/objects.npz": lambda root: browse.grids_of(root / "data" / NAME, "train"),
-    f"data/evaluated/{NAME}/evidence.npz": lambda root: evidence.evidence(root, NAME),
+    f"results/{NAME}/metrics.json": lambda root: results.key_numbers(root, NAME),
+    f"results/{NAME}/verdict.json": lambda root: results.read_verdict(root, NAME),
+    f"results/{NAME}/diagnosis.json": lambda root: results.read_verdict(root, NAME),
+    f"results/{NAME}/failures.json": lambda root: failures.read_failures(root, NAME, "samples"),
+    "results/benchmarks.json": lambda root: results.compare_targets(root, NAME),
+    f"plots/{NAME}/training/plots/metrics/loss.tsv": lambda root: training.read_runs(root, NAME),
+    f"data/{NAME}/objects.npz": lambda root: items.load_items(root / "data" / NAME, "train"),
+    f"data/evaluated/{NAME}/evidence.npz": lambda root: items.read_evidence(root, NAME),
     f"data/checkpoints/{NAME}/model.safetensors": explore,
 }
 
@@ -49,27 +39,29 @@ READERS: dict[str, Callable[[Path], object]] = {
 def file(request: pytest.FixtureRequest, project: Path) -> Iterator[Path]:
     """A file of the project, put back after the test."""
     path = project / str(request.param)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     yield path
-    path.write_bytes(whole)
+    path.write_bytes(content)
 
 
-@pytest.mark.parametrize("content", [b"[\n1]", b"\xff\xfe{", b"a: {\nb", None])
+@pytest.mark.parametrize("content", FOREIGN)
 def test_a_faulty_file_is_one_line_that_names_it(
     project: Path, file: Path, content: bytes | None
 ) -> None:
+    if content in FOREIGN[1:3] and file.name == "benchmarks.json":
+        pytest.skip("valid: nothing was measured")
     read = READERS[file.relative_to(project).as_posix()]
     read(project)
     file.write_bytes(file.read_bytes()[:99] if content is None else content)
     for _ in range(2):  # an error is not remembered, nor is what was read before
         with pytest.raises(GenlabError) as error:
             read(project)
-        assert not isinstance(error.value, Missing)
         assert file.name in str(error.value)
+        assert "not there" not in str(error.value)
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", [name for name in READERS if name != "experiments.yaml"])
+@pytest.mark.parametrize("name", READERS)
 def test_a_missing_file_says_which_command_makes_it(tmp_path: Path, name: str) -> None:
     with pytest.raises(GenlabError, match=r"dvc repro|make repro|make bench|git checkout"):
         READERS[name](tmp_path)
@@ -80,8 +72,10 @@ def test_another_file_of_the_same_size_and_time_is_read_again(tmp_path: Path) ->
     file, other = tmp_path / "a.json", tmp_path / "b.json"
     file.write_text("[1]")
     other.write_text("[2]")
-    assert json_at(file, producer_command="x") == [1]
+    with reading(file) as content:
+        assert content == [1]
     before = file.stat()
     os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
     other.replace(file)
-    assert json_at(file, producer_command="x") == [2]
+    with reading(file) as content:
+        assert content == [2]

@@ -1,0 +1,199 @@
+"""Items of a dataset: its splits, filters, samples with their neighbours, pasted grids."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_npz
+from genlab.datasets.arc_grids import OBJECTS_FILE, find_data_file, load_objects, load_split
+from genlab.datasets.images import load_images, load_labels
+from genlab.datasets.manifests import MANIFEST_FILE, split_command
+from genlab.datasets.registry import find_dataset
+from genlab.evaluation.reports.formats import words
+from genlab.grids.palette import COLOUR_NAMES, COLOURS
+from genlab.grids.shapes import KINDS, Objects
+from genlab.web.components.files import fresh, reading, require
+
+Items = npt.NDArray[np.uint8]
+Indices = npt.NDArray[np.int64]
+Wanted = Mapping[str, Sequence[str]]
+
+EVALUATE = "dvc repro evaluate"
+EVIDENCE = {
+    "grids": ("samples", "arc", "arc_predicted"),
+    "images": ("predicted", "nats", "samples", "sample_nearest", "sample_errors"),
+}
+DIGITS = {str(colour) for colour in range(COLOURS)}
+MAX_SIDE = 64  # cells of a pasted grid
+MAX_TEXT = 40_000  # characters of a pasted text
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A split of a dataset: items (n, ...), and a table of what is in them.
+
+    parts: a row per object of a grid (`item`, `kind`, `colour`, `row`, `col`, `height`, `width`,
+    `cells`), or per image (`item`, `class`).
+    """
+
+    items: Items
+    parts: pd.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def is_grids(self) -> bool:
+        """Whether the items are grids, not images."""
+        return self.items.ndim == 3
+
+    @property
+    def counts(self) -> Indices:
+        """Objects of each item, (n,)."""
+        return np.bincount(self.parts["item"], minlength=len(self))
+
+    def of(self, index: int) -> pd.DataFrame:
+        """The rows of `parts` of one item."""
+        low, high = np.searchsorted(self.parts["item"], (index, index + 1))
+        return self.parts.iloc[low:high]
+
+    def describe(self, index: int) -> str:
+        """What an item shows, in words."""
+        rows = self.of(index)
+        if self.is_grids:
+            return ", ".join(rows["colour"].str.cat(rows["kind"], " ")) or "no object"
+        return str(rows["class"].iloc[0])
+
+
+def load_items(folder: Path, split: str) -> Split:
+    """A split of the dataset in `folder`.
+
+    Raises a GenlabError where the folder is missing or a file of it is broken.
+    """
+    require(folder)
+    if find_dataset(folder.name).kind == "grids":
+        return Split(_grids(find_data_file(folder), split), _objects(folder / OBJECTS_FILE, split))
+    with reading(folder / MANIFEST_FILE, split_command(folder)) as manifest:
+        labels = load_labels(folder, split)
+        names = pd.Categorical.from_codes(labels, manifest["labels"])
+    parts = pd.DataFrame({"item": np.arange(len(labels)), "class": names})
+    return Split(load_images(folder, split), parts)
+
+
+@fresh
+def _objects(file: Path, split: str) -> pd.DataFrame:
+    return tabulate(load_objects(file.parent, split))
+
+
+def tabulate(objects: Objects) -> pd.DataFrame:
+    """Objects of grids as `Split.parts`."""
+    columns = {name: objects[name] for name in ("row", "col", "height", "width", "cells")}
+    return pd.DataFrame(
+        {
+            "item": objects["grid"],
+            "kind": pd.Categorical.from_codes(objects["kind"], [words(kind) for kind in KINDS]),
+            "colour": pd.Categorical.from_codes(objects["colour"], COLOUR_NAMES),
+            **columns,
+        }
+    )
+
+
+_grids = fresh(load_split)
+
+
+def choose_items(data: Split, wanted: Wanted, objects: Sequence[int] = ()) -> Indices:
+    """Items with a part that has one of the `wanted` values in every column, (m,).
+
+    wanted: values by column of `parts`. objects: numbers of objects. None lets all through.
+    """
+    asked = {column: values for column, values in wanted.items() if values}
+    fits = np.ones(len(data.parts), dtype=np.bool_)
+    for column, values in asked.items():
+        fits &= data.parts[column].isin(values)
+    chosen = np.ones(len(data), dtype=np.bool_)
+    if asked:
+        chosen = np.bincount(data.parts["item"][fits], minlength=len(data)) > 0
+    if objects:
+        chosen &= np.isin(data.counts, objects)
+    return np.flatnonzero(chosen)
+
+
+def read_evidence(root: Path, dataset: str) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of `evidence.npz`. Raises a GenlabError before the stage has run."""
+    path = root / "data" / "evaluated" / dataset / "evidence.npz"
+    return _arrays(require(path, EVALUATE), EVIDENCE[find_dataset(dataset).kind])
+
+
+@fresh
+def _arrays(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
+    return read_npz(path, kind="evaluation", keys=keys, producer_command=EVALUATE)
+
+
+def find_neighbours(root: Path, dataset: str, chosen: slice) -> list[tuple[Items, Items, str]]:
+    """Chosen samples, each with its nearest training item and the distance between them in words.
+
+    Grids are compared cell by cell, images by the stage in the features of a classifier.
+    """
+    found = read_evidence(root, dataset)
+    samples = np.asarray(found["samples"][chosen], dtype=np.uint8)
+    if find_dataset(dataset).kind == "images":
+        nearest = np.asarray(found["sample_nearest"][chosen], dtype=np.uint8)
+        distances = np.asarray(found["sample_errors"][chosen], dtype=np.float64)
+        said = [f"distance {distance:.2f} in features" for distance in distances]
+        return list(zip(samples, nearest, said, strict=True))
+    train = load_items(root / "data" / dataset, "train").items
+    pairs = [(sample, *nearest_grid(sample, train)) for sample in samples]
+    return [(sample, train[index], f"{cells} cells differ") for sample, index, cells in pairs]
+
+
+def nearest_grid(grid: Items, train: Items) -> tuple[int, int]:
+    """(index, differing cells) of the grid of `train` (n, h, w) that differs least from `grid`."""
+    distances = np.count_nonzero(train != grid, axis=(1, 2))
+    index = int(np.argmin(distances))
+    return index, int(distances[index])
+
+
+def to_text(grid: Items) -> str:
+    """A grid as rows of digits, to be copied."""
+    return "\n".join("".join(map(str, row)) for row in grid.tolist())
+
+
+def parse_grid(text: str) -> Items:
+    """A grid from pasted text: rows of digits, or the JSON rows of an ARC task.
+
+    Raises a GenlabError of one line that names the row and what stands there.
+    """
+    if len(text) > MAX_TEXT:
+        raise GenlabError(f"the text has {len(text)} characters; at most {MAX_TEXT} are read")
+    rows: list[Any] = [re.findall(r"[^\s,;|]", line) for line in text.splitlines() if line.strip()]
+    if text.lstrip().startswith("["):
+        try:
+            rows = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise GenlabError(f"the text is not valid JSON ({error}); correct it") from error
+    if not rows or not all(isinstance(row, list) and row for row in rows):
+        raise GenlabError("the grid is empty; paste rows of digits, or rows in JSON: [[0, 1]]")
+    for number, row in enumerate(rows, 1):
+        for cell in row:
+            if str(cell) not in DIGITS:
+                shown = repr(cell) if isinstance(cell, str) else json.dumps(cell)
+                raise GenlabError(f"row {number} holds {shown[:20]}; colours are 0 to 9")
+        if len(row) != len(rows[0]):
+            raise GenlabError(
+                f"row {number} has {len(row)} cells, row 1 has {len(rows[0])}; make them equal"
+            )
+    if max(len(rows), len(rows[0])) > MAX_SIDE:
+        raise GenlabError(
+            f"the grid is {len(rows)} x {len(rows[0])}; a side has at most {MAX_SIDE} cells"
+        )
+    return np.array(rows, dtype=np.uint8)

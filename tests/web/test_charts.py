@@ -1,0 +1,36 @@
+"""Charts leave out what cannot be drawn; foreign texts get into no page as HTML."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from genlab.web.components import charts, look
+
+
+def test_a_picture_escapes_its_texts_and_outlines_cells() -> None:
+    grid = np.zeros((4, 4), np.uint8)
+    shown = look.picture(grid, '"><img>', "<script>")
+    assert "<script>" not in shown
+    assert "<img>" not in shown
+    assert look.picture(grid, "", outlined=np.eye(4, dtype=bool)) != look.picture(grid, "")
+
+
+@pytest.mark.parametrize("colour", ["ink", "muted", "good", "warn", "bad"])
+@pytest.mark.parametrize(("dark", "ground"), [(0, "#ffffff"), (1, "#14181c")])
+def test_text_has_enough_contrast(colour: str, dark: int, ground: str) -> None:
+    def luminance(ink: str) -> float:
+        levels = (int(ink[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in levels]
+        return sum(w * v for w, v in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted(luminance(ink) for ink in (look.INKS[colour][dark], ground))
+    assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_lines_leave_out_what_cannot_be_drawn() -> None:
+    curves = {"a": [(1.0, 2.0), (2.0, float("nan")), (3.0, 0.0)], "b": [(1.0, float("inf"))]}
+    values = charts.lines(curves, "t", log=True)["data"]["values"]
+    assert values == [{"run": "a", "epoch": 1.0, "value": 2.0}]
+    assert len(charts.lines(curves, "t")["data"]["values"]) == 2
+    assert "a from 2 at epoch 1 to 0 at epoch 3" in charts.summary(curves, "t")
