@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 
 from genlab.web.api.app import make_api
-from genlab.web.images import make_image_routes
+from genlab.web.images import make_image_app
 from genlab.web.jobs import jobs
 from genlab.web.security import Security
 
@@ -37,7 +37,7 @@ app = st.App(
     Path(__file__).parent / "src/genlab/web/pages/main.py",
     routes=[
         Mount("/api", app=API),
-        Mount("/runs", app=make_image_routes(JOBS.runs_folder)),
+        Mount("/runs", app=make_image_app(JOBS.runs_folder)),
     ],
     middleware=[Middleware(Security)],
     lifespan=lifespan,

@@ -25,7 +25,7 @@ from genlab.benchmark.runner import lock_of
 from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError
 from genlab.web.api.app import make_api
-from genlab.web.images import make_image_routes
+from genlab.web.images import make_image_app
 from genlab.web.jobs import MAX_WAITING, Jobs
 from genlab.web.security import MAX_BODY, Access, Security
 
@@ -66,7 +66,7 @@ class Here(TestClient):
 
 
 def client(jobs: Jobs, access: Access | None = None, peer: str = "127.0.0.1") -> TestClient:
-    images = make_image_routes(jobs.runs_folder)
+    images = make_image_app(jobs.runs_folder)
     routes = [Mount("/api", app=make_api(jobs)), Mount("/runs", images)]
     app = Starlette(routes=routes, middleware=[Middleware(Security, access=access or Access())])
     return Here(app, HERE, client=(peer, 50_000), raise_server_exceptions=False)
