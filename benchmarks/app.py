@@ -142,7 +142,7 @@ def app_event(repeats: Repeats = 2) -> Iterator[Result]:
             page.locator("[data-status=generating]").first.wait_for(timeout=TIMEOUT)
             page.evaluate(WATCH)
             earlier = set(page.evaluate("window.seen"))  # shown before the page was watched
-            page.get_by_role("button", name="Export report").wait_for(timeout=TIMEOUT)
+            page.get_by_role("link", name="Export report").wait_for(timeout=TIMEOUT)
             seen = page.evaluate("window.seen")
             taken += [float(spent) for item, spent in seen.items() if item not in earlier]
             page.close()

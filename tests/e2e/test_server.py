@@ -63,11 +63,11 @@ def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: A
     page.get_by_role("button", name="Run 4 images").click()
     page.wait_for_url("**run=*")
     page.locator("[data-status=failed]").nth(3).wait_for()
-    page.get_by_role("button", name="Export report").wait_for()
+    page.get_by_role("link", name="Export report").wait_for()
     run_id = page.url.split("run=")[1].split("&")[0]
     assert until(server, run_id, "finished")["progress"]["failed"] == 4
     with page.expect_download() as download:
-        page.get_by_role("button", name="Export report").click()
+        page.get_by_role("link", name="Export report").click()
     assert download.value.suggested_filename == f"report_{run_id}.html"
     assert (
         Path(download.value.path()).read_text(encoding="utf-8").lstrip()[:9].lower() == "<!doctype"
@@ -96,7 +96,7 @@ def test_two_browsers_follow_one_run_and_a_reload_keeps_it(
     page.locator("[data-status=generating]").wait_for()
     other.get_by_role("button", name="Cancel").click()
     for one in (page, other):
-        one.get_by_role("button", name="Export report").wait_for(timeout=WAIT)
+        one.get_by_role("link", name="Export report").wait_for(timeout=WAIT)
     assert until(server, run_id, "cancelled")
     other.close()
 

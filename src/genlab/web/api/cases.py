@@ -79,6 +79,8 @@ def save_case(
     jobs: Jobs, asked: CaseIn, template: Image.Image, avatars: Sequence[Image.Image]
 ) -> Case:
     """Write a private case. avatars: PIL images in the order of the regions."""
+    if _find_folder(jobs, asked.case_id):
+        raise GenlabError(f"there is a case {asked.case_id!r} already; choose another name")
     names = [f"person-{number}" for number in range(1, len(avatars) + 1)]
     swaps = [Swap(region=r, avatar=name) for r, name in zip(asked.regions, names, strict=True)]
     source = Source(title=asked.source, licence=asked.licence)
@@ -115,8 +117,6 @@ def make_router(jobs: Jobs) -> APIRouter:
         if len(avatars) != len(case.regions):
             count = len(case.regions)
             raise Refusal(422, f"{count} regions need as many avatars, got {len(avatars)}")
-        if _find_folder(jobs, case.case_id):
-            raise Refusal(422, f"there is a case {case.case_id!r} already; choose another name")
         try:
             photograph = read_photograph(template.file.read(), "the template")
             image = shrink(photograph, TEMPLATE_SIDE)
