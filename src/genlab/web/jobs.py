@@ -1,7 +1,7 @@
 """The runs of this server: started, followed, cancelled, and resumed after a restart.
 
-Runs are tasks of one event loop, the server's once it is attached. Pages, which run in threads,
-and routes call in from outside that loop.
+Runs are tasks of one event loop, the server's where there is one. Pages, which run in threads, and
+routes call in from outside that loop.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
@@ -48,7 +48,7 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(AT_A_TIME)
         self._lock = threading.RLock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None  # the server sets its own
 
     @cached_property
     def store(self) -> Store:
@@ -104,9 +104,9 @@ class Jobs:
     def cancel(self, run_id: str) -> bool:
         """End a run; what arrived is kept. False where this process does not do it."""
         runner = self._runners.get(run_id)
-        if runner is None or self._loop is None:
+        if runner is None or self.loop is None:
             return False
-        self._loop.call_soon_threadsafe(runner.cancel, run_id)
+        self.loop.call_soon_threadsafe(runner.cancel, run_id)
         return True
 
     def status(self, run: Run) -> tuple[RunStatus, str]:
@@ -119,7 +119,7 @@ class Jobs:
         reason = self._reasons.get(run.run_id, "its process ended")
         return "interrupted", f"{reason}; continue it here, or with: genlab benchmark run --resume"
 
-    async def follow(self, run_id: str, after: int | None = None) -> AsyncIterator[Event]:
+    async def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event, None]:
         """Events of a run until it ends; called in the loop of the runs."""
         log = self._logs.get(run_id)
         watching = None
@@ -137,10 +137,6 @@ class Jobs:
                 watching.cancel()
 
     # life of the server
-
-    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run on the server's loop."""
-        self._loop = loop
 
     def resume_own(self) -> None:
         """Continue the runs that a server started and did not end, with their ceilings."""
@@ -172,14 +168,14 @@ class Jobs:
         )
 
     def _schedule(self, runner: Runner, run_id: str, again: bool = False) -> None:
-        if self._loop is None:  # pages without a server
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="runs", daemon=True).start()
+        if self.loop is None:  # pages without a server
+            self.loop = asyncio.new_event_loop()
+            threading.Thread(target=self.loop.run_forever, name="runs", daemon=True).start()
         self._runners[run_id] = runner
         self._logs[run_id] = runner.log(run_id)  # listeners see the run while it waits
         if len(self._logs) > MAX_LOGS:
             del self._logs[next(iter(self._logs))]
-        asyncio.run_coroutine_threadsafe(self._do(runner, run_id, again), self._loop)
+        asyncio.run_coroutine_threadsafe(self._do(runner, run_id, again), self.loop)
 
     async def _do(self, runner: Runner, run_id: str, again: bool) -> None:
         task = asyncio.current_task()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated, Any
+from contextlib import aclosing
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, WebSocket, WebSocketDisconnect
 from pydantic import Field
@@ -11,19 +12,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
 
 from genlab.benchmark.cases import split_by_consent
-from genlab.benchmark.events import update
+from genlab.benchmark.events import Event
 from genlab.benchmark.plugins.contender import make_contenders
 from genlab.benchmark.report import render_report
-from genlab.benchmark.store.schema import STATUSES, Run, Status
+from genlab.benchmark.store.schema import Run
 from genlab.core.errors import GenlabError
 from genlab.web.api.cases import IMAGES
 from genlab.web.api.problems import Refusal, problem
-from genlab.web.api.types import CaseId, ItemId, Part, RunId, ToolId
+from genlab.web.api.types import CaseId, Part, RunId, ToolId
 from genlab.web.images import Width, find_run_image, serve_image
 from genlab.web.jobs import Jobs, RunStatus
 
 MAX_CASES, MAX_TOOLS, MAX_ITEMS = 500, 50, 5000
-MAX_FOLLOWERS = 1000  # WebSockets at a time
 
 Value = bool | int | float | Annotated[str, Field(max_length=2000)]
 Values = Value | Annotated[list[Value], Field(min_length=1, max_length=20)]
@@ -41,57 +41,12 @@ class RunIn(Part):
     repeats: int = Field(default=1, ge=1, le=100, description="Images per case and contender.")
 
 
-class RunStarted(Part):
-    """A run that has started."""
+class RunOut(Part):
+    """A run and its state."""
 
     run_id: RunId
-
-
-class Cancelled(Part):
-    """Whether there was anything to cancel."""
-
-    run_id: RunId
-    cancelled: bool
-
-
-class ItemOut(Part):
-    """A draw of a contender for a case; the fields of an `update` event."""
-
-    run_item_id: ItemId
-    case_id: CaseId
-    tool_id: ToolId
-    contender: str
-    repeat: int
-    status: Status
-    image_url: str
-    score: float | None = Field(description="Without reference, in [0, 1].")
-    score_reference: float | None = Field(description="Against the ideal, in [0, 1].")
-    components: dict[str, Any] = Field(description="Parts of the score, each in [0, 1] or null.")
-    failure_kind: str
-    failure: str = Field(description="Why there is no score, one line.")
-    cost: float = Field(description="Dollars.")
-    seconds: float
-    attempts: int
-
-
-class RunLine(Part):
-    """A run in the list of runs."""
-
-    run_id: RunId
-    created: str
     status: RunStatus
-    reason: str = Field(description="Why it was interrupted, and how to continue.")
-    case_ids: list[CaseId]
-    tool_ids: list[ToolId]
-    contenders: dict[str, str] = Field(description="Labels by contender id.")
-
-
-class RunOut(RunLine):
-    """A run and all its items."""
-
-    progress: dict[Status, int]
-    spent: float = Field(description="Dollars.")
-    items: list[ItemOut]
+    reason: str = Field(default="", description="Why it was interrupted, and how to continue.")
 
 
 def find_run(jobs: Jobs, run_id: str) -> Run:
@@ -100,21 +55,6 @@ def find_run(jobs: Jobs, run_id: str) -> Run:
         return jobs.store.run(run_id)
     except GenlabError as error:
         raise Refusal(404, f"there is no run {run_id}") from error
-
-
-def describe_run(jobs: Jobs, run: Run) -> dict[str, Any]:
-    """The fields of a `RunLine`."""
-    status, reason = jobs.status(run)
-    contenders = run.contenders
-    return {
-        "run_id": run.run_id,
-        "created": run.created,
-        "status": status,
-        "reason": reason,
-        "case_ids": [case["case_id"] for case in run.cases],
-        "tool_ids": list(dict.fromkeys(each.tool_id for each in contenders.values())),
-        "contenders": {name: contender.label for name, contender in contenders.items()},
-    }
 
 
 def start_run(jobs: Jobs, asked: RunIn) -> str:
@@ -145,58 +85,54 @@ def make_router(jobs: Jobs) -> APIRouter:
     """The routes under `/run`, `/runs`, `/report` and `/pictures`."""
     router = APIRouter()
     rendering = threading.Lock()  # a report decodes every image of its run
-    followers: set[WebSocket] = set()
+
+    def describe(run: Run) -> RunOut:
+        status, reason = jobs.status(run)
+        return RunOut(run_id=run.run_id, status=status, reason=reason)
 
     @router.post("/run", status_code=202, summary="Start a run")
-    def start(asked: RunIn) -> RunStarted:
-        return RunStarted(run_id=start_run(jobs, asked))
+    def start(asked: RunIn) -> RunOut:
+        return RunOut(run_id=start_run(jobs, asked), status="running")
 
     @router.post("/run/{run_id}/cancel", summary="End a run")
-    def cancel(run_id: RunId) -> Cancelled:
-        find_run(jobs, run_id)
-        return Cancelled(run_id=run_id, cancelled=jobs.cancel(run_id))
+    def cancel(run_id: RunId) -> RunOut:
+        run = find_run(jobs, run_id)
+        if not jobs.cancel(run_id):
+            raise Refusal(409, f"this server does not do run {run_id} now")
+        return describe(run)
 
     @router.post("/run/{run_id}/resume", status_code=202, summary="Continue a run")
-    def resume(run_id: RunId) -> RunStarted:
-        if jobs.status(find_run(jobs, run_id))[0] == "running":
+    def resume(run_id: RunId) -> RunOut:
+        run = find_run(jobs, run_id)
+        if jobs.status(run)[0] == "running":
             raise Refusal(409, f"run {run_id} is running")
         jobs.resume(run_id, again=True)
-        return RunStarted(run_id=run_id)
+        return describe(run)
 
     @router.get("/runs", summary="All runs, the newest first")
-    def runs() -> list[RunLine]:
-        return [RunLine(**describe_run(jobs, run)) for run in jobs.store.runs()]
+    def runs() -> list[RunOut]:
+        return [describe(run) for run in jobs.store.runs()]
 
-    @router.get("/run/{run_id}", summary="A run and its items")
-    def run(run_id: RunId) -> RunOut:
-        found = find_run(jobs, run_id)
-        items = jobs.store.items(run_id)
-        return RunOut(
-            **describe_run(jobs, found),
-            progress={each: sum(item.status == each for item in items) for each in STATUSES},
-            spent=sum(item.cost for item in items),
-            items=[ItemOut.model_validate(update(item), extra="ignore") for item in items],
-        )
+    @router.get("/run/{run_id}", summary="The state of a run: its WebSocket's first event")
+    async def state(run_id: RunId) -> Event:
+        await run_in_threadpool(find_run, jobs, run_id)
+        async with aclosing(jobs.follow(run_id)) as events:
+            return await anext(events)
 
     @router.websocket("/run/{run_id}")
     async def follow(socket: WebSocket, run_id: RunId, after: int | None = None) -> None:
         """Events of a run: the state first, or with `?after=` those behind that sequence."""
         try:
-            if len(followers) >= MAX_FOLLOWERS:
-                raise Refusal(429, "too many follow runs already")
             await run_in_threadpool(find_run, jobs, run_id)
         except Refusal as error:
             return await socket.send_denial_response(problem(error.status, str(error)))
         await socket.accept()
-        followers.add(socket)
         try:
             async for event in jobs.follow(run_id, after):
                 await socket.send_json(event)
             await socket.close()
         except (WebSocketDisconnect, RuntimeError):
             pass  # the client has left
-        finally:
-            followers.discard(socket)
 
     @router.get(
         "/report/{run_id}",

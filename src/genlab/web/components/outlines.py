@@ -45,9 +45,14 @@ def connect(case: Case) -> str:
         middle = ((face[0] + face[2]) / 2, face[3])
         pen.line((*middle, left + side / 2, top), fill=COLOUR, width=stroke)
     sheet.thumbnail((640, 1280), Image.Resampling.LANCZOS)
+    return encode(sheet, "jpeg")
+
+
+def encode(image: Image.Image, kind: str) -> str:
+    """The image as a data URL."""
     buffer = io.BytesIO()
-    sheet.save(buffer, "JPEG", quality=82)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    image.save(buffer, kind, quality=82)
+    return f"data:image/{kind};base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def _box(region: Region) -> tuple[int, int, int, int]:

@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.store.repository import Store
@@ -24,7 +25,8 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import read_npz
 from genlab.datasets.arc_grids import find_data_file, load_split
 from genlab.web.components.grid import read_run_case
-from genlab.web.components.look import uri
+from genlab.web.components.look import pixels
+from genlab.web.components.outlines import encode
 from genlab.web.jobs import Jobs
 
 Kind = Literal["run_item", "vae_sample", "reconstruction"]
@@ -84,12 +86,12 @@ def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
     found = arrays[key][:SHOWN]
     originals = _read_originals(jobs.root / "data" / dataset) if key == "predicted" else None
     subjects = {}
-    for index, pixels in enumerate(found):
+    for index, item in enumerate(found):
         # The dataset is part of it: the same array of two datasets is two images.
-        content = f"{dataset} {pixels.shape} ".encode() + pixels.tobytes()
+        content = f"{dataset} {item.shape} ".encode() + item.tobytes()
         digest = hashlib.sha256(content).hexdigest()
-        original = "" if originals is None else uri(originals[index])
-        subjects[digest] = Subject(kind, digest, uri(pixels), original)
+        original = "" if originals is None else _draw(originals[index])
+        subjects[digest] = Subject(kind, digest, _draw(item), original)
     return list(subjects.values())
 
 
@@ -171,6 +173,10 @@ class Session:
         else:
             key = task[0].kind, task[0].sha256, self.rater
             self.store.rate(*key, value, "blind", session=self.name)
+
+
+def _draw(item: npt.NDArray[np.uint8]) -> str:
+    return encode(Image.fromarray(np.ascontiguousarray(pixels(item))), "png")
 
 
 def _read_originals(folder: Path) -> npt.NDArray[np.uint8] | None:

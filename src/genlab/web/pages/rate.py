@@ -29,27 +29,21 @@ KEYS = "Keys: 1 to 5 give stars, S skips, U undoes, T shows the template in the 
 PAIR_KEYS = "Keys: 1 left, 2 right, S skips, U goes back."
 
 
-def choose_scope() -> tuple[Kind, str] | None:
+def choose_scope() -> tuple[Kind, str]:
     """What is to be rated: (kind, run or dataset)."""
-    kinds = list(KINDS)
-    wanted = remembered("kind", kinds[0])
-    left, right = st.columns(2)
-    start = next((n for n, one in enumerate(kinds) if one == wanted), 0)
-    kind = left.selectbox("What", kinds, start, format_func=lambda one: KINDS[one])
-    if kind == "run_item":
-        choices = [run.run_id for run in JOBS.store.runs()]
-        if not choices:
-            st.info("No run yet. Start one on the page Benchmark, or with: `genlab benchmark run`")
-            return None
-    else:
-        choices = list(load_params(JOBS.root / "params.yaml").datasets)
-    known = st.query_params.get("of", remembered("run" if kind == "run_item" else "of"))
-    index = choices.index(known) if known in choices else 0
-    chosen = right.selectbox("Of", choices, index, key=f"of-{kind}")
-    remember(kind=kind, of=chosen)
-    if kind == "run_item":  # the run that the page Benchmark shows next
-        keep(run=chosen)
-    return kind, chosen
+    datasets = load_params(JOBS.root / "params.yaml").datasets
+    choices: list[tuple[Kind, str]] = [("run_item", run.run_id) for run in JOBS.store.runs()]
+    if not choices:
+        st.info("No run yet. Start one on the page Benchmark, or with: `genlab benchmark run`")
+    choices += [(kind, name) for kind in KINDS if kind != "run_item" for name in datasets]
+    kind = remembered("kind", "run_item")
+    of = st.query_params.get("of", remembered("run" if kind == "run_item" else "of"))
+    start = next((n for n, choice in enumerate(choices) if choice == (kind, of)), 0)
+    chosen = st.selectbox("What", choices, start, format_func=lambda c: f"{KINDS[c[0]]}: {c[1]}")
+    remember(kind=chosen[0], of=chosen[1])
+    if chosen[0] == "run_item":  # the run that the page Benchmark shows next
+        keep(run=chosen[1])
+    return chosen
 
 
 def session(kind: Kind, of: str, name: str, paired: bool, controls: bool) -> Session:
@@ -159,8 +153,6 @@ def main() -> None:
     who = f"{grid.label(known, 30)} rates" if known else "Who rates what"
     with st.expander(who, expanded=not known):
         scope = choose_scope()
-        if scope is None:
-            return
         name = ask_name()
         swapped = scope[0] == "run_item"
         left, right = st.columns(2)
