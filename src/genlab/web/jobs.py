@@ -44,7 +44,6 @@ class Jobs:
         self.runs_folder = root / "runs"
         self._runners: dict[str, Runner] = {}
         self._logs: dict[str, EventLog] = {}
-        self._reasons: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(AT_A_TIME)
         self._lock = threading.RLock()
@@ -116,7 +115,8 @@ class Jobs:
         ending = run.ending or self.store.run(run.run_id).ending  # it may have ended since
         if ending:
             return ("cancelled" if ending == "cancelled" else "finished"), ""
-        reason = self._reasons.get(run.run_id, "its process ended")
+        log = self._logs.get(run.run_id)
+        reason = log.end["reason"] if log and log.end else "its process ended"
         return "interrupted", f"{reason}; continue it here, or with: genlab benchmark run --resume"
 
     async def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event, None]:
@@ -186,12 +186,11 @@ class Jobs:
             async with self._slots:
                 await runner.run(run_id, again=again)
         except Exception as error:  # the run stays where it is, and the page says why
-            known = isinstance(error, GenlabError)
-            self._reasons[run_id] = str(error) if known else f"{type(error).__name__}: {error}"
+            log.close("interrupted", str(error))
         finally:
             self._runners.pop(run_id, None)
             self._tasks.discard(task)
-            log.close("interrupted", self._reasons.get(run_id, ""))
+            log.close("interrupted")
 
     async def _watch(self, log: EventLog) -> None:
         """Publish what the store says of a run of another process, until that ends."""
