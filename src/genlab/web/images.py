@@ -25,6 +25,11 @@ _IMAGE = re.compile(
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
 
 
+def case_image_url(case_id: str, name: str, width: Width | None = None) -> str:
+    """Address of a case's template, or of an avatar."""
+    return f"/api/test-cases/{case_id}/{name}" + (f"?width={width}" if width else "")
+
+
 def find_run_image(folder: Path, image: str) -> Path:
     """The file `<run>/<tool>/<case>.png` of the runs' folder. Raises a `Refusal` for any other."""
     path = folder / image

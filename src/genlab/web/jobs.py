@@ -46,7 +46,7 @@ class Jobs:
         self._logs: dict[str, EventLog] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(AT_A_TIME)
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self.loop: asyncio.AbstractEventLoop | None = None  # the server sets its own
 
     @cached_property
@@ -121,11 +121,9 @@ class Jobs:
 
     async def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event, None]:
         """Events of a run until it ends; called in the loop of the runs."""
-        log = self._logs.get(run_id)
-        watching = None
-        if log is None or (
-            run_id not in self._runners and is_locked(self.runs_folder, run_id)
-        ):  # of another process, or of an earlier one
+        log, watching = self._logs.get(run_id), None
+        elsewhere = run_id not in self._runners and is_locked(self.runs_folder, run_id)
+        if log is None or elsewhere:
             log = EventLog(run_id)
             await self._publish(log)
             watching = asyncio.create_task(self._watch(log))

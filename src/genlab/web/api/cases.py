@@ -17,7 +17,7 @@ from genlab.benchmark.photographs import TEMPLATE_SIDE, crop_avatar, read_photog
 from genlab.core.errors import GenlabError
 from genlab.web.api.problems import Refusal
 from genlab.web.api.types import CaseId, Part
-from genlab.web.images import Width, serve_image
+from genlab.web.images import Width, case_image_url, serve_image
 from genlab.web.jobs import Jobs
 
 MAX_AVATARS = 16
@@ -50,8 +50,8 @@ class CaseOut(Part):
             consent=case.consent,
             private=case.is_private,
             ground_truth=case.ideal is not None,
-            template_url=image_url(case, "template"),
-            avatar_urls={name: image_url(case, name) for name in case.avatars},
+            template_url=case_image_url(case.case_id, "template"),
+            avatar_urls={name: case_image_url(case.case_id, name) for name in case.avatars},
             swaps=list(case.swaps),
             licences={name: source.licence for name, source in case.sources.items()},
         )
@@ -68,11 +68,6 @@ class CaseIn(Part):
     )
     source: str = Field(default="", max_length=500)
     licence: str = Field(min_length=1, max_length=500)
-
-
-def image_url(case: Case, name: str) -> str:
-    """Address of a case's template, or of an avatar."""
-    return f"/api/test-cases/{case.case_id}/{name}"
 
 
 def save_case(

@@ -84,7 +84,6 @@ def start_run(jobs: Jobs, asked: RunIn) -> str:
 def make_router(jobs: Jobs) -> APIRouter:
     """The routes under `/run`, `/runs`, `/report` and `/pictures`."""
     router = APIRouter()
-    rendering = threading.Lock()  # a report decodes every image of its run
 
     def describe(run: Run) -> RunOut:
         status, reason = jobs.status(run)
@@ -134,6 +133,14 @@ def make_router(jobs: Jobs) -> APIRouter:
         except (WebSocketDisconnect, RuntimeError):
             pass  # the client has left
 
+    add_results(router, jobs)
+    return router
+
+
+def add_results(router: APIRouter, jobs: Jobs) -> None:
+    """The routes under `/report` and `/pictures`."""
+    rendering = threading.Lock()  # a report decodes every image of its run
+
     @router.get(
         "/report/{run_id}",
         summary="The report of a run, one HTML file",
@@ -163,5 +170,3 @@ def make_router(jobs: Jobs) -> APIRouter:
             raise Refusal(404, "no image of a run has this content")
         path = find_run_image(jobs.runs_folder, str(found.image[0]))
         return serve_image(request, path, width, immutable=True)
-
-    return router

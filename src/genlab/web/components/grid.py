@@ -17,6 +17,7 @@ from genlab.benchmark.leaderboard.table import number
 from genlab.benchmark.report import grade
 from genlab.benchmark.store.schema import Item
 from genlab.core.errors import GenlabError
+from genlab.web.images import case_image_url
 
 LONGEST = 120  # characters of a foreign text
 MARKDOWN = frozenset("\\`*_{}[]()<>#+-.!|~$:^&@/")
@@ -95,9 +96,12 @@ def case_cell(case: Case | None, name: str = "") -> str:
     if case is None:
         gone = '<span class="b-wait">the case is no longer there</span>'
         return f'<figure class="b-cell"><span class="b-frame">{gone}</span></figure>'
-    base = f"/api/test-cases/{case.case_id}"
-    frame = picture(f"{base}/template?width=320", f"template of {case.title}")
-    faces = "".join(picture(f"{base}/{name}?width=160", f"avatar {name}") for name in case.avatars)
+    template = case_image_url(case.case_id, "template", "320")
+    frame = picture(template, f"template of {case.title}")
+    faces = "".join(
+        picture(case_image_url(case.case_id, avatar, "160"), f"avatar {avatar}")
+        for avatar in case.avatars
+    )
     return (
         f'<figure class="b-cell"><span class="b-frame">{frame}</span>'
         f'<figcaption><span class="b-name">{text(name or case.title, 60)}</span>'

@@ -27,6 +27,7 @@ from genlab.datasets.arc_grids import find_data_file, load_split
 from genlab.web.components.grid import read_run_case
 from genlab.web.components.look import pixels
 from genlab.web.components.outlines import encode
+from genlab.web.images import case_image_url
 from genlab.web.jobs import Jobs
 
 Kind = Literal["run_item", "vae_sample", "reconstruction"]
@@ -63,13 +64,10 @@ def list_run(jobs: Jobs, run_id: str, *, controls: bool = False) -> list[Subject
         if item.image_sha256 and (controls or not item.tool_id.startswith(CONTROL)):
             url = f"/api/pictures/{item.image_sha256}?width=640"
             case = cases.get(item.case_id)
-            template = f"/api/test-cases/{item.case_id}/template?width=640" if case else ""
-            found.setdefault(
-                item.image_sha256,
-                Subject(
-                    "run_item", item.image_sha256, url, template, case, item.item_id, item.case_id
-                ),
-            )
+            template = case_image_url(item.case_id, "template", "640") if case else ""
+            sha, number = item.image_sha256, item.item_id
+            subject = Subject("run_item", sha, url, template, case, number, item.case_id)
+            found.setdefault(sha, subject)
     return list(found.values())
 
 
