@@ -16,8 +16,6 @@ from genlab.benchmark.photographs import read_photograph
 from genlab.web.api.problems import Refusal, add_problem_handlers
 
 Width = Literal["160", "320", "640", "1280"]  # pixels, as a query spells them
-QUALITY = 82
-KEPT = 512  # scaled images in memory: some 40 kB each
 
 _IMAGE = re.compile(
     r"\d{4}-\d{2}-\d{2}(-\d{1,6})?/[a-z0-9][a-z0-9_-]{0,63}/[a-z0-9][a-z0-9_-]{0,63}(\.\d{1,3})?\.png"
@@ -58,7 +56,7 @@ def serve_image(
     return Response(_scale(path, int(width), tag), headers=headers, media_type="image/jpeg")
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=512)  # some 40 kB each
 def _scale(path: Path, width: int, tag: str) -> bytes:
     """An image file as JPEG, at most `width` pixels wide, without metadata such as the tool's name.
 
@@ -68,7 +66,7 @@ def _scale(path: Path, width: int, tag: str) -> bytes:
     image.thumbnail((width, image.height), Image.Resampling.LANCZOS)
     image.info = {}
     buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=QUALITY)  # WebP takes ten times as long to encode
+    image.save(buffer, "JPEG", quality=82)  # WebP takes ten times as long to encode
     return buffer.getvalue()
 
 

@@ -149,6 +149,8 @@ class Security:
                 raise Refusal(401, "a token is missing or wrong; open the address with ?token=…")
             if role == "rater" and not _is_for_raters(scope):
                 raise Refusal(403, "this token is for rating alone")
+            if _is_ours(scope) and not scope["path"].isprintable():
+                raise Refusal(404, "no address of ours holds such characters")  # nor any route
             if scope["type"] == "http" and _is_ours(scope):
                 receive = await _read_body(scope, receive)
         except Refusal as refusal:

@@ -17,13 +17,16 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import streamlit as st
 from PIL import Image
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import MAX_RATER
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_npz
 from genlab.datasets.arc_grids import find_data_file, load_split
+from genlab.web.components.frame import remember, remembered
 from genlab.web.components.grid import read_run_case
 from genlab.web.components.look import pixels
 from genlab.web.components.outlines import encode
@@ -36,8 +39,6 @@ KINDS: dict[Kind, str] = {
     "vae_sample": "Samples of the model",
     "reconstruction": "Reconstructions",
 }
-SHOWN = 200  # samples or reconstructions of a dataset
-CONTROL = "control_"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def list_run(jobs: Jobs, run_id: str, *, controls: bool = False) -> list[Subject
     cases = {known["case_id"]: read_run_case(known) for known in jobs.store.run(run_id).cases}
     found: dict[str, Subject] = {}
     for item in jobs.store.items(run_id):
-        if item.image_sha256 and (controls or not item.tool_id.startswith(CONTROL)):
+        if item.image_sha256 and (controls or not item.tool_id.startswith("control_")):
             url = f"/api/pictures/{item.image_sha256}?width=640"
             case = cases.get(item.case_id)
             template = case_image_url(item.case_id, "template", "640") if case else ""
@@ -81,7 +82,7 @@ def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
     arrays = read_npz(
         evidence, kind="evaluation", keys=[key], producer_command="dvc repro evaluate"
     )
-    found = arrays[key][:SHOWN]
+    found = arrays[key][:200]
     originals = _read_originals(jobs.root / "data" / dataset) if key == "predicted" else None
     subjects = {}
     for index, item in enumerate(found):
@@ -91,6 +92,16 @@ def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
         original = "" if originals is None else _draw(originals[index])
         subjects[digest] = Subject(kind, digest, _draw(item), original)
     return list(subjects.values())
+
+
+def ask_rater() -> str:
+    """The name that ratings are saved with, asked once; "" where none is given."""
+    name = st.text_input(
+        "Your name (saved with your ratings)", remembered("rater"), MAX_RATER, key="rater",
+        placeholder="a guest", width=280,
+    ).strip()  # fmt: skip
+    remember(rater=name)
+    return name
 
 
 class Session:

@@ -16,10 +16,10 @@ from genlab.benchmark.store.schema import FINISHED, STATUSES, Item, Run
 from genlab.core.errors import GenlabError
 from genlab.web.components import grid
 from genlab.web.components.frame import remember, remembered, title
+from genlab.web.components.rating_session import ask_rater
 from genlab.web.jobs import jobs
 
 JOBS = jobs()
-EVERY = 0.5  # seconds between two looks at a run under way
 CASES_PER_PAGE = 12
 SIGNS = {"running": "▶", "finished": "✓", "cancelled": "■", "interrupted": "!"}
 
@@ -125,7 +125,7 @@ def show_run(run: Run) -> None:
     if reason:
         st.warning(grid.label(reason, 400))
     if status == "running":
-        st.fragment(follow, run_every=EVERY)(run)
+        st.fragment(follow, run_every=0.5)(run)
         return
     views = {"Grid": show_grid, "Compare": compare, "Leaderboard": show_ranking}
     views[choose_view(list(views), "view")](run)
@@ -183,10 +183,7 @@ def show_case(
 
 def show_grid(run: Run) -> None:
     """Cases by contenders: images, badges, and stars to give."""
-    name = st.text_input(
-        "Your name, for your stars", value=remembered("rater"), max_chars=80, key="rater", width=280
-    ).strip()
-    remember(rater=name)
+    name = ask_rater()
     labels = {each: grid.line(kept.label, 80) for each, kept in run.contenders.items()}
     shown = st.multiselect(
         "Contenders", list(labels), list(labels), format_func=lambda n: labels[n], key="shown"

@@ -18,6 +18,7 @@ from genlab.web.components.rating_session import (
     Kind,
     Session,
     Subject,
+    ask_rater,
     list_dataset,
     list_run,
 )
@@ -131,20 +132,6 @@ def rate(way: Session) -> None:
         st.caption("; ".join(f"{number}: {meaning}" for number, meaning in STARS.items()) + ".")
 
 
-def ask_name() -> str:
-    """The rater's name; a guest's where none is given."""
-    guest = st.session_state.setdefault("guest", name_guest())
-    name = st.text_input(
-        "Your name (saved with your ratings)",
-        value=remembered("rater"),
-        max_chars=80,
-        key="rater",
-        placeholder=guest,
-        width=280,
-    )
-    return str(name).strip() or str(guest)
-
-
 def main() -> None:
     """Who rates what, then one image after another."""
     st.html(grid.STYLE)
@@ -153,13 +140,11 @@ def main() -> None:
     who = f"{grid.label(known, 30)} rates" if known else "Who rates what"
     with st.expander(who, expanded=not known):
         scope = choose_scope()
-        name = ask_name()
+        name = ask_rater() or st.session_state.setdefault("guest", name_guest())
         swapped = scope[0] == "run_item"
         left, right = st.columns(2)
         paired = left.toggle("Pairs", key="pairs", bind="query-params", disabled=not swapped)
         controls = right.toggle("Controls, too", key="controls", disabled=not swapped)
-    if not name.startswith("guest-"):
-        remember(rater=name)
     way = session(*scope, name, paired and swapped, controls)
     if not way.total:
         st.info("Nothing to rate here. Controls are hidden unless you ask for them.")
