@@ -121,7 +121,7 @@ def show_run(run: Run) -> None:
             if unfinished and st.button("Resume", key="resume", help="Failed items, too."):
                 JOBS.resume(run.run_id, again=True)
                 st.rerun()
-            st.link_button("Export report", f"/api/report/{run.run_id}", type="primary")
+            st.link_button("Export report", f"/api/report/{run.run_id}")
     if reason:
         st.warning(grid.label(reason, 400))
     if status == "running":
