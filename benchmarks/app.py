@@ -22,6 +22,7 @@ from typing import Annotated
 import httpx
 import typer
 from app_room import (
+    READY,
     chromium,
     make_project,
     make_run,
@@ -33,7 +34,6 @@ from benchmarks.harness import ROOT, Result, benchmark
 from genlab.benchmark.store.repository import Store
 
 RUN = "2026-01-01"
-READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 # Placeholders are gone: the page's content is there.
 DRAWN = f"{READY} && !document.querySelector('[data-testid=stSkeleton]')"
 VIEW = {"width": 1440, "height": 900}
