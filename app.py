@@ -14,30 +14,28 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 
 from genlab.web.api.app import make_api
-from genlab.web.images import make_image_routes
+from genlab.web.images import make_image_app
 from genlab.web.jobs import jobs
 from genlab.web.security import Security
 
 JOBS = jobs()
-API = make_api(JOBS)
 
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     """Resume the runs that the last server left; at the end, stop them where they are."""
-    JOBS.attach(asyncio.get_running_loop())
-    async with API.router.lifespan_context(API):
-        resuming = asyncio.create_task(run_in_threadpool(JOBS.resume_own))  # pages do not wait
-        yield
-        await resuming
-        await JOBS.close()
+    JOBS.loop = asyncio.get_running_loop()
+    resuming = asyncio.create_task(run_in_threadpool(JOBS.resume_own))  # pages do not wait
+    yield
+    await resuming
+    await JOBS.close()
 
 
 app = st.App(
     Path(__file__).parent / "src/genlab/web/pages/main.py",
     routes=[
-        Mount("/api", app=API),
-        Mount("/runs", app=make_image_routes(JOBS.runs_folder)),
+        Mount("/api", app=make_api(JOBS)),
+        Mount("/runs", app=make_image_app(JOBS.runs_folder)),
     ],
     middleware=[Middleware(Security)],
     lifespan=lifespan,

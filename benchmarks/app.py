@@ -22,6 +22,7 @@ from typing import Annotated
 import httpx
 import typer
 from app_room import (
+    READY,
     chromium,
     make_project,
     make_run,
@@ -33,7 +34,6 @@ from benchmarks.harness import ROOT, Result, benchmark
 from genlab.benchmark.store.repository import Store
 
 RUN = "2026-01-01"
-READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 # Placeholders are gone: the page's content is there.
 DRAWN = f"{READY} && !document.querySelector('[data-testid=stSkeleton]')"
 VIEW = {"width": 1440, "height": 900}
@@ -142,7 +142,7 @@ def app_event(repeats: Repeats = 2) -> Iterator[Result]:
             page.locator("[data-status=generating]").first.wait_for(timeout=TIMEOUT)
             page.evaluate(WATCH)
             earlier = set(page.evaluate("window.seen"))  # shown before the page was watched
-            page.get_by_role("button", name="Export report").wait_for(timeout=TIMEOUT)
+            page.get_by_role("link", name="Export report").wait_for(timeout=TIMEOUT)
             seen = page.evaluate("window.seen")
             taken += [float(spent) for item, spent in seen.items() if item not in earlier]
             page.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,9 @@ def begin_run(server: app_room.Server, **asked: Any) -> str:
 
 
 def state(server: app_room.Server, run_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = httpx.get(f"{server.base}/api/run/{run_id}", timeout=60).json()
-    return found
+    found = httpx.get(f"{server.base}/api/run/{run_id}", timeout=60).json()
+    ending = found["end"] or {"status": "running"}
+    return {**ending, "progress": Counter(item["status"] for item in found["items"])}
 
 
 def until(server: app_room.Server, run_id: str, *statuses: str) -> dict[str, Any]:
@@ -53,21 +55,19 @@ def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: A
     page.goto(f"{server.base}/benchmark")
     page.get_by_role("button", name=re.compile("^Run [0-9]+ images")).wait_for()
     assert page.title() != "owned"
-    for box in page.locator("[data-testid=stCheckbox] label").all():
-        said = box.inner_text()
-        checked = box.locator("input").is_checked()
-        if ("Control" in said or "Local" in said) and checked:
-            box.click()
-            expect(box.locator("input")).not_to_be_checked()
-    page.locator("[data-testid=stCheckbox] label", has_text="refusal").click()
+    active = page.locator("button[data-variant=pills][aria-pressed=true]")
+    for left in reversed(range(active.count())):
+        active.first.click()
+        expect(active).to_have_count(left)
+    page.get_by_role("button", name=re.compile("refusal")).click()
     page.get_by_role("button", name="Run 4 images").click()
     page.wait_for_url("**run=*")
     page.locator("[data-status=failed]").nth(3).wait_for()
-    page.get_by_role("button", name="Export report").wait_for()
+    page.get_by_role("link", name="Export report").wait_for()
     run_id = page.url.split("run=")[1].split("&")[0]
     assert until(server, run_id, "finished")["progress"]["failed"] == 4
     with page.expect_download() as download:
-        page.get_by_role("button", name="Export report").click()
+        page.get_by_role("link", name="Export report").click()
     assert download.value.suggested_filename == f"report_{run_id}.html"
     assert (
         Path(download.value.path()).read_text(encoding="utf-8").lstrip()[:9].lower() == "<!doctype"
@@ -96,7 +96,7 @@ def test_two_browsers_follow_one_run_and_a_reload_keeps_it(
     page.locator("[data-status=generating]").wait_for()
     other.get_by_role("button", name="Cancel").click()
     for one in (page, other):
-        one.get_by_role("button", name="Export report").wait_for(timeout=WAIT)
+        one.get_by_role("link", name="Export report").wait_for(timeout=WAIT)
     assert until(server, run_id, "cancelled")
     other.close()
 

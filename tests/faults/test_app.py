@@ -97,8 +97,10 @@ async def follow_run(server: app_room.Server) -> list[tuple[int, list[int]]]:
         ready = [asyncio.Event() for _ in range(CLIENTS)]
         tasks = [asyncio.create_task(follow(run_id, each)) for each in ready]
         await asyncio.gather(*(each.wait() for each in ready))
-        waiting = (await client.get(f"/api/run/{run_id}")).json()["progress"]["queued"]
-        assert waiting == CASES, "the run began before every client was connected"
+        items = (await client.get(f"/api/run/{run_id}")).json()["items"]
+        assert {item["status"] for item in items} == {"queued"}, (
+            "the run began before every client was connected"
+        )
         for each in held:
             await client.post(f"/api/run/{each}/cancel")
         return await asyncio.gather(*tasks)

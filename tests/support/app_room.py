@@ -235,5 +235,5 @@ def take_photographs_to_report(server: Server, page: Any, cases: Path) -> str:
     page.get_by_text("1 of 1 rated").wait_for()
     page.goto(f"{server.base}/benchmark?run={run_id}")
     with page.expect_download() as download:
-        page.get_by_role("button", name="Export report").click()
+        page.get_by_role("link", name="Export report").click()
     return Path(download.value.path()).read_text(encoding="utf-8")

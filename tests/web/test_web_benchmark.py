@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256, write_npz
 from genlab.web.components import grid
-from genlab.web.components.rating_session import Pairs, Session, list_dataset, list_run
+from genlab.web.components.rating_session import Session, list_dataset, list_run
 from genlab.web.jobs import Jobs, jobs
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def page(name: str, **query: str) -> AppTest:
 def words(shown: AppTest) -> str:
     """All that a page hands to the browser as HTML or Markdown, its style sheet aside."""
     html: list[Any] = list(shown.get("html"))
-    kinds = (*shown.markdown, *shown.info, *shown.error)
+    kinds = (*shown.markdown, *shown.info, *shown.error, *shown.caption)
     text = "".join(one.proto.body for one in html) + "".join(one.value for one in kinds)
     return text.replace(grid.STYLE, "").replace("\\", "")
 
@@ -100,7 +100,7 @@ def test_a_finished_run_shows_pictures_badges_and_stars(lived: Jobs) -> None:
     [
         ("Compare", "two images"),
         ("Leaderboard", "ranking mean"),
-        ("People", "too few"),
+        ("Leaderboard", "too few"),
         ("nonsense", "b-cell"),
     ],
 )
@@ -124,19 +124,19 @@ def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
     subjects = list_run(lived, RUN)
 
     def order(rater: str) -> list[str]:
-        return [one.sha256 for one in Session(lived.store, rater, subjects).queue]
+        return [one.sha256 for [one] in Session(lived.store, rater, subjects).queue]
 
     first = order("ada")
     assert {tuple(order(name)) for name in ("bob", "eve", "joe")} != {tuple(first)}
     assert order("ada") == first
     way = Session(lived.store, "ada", subjects)
     way.undo()  # there is nothing yet
-    way.rate(3)
+    way.answer(3)
     assert order("ada") == first[1:]
     assert Session(lived.store, "ada", subjects).done == 1
-    while way.current is not None:
+    while way.current:
         way.skip()
-    way.rate(5)  # a second press at the end
+    way.answer(5)  # a second press at the end
     assert [one.stars for one in lived.store.ratings("run_item")] == [3]
 
 
@@ -148,7 +148,7 @@ def test_the_template_takes_the_place_of_one_image_alone(lived: Jobs) -> None:
     shown.button(key="flip").click().run()
     assert words(shown) == before
     shown.button(key="flip").click().run()
-    shown.button(key="star-3").click().run()
+    shown.button(key="answer-3").click().run()
     assert "the template</bdi>" not in words(shown)
 
 
@@ -159,20 +159,20 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     Image.new("RGB", (64, 64), "teal").save(picture)
     values = {"image": f"{RUN}/sim_fail/case-001.png", "image_sha256": sha256(picture)}
     lived.store.set_items([(items["sim_fail"].item_id, {"status": "scored", **values})])
-    way = Pairs(lived.store, "ada", list_run(lived, RUN))
+    way = Session(lived.store, "ada", list_run(lived, RUN), paired=True)
     assert (way.total, way.done, way.ahead) == (1, 0, [])
-    assert way.current is not None
+    assert len(way.current) == 2
     assert {one.case_id for one in way.current} == {"case-001"}
     left = way.current[0].item_id
-    way.prefer("left")
-    assert way.current is None
-    way.prefer("left")  # a second press at the end
+    way.answer(1)
+    assert way.current == []
+    way.answer(1)  # a second press at the end
     way.undo()
-    way.prefer("right")
+    way.answer(2)
     [reported] = lived.store.preferences()
     assert left in (reported.first_item, reported.second_item)
     assert reported.winner != left
-    assert Pairs(lived.store, "ada", list_run(lived, RUN)).current is None
+    assert Session(lived.store, "ada", list_run(lived, RUN), paired=True).current == []
     way.undo()
     way.skip()
     assert way.done == 1
@@ -193,7 +193,7 @@ def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str) -> 
     rebuilt = list_dataset(lived, dataset, "reconstruction")
     assert (len(samples), len(rebuilt)) == (3, 2)
     assert all(one.url.startswith("data:image/png;base64,") for one in samples + rebuilt)
-    Session(lived.store, "ada", samples).rate(4)
+    Session(lived.store, "ada", samples).answer(4)
     assert [one.stars for one in lived.store.ratings("vae_sample")] == [4]
     assert lived.store.ratings("reconstruction") == []
     shown = page("rate", rater="ada", kind="vae_sample", of=dataset)

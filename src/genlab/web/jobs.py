@@ -1,7 +1,7 @@
 """The runs of this server: started, followed, cancelled, and resumed after a restart.
 
-Runs are tasks of one event loop, the server's once it is attached. Pages, which run in threads,
-and routes call in from outside that loop.
+Runs are tasks of one event loop, the server's where there is one. Pages, which run in threads, and
+routes call in from outside that loop.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from functools import cached_property
+from collections.abc import AsyncGenerator, Sequence
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.events import Event, EventLog, update
@@ -22,44 +21,33 @@ from genlab.benchmark.plugins.base import ImageTool
 from genlab.benchmark.plugins.registry import load_tools
 from genlab.benchmark.requests import Limits
 from genlab.benchmark.runner import Runner, is_locked
-from genlab.benchmark.score_pool import Scorer
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender, Run
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams, load_params
+from genlab.web.api.problems import Refusal
 
-RUNS = "runs"
 AT_A_TIME = 2  # runs that work at a time; further ones wait
 MAX_WAITING = 8  # runs that work or wait
-MAX_LOGS = 64  # ended runs whose events are kept in memory
-CALL_SECONDS = 60.0
+MAX_LOGS = 64  # runs whose events are kept in memory
 POLL_SECONDS = 1.0  # between two looks at a run of another process
 
 RunStatus = Literal["running", "finished", "cancelled", "interrupted"]
-Result = TypeVar("Result")
-
-
-class TooManyRuns(GenlabError):  # noqa: N818 - an answer, not a fault
-    """More runs are waiting than this server accepts."""
-
-    status = 429
 
 
 class Jobs:
     """Cases, tools, the store, and the runs of this process. `jobs()` returns the one."""
 
-    def __init__(self, root: Path, scorer: Scorer | None = None) -> None:
-        """root: the project's folder, with params.yaml and runs/; scorer: for tests."""
+    def __init__(self, root: Path) -> None:
+        """root: the project's folder, with params.yaml and runs/."""
         self.root = root
-        self.runs_folder = root / RUNS
-        self._scorer = scorer
+        self.runs_folder = root / "runs"
         self._runners: dict[str, Runner] = {}
-        self._logs: OrderedDict[str, EventLog] = OrderedDict()
-        self._reasons: dict[str, str] = {}
+        self._logs: dict[str, EventLog] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(AT_A_TIME)
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None  # the server sets its own
 
     @cached_property
     def store(self) -> Store:
@@ -96,69 +84,57 @@ class Jobs:
         max_cost: float = 0.0,
     ) -> str:
         """Start a run; returns its id at once. max_cost: ceiling in dollars."""
-
-        async def begin() -> str:
+        with self._lock:
             if len(self._runners) >= MAX_WAITING:
-                raise TooManyRuns(f"{MAX_WAITING} runs are under way; wait for one, or cancel one")
+                raise Refusal(429, f"{MAX_WAITING} runs are under way; wait for one, or cancel one")
             runner = self._make_runner()
-            options: dict[str, Any] = {"repeats": repeats, "max_cost": max_cost, "server": True}
-            run_id = runner.start(cases, contenders, **options)
+            run_id = runner.start(
+                cases, contenders, repeats=repeats, max_cost=max_cost, server=True
+            )
             self._schedule(runner, run_id)
             return run_id
 
-        return self._call(begin())
-
     def resume(self, run_id: str, *, again: bool = False) -> None:
         """Continue a run that no process does."""
-
-        async def go_on() -> None:
+        with self._lock:
             if run_id not in self._runners:
                 self._schedule(self._make_runner(), run_id, again)
 
-        self._call(go_on())
-
     def cancel(self, run_id: str) -> bool:
         """End a run; what arrived is kept. False where this process does not do it."""
-
-        async def end() -> bool:
-            runner = self._runners.get(run_id)
-            if runner is not None:
-                runner.cancel(run_id)
-            return runner is not None
-
-        return self._call(end())
+        runner = self._runners.get(run_id)
+        if runner is None or self.loop is None:
+            return False
+        self.loop.call_soon_threadsafe(runner.cancel, run_id)
+        return True
 
     def status(self, run: Run) -> tuple[RunStatus, str]:
         """The state of a run, and the reason where it was interrupted."""
-        if run.run_id in self._runners or self._runs_elsewhere(run.run_id):
+        if run.run_id in self._runners or is_locked(self.runs_folder, run.run_id):
             return "running", ""
         ending = run.ending or self.store.run(run.run_id).ending  # it may have ended since
         if ending:
             return ("cancelled" if ending == "cancelled" else "finished"), ""
-        reason = self._reasons.get(run.run_id, "its process ended")
+        log = self._logs.get(run.run_id)
+        reason = log.end["reason"] if log and log.end else "its process ended"
         return "interrupted", f"{reason}; continue it here, or with: genlab benchmark run --resume"
 
-    async def follow(self, run_id: str, after: int | None = None) -> AsyncIterator[Event]:
+    async def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event, None]:
         """Events of a run until it ends; called in the loop of the runs."""
-        known = self._logs.get(run_id)
-        if known is not None and (run_id in self._runners or not self._runs_elsewhere(run_id)):
-            async for event in known.follow(after):
-                yield event
-            return
-        log = EventLog(run_id)
-        await self._read(log)
-        watching = asyncio.create_task(self._watch(log))
+        log, watching = self._logs.get(run_id), None
+        elsewhere = run_id not in self._runners and is_locked(self.runs_folder, run_id)
+        if log is None or elsewhere:
+            log = EventLog(run_id)
+            await self._publish(log)
+            watching = asyncio.create_task(self._watch(log))
         try:
             async for event in log.follow(after):
                 yield event
         finally:
-            watching.cancel()
+            if watching is not None:
+                watching.cancel()
 
     # life of the server
-
-    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run on the server's loop."""
-        self._loop = loop
 
     def resume_own(self) -> None:
         """Continue the runs that a server started and did not end, with their ceilings."""
@@ -179,71 +155,59 @@ class Jobs:
         if "store" in self.__dict__:
             self.store.close()
 
-    def _call(self, work: Coroutine[Any, Any, Result]) -> Result:
-        with self._lock:
-            if self._loop is None:  # pages without a server
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="runs", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(CALL_SECONDS)
-
     def _make_runner(self) -> Runner:
         params = self.params
         return Runner(
             self.store,
             self.runs_folder,
             limits=Limits(params.concurrency, params.timeout, params.retries),
-            scorer=self._scorer,
             tools=self.tools(),
             judge=make_judge(params),
         )
 
     def _schedule(self, runner: Runner, run_id: str, again: bool = False) -> None:
+        if self.loop is None:  # pages without a server
+            self.loop = asyncio.new_event_loop()
+            threading.Thread(target=self.loop.run_forever, name="runs", daemon=True).start()
         self._runners[run_id] = runner
         self._logs[run_id] = runner.log(run_id)  # listeners see the run while it waits
-        self._logs.move_to_end(run_id)
-        for old in [name for name in self._logs if name not in self._runners][:-MAX_LOGS]:
-            del self._logs[old]
-        task = asyncio.get_running_loop().create_task(self._do(runner, run_id, again))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if len(self._logs) > MAX_LOGS:
+            del self._logs[next(iter(self._logs))]
+        asyncio.run_coroutine_threadsafe(self._do(runner, run_id, again), self.loop)
 
     async def _do(self, runner: Runner, run_id: str, again: bool) -> None:
-        log = self._logs[run_id]
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        log = runner.log(run_id)
         try:
             async with self._slots:
                 await runner.run(run_id, again=again)
         except Exception as error:  # the run stays where it is, and the page says why
-            known = isinstance(error, GenlabError)
-            self._reasons[run_id] = str(error) if known else f"{type(error).__name__}: {error}"
+            log.close("interrupted", str(error))
         finally:
             self._runners.pop(run_id, None)
-            log.close("interrupted", self._reasons.get(run_id, ""))
-
-    def _runs_elsewhere(self, run_id: str) -> bool:
-        return is_locked(self.runs_folder, run_id)
+            self._tasks.discard(task)
+            log.close("interrupted")
 
     async def _watch(self, log: EventLog) -> None:
         """Publish what the store says of a run of another process, until that ends."""
         while log.end is None:
             await asyncio.sleep(POLL_SECONDS)
-            await self._read(log)
+            await self._publish(log)
 
-    async def _read(self, log: EventLog) -> None:
+    async def _publish(self, log: EventLog) -> None:
         """Publish what the store says of a run now."""
-        run = await asyncio.to_thread(self.store.run, log.run_id)
-        status, reason = self.status(run)
+        status, reason = self.status(await asyncio.to_thread(self.store.run, log.run_id))
         for item in await asyncio.to_thread(self.store.items, log.run_id):
             log.publish(update(item))
         if status != "running":
             log.close(status, reason)
 
 
-_KNOWN: dict[Path, Jobs] = {}
-_KNOWN_LOCK = threading.Lock()
-
-
 def jobs(root: Path | None = None) -> Jobs:
     """The one `Jobs` of this process for a project's folder, the working directory if None."""
-    folder = (root or Path.cwd()).resolve()
-    with _KNOWN_LOCK:
-        return _KNOWN.setdefault(folder, Jobs(folder))
+    return _jobs((root or Path.cwd()).resolve())
+
+
+_jobs = cache(Jobs)

@@ -19,13 +19,13 @@ import hmac
 import ipaddress
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
@@ -35,23 +35,32 @@ from genlab.core.errors import GenlabError
 from genlab.web.api.problems import Refusal, problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-OURS = ("/api", "/runs")  # the rest is Streamlit's, which has limits of its own
 MAX_BODY = 64 << 10  # bytes
 UPLOAD = "/api/test-cases"  # takes photographs
 MAX_UPLOAD = 4 * MAX_BYTES
 BODY_SECONDS = 10.0
 UPLOAD_SECONDS = 120.0
 COOKIE = "genlab_token"
-SHORTEST_TOKEN = 16
+MIN_TOKEN = 16  # characters
 RATER_PATHS = re.compile(
     r"/(rate|static/.*|_stcore/.*|media/.*|component/.*|favicon\..*|manifest\.json)?"
     r"|/api/(pictures/[^/]+|test-cases/[^/]+/[^/]+)"
 )
 
+_OURS = re.compile(r"/(api|runs)(/.*)?", re.DOTALL)  # the rest is Streamlit's, with its own limits
+_HOST = re.compile(r"([a-z0-9][a-z0-9._-]*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
     "Referrer-Policy": "same-origin",
+}
+_OUR_HEADERS = {
+    **_HEADERS,
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": (
+        "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline';"
+        " frame-ancestors 'self'"
+    ),
 }
 Role = Literal["all", "rater"]
 
@@ -67,41 +76,41 @@ class Access:
     @classmethod
     def from_environment(cls) -> Access:
         """Read GENLAB_HOSTS (names separated by commas), GENLAB_TOKEN and GENLAB_RATER_TOKEN."""
-        tokens = {}
-        for name in ("GENLAB_TOKEN", "GENLAB_RATER_TOKEN"):
-            token = tokens[name] = os.environ.get(name, "")
-            if token and len(token) < SHORTEST_TOKEN:
+        names = os.environ.get("GENLAB_HOSTS", "").lower().split(",")
+        hosts = frozenset(name.strip() for name in names if name.strip())
+        tokens = {name: os.environ.get(name, "") for name in ("GENLAB_TOKEN", "GENLAB_RATER_TOKEN")}
+        for name, token in tokens.items():
+            if token and len(token) < MIN_TOKEN:
                 raise GenlabError(
-                    f"{name} must have at least {SHORTEST_TOKEN} characters, got {len(token)}; make"
+                    f"{name} must have at least {MIN_TOKEN} characters, got {len(token)}; make"
                     ' one with: python -c "import secrets; print(secrets.token_urlsafe())"'
                 )
         if tokens["GENLAB_RATER_TOKEN"] and not tokens["GENLAB_TOKEN"]:
             raise GenlabError("GENLAB_RATER_TOKEN needs GENLAB_TOKEN, for everybody else; set both")
-        names = os.environ.get("GENLAB_HOSTS", "").split(",")
-        hosts = frozenset(name.strip().lower() for name in names if name.strip())
         return cls(hosts, *tokens.values())
 
-    def role_of(self, offered: Iterable[str]) -> Role | None:
+    def role_of(self, offered: Sequence[str]) -> Role | None:
         """What the holder of one of these tokens may do; without tokens, everything."""
         if not self.token:
             return "all"
-        given = [one.encode("utf-8", "replace") for one in offered]
         tokens: dict[Role, str] = {"all": self.token, "rater": self.rater_token}
         for role, token in tokens.items():
-            if token and any(hmac.compare_digest(one, token.encode()) for one in given):
-                return role
+            for one in offered if token else ():
+                if hmac.compare_digest(one.encode("utf-8", "replace"), token.encode()):
+                    return role
         return None
 
     def check(self, scope: Scope) -> None:
         """Raise a `Refusal` where a request may not come in, its token aside."""
         headers = Headers(scope=scope)
-        hosts = headers.getlist("host")
-        if len(hosts) != 1 or _name(hosts[0]) not in LOOPBACK | self.hosts:
+        host = ",".join(headers.getlist("host")).lower()  # two of them are none of ours
+        named = _HOST.fullmatch(host)
+        if named is None or named[1].strip("[].") not in LOOPBACK | self.hosts:
             raise Refusal(
                 403, "the Host of this request is not this server's; set GENLAB_HOSTS to allow it"
             )
         for origin in headers.getlist("origin"):
-            if _site(origin) != hosts[0].lower():
+            if origin.lower() not in (f"http://{host}", f"https://{host}"):
                 raise Refusal(403, "the Origin of this request is another site")
         if _is_ours(scope) and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             opened = scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate"
@@ -132,22 +141,23 @@ class Security:
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
         brought = _take_token(scope)
+        asked = HTTPConnection(scope)
         try:
             self.access.check(scope)
-            role = self.access.role_of(_offered_tokens(scope, brought))
+            role = self.access.role_of([*_kept_tokens(asked.headers, asked.cookies), brought])
             if role is None:
                 raise Refusal(401, "a token is missing or wrong; open the address with ?token=…")
             if role == "rater" and not _is_for_raters(scope):
                 raise Refusal(403, "this token is for rating alone")
-            if _is_ours(scope) and not _is_plain(scope["path"]):
+            if _is_ours(scope) and not scope["path"].isprintable():
                 raise Refusal(404, "no address of ours holds such characters")  # nor any route
             if scope["type"] == "http" and _is_ours(scope):
-                receive = await _read(scope, receive)
+                receive = await _read_body(scope, receive)
         except Refusal as refusal:
             return await _refuse(refusal, scope, receive, send)
-        if self.access.token and brought is not None and _is_page(scope):
+        if self.access.token and brought and scope.get("method") == "GET" and not _is_ours(scope):
             return await _keep_token(scope, brought)(scope, receive, send)
-        await self.app(scope, receive, _adding(scope, send))
+        await self.app(scope, receive, _add_headers(scope, send))
 
 
 def _keep_token(scope: Scope, token: str) -> Response:
@@ -161,15 +171,22 @@ def _keep_token(scope: Scope, token: str) -> Response:
     return response
 
 
-def _offered_tokens(scope: Scope, brought: str | None) -> list[str]:
-    """The tokens of a request: header, cookie, address."""
-    connection = HTTPConnection(scope)
-    return [*_kept_tokens(connection.headers, connection.cookies), brought or ""]
-
-
 def _kept_tokens(headers: Mapping[str, str], cookies: Mapping[str, str]) -> list[str]:
     scheme, _, bearer = headers.get("authorization", "").partition(" ")
     return [bearer.strip() if scheme.lower() == "bearer" else "", cookies.get(COOKIE, "")]
+
+
+def _take_token(scope: Scope) -> str:
+    """Take `?token=` out of the address, in place: servers log the same `scope` at the end.
+
+    Returns the first one, "" where there is none.
+    """
+    pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    brought = [value for key, value in pairs if key == "token"]
+    if brought:
+        kept = [(key, value) for key, value in pairs if key != "token"]
+        scope["query_string"] = urlencode(kept).encode("ascii")
+    return brought[0] if brought else ""
 
 
 def _is_for_raters(scope: Scope) -> bool:
@@ -181,39 +198,8 @@ def _is_for_raters(scope: Scope) -> bool:
     return reading and RATER_PATHS.fullmatch(scope["path"]) is not None
 
 
-def _take_token(scope: Scope) -> str | None:
-    """Take `?token=` out of the address, in place: servers log the same `scope` at the end.
-
-    Returns the first one, None where there is none.
-    """
-    pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    brought: list[str] = [value for key, value in pairs if key == "token"]
-    if not brought:
-        return None
-    kept = [(key, value) for key, value in pairs if key != "token"]
-    scope["query_string"] = urlencode(kept).encode("ascii")
-    return brought[0]
-
-
-def _is_page(scope: Scope) -> bool:
-    return scope["type"] == "http" and scope["method"] == "GET" and not _is_ours(scope)
-
-
-def _is_plain(path: str) -> bool:
-    """Whether a path is one that a route could have; `..` and `\\` only ever mean to lead out."""
-    return path.isprintable() and "\\" not in path and ".." not in path.split("/")
-
-
-def _site(origin: str) -> str:
-    """The `name:port` of an Origin, "" where it has none."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:  # http://[
-        return ""
-
-
 def _is_ours(scope: Scope) -> bool:
-    return any(scope["path"] == root or scope["path"].startswith(root + "/") for root in OURS)
+    return _OURS.fullmatch(scope["path"]) is not None
 
 
 def _is_loopback(scope: Scope) -> bool:
@@ -226,40 +212,24 @@ def _is_loopback(scope: Scope) -> bool:
         return False
 
 
-def _name(host: str) -> str:
-    """The name in `name:port`, "" where it is not of that form."""
-    try:
-        parts = urlsplit(f"//{host}")
-        plain = parts.netloc == host and parts.username is None and parts.port != 0
-    except ValueError:
-        return ""
-    return (parts.hostname or "").rstrip(".") if plain else ""
-
-
-async def _read(scope: Scope, receive: Receive) -> Receive:
+async def _read_body(scope: Scope, receive: Receive) -> Receive:
     """Read the whole body; returns what hands it on. Raises a `Refusal` where it is too long."""
     upload = scope["method"] == "POST" and scope["path"] == UPLOAD
     most, seconds = (MAX_UPLOAD, UPLOAD_SECONDS) if upload else (MAX_BODY, BODY_SECONDS)
     body = bytearray()
 
     async def read() -> None:
-        more = True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise Refusal(400, "the request ended before its body")
-            body.extend(message.get("body", b""))
-            more = message.get("more_body", False)
+        async for chunk in Request(scope, receive).stream():
+            body.extend(chunk)
             if len(body) > most:
                 raise Refusal(413, f"a body may have {most} bytes")
 
-    announced = Headers(scope=scope).get("content-length", "0")
-    if not announced.isdecimal() or int(announced[:12]) > most:
-        raise Refusal(413, f"a body may have {most} bytes")
     try:
         await asyncio.wait_for(read(), seconds)
     except asyncio.TimeoutError as error:
         raise Refusal(408, f"the body took over {seconds:g} seconds") from error
+    except ClientDisconnect as error:
+        raise Refusal(400, "the request ended before its body") from error
     whole = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
     async def hand_on() -> Message:
@@ -272,27 +242,20 @@ async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) 
     headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
     # What is left of a body must not be taken for the next request.
     headers |= {"Connection": "close"} if refusal.status in (408, 413) else {}
-    response = problem(refusal.status, refusal.detail, headers)
+    response = problem(refusal.status, str(refusal), headers)
     if scope["type"] == "websocket":
         return await WebSocket(scope, receive, send).send_denial_response(response)
-    await response(scope, receive, _adding(scope, send))
+    await response(scope, receive, _add_headers(scope, send))
 
 
-def _adding(scope: Scope, send: Send) -> Send:
+def _add_headers(scope: Scope, send: Send) -> Send:
     """`send` with the headers that every answer carries."""
 
     async def add(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
+            for name, value in (_OUR_HEADERS if _is_ours(scope) else _HEADERS).items():
                 headers.setdefault(name, value)
-            if _is_ours(scope):
-                headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
-                headers.setdefault(
-                    "Content-Security-Policy",
-                    "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline';"
-                    " frame-ancestors 'self'",
-                )
         await send(message)
 
     return add

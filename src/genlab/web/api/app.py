@@ -6,10 +6,8 @@ from fastapi import FastAPI
 
 from genlab import __version__
 from genlab.web.api import cases, ratings, runs, tools
-from genlab.web.api.problems import add_problem_handlers, responses
+from genlab.web.api.problems import PROBLEMS, add_problem_handlers
 from genlab.web.jobs import Jobs
-
-ALWAYS = (400, 401, 403, 408, 409, 413)  # what security, or faulty files, may answer
 
 
 def make_api(jobs: Jobs) -> FastAPI:
@@ -20,8 +18,7 @@ def make_api(jobs: Jobs) -> FastAPI:
         summary="The person-swap benchmark: cases through image tools, scored and rated.",
         docs_url=None,  # FastAPI's own pages fetch their scripts from the internet
         redoc_url=None,
-        openapi_url="/openapi.json",
-        responses=responses(*ALWAYS),
+        responses=PROBLEMS,
     )
     for module in (cases, tools, runs, ratings):
         api.include_router(module.make_router(jobs))

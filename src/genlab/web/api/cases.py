@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Form, Path, Query, Request, UploadFile
-from pydantic import Field, ValidationError
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from PIL import Image
+from pydantic import Field, Json
 from starlette.responses import Response
 
 from genlab.benchmark.case_files import Draft, write_case
-from genlab.benchmark.cases import PRIVATE, Case, Region, Source, Swap, load_cases
+from genlab.benchmark.cases import CASE_FILE, PRIVATE, Case, Region, Source, Swap, load_case
 from genlab.benchmark.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
-from genlab.core.errors import GenlabError, violations
-from genlab.web.api.problems import Refusal, responses
+from genlab.core.errors import GenlabError
+from genlab.web.api.problems import Refusal
 from genlab.web.api.types import CaseId, Part
-from genlab.web.images import WIDTHS, serve_image
+from genlab.web.images import Width, case_image_url, serve_image
 from genlab.web.jobs import Jobs
 
 MAX_AVATARS = 16
-NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
-Width = Literal["160", "320", "640", "1280"]  # images.WIDTHS, as a query spells them
 
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 IMAGES: dict[int | str, dict[str, Any]] = {
     200: {"content": {f"image/{kind}": _FILE for kind in ("jpeg", "png", "webp")}}
 }
-
-
-class RegionOut(Part):
-    """A face in the template, in pixels."""
-
-    left: int
-    top: int
-    width: int
-    height: int
-
-
-class SwapOut(Part):
-    """Who is replaced by whom."""
-
-    region: RegionOut
-    avatar: str
 
 
 class CaseOut(Part):
@@ -53,7 +38,7 @@ class CaseOut(Part):
     ground_truth: bool = Field(description="Whether the ideal result is known.")
     template_url: str
     avatar_urls: dict[str, str]
-    swaps: list[SwapOut]
+    swaps: list[Swap]
     licences: dict[str, str] = Field(description="Licence of each image.")
 
     @classmethod
@@ -65,12 +50,9 @@ class CaseOut(Part):
             consent=case.consent,
             private=case.is_private,
             ground_truth=case.ideal is not None,
-            template_url=image_url(case.case_id, "template"),
-            avatar_urls={name: image_url(case.case_id, name) for name in case.avatars},
-            swaps=[
-                SwapOut(region=RegionOut(**swap.region.model_dump()), avatar=swap.avatar)
-                for swap in case.swaps
-            ],
+            template_url=case_image_url(case.case_id, "template"),
+            avatar_urls={name: case_image_url(case.case_id, name) for name in case.avatars},
+            swaps=list(case.swaps),
             licences={name: source.licence for name, source in case.sources.items()},
         )
 
@@ -81,62 +63,34 @@ class CaseIn(Part):
     case_id: CaseId
     title: str = Field(min_length=1, max_length=200)
     consent: bool = False
-    regions: list[RegionOut] = Field(
+    regions: list[Region] = Field(
         min_length=1, max_length=MAX_AVATARS, description="Faces to replace, one per avatar."
     )
     source: str = Field(default="", max_length=500)
     licence: str = Field(min_length=1, max_length=500)
 
 
-def image_url(case_id: str, name: str) -> str:
-    """Address of a case's template, ideal or avatar."""
-    return f"/api/test-cases/{case_id}/{name}"
-
-
-def create_case(
-    jobs: Jobs, case: CaseIn, template: bytes, avatars: list[tuple[str, bytes]]
+def save_case(
+    jobs: Jobs, asked: CaseIn, template: Image.Image, avatars: Sequence[Image.Image]
 ) -> Case:
-    """Write a private case from uploads. Raises a `GenlabError` for what is wrong with them.
-
-    avatars: (file name, bytes) in the order of the regions.
-    """
-    if len(avatars) != len(case.regions):
-        raise GenlabError(f"{len(case.regions)} regions need as many avatars, got {len(avatars)}")
+    """Write a private case. avatars: PIL images in the order of the regions."""
+    if _find_folder(jobs, asked.case_id):
+        raise GenlabError(f"there is a case {asked.case_id!r} already; choose another name")
     names = [f"person-{number}" for number in range(1, len(avatars) + 1)]
-    photograph = read_photograph(template, "the template")
-    shrunk = shrink(photograph, TEMPLATE_SIDE)
-    scale = shrunk.width / photograph.width
-    heads = {
-        name: crop_avatar(read_photograph(data, file), file)
-        for name, (file, data) in zip(names, avatars, strict=True)
-    }
-    source = Source(title=case.source, licence=case.licence)
-    draft = Draft(
-        case.case_id,
-        case.title,
-        case.consent,
-        shrunk,
-        heads,
-        [
-            Swap(region=_scaled(region, scale), avatar=name)
-            for region, name in zip(case.regions, names, strict=True)
-        ],
-        dict.fromkeys(("template", *names), source),
-    )
-    if any(known.case_id == case.case_id for known in load_cases(jobs.cases_folder)):
-        raise GenlabError(f"there is a case {case.case_id!r} already; choose another name")
+    swaps = [Swap(region=r, avatar=name) for r, name in zip(asked.regions, names, strict=True)]
+    source = Source(title=asked.source, licence=asked.licence)
+    sources = dict.fromkeys(("template", *names), source)
+    heads = dict(zip(names, avatars, strict=True))
+    draft = Draft(asked.case_id, asked.title, asked.consent, template, heads, swaps, sources)
     return write_case(draft, jobs.cases_folder / PRIVATE)
 
 
 def find_case(jobs: Jobs, case_id: str) -> Case:
-    """The case of this id. Raises a `Refusal` where there is none, or it cannot be read."""
-    try:
-        [case] = load_cases(jobs.cases_folder, [case_id])
-        return case
-    except GenlabError as error:
-        known = any(jobs.cases_folder.glob(f"**/{case_id}/case.yaml"))
-        status, detail = (409, str(error)) if known else (404, f"there is no case {case_id}")
-        raise Refusal(status, detail) from error
+    """The case of this id. Raises a `Refusal` where there is none."""
+    folder = _find_folder(jobs, case_id)
+    if folder is None:
+        raise Refusal(404, f"there is no case {case_id}")
+    return load_case(folder)
 
 
 def make_router(jobs: Jobs) -> APIRouter:
@@ -147,26 +101,28 @@ def make_router(jobs: Jobs) -> APIRouter:
     def cases() -> list[CaseOut]:
         return [CaseOut.of(case) for case in jobs.cases()]
 
-    @router.post(
-        "/test-cases",
-        status_code=201,
-        summary="Create a private case from photographs",
-        responses=responses(404, 422),
-    )
+    @router.post("/test-cases", status_code=201, summary="Create a private case from photographs")
     def create(
-        case: Annotated[str, Form(description="A CaseIn as JSON.", max_length=20_000)],
+        case: Annotated[Json[CaseIn], Form(description="A CaseIn as JSON.")],
         template: Annotated[UploadFile, File(description="JPEG, PNG or WebP.")],
         avatars: Annotated[
             list[UploadFile], File(description="One per region.", max_length=MAX_AVATARS)
         ],
     ) -> CaseOut:
+        if len(avatars) != len(case.regions):
+            count = len(case.regions)
+            raise Refusal(422, f"{count} regions need as many avatars, got {len(avatars)}")
         try:
-            asked = CaseIn.model_validate_json(case)
-        except ValidationError as error:
-            raise Refusal(422, f"case: {violations(error)[0][1]}") from error
-        uploads = [(file.filename or "an avatar", file.file.read()) for file in avatars]
-        try:
-            return CaseOut.of(create_case(jobs, asked, template.file.read(), uploads))
+            photograph = read_photograph(template.file.read(), "the template")
+            image = shrink(photograph, TEMPLATE_SIDE)
+            regions = [_scale(region, image.width / photograph.width) for region in case.regions]
+            names = [file.filename or "an avatar" for file in avatars]
+            heads = [
+                crop_avatar(read_photograph(file.file.read(), name), name)
+                for file, name in zip(avatars, names, strict=True)
+            ]
+            asked = case.model_copy(update={"regions": regions})
+            return CaseOut.of(save_case(jobs, asked, image, heads))
         except GenlabError as error:
             raise Refusal(422, str(error)) from error
 
@@ -174,23 +130,25 @@ def make_router(jobs: Jobs) -> APIRouter:
         "/test-cases/{case_id}/{name}",
         summary="A case's template, or an avatar by its name",
         response_class=Response,
-        responses=IMAGES | responses(404, 422),
+        responses=IMAGES,
     )
     def image(
-        request: Request,
-        case_id: CaseId,
-        name: Annotated[str, Path(pattern=NAME)],
-        width: Annotated[Width | None, Query()] = None,
+        request: Request, case_id: CaseId, name: CaseId, width: Width | None = None
     ) -> Response:
         case = find_case(jobs, case_id)
         path = case.template if name == "template" else case.avatars.get(name)
         if path is None:
             raise Refusal(404, f"case {case_id} has no avatar {name!r}")
-        assert width is None or int(width) in WIDTHS
-        return serve_image(path, int(width) if width else None, request.headers)
+        return serve_image(request, path, width)
 
     return router
 
 
-def _scaled(region: RegionOut, scale: float) -> Region:
-    return Region(**{name: round(value * scale) for name, value in region.model_dump().items()})
+def _find_folder(jobs: Jobs, case_id: str) -> Path | None:
+    folders = (jobs.cases_folder / case_id, jobs.cases_folder / PRIVATE / case_id)
+    return next((folder for folder in folders if (folder / CASE_FILE).exists()), None)
+
+
+def _scale(region: Region, factor: float) -> Region:
+    values = {name: round(factor * value) for name, value in region}
+    return region.model_copy(update=values)  # writing the case checks it

@@ -29,78 +29,42 @@ class Problem(BaseModel):
     detail: str = Field(description="One line: what is wrong, and what to do about it.")
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, no fault
-    """A request that is answered with a problem."""
+_CONTENT = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+PROBLEMS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "Error", "content": _CONTENT}}
+"""For FastAPI's `responses=`."""
+
+
+class Refusal(GenlabError):  # noqa: N818 - an answer, no fault
+    """A request that is answered with a problem of this status."""
 
     def __init__(self, status: int, detail: str) -> None:
         self.status = status
-        self.detail = detail
-        super().__init__(f"{status}: {detail}")
+        super().__init__(detail)
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """The answer that says it."""
+    """Make the response that reports a problem."""
     # What a client sent may stand in it, half of a surrogate pair included.
     line = " ".join(detail.encode("utf-8", "replace").decode("utf-8").split())
-    said = Problem(title=HTTPStatus(status).phrase, status=status, detail=line[:LONGEST])
-    return JSONResponse(said.model_dump(), status, headers, media_type=MEDIA_TYPE)
-
-
-def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Problems of these statuses, for FastAPI's `responses=`."""
-    schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
-    return {
-        status: {
-            "description": HTTPStatus(status).phrase,
-            "content": {MEDIA_TYPE: {"schema": schema}},
-        }
-        for status in statuses
-    }
+    content = Problem(title=HTTPStatus(status).phrase, status=status, detail=line[:LONGEST])
+    return JSONResponse(content.model_dump(), status, headers, media_type=MEDIA_TYPE)
 
 
 def add_problem_handlers(api: FastAPI) -> None:
-    """Answer every fault of `api` with a problem, and declare it in its OpenAPI document."""
-    for kind in (Refusal, GenlabError, HTTPException, RequestValidationError):
-        api.add_exception_handler(kind, _refused)
-    api.add_exception_handler(Exception, _broken)
-    made = api.openapi
-
-    def document() -> dict[str, Any]:
-        found = made()
-        schemas = found["components"]["schemas"]
-        schemas[Problem.__name__] = Problem.model_json_schema()
-        for unused in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(unused, None)
-        return found
-
-    api.openapi = document  # type: ignore[method-assign]
+    """Answer every fault of `api` with a problem."""
+    for kind in (GenlabError, HTTPException, RequestValidationError, Exception):
+        api.add_exception_handler(kind, _answer)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    if isinstance(error, Refusal):
-        return problem(error.status, error.detail)
-    if isinstance(error, GenlabError):  # files in disorder: the line says which and the fix
+async def _answer(_: Request, error: Exception) -> Response:
+    if isinstance(error, GenlabError):  # without a status: a faulty file, which the line names
         return problem(getattr(error, "status", 409), str(error))
     if isinstance(error, RequestValidationError):
-        faults = error.errors()
-        if faults[0]["type"] == "json_invalid":
-            return problem(422, _no_json(faults[0]))
-        where = ".".join(str(part) for part in faults[0]["loc"])
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return problem(422, f"{where}: {faults[0]['msg']}{more}")
+        fault, *others = error.errors()
+        where = ".".join(str(part) for part in fault["loc"])
+        more = f" (and {len(others)} more)" if others else ""
+        return problem(422, f"{where}: {fault['msg']}{more}")
     if isinstance(error, HTTPException):
         return problem(error.status_code, str(error.detail), error.headers)
-    raise error
-
-
-def _no_json(fault: Mapping[str, Any]) -> str:
-    why, place = fault.get("ctx", {}).get("error", "it ends early"), fault["loc"][-1]
-    return (
-        f"the body is no JSON ({why}, at character {place}); send an object such as"
-        ' {"run_item_id": 1, "stars": 3}, see /api/openapi.json'
-    )
-
-
-async def _broken(_: Request, error: Exception) -> Response:
-    """A bug: its traceback is for the server's log, not for the client."""
+    # A bug: its traceback is for the server's log, not for the client.
     return problem(500, f"{type(error).__name__} in the server; its log says more")

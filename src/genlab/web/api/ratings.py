@@ -11,14 +11,9 @@ from pydantic import Field
 from genlab.benchmark.leaderboard.standings import SUBJECT
 from genlab.benchmark.store.schema import MAX_RATER, Context
 from genlab.core.errors import GenlabError
-from genlab.web.api.problems import Refusal, responses
+from genlab.web.api.problems import Refusal
 from genlab.web.api.types import ItemId, Part
 from genlab.web.jobs import Jobs
-
-
-def guest() -> str:
-    """A name for a rater who gives none, so that no two overwrite each other."""
-    return f"guest-{secrets.token_hex(4)}"
 
 
 class RateIn(Part):
@@ -26,9 +21,7 @@ class RateIn(Part):
 
     run_item_id: ItemId
     stars: Annotated[int, Field(ge=1, le=5)] | None
-    rater: Annotated[str, Field(max_length=MAX_RATER)] = Field(
-        default="", description="Empty: a new guest."
-    )
+    rater: str = Field(default="", max_length=MAX_RATER, description="Empty: a new guest.")
     blind: bool = Field(default=False, description="Whether the tool was hidden.")
 
 
@@ -42,32 +35,33 @@ class Rated(Part):
     raters: int
 
 
+def name_guest() -> str:
+    """A name for a rater who gives none, so that no two overwrite each other."""
+    return f"guest-{secrets.token_hex(4)}"
+
+
 def make_router(jobs: Jobs) -> APIRouter:
     """The route `/rate`."""
     router = APIRouter()
 
-    @router.post("/rate", summary="Rate an image", responses=responses(404, 422))
+    @router.post("/rate", summary="Rate an image")
     def rate(asked: RateIn) -> Rated:
         try:
-            item = jobs.store.item(asked.run_item_id)
+            sha = jobs.store.item(asked.run_item_id).image_sha256
         except GenlabError as error:
             raise Refusal(404, f"there is no item {asked.run_item_id}") from error
-        sha = item.image_sha256
         if not sha:
-            raise Refusal(409, f"item {item.item_id} has no image to rate")
-        rater = asked.rater or guest()
+            raise Refusal(409, f"item {asked.run_item_id} has no image to rate")
+        rater = asked.rater or name_guest()
         context: Context = "blind" if asked.blind else "grid"
         try:
             changed = jobs.store.rate(SUBJECT, sha, rater, asked.stars, context)
         except GenlabError as error:
             raise Refusal(422, str(error)) from error
-        stars = [
-            rating.stars
-            for rating in jobs.store.ratings(SUBJECT, context=context)
-            if rating.subject_hash == sha
-        ]
+        ratings = jobs.store.ratings(SUBJECT, context=context)
+        stars = [rating.stars for rating in ratings if rating.subject_hash == sha]
         return Rated(
-            run_item_id=item.item_id,
+            run_item_id=asked.run_item_id,
             rater=rater,
             changed=changed,
             mean_stars=sum(stars) / len(stars) if stars else None,

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Annotated, Any
+from contextlib import aclosing
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, WebSocket, WebSocketDisconnect
+from fastapi import APIRouter, Path, Request, WebSocket, WebSocketDisconnect
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
 
 from genlab.benchmark.cases import split_by_consent
-from genlab.benchmark.events import update
+from genlab.benchmark.events import Event
 from genlab.benchmark.plugins.contender import make_contenders
-from genlab.benchmark.store.schema import STATUSES, Item, Run, Status
+from genlab.benchmark.report import render_report
+from genlab.benchmark.store.schema import Run
 from genlab.core.errors import GenlabError
-from genlab.web.api.cases import IMAGES, Width
-from genlab.web.api.problems import Refusal, problem, responses
-from genlab.web.api.types import CaseId, ItemId, Part, RunId, ToolId
-from genlab.web.images import find_run_image, serve_image
+from genlab.web.api.cases import IMAGES
+from genlab.web.api.problems import Refusal, problem
+from genlab.web.api.types import CaseId, Part, RunId, ToolId
+from genlab.web.images import Width, find_run_image, serve_image
 from genlab.web.jobs import Jobs, RunStatus
 
 MAX_CASES, MAX_TOOLS, MAX_ITEMS = 500, 50, 5000
-MAX_FOLLOWERS = 1000  # WebSockets at a time
 
 Value = bool | int | float | Annotated[str, Field(max_length=2000)]
 Values = Value | Annotated[list[Value], Field(min_length=1, max_length=20)]
@@ -41,83 +41,12 @@ class RunIn(Part):
     repeats: int = Field(default=1, ge=1, le=100, description="Images per case and contender.")
 
 
-class RunStarted(Part):
-    """A run that has started."""
-
-    run_id: RunId
-
-
-class ItemOut(Part):
-    """A draw of a contender for a case."""
-
-    run_item_id: ItemId
-    case_id: CaseId
-    tool_id: ToolId
-    contender: str
-    repeat: int
-    status: Status
-    image_url: str
-    score: float | None = Field(description="Without reference, in [0, 1].")
-    score_reference: float | None = Field(description="Against the ideal, in [0, 1].")
-    components: dict[str, Any] = Field(description="Parts of the score, each in [0, 1] or null.")
-    failure_kind: str
-    failure: str = Field(description="Why there is no score, one line.")
-    cost: float = Field(description="Dollars.")
-    seconds: float
-    attempts: int
-
-
 class RunOut(Part):
-    """A run and all its items."""
+    """A run and its state."""
 
     run_id: RunId
-    created: str
     status: RunStatus
-    reason: str = Field(description="Why it was interrupted, and how to continue.")
-    case_ids: list[CaseId]
-    tool_ids: list[ToolId]
-    contenders: dict[str, str] = Field(description="Labels by contender id.")
-    progress: dict[Status, int]
-    spent: float = Field(description="Dollars.")
-    items: list[ItemOut]
-
-    @classmethod
-    def of(cls, run: Run, items: Sequence[Item], status: RunStatus, reason: str) -> RunOut:
-        """The run as the API shows it."""
-        fields = ItemOut.model_fields
-        contenders = run.contenders
-        return cls(
-            run_id=run.run_id,
-            created=run.created,
-            status=status,
-            reason=reason,
-            case_ids=[case["case_id"] for case in run.cases],
-            tool_ids=list(dict.fromkeys(each.tool_id for each in contenders.values())),
-            contenders={name: contender.label for name, contender in contenders.items()},
-            progress={each: sum(item.status == each for item in items) for each in STATUSES},
-            spent=sum(item.cost for item in items),
-            items=[
-                ItemOut(**{name: value for name, value in update(item).items() if name in fields})
-                for item in items
-            ],
-        )
-
-
-class RunLine(Part):
-    """A run in the list of runs."""
-
-    run_id: RunId
-    created: str
-    status: RunStatus
-    cases: int
-    contenders: int
-
-
-class Cancelled(Part):
-    """Whether there was anything to cancel."""
-
-    run_id: RunId
-    cancelled: bool
+    reason: str = Field(default="", description="Why it was interrupted, and how to continue.")
 
 
 def find_run(jobs: Jobs, run_id: str) -> Run:
@@ -131,99 +60,93 @@ def find_run(jobs: Jobs, run_id: str) -> Run:
 def start_run(jobs: Jobs, asked: RunIn) -> str:
     """Check a request for a run and start it; returns its id. Raises a `Refusal`."""
     cases, tools = {case.case_id: case for case in jobs.cases()}, jobs.tools()
-    wanted = (("case", cases, asked.case_ids), ("tool", tools, asked.tool_ids))
-    for kind, known, names in wanted:
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise Refusal(404, f"there is no {kind} {missing[0]}")
-    for name in asked.options:
-        if name not in asked.tool_ids:
-            raise Refusal(404, f"options are for tool {name}, which is not to be run")
+    for names, known, kind in (
+        (asked.case_ids, cases, "case"),
+        (asked.tool_ids, tools, "tool"),
+        (asked.options, asked.tool_ids, "tool of this run"),
+    ):
+        for name in names:
+            if name not in known:
+                raise Refusal(404, f"there is no {kind} {name}")
     chosen, _ = split_by_consent([cases[name] for name in dict.fromkeys(asked.case_ids)])
+    if not chosen:
+        raise Refusal(409, "none of these cases has consent")
     try:
         with_tools = [tools[name] for name in dict.fromkeys(asked.tool_ids)]
         contenders = make_contenders(with_tools, asked.options)
-        if len(chosen) * len(contenders) * asked.repeats > MAX_ITEMS:
-            raise Refusal(422, f"a run may have {MAX_ITEMS} images; choose fewer")
-        if not chosen:
-            raise Refusal(409, "none of these cases has consent")
     except GenlabError as error:
         raise Refusal(422, str(error)) from error
+    if len(chosen) * len(contenders) * asked.repeats > MAX_ITEMS:
+        raise Refusal(422, f"a run may have {MAX_ITEMS} images; choose fewer")
     return jobs.start(chosen, contenders, repeats=asked.repeats, max_cost=asked.max_cost)
 
 
 def make_router(jobs: Jobs) -> APIRouter:
     """The routes under `/run`, `/runs`, `/report` and `/pictures`."""
     router = APIRouter()
-    rendering = threading.Lock()  # a report decodes every image of its run
-    followers: set[WebSocket] = set()
 
-    @router.post("/run", status_code=202, summary="Start a run", responses=responses(404, 422, 429))
-    def start(asked: RunIn) -> RunStarted:
-        return RunStarted(run_id=start_run(jobs, asked))
+    def describe(run: Run) -> RunOut:
+        status, reason = jobs.status(run)
+        return RunOut(run_id=run.run_id, status=status, reason=reason)
 
-    @router.post("/run/{run_id}/cancel", summary="End a run", responses=responses(404, 422))
-    def cancel(run_id: RunId) -> Cancelled:
-        find_run(jobs, run_id)
-        return Cancelled(run_id=run_id, cancelled=jobs.cancel(run_id))
+    @router.post("/run", status_code=202, summary="Start a run")
+    def start(asked: RunIn) -> RunOut:
+        return RunOut(run_id=start_run(jobs, asked), status="running")
 
-    @router.post(
-        "/run/{run_id}/resume", status_code=202, summary="Continue a run",
-        responses=responses(404, 422),
-    )  # fmt: skip
-    def resume(run_id: RunId) -> RunStarted:
-        if jobs.status(find_run(jobs, run_id))[0] == "running":
+    @router.post("/run/{run_id}/cancel", summary="End a run")
+    def cancel(run_id: RunId) -> RunOut:
+        run = find_run(jobs, run_id)
+        if not jobs.cancel(run_id):
+            raise Refusal(409, f"this server does not do run {run_id} now")
+        return describe(run)
+
+    @router.post("/run/{run_id}/resume", status_code=202, summary="Continue a run")
+    def resume(run_id: RunId) -> RunOut:
+        run = find_run(jobs, run_id)
+        if jobs.status(run)[0] == "running":
             raise Refusal(409, f"run {run_id} is running")
         jobs.resume(run_id, again=True)
-        return RunStarted(run_id=run_id)
+        return describe(run)
 
     @router.get("/runs", summary="All runs, the newest first")
-    def runs() -> list[RunLine]:
-        return [
-            RunLine(
-                run_id=run.run_id,
-                created=run.created,
-                status=jobs.status(run)[0],
-                cases=len(run.cases),
-                contenders=len(run.tools),
-            )
-            for run in jobs.store.runs()
-        ]
+    def runs() -> list[RunOut]:
+        return [describe(run) for run in jobs.store.runs()]
 
-    @router.get("/run/{run_id}", summary="A run and its items", responses=responses(404, 422))
-    def run(run_id: RunId) -> RunOut:
-        found = find_run(jobs, run_id)
-        return RunOut.of(found, jobs.store.items(run_id), *jobs.status(found))
+    @router.get("/run/{run_id}", summary="The state of a run: its WebSocket's first event")
+    async def state(run_id: RunId) -> Event:
+        await run_in_threadpool(find_run, jobs, run_id)
+        async with aclosing(jobs.follow(run_id)) as events:
+            return await anext(events)
 
     @router.websocket("/run/{run_id}")
     async def follow(socket: WebSocket, run_id: RunId, after: int | None = None) -> None:
         """Events of a run: the state first, or with `?after=` those behind that sequence."""
-        if len(followers) >= MAX_FOLLOWERS:
-            return await socket.send_denial_response(problem(429, "too many follow runs already"))
         try:
             await run_in_threadpool(find_run, jobs, run_id)
         except Refusal as error:
-            return await socket.send_denial_response(problem(error.status, error.detail))
+            return await socket.send_denial_response(problem(error.status, str(error)))
         await socket.accept()
-        followers.add(socket)
         try:
             async for event in jobs.follow(run_id, after):
                 await socket.send_json(event)
             await socket.close()
         except (WebSocketDisconnect, RuntimeError):
             pass  # the client has left
-        finally:
-            followers.discard(socket)
+
+    add_results(router, jobs)
+    return router
+
+
+def add_results(router: APIRouter, jobs: Jobs) -> None:
+    """The routes under `/report` and `/pictures`."""
+    rendering = threading.Lock()  # a report decodes every image of its run
 
     @router.get(
         "/report/{run_id}",
         summary="The report of a run, one HTML file",
         response_class=HTMLResponse,
-        responses=responses(404, 422),
     )
     def report(run_id: RunId) -> HTMLResponse:
-        from genlab.benchmark.report import render_report
-
         find_run(jobs, run_id)
         with rendering:
             text = render_report(jobs.store, run_id)
@@ -234,18 +157,16 @@ def make_router(jobs: Jobs) -> APIRouter:
         "/pictures/{sha256}",
         summary="An image of a run by its content: its address does not name the tool",
         response_class=Response,
-        responses=IMAGES | responses(404, 422),
+        responses=IMAGES,
     )
     def image(
         request: Request,
         sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")],
-        width: Annotated[Width, Query()] = "640",
+        width: Width = "640",
     ) -> Response:
         query = "SELECT image FROM run_items WHERE image_sha256 = :sha AND image <> '' LIMIT 1"
         found = jobs.store.table(query, sha=sha256)
         if found.empty:
             raise Refusal(404, "no image of a run has this content")
-        path = find_run_image(jobs.runs_folder, *str(found.image[0]).split("/"))
-        return serve_image(path, int(width), request.headers, lasting=True)
-
-    return router
+        path = find_run_image(jobs.runs_folder, str(found.image[0]))
+        return serve_image(request, path, width, immutable=True)

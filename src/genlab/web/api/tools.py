@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from pydantic import Field
 
-from genlab.benchmark.plugins.base import ImageTool, why_absent
+from genlab.benchmark.plugins.base import why_absent
 from genlab.web.api.types import Part, ToolId
 from genlab.web.jobs import Jobs
 
@@ -29,23 +29,6 @@ class ToolOut(Part):
     network: bool = Field(description="Whether photographs leave this machine.")
     options: list[ToolOption]
 
-    @classmethod
-    def of(cls, tool: ImageTool) -> ToolOut:
-        """The tool as the API shows it."""
-        reason = why_absent(tool)
-        return cls(
-            tool_id=tool.tool_id,
-            title=tool.title,
-            available=not reason,
-            reason=reason,
-            cost=tool.needs.cost,
-            network=tool.needs.network,
-            options=[
-                ToolOption(name=name, help=option.help, choices=list(option.choices))
-                for name, option in (tool.needs.options or {}).items()
-            ],
-        )
-
 
 def make_router(jobs: Jobs) -> APIRouter:
     """The route under `/tools`."""
@@ -53,6 +36,20 @@ def make_router(jobs: Jobs) -> APIRouter:
 
     @router.get("/tools", summary="The image tools")
     def tools() -> list[ToolOut]:
-        return [ToolOut.of(tool) for tool in jobs.tools().values()]
+        return [
+            ToolOut(
+                tool_id=tool.tool_id,
+                title=tool.title,
+                available=not (reason := why_absent(tool)),
+                reason=reason,
+                cost=tool.needs.cost,
+                network=tool.needs.network,
+                options=[
+                    ToolOption(name=name, help=option.help, choices=list(option.choices))
+                    for name, option in (tool.needs.options or {}).items()
+                ],
+            )
+            for tool in jobs.tools().values()
+        ]
 
     return router

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from html import escape
 
 import streamlit as st
@@ -10,54 +9,45 @@ import streamlit as st
 from genlab.benchmark.rubric import QUESTION, STARS
 from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
+from genlab.web.api.ratings import name_guest
 from genlab.web.components import grid
 from genlab.web.components.frame import keep, remember, remembered, title
+from genlab.web.components.outlines import connect
 from genlab.web.components.rating_session import (
     KINDS,
-    LARGE,
     Kind,
-    Pairs,
     Session,
     Subject,
+    ask_rater,
     list_dataset,
     list_run,
 )
 from genlab.web.jobs import jobs
 
 JOBS = jobs()
+SIDES = {1: "Left", 2: "Right"}
 KEYS = "Keys: 1 to 5 give stars, S skips, U undoes, T shows the template in the image's place."
 PAIR_KEYS = "Keys: 1 left, 2 right, S skips, U goes back."
 
 
-def choose_scope() -> tuple[Kind, str] | None:
+def choose_scope() -> tuple[Kind, str]:
     """What is to be rated: (kind, run or dataset)."""
-    kinds = list(KINDS)
-    wanted = remembered("kind", kinds[0])
-    left, right = st.columns(2)
-    kind = left.selectbox(
-        "What",
-        kinds,
-        index=next((n for n, one in enumerate(kinds) if one == wanted), 0),
-        format_func=lambda one: KINDS[one],
-    )
-    if kind == "run_item":
-        choices = [run.run_id for run in JOBS.store.runs()]
-        if not choices:
-            st.info("No run yet. Start one on the page Benchmark, or with: `genlab benchmark run`")
-            return None
-    else:
-        choices = list(load_params(JOBS.root / "params.yaml").datasets)
-    last = remembered("run" if kind == "run_item" else "of", choices[0])
-    known = st.query_params.get("of", last)
-    index = choices.index(known) if known in choices else 0
-    chosen = right.selectbox("Of", choices, index=index, key=f"of-{kind}")
-    remember(kind=kind, of=chosen)
-    if kind == "run_item":  # the run that the page Benchmark shows next
-        keep(run=chosen)
-    return kind, chosen
+    datasets = load_params(JOBS.root / "params.yaml").datasets
+    choices: list[tuple[Kind, str]] = [("run_item", run.run_id) for run in JOBS.store.runs()]
+    if not choices:
+        st.info("No run yet. Start one on the page Benchmark, or with: `genlab benchmark run`")
+    choices += [(kind, name) for kind in KINDS if kind != "run_item" for name in datasets]
+    kind = remembered("kind", "run_item")
+    of = st.query_params.get("of", remembered("run" if kind == "run_item" else "of"))
+    start = next((n for n, choice in enumerate(choices) if choice == (kind, of)), 0)
+    chosen = st.selectbox("What", choices, start, format_func=lambda c: f"{KINDS[c[0]]}: {c[1]}")
+    remember(kind=chosen[0], of=chosen[1])
+    if chosen[0] == "run_item":  # the run that the page Benchmark shows next
+        keep(run=chosen[1])
+    return chosen
 
 
-def session(kind: Kind, of: str, name: str, paired: bool, controls: bool) -> Session | Pairs:
+def session(kind: Kind, of: str, name: str, paired: bool, controls: bool) -> Session:
     """This person's way through it, kept while the page is open."""
     key = (kind, of, name, paired, controls)
     if st.session_state.get("rating_key") != key:
@@ -65,42 +55,40 @@ def session(kind: Kind, of: str, name: str, paired: bool, controls: bool) -> Ses
             subjects = list_run(JOBS, of, controls=controls)
         else:
             subjects = list_dataset(JOBS, of, kind)
-        make = Pairs if paired else Session
-        st.session_state["rating"] = make(JOBS.store, name, subjects)
+        st.session_state["rating"] = Session(JOBS.store, name, subjects, paired=paired)
         st.session_state["rating_key"] = key
-    found: Session | Pairs = st.session_state["rating"]
+    found: Session = st.session_state["rating"]
     return found
 
 
-def figure(url: str, caption: str, subject: Subject, *, main: bool = False) -> str:
-    """An image that opens in full on a click."""
-    kind = "b-large b-pixels" if subject.pixels else "b-large"
-    return enlarge(url, url, caption, kind, "b-main" if main else "")
-
-
-def enlarge(url: str, target: str, caption: str, kind: str, place: str = "") -> str:
-    """An image that opens `target` on a click, in the largest size."""
-    shown = grid.picture(url, caption, kind=kind)
-    if target and not target.startswith("data:"):  # a browser opens no such address
-        large = escape(target.replace(f"width={LARGE}", "width=1280"))
+def figure(url: str, caption: str, target: str = "", kind: str = "") -> str:
+    """An image that opens `target`, or itself, on a click, in the largest size."""
+    shown, target = grid.picture(url, caption), target or url
+    if not target.startswith("data:"):  # a browser opens no such address
+        large = escape(target.replace("width=640", "width=1280"))
         shown = f'<a href="{large}" target="_blank" rel="noopener">{shown}</a>'
-    caption = grid.text(caption)
-    return f'<figure class="{place}"><figcaption>{caption}</figcaption>{shown}</figure>'
+    return f'<figure class="{kind}"><figcaption>{grid.text(caption)}</figcaption>{shown}</figure>'
 
 
-def template_figure(subject: Subject) -> str:
-    """The template with the persons to replace connected to who replaces them; or the original."""
-    if subject.swaps:
-        caption, kind = "who is replaced by whom", "b-large b-swaps"
-        return enlarge(subject.swaps, subject.template, caption, kind)
-    return figure(subject.template, "original", subject) if subject.template else ""
-
-
-def preload(subjects: list[Subject]) -> str:
-    """The next images, out of sight, so that the browser has them before they are asked for."""
-    urls = dict.fromkeys(url for subject in subjects for url in subject.urls)
-    shown = "".join(grid.picture(url, "") for url in urls)
-    return f'<div class="b-ahead" aria-hidden="true">{shown}</div>'
+def show(way: Session) -> str:
+    """The template with who is replaced by whom, the images to rate, and the next ones, unseen."""
+    subject, *_ = task = way.current
+    kind = "" if subject.kind == "run_item" else " b-pixels"
+    if subject.case:
+        shown = figure(connect(subject.case), "who is replaced by whom", subject.template)
+    else:
+        shown = figure(subject.template, "original", kind=kind) if subject.template else ""
+    main = f"b-main{kind}"
+    if way.paired:
+        for one, side in zip(task, SIDES.values(), strict=True):
+            shown += figure(one.url, side, kind=main)
+    elif st.session_state.get("flipped") == subject.sha256:
+        shown += figure(subject.template, "the template", kind=main)
+    else:
+        shown += figure(subject.url, "How good is this?" if kind else QUESTION, kind=main)
+    urls = (url for one in way.ahead for url in (one.url, one.template) if url.startswith("/"))
+    ahead = "".join(grid.picture(url, "") for url in dict.fromkeys(urls))
+    return f'<div class="b-look">{shown}<div class="b-ahead" aria-hidden="true">{ahead}</div></div>'
 
 
 def flip(subject: Subject) -> None:
@@ -111,96 +99,37 @@ def flip(subject: Subject) -> None:
 
 @st.fragment
 def rate(way: Session) -> None:
-    """One image, and its stars."""
+    """One image and its stars, or two and which is better."""
     progress, board = st.empty(), st.empty()
-    subject = way.current
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        for number, meaning in STARS.items():
+    task = way.current
+    names = {n: f"{side} is better" for n, side in SIDES.items()}
+    with st.container(horizontal=True, gap="small"):
+        for value, name in (names if way.paired else {n: "★" * n for n in STARS}).items():
             st.button(
-                "★" * number,
-                key=f"star-{number}",
-                shortcut=str(number),
-                help=meaning,
-                on_click=way.rate,
-                args=(number,),
-                disabled=subject is None,
+                name,
+                key=f"answer-{value}",
+                shortcut=str(value),
+                help=None if way.paired else STARS[value],
+                on_click=way.answer,
+                args=(value,),
+                disabled=not task,
             )
-        st.button("Skip", key="skip", shortcut="s", on_click=way.skip, disabled=not subject)
+        st.button("Skip", key="skip", shortcut="s", on_click=way.skip, disabled=not task)
         st.button("Undo", key="undo", shortcut="u", on_click=way.undo, disabled=not way.position)
-        has_template = bool(subject and subject.template)
-        st.button(
-            "Template",
-            key="flip",
-            shortcut="t",
-            on_click=flip,
-            args=(subject,),
-            disabled=not has_template,
-        )
-    total = len(way.subjects)
-    progress.progress(way.done / total if total else 1.0, text=f"{way.done} of {total} rated")
-    if subject is None:
-        ended = way.done == total
+        if not way.paired:
+            off = not task or not task[0].template
+            st.button("Template", key="flip", shortcut="t", on_click=flip, args=task, disabled=off)
+    share = way.done / way.total if way.total else 1.0
+    unit = "pairs" if way.paired else "rated"
+    progress.progress(share, text=f"{way.done} of {way.total} {unit}")
+    if not task:
+        ended = way.done == way.total
         board.success("All done. Thank you." if ended else "The end; some were skipped.")
         return
-    flipped = st.session_state.get("flipped") == subject.sha256
-    url = subject.template if flipped else subject.url
-    caption = "the template" if flipped else QUESTION
-    if subject.pixels and not flipped:
-        caption = "How good is this?"
-    shown = template_figure(subject) + figure(url, caption, subject, main=True)
-    board.html(f'<div class="b-look">{shown}{preload(way.ahead)}</div>')
-    st.html(grid.note(KEYS))
-    if not subject.pixels:
-        lines = [f"{number}: {meaning}" for number, meaning in STARS.items()]
-        st.html(grid.note("; ".join(lines) + "."))
-
-
-@st.fragment
-def compare(way: Pairs) -> None:
-    """Two images of one case."""
-    progress, board = st.empty(), st.empty()
-    over = way.current is None
-    with st.container(horizontal=True, gap="small"):
-        for side, key in (("left", "1"), ("right", "2")):
-            st.button(
-                f"{side.capitalize()} is better",
-                key=side,
-                shortcut=key,
-                on_click=way.prefer,
-                args=(side,),
-                disabled=over,
-            )
-        st.button("Skip", key="skip-pair", shortcut="s", on_click=way.skip, disabled=over)
-        st.button(
-            "Undo", key="undo-pair", shortcut="u", on_click=way.undo, disabled=not way.position
-        )
-    share = way.done / way.total if way.total else 1.0
-    progress.progress(share, text=f"{way.done} of {way.total} pairs")
-    pair = way.current
-    if pair is None:
-        board.success("No pair is left.")
-        return
-    left, right = pair
-    shown = figure(left.url, "Left", left, main=True) + figure(right.url, "Right", right, main=True)
-    board.html(
-        f'<div class="b-look">{shown}</div><div class="b-look">{template_figure(left)}</div>'
-        f"{preload(way.ahead)}"
-    )
-    st.html(grid.note(PAIR_KEYS))
-
-
-def ask_name() -> str:
-    """The rater's name; a guest's where none is given."""
-    guest = st.session_state.setdefault("guest", f"guest-{secrets.token_hex(4)}")
-    name = st.text_input(
-        "Your name (saved with your ratings)",
-        value=remembered("rater"),
-        max_chars=80,
-        key="rater",
-        placeholder=guest,
-        width=280,
-    )
-    return str(name).strip() or str(guest)
+    board.html(show(way))
+    st.caption(PAIR_KEYS if way.paired else KEYS)
+    if task[0].kind == "run_item" and not way.paired:
+        st.caption("; ".join(f"{number}: {meaning}" for number, meaning in STARS.items()) + ".")
 
 
 def main() -> None:
@@ -208,27 +137,19 @@ def main() -> None:
     st.html(grid.STYLE)
     title("Rate", "Blind: the tools are hidden until you are done.")
     known = remembered("rater")
-    with st.expander(
-        f"{grid.label(known, 30)} rates" if known else "Who rates what", expanded=not known
-    ):
+    who = f"{grid.label(known, 30)} rates" if known else "Who rates what"
+    with st.expander(who, expanded=not known):
         scope = choose_scope()
-        if scope is None:
-            return
-        name = ask_name()
+        name = ask_rater() or st.session_state.setdefault("guest", name_guest())
         swapped = scope[0] == "run_item"
         left, right = st.columns(2)
         paired = left.toggle("Pairs", key="pairs", bind="query-params", disabled=not swapped)
         controls = right.toggle("Controls, too", key="controls", disabled=not swapped)
-    if not name.startswith("guest-"):
-        remember(rater=name)
     way = session(*scope, name, paired and swapped, controls)
-    if not way.subjects:
-        st.info("This run has no image to rate; controls are hidden unless you ask for them.")
+    if not way.total:
+        st.info("Nothing to rate here. Controls are hidden unless you ask for them.")
         return
-    if isinstance(way, Pairs):
-        compare(way)
-    else:
-        rate(way)
+    rate(way)
 
 
 try:
