@@ -46,13 +46,12 @@ from benchmarks import swap_photographs
 from benchmarks.harness import Result, benchmark, wall_seconds
 from benchmarks.swap_persons import CALIBRATION, HELD_OUT, Person, persons
 from benchmarks.triangles import warp_by_triangles
-from genlab.benchmark import ground_truth
-from genlab.benchmark.blending import laid_over
-from genlab.benchmark.cases import Case
+from genlab.benchmark.cases import Case, ground_truth
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.scoring.geometry import side_turn
 from genlab.benchmark.scoring.scorer import score
+from genlab.benchmark.tools.blending import laid_over
 from genlab.benchmark.tools.controls import STRANGER, blurred, pasted
 from genlab.core.errors import GenlabError
 from genlab.core.stats import share_interval

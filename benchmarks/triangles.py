@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import Delaunay
 
-from genlab.benchmark.blending import blended, toned
 from genlab.benchmark.scoring.faces import Face, Image, Points
 from genlab.benchmark.scoring.geometry import face_mask
+from genlab.benchmark.tools.blending import blended, toned
 
 FOREHEAD = 0.3
 

@@ -12,8 +12,7 @@ import PIL.Image
 import PIL.ImageOps
 import pytest
 
-from genlab.benchmark import ground_truth
-from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.cases import Case, ground_truth, load_case
 from genlab.benchmark.scoring.scorer import score
 from genlab.core.errors import GenlabError
 

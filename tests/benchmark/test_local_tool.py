@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genlab.benchmark.blending import NoFaceError, swapped
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
 from genlab.benchmark.scoring.geometry import face_mask
+from genlab.benchmark.tools.blending import NoFaceError, swapped
 from genlab.benchmark.tools.controls import Blurred, Pasted
 from genlab.benchmark.tools.local import LocalSwap, regions_of
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from genlab.benchmark.photographs import read_photograph
+from genlab.benchmark.cases.photographs import read_photograph
 from genlab.core.errors import GenlabError
 from genlab.web.api.problems import Refusal, problem
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlsplit
 
-from genlab.benchmark.limits import MAX_BYTES
+from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.llm.errors import EndpointError
 from genlab.llm.redaction import excerpt
 from genlab.llm.transport import is_url, send_request

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.limits import MAX_BYTES
+from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.benchmark.plugins import placeholders
 from genlab.benchmark.plugins.answers import ANSWER_BYTES
 from genlab.benchmark.plugins.base import Picture, ToolFailure

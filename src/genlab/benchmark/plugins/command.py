@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.limits import MAX_BYTES
+from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.benchmark.plugins import placeholders
 from genlab.benchmark.plugins.base import Picture, ToolFailure
 from genlab.benchmark.plugins.configured import ConfiguredTool, TemplateEntry

@@ -148,7 +148,7 @@ def blurred_case(case: Case, strength: int) -> PIL.Image.Image:
 def wrong_person_case(case: Case) -> PIL.Image.Image:
     """Somebody else for each swap: another avatar, else another person of the template, else one
     of the cases beside this one."""
-    from genlab.benchmark.blending import laid_over
+    from genlab.benchmark.tools.blending import laid_over
 
     template = np.asarray(case.open_template())
     image = template

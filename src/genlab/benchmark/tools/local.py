@@ -39,7 +39,7 @@ class LocalSwap:
 
 def swapped_case(case: Case) -> PIL.Image.Image:
     """The local swap of a case. Raises a `ToolFailure` where a region or an avatar has no face."""
-    from genlab.benchmark.blending import NoFaceError, swapped
+    from genlab.benchmark.tools.blending import NoFaceError, swapped
 
     avatars = [np.asarray(case.open_avatar(swap.avatar)) for swap in case.swaps]
     swaps = list(zip(regions_of(case), avatars, strict=True))

@@ -8,9 +8,9 @@ from fastapi import APIRouter, File, Form, Path, Query, Request, UploadFile
 from pydantic import Field, ValidationError
 from starlette.responses import Response
 
-from genlab.benchmark.case_files import Draft, write_case
 from genlab.benchmark.cases import PRIVATE, Case, Region, Source, Swap, load_cases
-from genlab.benchmark.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
+from genlab.benchmark.cases.files import Draft, write_case
+from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
 from genlab.core.errors import GenlabError, violations
 from genlab.web.api.problems import Refusal, responses
 from genlab.web.api.types import CaseId, Part

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from genlab.benchmark.case_files import Draft, region_of, write_case
-from genlab.benchmark.case_names import free, slug
-from genlab.benchmark.cases import CASE_FILE, Source, Swap
-from genlab.benchmark.photographs import (
+from genlab.benchmark.cases.case import CASE_FILE, Source, Swap
+from genlab.benchmark.cases.files import Draft, region_of, write_case
+from genlab.benchmark.cases.names import free, slug
+from genlab.benchmark.cases.photographs import (
     TEMPLATE_SIDE,
     crop_avatar,
     find_faces,

@@ -14,9 +14,9 @@ import cv2
 import numpy as np
 import PIL.Image
 
-from genlab.benchmark.case_files import Draft, region_of, write_case
 from genlab.benchmark.cases import Case, Source, Swap
-from genlab.benchmark.photographs import TEMPLATE_SIDE, crop_head, read_photograph, shrink
+from genlab.benchmark.cases.files import Draft, region_of, write_case
+from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_head, read_photograph, shrink
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.expression import expression
 from genlab.benchmark.scoring.faces import Face, Image
