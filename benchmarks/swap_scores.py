@@ -46,13 +46,14 @@ from benchmarks import swap_photographs
 from benchmarks.harness import Result, benchmark, wall_seconds
 from benchmarks.swap_persons import CALIBRATION, HELD_OUT, Person, persons
 from benchmarks.triangles import warp_by_triangles
-from genlab.benchmark.cases import Case, ground_truth
+from genlab.benchmark.cases import Case
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.scoring.geometry import side_turn
 from genlab.benchmark.scoring.scorer import score
-from genlab.benchmark.tools.blending import laid_over
-from genlab.benchmark.tools.controls import STRANGER, blurred, pasted
+from genlab.benchmark.tools import reference
+from genlab.benchmark.tools.controls import STRANGER, blur, paste
+from genlab.benchmark.tools.local import lay_over
 from genlab.core.errors import GenlabError
 from genlab.core.stats import share_interval
 
@@ -73,13 +74,13 @@ Call = tuple[Path, dict[str, Path], list[dict[str, object]], Path]
 def pictures(person: Person, avatar: Person, stranger: Person) -> dict[str, Image]:
     """The eight pictures of one pair."""
     image, face = person.image, person.face
-    swap = laid_over(image, face, avatar.image, avatar.face)
+    swap = lay_over(image, face, avatar.image, avatar.face)
     return {
         "untouched": image,
-        "wrong_person": laid_over(image, face, stranger.image, stranger.face),
-        "pasted": pasted(image, face, avatar.image, avatar.face),
+        "wrong_person": lay_over(image, face, stranger.image, stranger.face),
+        "pasted": paste(image, face, avatar.image, avatar.face),
         "local": swap,
-        **{name: blurred(swap, face, strength) for strength, name in enumerate(BLURS, start=1)},
+        **{name: blur(swap, face, strength) for strength, name in enumerate(BLURS, start=1)},
         "warped": warp_by_triangles(image, face, avatar.image, avatar.face),
     }
 
@@ -177,7 +178,7 @@ def calls(people: list[Person], folder: Path) -> list[Call]:
             continue
         result, portrait = folder / f"result_{number}.png", folder / f"avatar_{number}.png"
         PIL.Image.fromarray(avatar.portrait()).save(portrait)
-        swap = laid_over(person.image, person.face, avatar.image, avatar.face)
+        swap = lay_over(person.image, person.face, avatar.image, avatar.face)
         PIL.Image.fromarray(swap).save(result)
         swaps: list[dict[str, object]] = [{"region": person.region, "avatar": "avatar"}]
         ready.append((person.path, {"avatar": portrait}, swaps, result))
@@ -239,7 +240,7 @@ def score_controls(cases: list[Case]) -> Table:
         swaps = [swap.model_dump() for swap in case.swaps]
         path = case.folder / "control.png"
         row = table[case.case_id] = {}
-        for name, image in ground_truth.controls(case).items():
+        for name, image in reference.controls(case).items():
             PIL.Image.fromarray(image).save(path, compress_level=1)
             got = score(case.template, case.avatars, swaps, path, case.ideal)
             row[name] = (got.score or 0.0, got.score_reference or 0.0)

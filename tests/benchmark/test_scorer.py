@@ -1,6 +1,5 @@
 """The score: controls in order, each term for its fault, and outcomes for invalid pictures."""
 
-import asyncio
 import io
 import json
 from collections.abc import Callable
@@ -18,8 +17,8 @@ from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.scoring.overlays import explain
 from genlab.benchmark.scoring.pictures import MOST_PIXELS
 from genlab.benchmark.scoring.scorer import COMPONENTS, Score, score
-from genlab.benchmark.tools.controls import Blurred, Pasted, WrongPerson
-from genlab.benchmark.tools.local import LocalSwap
+from genlab.benchmark.tools.controls import blur_swap, paste_avatars, swap_strangers
+from genlab.benchmark.tools.local import swap_locally
 
 pytestmark = pytest.mark.slow
 
@@ -70,12 +69,12 @@ def test_the_untouched_template_gets_exactly_nothing(judge: Judge, template: Ima
 
 def test_the_controls_come_below_the_swap(judge: Judge, case: Case, good: Score) -> None:
     wrong, paste, soft, softer = (
-        judge(asyncio.run(tool.swap(case, options)))
-        for tool, options in (
-            (WrongPerson(), {}),
-            (Pasted(), {}),
-            (Blurred(), {"strength": 1}),
-            (Blurred(), {"strength": 2}),
+        judge(make(case, options))
+        for make, options in (
+            (swap_strangers, {}),
+            (paste_avatars, {}),
+            (blur_swap, {"strength": 1}),
+            (blur_swap, {"strength": 2}),
         )
     )
     assert 0.3 < total(good) < 0.6
@@ -161,8 +160,8 @@ def test_the_right_avatar_must_sit_on_the_right_person(tmp_path: Path) -> None:
     swaps = tuple(swap.model_copy(update={"avatar": avatar}) for swap, avatar in pairs)
     crossed = case.model_copy(update={"swaps": swaps})
     judge = judge_of(case, tmp_path)
-    right = judge(asyncio.run(LocalSwap().swap(case, {})))
-    wrong = judge(asyncio.run(LocalSwap().swap(crossed, {})))
+    right = judge(swap_locally(case, {}))
+    wrong = judge(swap_locally(crossed, {}))
     assert total(right) > 0.3
     assert part(wrong, "identity") < 0.1
     assert sum("more like" in note for note in wrong.notes) == 2

@@ -83,8 +83,7 @@ def _beside(name: object, info: ValidationInfo) -> Path:
     """The file `name` in the case's own folder: nothing else of the disk is read."""
     if not isinstance(name, str) or not name or Path(name).name != name or name.startswith("."):
         raise PydanticCustomError("file", "Input must be a file beside it")
-    folder: Path = info.context
-    return folder / name
+    return Path(str(info.context)) / name
 
 
 File = Annotated[Path, BeforeValidator(_beside)]

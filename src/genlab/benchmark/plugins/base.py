@@ -117,9 +117,20 @@ class ImageTool(Protocol):
     the version of the tool's package counts. `model(options) -> str` names the model in use.
     """
 
-    tool_id: str  # a-z, 0-9, _: also the name of a folder
-    title: str
-    needs: Needs
+    @property
+    def tool_id(self) -> str:
+        """Name of the tool, and of a folder: a-z, 0-9, _."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What people read."""
+        ...
+
+    @property
+    def needs(self) -> Needs:
+        """What it requires and accepts."""
+        ...
 
     def unavailable(self) -> str:
         """Why the tool cannot run here, in one line; "" where it can. Sends no request.
@@ -141,7 +152,10 @@ class ImageTool(Protocol):
 class Service(Protocol):
     """What can be unavailable: a tool or a judge."""
 
-    needs: Needs
+    @property
+    def needs(self) -> Needs:
+        """What it requires and accepts."""
+        ...
 
     def unavailable(self) -> str:
         """Why it cannot be used here; "" where it can."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
@@ -17,22 +16,16 @@ from genlab.benchmark.plugins.comfyui import ComfyEntry, ComfyTool
 from genlab.benchmark.plugins.command import CommandEntry, CommandTool
 from genlab.benchmark.plugins.configured import ConfiguredTool, Entry
 from genlab.benchmark.plugins.http import HttpEntry, HttpTool
-from genlab.benchmark.plugins.openai_images import OpenAIEntry, OpenAITool
+from genlab.benchmark.plugins.openai_images import Dalle3, GptImages, OpenAIEntry, OpenAITool
+from genlab.benchmark.tools.controls import CONTROLS
+from genlab.benchmark.tools.local import LOCAL
 from genlab.core.errors import GenlabError, did_you_mean, violations
 from genlab.core.io import read_yaml, write_text
 
 GROUP = "genlab.image_tools"
 TOOLS_FILE = Path("runs/tools.yaml")
 INIT = "genlab benchmark tools --init"
-BUILT_IN = (
-    "genlab.benchmark.tools.local:LocalSwap",
-    "genlab.benchmark.plugins.openai_images:GptImages",
-    "genlab.benchmark.plugins.openai_images:Dalle3",
-    "genlab.benchmark.tools.controls:Untouched",
-    "genlab.benchmark.tools.controls:Pasted",
-    "genlab.benchmark.tools.controls:WrongPerson",
-    "genlab.benchmark.tools.controls:Blurred",
-)
+BUILT_IN: tuple[ImageTool, ...] = (LOCAL, GptImages(), Dalle3(), *CONTROLS)
 REPLACEABLE = ("baseline_gpt", "baseline_dalle3")  # by an entry of tools.yaml
 KINDS: Mapping[str, tuple[type[Entry], Callable[..., ConfiguredTool[Any]]]] = {
     "openai": (OpenAIEntry, OpenAITool),
@@ -49,9 +42,7 @@ def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
     config: `runs/tools.yaml`, if it exists, where None. Raises a `GenlabError` that names the
     package or file of a tool that breaks the contract, and of an id that two tools share.
     """
-    tools: dict[str, ImageTool] = {}
-    for address in BUILT_IN:
-        _add(tools, address, _load(address))
+    tools = {tool.tool_id: tool for tool in BUILT_IN}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.dist is None or point.dist.name != "genlab":  # an installation may be old
             _add(tools, _describe(point), _load_point(point))
@@ -128,11 +119,6 @@ def _add(tools: dict[str, ImageTool], origin: str, tool: ImageTool) -> None:
 def _describe(point: EntryPoint) -> str:
     package = f" of package {point.dist.name}" if point.dist is not None else ""
     return f"image tool {point.name!r} ({point.value}){package}"
-
-
-def _load(address: str) -> ImageTool:
-    module, _, name = address.partition(":")
-    return _check(address, getattr(import_module(module), name)())
 
 
 def _load_point(point: EntryPoint) -> ImageTool:
