@@ -114,7 +114,8 @@ class ImageTool(Protocol):
 
     Two more members are optional; `genlab.benchmark.plugins.contender` reads them. `version: str`
     changes whenever the images for a case may change (program, model file, settings); without it
-    the version of the tool's package counts. `model(options) -> str` names the model in use.
+    the version of the tool's package counts. `model`, text or a function of the options, names the
+    model in use; an option of that name counts before it.
     """
 
     @property
