@@ -12,11 +12,10 @@ import PIL.Image
 import pytest
 
 from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.cases.photographs import MAX_PIXELS
 from genlab.benchmark.scoring.constants import VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Image
-from genlab.benchmark.scoring.overlays import explain
-from genlab.benchmark.scoring.pictures import MOST_PIXELS
-from genlab.benchmark.scoring.scorer import COMPONENTS, Score, score
+from genlab.benchmark.scoring.scorer import COMPONENTS, Score, explain, score
 from genlab.benchmark.tools.controls import blur_swap, paste_avatars, swap_strangers
 from genlab.benchmark.tools.local import swap_locally
 
@@ -176,7 +175,7 @@ def test_an_additional_face_costs_faces_kept(judge: Judge, swap: Image, case: Ca
     assert any("additional faces" in note for note in got.notes)
 
 
-SIDE = int(MOST_PIXELS**0.5) + 1
+SIDE = int(MAX_PIXELS**0.5) + 1
 NOISE = io.BytesIO()
 PIL.Image.effect_noise((800, 600), 50).save(NOISE, "PNG")
 

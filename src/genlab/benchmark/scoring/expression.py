@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from genlab.benchmark.scoring.constants import POSE
-from genlab.benchmark.scoring.faces import Face, Points
+from genlab.benchmark.scoring.faces import Face, Points, tilt_of
 from genlab.benchmark.scoring.geometry import side_turn
 
 
@@ -24,7 +24,7 @@ def expression(result: Face, template: Face) -> dict[str, float]:
     faults = {
         "place": float(np.linalg.norm(_middle(result) - _middle(template))) / eyes,
         "scale": math.log(max(result.eyes, 1e-9) / eyes),
-        "roll": (_roll(result.landmarks) - _roll(template.landmarks) + 180.0) % 360.0 - 180.0,
+        "roll": (tilt_of(result.landmarks) - tilt_of(template.landmarks) + 180.0) % 360.0 - 180.0,
         "turn": side_turn(result.landmarks) - side_turn(template.landmarks),
         "mouth": _opening(result.landmarks, (61, 62, 63), (67, 66, 65), (48, 54))
         - _opening(template.landmarks, (61, 62, 63), (67, 66, 65), (48, 54)),
@@ -36,11 +36,6 @@ def expression(result: Face, template: Face) -> dict[str, float]:
 
 def _middle(face: Face) -> Points:
     return np.asarray(face.landmarks[17:].mean(0), dtype=np.float64)
-
-
-def _roll(points: Points) -> float:
-    right, down = points[42:48].mean(0) - points[36:42].mean(0)
-    return math.degrees(math.atan2(down, right))
 
 
 def _opening(

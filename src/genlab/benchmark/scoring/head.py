@@ -12,6 +12,7 @@ from functools import cached_property
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from genlab.benchmark.scoring.faces import Face, Image, Points
 from genlab.benchmark.scoring.geometry import Mask, face_mask, similarity
@@ -25,6 +26,7 @@ from genlab.benchmark.scoring.masks import (
     lab,
     moved,
 )
+from genlab.benchmark.scoring.pictures import View
 
 SCALES = (1.5, 3.0, 5.0)  # sigmas of the gradients, pixels of the frame
 SLOW = 6.0  # sigma of the slow colour
@@ -46,11 +48,12 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """The heads of one swap in the template's frame, and the map from the picture to it.
+    """The heads of one swap in the template's frame, the picture, and the map from it to the frame.
 
     The avatar is laid over the result's landmarks. ideal: None without a ground truth.
     """
 
+    image: Image
     matrix: Points
     result: Head
     template: Head
@@ -63,16 +66,12 @@ class Heads:
         return aligned(self.result.picture, self.template.picture, ~self.template.mask)
 
 
-def heads(
-    result: tuple[Image, Face],
-    template: tuple[Image, Face],
-    avatar: tuple[Image, Face],
-    ideal: tuple[Image, Face] | None = None,
-) -> Heads:
-    """Frame the pictures of one swap; each is (picture, face in it)."""
-    matrix = frame_matrix(template[1].landmarks)
-    onto = similarity(avatar[1].landmarks[17:], moved(result[1].landmarks, matrix)[17:])
+def heads(result: View, template: View, avatar: View, ideal: View | None = None) -> Heads:
+    """Frame the pictures of one swap."""
+    matrix = frame_matrix(template.face.landmarks)
+    onto = similarity(avatar.face.landmarks[17:], moved(result.face.landmarks, matrix)[17:])
     return Heads(
+        result.picture,
         matrix,
         _head(*result, matrix),
         _head(*template, matrix),
@@ -164,13 +163,10 @@ def _slow_difference(one: Field, other: Field) -> Field:
 
 def hair_likeness(result: Head, avatar: Head) -> float:
     """Intersection of the colour histograms of two heads' hair, in [0, 1]."""
-    counts: Sequence[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = [
-        _hair_histogram(head) for head in (result, avatar)
-    ]
-    return float(np.minimum(*counts).sum())
+    return float(np.minimum(_hair_histogram(result), _hair_histogram(avatar)).sum())
 
 
-def _hair_histogram(head: Head) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _hair_histogram(head: Head) -> npt.NDArray[np.float64]:
     above = head.mask & ~face_mask(head.points, head.mask.shape, 0.25)
     above[round(float(head.points[33, 1])) :] = False
     pixels = head.picture[above] if above.any() else np.zeros((1, 3), dtype=np.float32)
