@@ -15,7 +15,7 @@ from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.cases.photographs import MAX_PIXELS
 from genlab.benchmark.scoring.constants import VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Image
-from genlab.benchmark.scoring.scorer import COMPONENTS, Score, explain, score
+from genlab.benchmark.scoring.scorer import COMPONENTS, Score, measure, score
 from genlab.benchmark.tools.controls import blur_swap, paste_avatars, swap_strangers
 from genlab.benchmark.tools.local import swap_locally
 
@@ -103,7 +103,8 @@ def test_every_term_is_explained_on_the_picture(
     path = tmp_path / "image.png"
     PIL.Image.fromarray(swap).save(path)
     swaps = [one.model_dump() for one in case.swaps]
-    found = {term.term: term for term in explain(case.template, case.avatars, swaps, path)}
+    _, terms = measure(case.template, case.avatars, swaps, path)
+    found = {term.term: term for term in terms}
     assert set(found) == set(WEIGHTS)
     for name, term in found.items():
         assert term.value == part(good, name)

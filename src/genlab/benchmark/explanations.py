@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from genlab.benchmark.cases import load_case
-from genlab.benchmark.scoring import Term, explain
+from genlab.benchmark.scoring import Term, measure
 from genlab.benchmark.scoring.pictures import Unfit
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
@@ -26,7 +26,7 @@ def explain_item(store: Store, item_id: int) -> list[Term]:
     swaps = [swap.model_dump() for swap in case.swaps]
     image = store.path.parent / item.image
     try:
-        return explain(case.template, case.avatars, swaps, image, case.ideal)
+        return measure(case.template, case.avatars, swaps, image, case.ideal)[1]
     except Unfit as unfit:
         raise GenlabError(f"item {item_id} has no score: {unfit.note}") from unfit
 

@@ -18,9 +18,8 @@ from genlab.benchmark.cases.files import Draft, region_of, write_case
 from genlab.benchmark.cases.generate import UNKNOWN
 from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_head, read_photograph, shrink
 from genlab.benchmark.scoring import faces
-from genlab.benchmark.scoring.expression import expression
 from genlab.benchmark.scoring.faces import Face, Image
-from genlab.benchmark.scoring.geometry import Mask, cheeks, side_turn, similarity
+from genlab.benchmark.scoring.geometry import Mask, cheeks, expression, side_turn, similarity
 from genlab.benchmark.scoring.masks import frame_matrix, framed, grown, head_mask, lab, moved
 from genlab.benchmark.tools.compositing import jaw_width, lab_to_rgb, mix, turn_alike
 from genlab.core.errors import GenlabError

@@ -143,7 +143,8 @@ def _nearest(image: Image, region: Box) -> Face | None:
 
 
 def _search_scale(image: Image) -> float:
-    return min(1.0, LONGEST / max(image.shape[0], image.shape[1]))
+    longest: int = max(image.shape[:2])
+    return min(1.0, LONGEST / longest)
 
 
 def _boxes(

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from genlab.benchmark.scoring import faces, masks, pictures
-from genlab.benchmark.scoring.background import Kept, background
+from genlab.benchmark.scoring.background import background
 from genlab.benchmark.scoring.constants import DIGEST, REFERENCE_WEIGHTS, VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Box, Face, Image
 from genlab.benchmark.scoring.geometry import side_turn
@@ -108,19 +108,6 @@ class Person:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """All that is measured of a picture, from which scores and overlays are made."""
-
-    picture: Image
-    persons: list[Person]
-    people: list[Face]
-    background: Kept
-    background_reference: Kept | None
-    faces: float
-    notes: list[str]
-
-
 def score(
     template: Path,
     avatars: Mapping[str, Path],
@@ -135,41 +122,9 @@ def score(
     give the same score.
     """
     try:
-        found = measure(template, avatars, swaps, image, ideal)
+        return measure(template, avatars, swaps, image, ideal)[0]
     except Unfit as unfit:
         return Score(unfit.outcome, notes=[unfit.note], versions=versions())
-    terms = [(person.outcome, person.terms) for person in found.persons]
-    total, components = _combine(terms, found.background, found.faces, WEIGHTS)
-    scored = Score("scored", total, None, components)
-    if found.background_reference is not None:
-        terms = [(person.outcome, person.reference) for person in found.persons]
-        weights = REFERENCE_WEIGHTS
-        against, reference = _combine(terms, found.background_reference, found.faces, weights)
-        scored = Score("scored", total, against, components, reference)
-    persons = [person.as_dict() for person in found.persons]
-    return replace(scored, persons=persons, notes=found.notes, versions=versions())
-
-
-def explain(
-    template: Path,
-    avatars: Mapping[str, Path],
-    swaps: Sequence[Mapping[str, Any]],
-    image: Path,
-    ideal: Path | None = None,
-) -> list[Term]:
-    """The terms of a picture's scores with a sentence and an overlay each; arguments of `score`.
-
-    Raises `genlab.benchmark.scoring.pictures.Unfit` where the picture has no score.
-    """
-    found = measure(template, avatars, swaps, image, ideal)
-    terms = []
-    for person, face in zip(found.persons, found.people, strict=True):
-        known = [*person.terms.values(), *person.reference.values()]
-        terms += known or [missing_term(found.picture, face, person.avatar, person.notes[0])]
-    for kept, whose in ((found.background, "template"), (found.background_reference, "ideal")):
-        if kept is not None:
-            terms.append(background_term(found.picture, kept, whose))
-    return terms
 
 
 def versions() -> dict[str, str]:
@@ -188,8 +143,11 @@ def measure(
     swaps: Sequence[Mapping[str, Any]],
     image: Path,
     ideal: Path | None = None,
-) -> Measured:
-    """Measure a picture. Raises `Unfit` where it cannot be scored."""
+) -> tuple[Score, list[Term]]:
+    """Measure a picture: its score, and the terms with a sentence and an overlay each.
+
+    The arguments are those of `score`. Raises `Unfit` where the picture cannot be scored.
+    """
     before, scale = pictures.template(template)
     after, notes = pictures.result(image, before)
     regions = tuple(_box(swap["region"], scale) for swap in swaps)
@@ -214,10 +172,19 @@ def measure(
     notes += note + [text for person in persons for text in person.notes]
     if around.shift > 0.5:
         notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
-    against = None
+    terms: list[Term] = []
+    for person, face in zip(persons, people, strict=True):
+        known = [*person.terms.values(), *person.reference.values()]
+        terms += known or [missing_term(after, face, person.avatar, person.notes[0])]
+    terms.append(background_term(after, around, "template"))
+    total, components = _combine(persons, terms[-1].value, kept, reference=False)
+    found = Score("scored", total, None, components, notes=notes, versions=versions())
     if ideal is not None:
         against = background(pictures.ideal(ideal, template), after, people, around.matrix)
-    return Measured(after, persons, people, around, against, kept, notes)
+        terms.append(background_term(after, against, "ideal"))
+        total, components = _combine(persons, against.score, kept, reference=True)
+        found = replace(found, score_reference=total, components_reference=components)
+    return replace(found, persons=[person.as_dict() for person in persons]), terms
 
 
 def _measure_person(
@@ -259,26 +226,25 @@ def _measure_person(
 
 
 def _combine(
-    persons: Sequence[tuple[Outcome, Mapping[str, Term]]],
-    kept: Kept,
-    faces_kept: float,
-    weights: Mapping[str, float],
+    persons: Sequence[Person], background: float, kept: float, *, reference: bool
 ) -> tuple[float, dict[str, float]]:
     """A score and its components, each the mean over the persons.
 
-    A missing face counts 0, a tiny one is left out.
+    A missing face counts 0, a tiny one is left out. kept: share of the faces that are there.
     """
-    components = {"background": kept.score}
+    weights = REFERENCE_WEIGHTS if reference else WEIGHTS
+    components = {}
     for name in weights:
+        values = [background]
         if name != "background":
+            known = [(one.outcome, one.reference if reference else one.terms) for one in persons]
             values = [
                 terms[name].value if terms else 0.0
-                for outcome, terms in persons
+                for outcome, terms in known
                 if terms or outcome == "no_face"
             ]
-            components[name] = float(np.mean(values))
-    ordered = {name: components[name] for name in weights}
-    return faces_kept * geometric_mean(ordered, weights), {**ordered, "faces": faces_kept}
+        components[name] = float(np.mean(values))
+    return kept * geometric_mean(components, weights), {**components, "faces": kept}
 
 
 def _count_faces(

@@ -12,13 +12,19 @@ import numpy as np
 from genlab.benchmark.scoring import head as head_terms
 from genlab.benchmark.scoring.background import Kept
 from genlab.benchmark.scoring.constants import FLOORS, HAIR, RAMPS, REALISM_WEIGHTS, ramp
-from genlab.benchmark.scoring.expression import expression
 from genlab.benchmark.scoring.faces import Face, Image
-from genlab.benchmark.scoring.geometry import face_mask
-from genlab.benchmark.scoring.head import Heads, aligned, detail, difference_map, distance, rim
+from genlab.benchmark.scoring.geometry import expression, face_mask
+from genlab.benchmark.scoring.head import (
+    Heads,
+    aligned,
+    detail,
+    difference_map,
+    distance,
+    realism,
+    rim,
+)
 from genlab.benchmark.scoring.identity import Identity
 from genlab.benchmark.scoring.masks import FRAME, Field, grown
-from genlab.benchmark.scoring.realism import realism
 
 RED = np.array([230, 30, 30], dtype=np.float32)
 STRENGTH = 0.7  # opacity where a term loses everything
