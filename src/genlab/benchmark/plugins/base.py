@@ -108,8 +108,25 @@ class Picture:
     fit: Fit = "refuse"
 
 
+class Service(Protocol):
+    """What can be unavailable: a tool or a judge."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it requires and accepts."""
+        ...
+
+    def unavailable(self) -> str:
+        """Why it cannot be used here, in one line; "" where it can. Sends no request.
+
+        Recorded as `no_key` where its key is not set, else as the kind in the attribute `absence`
+        if there is one, else as `unavailable`.
+        """
+        ...
+
+
 @runtime_checkable
-class ImageTool(Protocol):
+class ImageTool(Service, Protocol):
     """Replaces persons in photographs. One object serves all cases of a run, several at a time.
 
     Two more members are optional; `genlab.benchmark.plugins.contender` reads them. `version: str`
@@ -128,38 +145,12 @@ class ImageTool(Protocol):
         """What people read."""
         ...
 
-    @property
-    def needs(self) -> Needs:
-        """What it requires and accepts."""
-        ...
-
-    def unavailable(self) -> str:
-        """Why the tool cannot run here, in one line; "" where it can. Sends no request.
-
-        Recorded as `no_key` where its key is not set, else as the kind in the attribute `absence`
-        of the tool if it has one, else as `unavailable`.
-        """
-        ...
-
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
         """Return the template with the avatars' persons in place, at the template's size.
 
         Raises `ToolFailure`. It must not block the event loop: computation belongs in a thread or
         a process (`asyncio.to_thread`).
         """
-        ...
-
-
-class Service(Protocol):
-    """What can be unavailable: a tool or a judge."""
-
-    @property
-    def needs(self) -> Needs:
-        """What it requires and accepts."""
-        ...
-
-    def unavailable(self) -> str:
-        """Why it cannot be used here; "" where it can."""
         ...
 
 

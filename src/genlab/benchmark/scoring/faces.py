@@ -178,7 +178,9 @@ def _face(image: Image, box: Points, score: float) -> Face:
     points = np.median(shaken, axis=0)
     eyes = float(np.linalg.norm(points[42:48].mean(0) - points[36:42].mean(0)))
     spread = float(np.linalg.norm(shaken - points, axis=2).mean()) / max(eyes, 1.0)
-    chip = loaded.dlib.get_face_chip(window, _detection(loaded, inside, points), 150)
+    parts = [loaded.dlib.point(round(x), round(y)) for x, y in points.tolist()]
+    detection = loaded.dlib.full_object_detection(_rectangle(loaded, inside), parts)
+    chip = loaded.dlib.get_face_chip(window, detection, 150)
     descriptor = np.array(loaded.embedder.compute_face_descriptor(chip))
     edges = np.rint(box).astype(int).tolist()
     return Face(
@@ -188,7 +190,13 @@ def _face(image: Image, box: Points, score: float) -> Face:
 
 def _shaken(loaded: Models, window: Image, box: Points) -> Points:
     """(shakes, 68, 2): the landmarks from each shaken box."""
-    return np.array([_landmarks(loaded, window, box, *shake) for shake in JITTER])
+    side, middle = box[2] - box[0], (box[:2] + box[2:]) / 2
+    found = []
+    for right, down, grow in JITTER:
+        centre, half = middle + side * np.array([right, down]), side * grow / 2
+        shape = loaded.predictor(window, _rectangle(loaded, np.r_[centre - half, centre + half]))
+        found.append([(p.x, p.y) for p in shape.parts()])
+    return np.array(found, dtype=np.float64)
 
 
 def _shaken_upright(loaded: Models, window: Image, box: Points, tilt: float) -> Points:
@@ -210,24 +218,9 @@ def tilt_of(points: Points) -> float:
     return float(np.degrees(np.arctan2(down, right)))
 
 
-def _landmarks(
-    loaded: Models, window: Image, box: Points, right: float, down: float, grow: float
-) -> Points:
-    side = box[2] - box[0]
-    middle = (box[:2] + box[2:]) / 2 + side * np.array([right, down])
-    half = side * grow / 2
-    shape = loaded.predictor(window, _rectangle(loaded, np.r_[middle - half, middle + half]))
-    return np.array([(p.x, p.y) for p in shape.parts()], dtype=np.float64)
-
-
 def _rectangle(loaded: Models, box: Points) -> Any:
     left, top, right, bottom = np.rint(box).astype(int).tolist()
     return loaded.dlib.rectangle(left, top, right - 1, bottom - 1)
-
-
-def _detection(loaded: Models, box: Points, points: Points) -> Any:
-    parts = [loaded.dlib.point(round(x), round(y)) for x, y in points.tolist()]
-    return loaded.dlib.full_object_detection(_rectangle(loaded, box), parts)
 
 
 def scaled(image: Image, scale: float) -> Image:

@@ -22,7 +22,7 @@ from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
 from genlab.benchmark.scoring.geometry import FOREHEAD
 from genlab.benchmark.tools.compositing import jaw_width, mix, soft_face
-from genlab.benchmark.tools.face_tool import FaceTool, find_largest, find_pairs, open_template
+from genlab.benchmark.tools.face_tool import FaceTool, find_largest, find_pairs
 from genlab.benchmark.tools.local import lay_over, swap_locally
 
 GROWN = 1.25  # a pasted rectangle over the detector's box
@@ -46,9 +46,14 @@ def blur(image: Image, face: Face, strength: int) -> Image:
     return mix(soft, image, soft_face(face.landmarks, image, FOREHEAD))
 
 
+def keep_template(case: Case, options: Mapping[str, Any]) -> Image:
+    """The template of `case`."""
+    return np.asarray(case.open_template())
+
+
 def paste_avatars(case: Case, options: Mapping[str, Any]) -> Image:
     """The template of `case` with rectangles pasted."""
-    image = open_template(case)
+    image = np.asarray(case.open_template())
     for pair in find_pairs(case):
         image = paste(image, pair.target, pair.avatar, pair.source)
     return image
@@ -69,7 +74,7 @@ def swap_strangers(case: Case, options: Mapping[str, Any]) -> Image:
     Somebody else is another avatar, else another person of the template, else one of the cases
     beside this one.
     """
-    template = image = open_template(case)
+    template = image = np.asarray(case.open_template())
     for swap, pair in zip(case.swaps, find_pairs(case), strict=True):
         for picture, face in _find_candidates(case, swap.avatar, template):
             away = (faces.identity_distance(face, other) for other in (pair.source, pair.target))
@@ -97,16 +102,12 @@ def _find_candidates(case: Case, asked: str, template: Image) -> Iterator[tuple[
                 yield picture, face
 
 
-def _grow(face: Face, image: Image) -> faces.Box:
-    left, top, right, bottom = face.box
-    more = round((right - left) * (GROWN - 1) / 2)
+def _grow(face: Face, image: Image) -> list[int]:
+    more = round(face.width * (GROWN - 1) / 2)
     height, width = image.shape[:2]
-    return (
-        max(left - more, 0),
-        max(top - more, 0),
-        min(right + more, width),
-        min(bottom + more, height),
-    )
+    box = np.add(face.box, (-more, -more, more, more))
+    clipped: list[int] = np.clip(box, 0, (width, height, width, height)).tolist()
+    return clipped
 
 
 STRENGTH = Option("how much, 2 if left out", tuple(map(str, STRENGTHS)))
@@ -117,9 +118,7 @@ BLURRED = FaceTool(
     Needs(concurrency=2, options={"strength": STRENGTH}),
 )
 CONTROLS = (
-    FaceTool(
-        "control_untouched", "Control: untouched template", lambda case, _: open_template(case)
-    ),
+    FaceTool("control_untouched", "Control: untouched template", keep_template),
     FaceTool("control_pasted", "Control: pasted rectangle", paste_avatars),
     FaceTool("control_wrong_person", "Control: wrong person", swap_strangers),
     BLURRED,

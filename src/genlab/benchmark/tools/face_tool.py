@@ -46,15 +46,10 @@ class Pair:
     source: Face
 
 
-def open_template(case: Case) -> Image:
-    """(height, width, 3) uint8: the template of a case."""
-    return np.asarray(case.open_template())
-
-
 def find_pairs(case: Case) -> list[Pair]:
     """The faces of each swap. Raises a `ToolFailure` where a region or an avatar shows none."""
     pairs = []
-    targets = faces.near(open_template(case), [swap.region.box for swap in case.swaps])
+    targets = faces.near(np.asarray(case.open_template()), [swap.region.box for swap in case.swaps])
     for swap, target in zip(case.swaps, targets, strict=True):
         if target is None:
             raise ToolFailure(

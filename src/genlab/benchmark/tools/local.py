@@ -22,7 +22,7 @@ from genlab.benchmark.scoring.faces import Face, Image, Points, scaled
 from genlab.benchmark.scoring.geometry import Mask, cheeks, face_mask, similarity
 from genlab.benchmark.scoring.masks import Field, lab, moved
 from genlab.benchmark.tools.compositing import jaw_width, lab_to_rgb, mix, turn_alike
-from genlab.benchmark.tools.face_tool import FaceTool, find_pairs, open_template
+from genlab.benchmark.tools.face_tool import FaceTool, find_pairs
 
 PULL = 0.35  # share of the way from the avatar's shape to the template's
 MIRROR = 0.15  # by how much nearer in turn the mirrored avatar must be
@@ -35,7 +35,7 @@ SEAM = 0.10  # width of the Poisson seam, in widths of the face
 
 def swap_locally(case: Case, options: Mapping[str, Any]) -> Image:
     """The template of `case` with every swap done; it has no options."""
-    image = open_template(case)
+    image = np.asarray(case.open_template())
     for pair in find_pairs(case):
         image = lay_over(image, pair.target, pair.avatar, pair.source)
     return image

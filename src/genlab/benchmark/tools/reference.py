@@ -15,7 +15,7 @@ from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.scoring.geometry import similarity
 from genlab.benchmark.tools.compositing import mix, soft_face
 from genlab.benchmark.tools.controls import blur_swap, paste_avatars, swap_strangers
-from genlab.benchmark.tools.face_tool import find_pairs, open_template
+from genlab.benchmark.tools.face_tool import find_pairs
 from genlab.benchmark.tools.local import swap_locally
 from genlab.core.errors import GenlabError
 
@@ -35,7 +35,7 @@ def controls(case: Case) -> dict[str, Image]:
         "pasted": paste_avatars(case, {}),
         "blurred": blur_swap(case, {}),
         "wrong_person": swap_strangers(case, {}),
-        "untouched": open_template(case),
+        "untouched": np.asarray(case.open_template()),
     }
 
 
@@ -57,12 +57,12 @@ def degrade(ideal: Image) -> dict[str, Image]:
 def keep_hair(case: Case, ideal: Image) -> Image:
     """The template with the ideal face, softly blended, under the template's hair."""
     face = find_pairs(case)[0].target
-    return mix(ideal, open_template(case), soft_face(face.landmarks, ideal, 0.15))
+    return mix(ideal, np.asarray(case.open_template()), soft_face(face.landmarks, ideal, 0.15))
 
 
 def lay_head(case: Case) -> Image:
     """The template with the avatar's head laid over it, hard at the border."""
-    template, pair = open_template(case), find_pairs(case)[0]
+    template, pair = np.asarray(case.open_template()), find_pairs(case)[0]
     points = pair.source.landmarks
     matrix = similarity(points[17:], pair.target.landmarks[17:])
     shape = template.shape[1::-1]
