@@ -28,6 +28,7 @@ PULL = 0.35  # share of the way from the avatar's shape to the template's
 MIRROR = 0.15  # by how much nearer in turn the mirrored avatar must be
 SOFT = 0.15  # sigma of one landmark's pull, in widths of the face
 FOREHEAD = 0.08  # heights from chin to brow: more would take hair
+CONTRAST = ((0.8, 0.5, 0.5), (1.25, 1.0, 1.0))  # limits of the change of contrast: light, a, b
 HUE, LIGHT = 0.85, 0.5  # share of the template's slow changes of chroma and light that is taken
 SLOW = 0.16  # what is slow: a Gaussian of so many widths of the face
 SEAM = 0.10  # width of the Poisson seam, in widths of the face
@@ -88,7 +89,7 @@ def _warp(
 
 
 def match_tone(warped: Image, shape: Points, room: Image, points: Points) -> Image:
-    """`warped` with the template's mean tone on the cheeks, and most of its slow changes.
+    """`warped` with the template's mean tone on the cheeks, contrast, and most of its slow changes.
 
     Low frequencies hold the light of the scene, high frequencies the detail of the face.
     """
@@ -96,8 +97,9 @@ def match_tone(warped: Image, shape: Points, room: Image, points: Points) -> Ima
     mine, theirs = source[cheeks(shape, room.shape)], target[cheeks(points, room.shape)]
     if len(mine) < 20 or len(theirs) < 20:
         return warped
-    source += theirs.mean(0) - mine.mean(0)
     inside = face_mask(points, room.shape, 0.0) & face_mask(shape, room.shape, 0.0)
+    contrast = target[inside].std(0) / np.maximum(source[inside].std(0), 1.0)
+    source = (source - mine.mean(0)) * np.clip(contrast, *CONTRAST) + theirs.mean(0)
     drift = _blur_inside(target - source, inside, SLOW * jaw_width(points))
     return lab_to_rgb(source + drift * np.array([LIGHT, HUE, HUE], dtype=np.float32))
 
