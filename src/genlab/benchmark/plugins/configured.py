@@ -9,10 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import httpx2
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
 from genlab.benchmark.cases import Case
@@ -37,6 +45,15 @@ KINDS: Mapping[str, Kind] = {  # of an `EndpointError`; the others have the same
 }
 # Fields that do not change the images.
 _APART = {"title", "cost", "concurrency", "timeout", "key_env"}
+
+
+def _check_url(url: str) -> str:
+    if url and not is_url(url):
+        raise PydanticCustomError("url", "Input must start with http:// or https://")
+    return url
+
+
+Url = Annotated[str, AfterValidator(_check_url)]
 
 
 class ConfiguredTool(BaseModel):
@@ -174,18 +191,11 @@ class TemplateTool(ConfiguredTool):
 class ServiceTool(TemplateTool):
     """A tool behind an address."""
 
-    url: str = Field(description="Address; ${NAME} is an environment variable.")
+    url: Url = Field(min_length=1, description="Address; ${NAME} is an environment variable.")
     headers: dict[str, str] = Field(default={}, description="Headers, likewise.")
     image_hosts: list[str] = Field(
         default=[], description="Hosts from which images are fetched, besides that of the url."
     )
-
-    @field_validator("url")
-    @classmethod
-    def _address(cls, url: str) -> str:
-        if not is_url(url):
-            raise ValueError(f"url must start with http:// or https://, got {url[:80]!r}")
-        return url
 
     @field_validator("headers")
     @classmethod
@@ -194,7 +204,7 @@ class ServiceTool(TemplateTool):
             secret = any(word in name.lower() for word in ("authorization", "key", "token"))
             if secret and not placeholders.variables(value):
                 raise ValueError(
-                    f"headers.{name}: put the key into an environment variable and write ${{NAME}}"
+                    f"{name}: put the key into an environment variable and write ${{NAME}}"
                 )
         return headers
 

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.answers import ANSWER_BYTES, image_bytes
 from genlab.benchmark.plugins.base import Option, Picture, ToolFailure
-from genlab.benchmark.plugins.configured import ConfiguredTool
+from genlab.benchmark.plugins.configured import ConfiguredTool, Url
 from genlab.benchmark.plugins.inputs import Inputs, Size, describe, make_inputs
 from genlab.llm.client import NO_KEY, Client, is_openai
 from genlab.llm.errors import EndpointError
-from genlab.llm.transport import is_url
 
 MAX_IMAGES = 16  # per request
 RESERVED = ("model", "image", "prompt", "size", "n", "quality", "input_fidelity")
@@ -48,7 +48,7 @@ class OpenAITool(ConfiguredTool):
     }
 
     kind: Literal["openai"] = "openai"
-    base_url: str = Field(default="", description="Address; OPENAI_BASE_URL or OpenAI's if empty.")
+    base_url: Url = Field(default="", description="Address; OPENAI_BASE_URL or OpenAI's if empty.")
     key_env: str = Field(
         default="",
         pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,63})?$",
@@ -68,19 +68,12 @@ class OpenAITool(ConfiguredTool):
     extra: dict[str, Any] = Field(default={}, description="More fields of the request.")
     image_hosts: list[str] = Field(default=[], description="More hosts that serve its images.")
 
-    @field_validator("base_url")
-    @classmethod
-    def _address(cls, url: str) -> str:
-        if url and not is_url(url):
-            raise ValueError(f"base_url must start with http:// or https://, got {url[:80]!r}")
-        return url
-
     @field_validator("size")
     @classmethod
     def _sizes(cls, size: str | list[str]) -> str | list[str]:
         for one in [size] if isinstance(size, str) else size:
             if not re.fullmatch(r"[1-9][0-9]{1,4}x[1-9][0-9]{1,4}", one):
-                raise ValueError(f"size must be such as 1024x1024, got {one!r}")
+                raise PydanticCustomError("size", "Input must be such as 1024x1024")
         return size
 
     @field_validator("extra")
@@ -88,7 +81,7 @@ class OpenAITool(ConfiguredTool):
     def _extra(cls, extra: dict[str, Any]) -> dict[str, Any]:
         for name in extra:
             if name in RESERVED:
-                raise ValueError(f"extra.{name} is set by a key of its name; remove it from extra")
+                raise ValueError(f"{name} is set by a key of its name; remove it from extra")
         return extra
 
     @property
