@@ -54,8 +54,8 @@ def keep_template(case: Case, options: Mapping[str, Any]) -> Image:
 def paste_avatars(case: Case, options: Mapping[str, Any]) -> Image:
     """The template of `case` with rectangles pasted."""
     image = np.asarray(case.open_template())
-    for pair in find_pairs(case):
-        image = paste(image, pair.target, pair.avatar, pair.source)
+    for target, avatar in find_pairs(case):
+        image = paste(image, target, *avatar)
     return image
 
 
@@ -63,8 +63,8 @@ def blur_swap(case: Case, options: Mapping[str, Any]) -> Image:
     """The local swap of `case` with blurred faces; option `strength`."""
     strength = int(checked_options(BLURRED, options).get("strength", 2))
     image = swap_locally(case, {})
-    for pair in find_pairs(case):
-        image = blur(image, pair.target, strength)
+    for target, _ in find_pairs(case):
+        image = blur(image, target, strength)
     return image
 
 
@@ -75,11 +75,11 @@ def swap_strangers(case: Case, options: Mapping[str, Any]) -> Image:
     beside this one.
     """
     template = image = np.asarray(case.open_template())
-    for swap, pair in zip(case.swaps, find_pairs(case), strict=True):
+    for swap, (target, asked) in zip(case.swaps, find_pairs(case), strict=True):
         for picture, face in _find_candidates(case, swap.avatar, template):
-            away = (faces.identity_distance(face, other) for other in (pair.source, pair.target))
+            away = (faces.identity_distance(face, other) for other in (asked.face, target))
             if min(away) >= STRANGER:
-                image = lay_over(image, pair.target, picture, face)
+                image = lay_over(image, target, picture, face)
                 break
         else:
             raise ToolFailure(

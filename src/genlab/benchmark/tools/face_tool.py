@@ -14,6 +14,7 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import Needs, ToolFailure
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
+from genlab.benchmark.scoring.pictures import View
 
 NEEDS = Needs(concurrency=2, options={})
 
@@ -37,17 +38,11 @@ class FaceTool:
         return PIL.Image.fromarray(await asyncio.to_thread(self.make, case, options))
 
 
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """One swap: the template's face `target`, and the avatar's picture and face `source`."""
+def find_pairs(case: Case) -> list[tuple[Face, View]]:
+    """For each swap the template's face, and the avatar's picture with its face.
 
-    target: Face
-    avatar: Image
-    source: Face
-
-
-def find_pairs(case: Case) -> list[Pair]:
-    """The faces of each swap. Raises a `ToolFailure` where a region or an avatar shows none."""
+    Raises a `ToolFailure` where a region or an avatar shows none.
+    """
     pairs = []
     targets = faces.near(np.asarray(case.open_template()), [swap.region.box for swap in case.swaps])
     for swap, target in zip(case.swaps, targets, strict=True):
@@ -57,7 +52,7 @@ def find_pairs(case: Case) -> list[Pair]:
                 f"the template's region {swap.region.box} shows no face; correct it in case.yaml",
             )
         avatar = np.asarray(case.open_avatar(swap.avatar))
-        pairs.append(Pair(target, avatar, find_largest(avatar, swap.avatar)))
+        pairs.append((target, View(avatar, find_largest(avatar, swap.avatar))))
     return pairs
 
 

@@ -37,8 +37,8 @@ SEAM = 0.10  # width of the Poisson seam, in widths of the face
 def swap_locally(case: Case, options: Mapping[str, Any]) -> Image:
     """The template of `case` with every swap done; it has no options."""
     image = np.asarray(case.open_template())
-    for pair in find_pairs(case):
-        image = lay_over(image, pair.target, pair.avatar, pair.source)
+    for target, avatar in find_pairs(case):
+        image = lay_over(image, target, *avatar)
     return image
 
 

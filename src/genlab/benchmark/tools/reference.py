@@ -56,16 +56,15 @@ def degrade(ideal: Image) -> dict[str, Image]:
 
 def keep_hair(case: Case, ideal: Image) -> Image:
     """The template with the ideal face, softly blended, under the template's hair."""
-    face = find_pairs(case)[0].target
+    face, _ = find_pairs(case)[0]
     return mix(ideal, np.asarray(case.open_template()), soft_face(face.landmarks, ideal, 0.15))
 
 
 def lay_head(case: Case) -> Image:
     """The template with the avatar's head laid over it, hard at the border."""
-    template, pair = np.asarray(case.open_template()), find_pairs(case)[0]
-    points = pair.source.landmarks
-    matrix = similarity(points[17:], pair.target.landmarks[17:])
+    template, (target, (avatar, source)) = np.asarray(case.open_template()), find_pairs(case)[0]
+    matrix = similarity(source.landmarks[17:], target.landmarks[17:])
     shape = template.shape[1::-1]
-    laid = cv2.warpAffine(pair.avatar, matrix, shape, flags=cv2.INTER_CUBIC)
-    head = cv2.warpAffine(head_in(pair.avatar, points).astype(np.float32), matrix, shape)
+    laid = cv2.warpAffine(avatar, matrix, shape, flags=cv2.INTER_CUBIC)
+    head = cv2.warpAffine(head_in(avatar, source.landmarks).astype(np.float32), matrix, shape)
     return mix(laid, template, cv2.GaussianBlur(head, (0, 0), 1.0)[..., None])
