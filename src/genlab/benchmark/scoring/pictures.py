@@ -6,13 +6,11 @@ for every tool, so they and their faces are remembered in the process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 import numpy as np
-from typing_extensions import TypeVarTuple, Unpack
 
 from genlab.benchmark.cases.photographs import ImageFault, read_image
 from genlab.benchmark.scoring import faces
@@ -33,8 +31,17 @@ LONGEST = 1024  # side at which pictures are scored
 ASPECT = 0.02  # share by which a picture's shape may differ from the template's
 FLAT = 2.0  # 8-bit units below which a picture is one colour, or grey
 
-T = TypeVar("T")
-Arguments = TypeVarTuple("Arguments")
+
+class File(NamedTuple):
+    """An image file of a case; a changed file is another key of the caches."""
+
+    path: Path
+    changed: int
+
+    @classmethod
+    def of(cls, path: Path) -> File:
+        """The file at a path as it is now."""
+        return cls(path, path.stat().st_mtime_ns)
 
 
 class View(NamedTuple):
@@ -53,59 +60,43 @@ class Unfit(Exception):  # noqa: N818 - an outcome, no fault
         super().__init__(note)
 
 
-def _remember(
-    read: Callable[[Unpack[Arguments]], T],
-) -> Callable[[Unpack[Arguments]], T]:
-    """Cache a reader of files by its arguments and the times of the files' last changes."""
-
-    @lru_cache(maxsize=32)
-    def cached(times: tuple[int, ...], *arguments: Unpack[Arguments]) -> T:
-        return read(*arguments)
-
-    @wraps(read)
-    def current(*arguments: Unpack[Arguments]) -> T:
-        paths = [argument for argument in arguments if isinstance(argument, Path)]
-        return cached(tuple(path.stat().st_mtime_ns for path in paths), *arguments)
-
-    return current
-
-
-@_remember
-def template(path: Path) -> tuple[Image, float]:
+@lru_cache(maxsize=32)
+def template(file: File) -> tuple[Image, float]:
     """The upright template at the scoring scale, and that scale."""
-    picture = _open(path)
+    picture = _open(file.path)
     scale = min(1.0, LONGEST / max(picture.shape[:2]))
     return faces.scaled(picture, scale), scale
 
 
-@_remember
-def ideal(path: Path, of: Path) -> Image:
+@lru_cache(maxsize=32)
+def ideal(file: File, of: File) -> Image:
     """The ideal result at the scoring size of the template `of`."""
-    return result(path, template(of)[0])[0]
+    return result(file.path, template(of)[0])[0]
 
 
-@_remember
-def people(path: Path, of: Path, regions: tuple[Box, ...]) -> list[Face]:
-    """The face in each region of the template `of`, in it or in the ideal result at `path`."""
-    picture = template(of)[0] if path == of else ideal(path, of)
+@lru_cache(maxsize=32)
+def people(file: File, of: File, regions: tuple[Box, ...]) -> list[Face]:
+    """The face in each region of the template `of`, in it or in the ideal result `file`."""
+    picture = template(of)[0] if file == of else ideal(file, of)
     found = [face for face in faces.near(picture, regions) if face is not None]
     if len(found) < len(regions):
         raise Unfit(
-            "no_template_face", f"{path.name} shows no face in a region; correct it in case.yaml"
+            "no_template_face",
+            f"{file.path.name} shows no face in a region; correct it in case.yaml",
         )
     return found
 
 
-@_remember
-def avatar(path: Path) -> tuple[View, View]:
+@lru_cache(maxsize=32)
+def avatar(file: File) -> tuple[View, View]:
     """An avatar's picture at the scoring scale with its largest face, and the same mirrored.
 
     A person in the mirror is the same person, but the embedding is not the same.
     """
-    picture, _ = template(path)
+    picture, _ = template(file)
     found = faces.found(picture)
     if not found:
-        raise Unfit("no_avatar_face", f"{path.name} shows no face; choose another picture")
+        raise Unfit("no_avatar_face", f"{file.path.name} shows no face; choose another picture")
     mirror = np.ascontiguousarray(picture[:, ::-1])
     left, top, right, bottom = found[0].box
     width = picture.shape[1]

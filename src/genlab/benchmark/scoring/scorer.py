@@ -33,7 +33,7 @@ from genlab.benchmark.scoring.faces import Box, Face, Image
 from genlab.benchmark.scoring.geometry import side_turn
 from genlab.benchmark.scoring.head import heads
 from genlab.benchmark.scoring.identity import identity
-from genlab.benchmark.scoring.pictures import Outcome, Unfit, View
+from genlab.benchmark.scoring.pictures import File, Outcome, Unfit, View
 from genlab.benchmark.scoring.terms import (
     Term,
     background_term,
@@ -148,11 +148,13 @@ def measure(
 
     The arguments are those of `score`. Raises `Unfit` where the picture cannot be scored.
     """
-    before, scale = pictures.template(template)
+    known = File.of(template)
+    before, scale = pictures.template(known)
     after, notes = pictures.result(image, before)
     regions = tuple(_box(swap["region"], scale) for swap in swaps)
-    people = pictures.people(template, template, regions)
-    shown = {str(swap["avatar"]): pictures.avatar(avatars[swap["avatar"]]) for swap in swaps}
+    people = pictures.people(known, known, regions)
+    names = [str(swap["avatar"]) for swap in swaps]
+    shown = {name: pictures.avatar(File.of(avatars[name])) for name in names}
     results = faces.near(after, regions)
     if all(face is None for face in results):
         raise Unfit("no_face", "no face is found where persons were to be swapped")
@@ -161,11 +163,11 @@ def measure(
         raise Unfit("tiny_face", f"the eyes are {largest:.1f} pixels apart; {TINY:.0f} needed")
     aims: list[View | None] = [None] * len(people)
     if ideal is not None:
-        aim = pictures.ideal(ideal, template)
-        aims = [View(aim, face) for face in pictures.people(ideal, template, regions)]
+        aim = pictures.ideal(File.of(ideal), known)
+        aims = [View(aim, face) for face in pictures.people(File.of(ideal), known, regions)]
     persons = [
-        _measure_person(after, face, View(before, person), shown, str(swap["avatar"]), aim)
-        for swap, person, face, aim in zip(swaps, people, results, aims, strict=True)
+        _measure_person(after, face, View(before, person), shown, name, view)
+        for name, person, face, view in zip(names, people, results, aims, strict=True)
     ]
     around = background(before, after, people)
     kept, note = _count_faces(before, after, people, results)
@@ -174,13 +176,13 @@ def measure(
         notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
     terms: list[Term] = []
     for person, face in zip(persons, people, strict=True):
-        known = [*person.terms.values(), *person.reference.values()]
-        terms += known or [missing_term(after, face, person.avatar, person.notes[0])]
+        measured = [*person.terms.values(), *person.reference.values()]
+        terms += measured or [missing_term(after, face, person.avatar, person.notes[0])]
     terms.append(background_term(after, around, "template"))
     total, components = _combine(persons, terms[-1].value, kept, reference=False)
     found = Score("scored", total, None, components, notes=notes, versions=versions())
     if ideal is not None:
-        against = background(pictures.ideal(ideal, template), after, people, around.matrix)
+        against = background(aim, after, people, around.matrix)
         terms.append(background_term(after, against, "ideal"))
         total, components = _combine(persons, against.score, kept, reference=True)
         found = replace(found, score_reference=total, components_reference=components)

@@ -116,10 +116,11 @@ BLURRED = FaceTool(
     "Control: blurred swap",
     blur_swap,
     Needs(concurrency=2, options={"strength": STRENGTH}),
+    version="2",
 )
 CONTROLS = (
     FaceTool("control_untouched", "Control: untouched template", keep_template),
     FaceTool("control_pasted", "Control: pasted rectangle", paste_avatars),
-    FaceTool("control_wrong_person", "Control: wrong person", swap_strangers),
+    FaceTool("control_wrong_person", "Control: wrong person", swap_strangers, version="2"),
     BLURRED,
 )
