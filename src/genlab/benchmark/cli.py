@@ -63,8 +63,7 @@ def generate_cases(
 
     Example: genlab benchmark generate-cases --templates photos --avatars friends --consent
     """
-    from genlab.benchmark.cases.demo import generate_demo
-    from genlab.benchmark.cases.generate import generate
+    from genlab.benchmark.cases.generate import generate, generate_demo
 
     if (templates is None) != (avatars is None):
         raise GenlabError("--templates and --avatars go together; name both folders, or neither")

@@ -1,4 +1,4 @@
-"""Make cases of a person's own photographs, a batch at a time.
+"""Make cases of photographs, a batch at a time.
 
 Photographs are saved again, at most TEMPLATE_SIDE pixels per side and without metadata. An existing
 case is kept unless it is to be replaced: somebody may have corrected it.
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from genlab.benchmark.cases.case import CASE_FILE, Source, Swap
-from genlab.benchmark.cases.files import Draft, find_regions, write_case
+from genlab.benchmark.cases.case import CASE_FILE, Source, Swap, load_case
+from genlab.benchmark.cases.files import Draft, draft_of, find_regions, write_case
 from genlab.benchmark.cases.names import free, slug
 from genlab.benchmark.cases.photographs import (
     TEMPLATE_SIDE,
@@ -28,6 +28,7 @@ MAX_PERSONS = 4  # replaced in one template, where no file of pairs says who
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 UNKNOWN = Source(licence="unknown: write here what allows its use")
 PAIRS = ("template", "face", "avatar")
+SHIPPED = Path(__file__).resolve().parents[4] / "cases"  # where this is a checkout
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,21 @@ def generate(
             sources = {"template": UNKNOWN.model_copy(update={"title": path.name})}
             sources |= dict.fromkeys(chosen, UNKNOWN)
             draft = Draft(case_id, path.stem, consent, template, chosen, swaps, sources)
-            yield Made(write_missing(draft, root, force))
+            yield Made(_write_missing(draft, root, force))
         except GenlabError as fault:
             yield Made(str(fault), faulty=True)
 
 
-def write_missing(draft: Draft, root: Path, force: bool) -> str:
+def generate_demo(root: Path, *, force: bool = False) -> Iterator[Made]:
+    """Write the cases that ship with the repository to `root`; yields a line on each."""
+    folders = sorted(path.parent for path in SHIPPED.glob(f"*/{CASE_FILE}"))
+    if not folders:
+        raise GenlabError(f"{SHIPPED} holds no case; run this in a clone of the repository")
+    for folder in folders:
+        yield Made(_write_missing(draft_of(load_case(folder)), root, force))
+
+
+def _write_missing(draft: Draft, root: Path, force: bool) -> str:
     """Write a case unless it exists; returns a line that says which."""
     folder = root / draft.case_id
     if (folder / CASE_FILE).exists() and not force:
