@@ -25,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import PydanticCustomError
+from ruamel.yaml.error import MarkedYAMLError
 
 from genlab.benchmark.cases.photographs import read_photograph, upright_size
 from genlab.core.errors import GenlabError, did_you_mean, violations
@@ -177,7 +178,7 @@ def load_case(folder: Path) -> Case:
             f"{folder}: the name of a case's folder is a-z, 0-9, _ and -, at most 64; rename it"
         )
     try:
-        case = Case.model_validate(read_yaml(path), context=folder)
+        case = Case.model_validate(_read(path), context=folder)
     except ValidationError as error:
         raise FaultyCases(
             [f"{path}: {line}" for _, line in violations(error, Case.model_fields)]
@@ -226,6 +227,21 @@ def split_by_consent(cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
         if not case.consent
     ]
     return [case for case in cases if case.consent], skipped
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise GenlabError(f"{path} is missing; make cases with: genlab benchmark generate-cases")
+    try:
+        return read_yaml(path)
+    except GenlabError as error:
+        cause = error.__cause__
+        if isinstance(cause, MarkedYAMLError) and cause.problem_mark is not None:
+            place = f"{path}, line {cause.problem_mark.line + 1}"
+            raise GenlabError(
+                f"{place}: not valid YAML ({cause.problem}); correct that line"
+            ) from error
+        raise
 
 
 def _check_images(path: Path, case: Case) -> None:
