@@ -8,8 +8,9 @@ from pathlib import Path
 from PIL import Image
 
 from genlab.benchmark.cases import load_case
-from genlab.benchmark.scoring import Term, measure
 from genlab.benchmark.scoring.pictures import Unfit
+from genlab.benchmark.scoring.scorer import measure
+from genlab.benchmark.scoring.terms import Term
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write
