@@ -127,7 +127,7 @@ def _same_clothes(ideal: Photograph, avatar: Photograph) -> bool:
 
 
 def composite(onto: Photograph, head: Photograph) -> Image:
-    """The photograph `onto` with the head of `head` in the place of its own.
+    """The photograph `onto` with the head of `head` in the place of the old one.
 
     The head is mapped by a similarity of the landmarks, its tone is matched on the cheeks, and the
     background behind the old head is inpainted (Telea 2004).
