@@ -23,9 +23,8 @@ import numpy as np
 import PIL.Image
 import skimage.data
 
-from genlab.benchmark import ground_truth
-from genlab.benchmark.cases import Case, load_case
-from genlab.benchmark.photographs import read_photograph
+from genlab.benchmark.cases import Case, ground_truth, load_case
+from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.scoring import faces
 from genlab.core.errors import GenlabError
 

@@ -15,50 +15,39 @@ hair > warp > blurred, wrong person, untouched. `held_out`: the rate of the same
 HELD_OUT: the four means, and the order in each case. `details` holds every control's mean and
 range.
 
-`swap.identity`: discriminator accuracy at the distance `SAME` over every two photographs of the
-persons that ship. Each person is in one photograph only, so the same-person pairs are that
-photograph against itself mirrored, halved, darkened and compressed.
-`swap.identity_margin`: the minimum distance of two persons minus the maximum of one.
-
 `swap.score_s`: seconds per picture of 1024 pixels, templates and avatars cached, as in a run.
-`swap.score_scaling`: pictures per second of two scoring processes over one.
 """
 
 from __future__ import annotations
 
-import io
 import itertools
 import shutil
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import PIL.Image
-import PIL.ImageOps
 import typer
 
 from benchmarks import swap_photographs
 from benchmarks.harness import Result, benchmark, wall_seconds
 from benchmarks.swap_persons import CALIBRATION, HELD_OUT, Person, persons
 from benchmarks.triangles import warp_by_triangles
-from genlab.benchmark import ground_truth
-from genlab.benchmark.blending import laid_over
 from genlab.benchmark.cases import Case
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.scoring.geometry import side_turn
 from genlab.benchmark.scoring.scorer import score
-from genlab.benchmark.tools.controls import STRANGER, blurred, pasted
+from genlab.benchmark.tools import reference
+from genlab.benchmark.tools.controls import STRANGER, blur, paste
+from genlab.benchmark.tools.local import lay_over
 from genlab.core.errors import GenlabError
 from genlab.core.stats import share_interval
 
 SEED = 0
-ROUNDS = 4  # of all pictures, in a timing of processes
 BLURS = ("blurred_1", "blurred_2", "blurred_3")
 WITHOUT_AVATAR = ("wrong_person", "untouched")
 ORDERS = [
@@ -74,13 +63,13 @@ Call = tuple[Path, dict[str, Path], list[dict[str, object]], Path]
 def pictures(person: Person, avatar: Person, stranger: Person) -> dict[str, Image]:
     """The eight pictures of one pair."""
     image, face = person.image, person.face
-    swap = laid_over(image, face, avatar.image, avatar.face)
+    swap = lay_over(image, face, avatar.image, avatar.face)
     return {
         "untouched": image,
-        "wrong_person": laid_over(image, face, stranger.image, stranger.face),
-        "pasted": pasted(image, face, avatar.image, avatar.face),
+        "wrong_person": lay_over(image, face, stranger.image, stranger.face),
+        "pasted": paste(image, face, avatar.image, avatar.face),
         "local": swap,
-        **{name: blurred(swap, face, strength) for strength, name in enumerate(BLURS, start=1)},
+        **{name: blur(swap, face, strength) for strength, name in enumerate(BLURS, start=1)},
         "warped": warp_by_triangles(image, face, avatar.image, avatar.face),
     }
 
@@ -145,31 +134,6 @@ def person_interval(held: dict[str, list[bool]], resamples: int = 2000) -> tuple
     return float(low), float(high)
 
 
-def identity_distances(people: list[Person]) -> tuple[list[float], list[float]]:
-    """Distances of a person's photograph from its variants, and of every two persons."""
-    same = []
-    for person in people:
-        variants = [next(iter(faces.found(image)), None) for image in changed(person.portrait())]
-        known = [person.face, *(face for face in variants if face is not None)]
-        same += [faces.identity_distance(*two) for two in itertools.combinations(known, 2)]
-    different = [
-        faces.identity_distance(one.face, other.face)
-        for one, other in itertools.combinations(people, 2)
-    ]
-    return same, different
-
-
-def changed(image: Image) -> list[Image]:
-    """The photograph mirrored, halved and enlarged, darkened, and strongly compressed."""
-    picture = PIL.Image.fromarray(image)
-    half = picture.resize((picture.width // 2, picture.height // 2)).resize(picture.size)
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=30)
-    dark = picture.point(lambda value: value * 0.6)
-    changes = (PIL.ImageOps.mirror(picture), half, dark, PIL.Image.open(buffer))
-    return [np.asarray(change.convert("RGB")) for change in changes]
-
-
 def calls(people: list[Person], folder: Path) -> list[Call]:
     """The arguments that score a local swap of each person."""
     ready: list[Call] = []
@@ -178,7 +142,7 @@ def calls(people: list[Person], folder: Path) -> list[Call]:
             continue
         result, portrait = folder / f"result_{number}.png", folder / f"avatar_{number}.png"
         PIL.Image.fromarray(avatar.portrait()).save(portrait)
-        swap = laid_over(person.image, person.face, avatar.image, avatar.face)
+        swap = lay_over(person.image, person.face, avatar.image, avatar.face)
         PIL.Image.fromarray(swap).save(result)
         swaps: list[dict[str, object]] = [{"region": person.region, "avatar": "avatar"}]
         ready.append((person.path, {"avatar": portrait}, swaps, result))
@@ -189,15 +153,6 @@ def score_call(call: Call) -> None:
     """Score one picture. Raises a GenlabError where it gets no score."""
     if score(*call).outcome != "scored":
         raise GenlabError(f"{call[3]} got no score; check that cases/ is unchanged")
-
-
-def throughput(work: list[Call], processes: int, repeats: int) -> float:
-    """Pictures per second, with warm processes."""
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for _ in range(2):  # each worker reads the models and sees the templates
-            list(pool.map(score_call, work * processes))
-        seconds = wall_seconds(lambda: list(pool.map(score_call, work * repeats)))
-        return len(work) * repeats / seconds
 
 
 Cases = Annotated[Path, typer.Option(help="Folder of the cases.")]
@@ -240,7 +195,7 @@ def score_controls(cases: list[Case]) -> Table:
         swaps = [swap.model_dump() for swap in case.swaps]
         path = case.folder / "control.png"
         row = table[case.case_id] = {}
-        for name, image in ground_truth.controls(case).items():
+        for name, image in reference.controls(case).items():
             PIL.Image.fromarray(image).save(path, compress_level=1)
             got = score(case.template, case.avatars, swaps, path, case.ideal)
             row[name] = (got.score or 0.0, got.score_reference or 0.0)
@@ -320,22 +275,12 @@ def swap_headroom(cases: Cases = Path("cases")) -> Iterator[Result]:
     yield Result("swap.headroom.held_out", value, n=len(checks), seeds=(), details=details)
 
 
-@benchmark("swap.identity", "swap.identity_margin")
-def swap_identity(cases: Cases = Path("cases")) -> Iterator[Result]:
-    """Measure how well the same person and different persons are distinguished."""
-    same, different = identity_distances(persons(HELD_OUT | CALIBRATION, cases))
-    right = [d <= faces.SAME for d in same] + [d > faces.SAME for d in different]
-    yield Result.rate("swap.identity", sum(right), len(right), ())
-    yield Result("swap.identity_margin", min(different) - max(same), n=len(right), seeds=())
-
-
-@benchmark("swap.score_s", "swap.score_scaling")
+@benchmark("swap.score_s")
 def swap_score_time(
     cases: Cases = Path("cases"),
     repeats: Annotated[int, typer.Option(min=3, help="Repeats of a score's timing.")] = 15,
-    ratios: Annotated[int, typer.Option(min=3, help="Repeats of two processes over one.")] = 9,
 ) -> Iterator[Result]:
-    """Time the score, alone and in two processes."""
+    """Time the score."""
     with tempfile.TemporaryDirectory() as folder:
         work = calls(persons(HELD_OUT, cases), Path(folder))
         for call in work:
@@ -345,5 +290,3 @@ def swap_score_time(
             for _ in range(repeats)
         ]
         yield Result.median("swap.score_s", seconds, SEED)
-        scaling = [throughput(work, 2, ROUNDS) / throughput(work, 1, ROUNDS) for _ in range(ratios)]
-        yield Result.median("swap.score_scaling", scaling, SEED)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import Delaunay
 
-from genlab.benchmark.blending import blended, toned
 from genlab.benchmark.scoring.faces import Face, Image, Points
 from genlab.benchmark.scoring.geometry import face_mask
+from genlab.benchmark.tools.local import blend, match_tone
 
 FOREHEAD = 0.3
 
@@ -24,12 +24,12 @@ def warp_by_triangles(image: Image, target: Face, avatar: Image, source: Face) -
     goal, known = _with_forehead(target.landmarks), _with_forehead(source.landmarks)
     warped, inside = _warp(avatar, known, goal, image)
     face = np.where(
-        inside[..., None], toned(warped, target.landmarks, image, target.landmarks), image
+        inside[..., None], match_tone(warped, target.landmarks, image, target.landmarks), image
     )
     mask = face_mask(target.landmarks, image.shape, 0.25) & inside
     mask = cv2.erode(mask.astype(np.uint8), np.ones((5, 5), dtype=np.uint8)) > 0
     wide = float(np.ptp(target.landmarks[:17, 0]))
-    return blended(np.ascontiguousarray(face), image, mask, wide)
+    return blend(np.ascontiguousarray(face), image, mask, wide)
 
 
 def _with_forehead(points: Points) -> Points:

@@ -1,6 +1,5 @@
 """A benchmark in small, and the shipped case that the local swap and the score are tested on."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from small_benchmark import Bench
 
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.scoring.faces import Image
-from genlab.benchmark.tools.local import LocalSwap
+from genlab.benchmark.tools.local import swap_locally
 
 
 @pytest.fixture
@@ -32,4 +31,4 @@ def template(case: Case) -> Image:
 
 @pytest.fixture(scope="module")
 def swap(case: Case) -> Image:
-    return np.asarray(asyncio.run(LocalSwap().swap(case, {})))
+    return swap_locally(case, {})

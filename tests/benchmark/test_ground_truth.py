@@ -12,9 +12,9 @@ import PIL.Image
 import PIL.ImageOps
 import pytest
 
-from genlab.benchmark import ground_truth
-from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.cases import Case, ground_truth, load_case
 from genlab.benchmark.scoring.scorer import score
+from genlab.benchmark.tools import reference
 from genlab.core.errors import GenlabError
 
 pytestmark = pytest.mark.slow
@@ -53,8 +53,8 @@ def test_the_reference_orders_the_ideal_half_a_swap_and_no_swap(case: Case, tmp_
     assert case.ideal is not None
     ideal = np.asarray(PIL.Image.open(case.ideal))
     images = {
-        **ground_truth.degraded(ideal),
-        "wrong_hair": ground_truth.wrong_hair(case, ideal),
+        **reference.degrade(ideal),
+        "wrong_hair": reference.keep_hair(case, ideal),
         "untouched": np.asarray(case.open_template()),
     }
     swaps = [swap.model_dump() for swap in case.swaps]
@@ -71,10 +71,10 @@ def test_the_reference_orders_the_ideal_half_a_swap_and_no_swap(case: Case, tmp_
 
 def test_photographs_that_do_not_fit_are_named(second: Path, tmp_path: Path) -> None:
     with pytest.raises(GenlabError, match=r"does not show the person of .*distance"):
-        ground_truth.build(OFFICER, ASTRONAUT, ASTRONAUT, tmp_path / "a")
+        ground_truth.build(OFFICER, ASTRONAUT, ASTRONAUT, tmp_path / "a", consent=False)
     with pytest.raises(GenlabError, match="may show the person"):
-        ground_truth.build(OFFICER, second, second, tmp_path / "b")
+        ground_truth.build(OFFICER, second, second, tmp_path / "b", consent=False)
     sofa = CASES / "sofa-one-of-three" / "template.jpg"
     with pytest.raises(GenlabError, match="3 faces were found; crop"):
-        ground_truth.build(OFFICER, sofa, ASTRONAUT, tmp_path / "c")
+        ground_truth.build(OFFICER, sofa, ASTRONAUT, tmp_path / "c", consent=False)
     assert not list(tmp_path.iterdir())

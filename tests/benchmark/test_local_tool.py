@@ -1,25 +1,26 @@
 """The local swap and the controls: who is there afterwards, and what is unchanged."""
 
 import asyncio
-from typing import Any
+from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import pytest
 
-from genlab.benchmark.blending import NoFaceError, swapped
-from genlab.benchmark.cases import Case
+from genlab.benchmark.cases import Case, Region
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
 from genlab.benchmark.scoring.geometry import face_mask
-from genlab.benchmark.tools.controls import Blurred, Pasted
-from genlab.benchmark.tools.local import LocalSwap, regions_of
+from genlab.benchmark.tools.controls import CONTROLS
+from genlab.benchmark.tools.face_tool import FaceTool
+from genlab.benchmark.tools.local import LOCAL
 
 pytestmark = pytest.mark.slow
 
 
 def person(image: Image, case: Case) -> Face:
-    [face] = faces.near(image, regions_of(case)[:1])
+    [face] = faces.near(image, [case.swaps[0].region.box])
     assert face is not None
     return face
 
@@ -40,17 +41,16 @@ def test_the_swap_changes_the_face_alone(case: Case, template: Image, swap: Imag
     assert np.abs(swap[inside].mean(0) - template[inside].mean(0)).max() < 25
 
 
-def test_a_picture_without_a_face_is_named(template: Image) -> None:
-    blank = np.full((300, 300, 3), 90, dtype=np.uint8)
-    with pytest.raises(NoFaceError, match=r"region \(0, 0, 90, 90\)"):
-        swapped(template, [((0, 0, 90, 90), template)])
-    with pytest.raises(NoFaceError, match="avatar"):
-        swapped(template, [((161, 137, 377, 353), blank)])
-
-
-@pytest.mark.parametrize("tool", [LocalSwap(), Pasted(), Blurred()])
-def test_a_region_without_a_face_is_an_outcome(case: Case, tool: Any) -> None:
-    region = case.swaps[0].region.model_copy(update={"left": 0, "top": 0, "width": 60})
-    one = case.swaps[0].model_copy(update={"region": region.model_copy(update={"height": 60})})
-    with pytest.raises(ToolFailure, match="region"):
-        asyncio.run(tool.swap(case.model_copy(update={"swaps": (one,)}), {}))
+@pytest.mark.parametrize("tool", [LOCAL, *CONTROLS[1:]], ids=lambda tool: tool.tool_id)
+def test_a_region_or_an_avatar_without_a_face_is_an_outcome(
+    case: Case, tmp_path: Path, tool: FaceTool
+) -> None:
+    nowhere = Region(left=0, top=0, width=60, height=60)
+    swap = case.swaps[0].model_copy(update={"region": nowhere})
+    with pytest.raises(ToolFailure, match=r"region \(0, 0, 60, 60\)"):
+        asyncio.run(tool.swap(case.model_copy(update={"swaps": [swap]}), {}))
+    blank = tmp_path / "blank.png"
+    PIL.Image.new("RGB", (300, 300), (90, 90, 90)).save(blank)
+    avatars = dict.fromkeys(case.avatars, blank)
+    with pytest.raises(ToolFailure, match="avatar"):
+        asyncio.run(tool.swap(case.model_copy(update={"avatars": avatars}), {}))

@@ -27,7 +27,7 @@ from small_benchmark import make_case
 from genlab.benchmark.arrivals import Arrival, Place, keep, put_down, recovered
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import Picture, ToolFailure
-from genlab.benchmark.plugins.openai_images import Dalle3, GptImages, OpenAIEntry, OpenAITool
+from genlab.benchmark.plugins.openai_images import DALLE3, GPT, OpenAITool
 
 KEY = "test-key-of-nobody"
 BLANK = Image.new("RGB", (64, 64))
@@ -41,7 +41,7 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
 
 def ask(server: ImageServer, case: Case, **entry: Any) -> Picture:
     values = {"id": "small", "model": "small-1", "key_env": "SMALL_KEY", "cost": 0.5, **entry}
-    return asyncio.run(OpenAITool(OpenAIEntry(base_url=server.url, **values)).swap(case, {}))
+    return asyncio.run(OpenAITool(base_url=server.url, **values).swap(case, {}))
 
 
 def place_of(case: Case, size: tuple[int, int] = (64, 64)) -> Place:
@@ -169,8 +169,8 @@ def test_tokens_are_paid_for_at_the_models_price(
     with ImageServer([answer(encoded(BLANK), usage=usage)]) as server:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        picture = asyncio.run(GptImages().swap(case, {"quality": "low"}))
-        other = asyncio.run(GptImages().swap(case, {"model": "gpt-image-unknown"}))
+        picture = asyncio.run(GPT.swap(case, {"quality": "low"}))
+        other = asyncio.run(GPT.swap(case, {"model": "gpt-image-unknown"}))
     assert picture.cost == pytest.approx((100 * 5 + 1000 * 8 + 2000 * 32) / 1e6)
     assert other.cost is None
     assert server.requests[0].fields["quality"] == "low"
@@ -192,9 +192,9 @@ def test_the_retired_model_is_named_and_another_can_be_asked(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(ToolFailure, match="name another model") as failure:
-        asyncio.run(Dalle3().swap(case, {}))
+        asyncio.run(DALLE3.swap(case, {}))
     assert failure.value.kind == "retired"
     with ImageServer([answer(encoded(BLANK))]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        asyncio.run(Dalle3().swap(case, {"model": "words-1"}))
+        asyncio.run(DALLE3.swap(case, {"model": "words-1"}))
     assert server.requests[0].fields["model"] == "words-1"

@@ -1,6 +1,5 @@
 """The score: controls in order, each term for its fault, and outcomes for invalid pictures."""
 
-import asyncio
 import io
 import json
 from collections.abc import Callable
@@ -13,13 +12,12 @@ import PIL.Image
 import pytest
 
 from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.cases.photographs import MAX_PIXELS
 from genlab.benchmark.scoring.constants import VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Image
-from genlab.benchmark.scoring.overlays import explain
-from genlab.benchmark.scoring.pictures import MOST_PIXELS
-from genlab.benchmark.scoring.scorer import COMPONENTS, Score, score
-from genlab.benchmark.tools.controls import Blurred, Pasted, WrongPerson
-from genlab.benchmark.tools.local import LocalSwap
+from genlab.benchmark.scoring.scorer import COMPONENTS, Score, measure, score
+from genlab.benchmark.tools.controls import blur_swap, paste_avatars, swap_strangers
+from genlab.benchmark.tools.local import swap_locally
 
 pytestmark = pytest.mark.slow
 
@@ -70,12 +68,12 @@ def test_the_untouched_template_gets_exactly_nothing(judge: Judge, template: Ima
 
 def test_the_controls_come_below_the_swap(judge: Judge, case: Case, good: Score) -> None:
     wrong, paste, soft, softer = (
-        judge(asyncio.run(tool.swap(case, options)))
-        for tool, options in (
-            (WrongPerson(), {}),
-            (Pasted(), {}),
-            (Blurred(), {"strength": 1}),
-            (Blurred(), {"strength": 2}),
+        judge(make(case, options))
+        for make, options in (
+            (swap_strangers, {}),
+            (paste_avatars, {}),
+            (blur_swap, {"strength": 1}),
+            (blur_swap, {"strength": 2}),
         )
     )
     assert 0.3 < total(good) < 0.6
@@ -105,7 +103,8 @@ def test_every_term_is_explained_on_the_picture(
     path = tmp_path / "image.png"
     PIL.Image.fromarray(swap).save(path)
     swaps = [one.model_dump() for one in case.swaps]
-    found = {term.term: term for term in explain(case.template, case.avatars, swaps, path)}
+    _, terms = measure(case.template, case.avatars, swaps, path)
+    found = {term.term: term for term in terms}
     assert set(found) == set(WEIGHTS)
     for name, term in found.items():
         assert term.value == part(good, name)
@@ -161,8 +160,8 @@ def test_the_right_avatar_must_sit_on_the_right_person(tmp_path: Path) -> None:
     swaps = tuple(swap.model_copy(update={"avatar": avatar}) for swap, avatar in pairs)
     crossed = case.model_copy(update={"swaps": swaps})
     judge = judge_of(case, tmp_path)
-    right = judge(asyncio.run(LocalSwap().swap(case, {})))
-    wrong = judge(asyncio.run(LocalSwap().swap(crossed, {})))
+    right = judge(swap_locally(case, {}))
+    wrong = judge(swap_locally(crossed, {}))
     assert total(right) > 0.3
     assert part(wrong, "identity") < 0.1
     assert sum("more like" in note for note in wrong.notes) == 2
@@ -177,7 +176,7 @@ def test_an_additional_face_costs_faces_kept(judge: Judge, swap: Image, case: Ca
     assert any("additional faces" in note for note in got.notes)
 
 
-SIDE = int(MOST_PIXELS**0.5) + 1
+SIDE = int(MAX_PIXELS**0.5) + 1
 NOISE = io.BytesIO()
 PIL.Image.effect_noise((800, 600), 50).save(NOISE, "PNG")
 

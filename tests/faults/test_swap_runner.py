@@ -24,7 +24,7 @@ from image_server import ImageServer, Reply, Request, turned
 from small_benchmark import Bench, make_cases
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.plugins.openai_images import OpenAIEntry, OpenAITool
+from genlab.benchmark.plugins.openai_images import OpenAITool
 from genlab.benchmark.store.repository import Store
 from genlab.core.io import sha256
 
@@ -74,7 +74,7 @@ def test_hostile_image_server(tmp_path: Path, record: Callable[..., None]) -> No
         return replies[min(asked[case], len(replies)) - 1]
 
     with ImageServer(reply) as server:
-        tool = OpenAITool(OpenAIEntry(id="t", base_url=server.url, model="m", concurrency=8))
+        tool = OpenAITool(id="t", base_url=server.url, model="m", concurrency=8)
         short = {"sleep": lambda seconds: asyncio.sleep(min(seconds, 0.3)), "timeout": 3.0}
         items = bench.run(cases, tool, concurrency=8, retries=2, **short)
     ended = {
@@ -95,10 +95,9 @@ import sys
 from pathlib import Path
 from small_benchmark import Bench
 from genlab.benchmark.cases import load_cases
-from genlab.benchmark.plugins.openai_images import OpenAIEntry, OpenAITool
+from genlab.benchmark.plugins.openai_images import OpenAITool
 bench = Bench(Path(sys.argv[1]))
-entry = OpenAIEntry(id="turned", base_url=sys.argv[2], model="m", cost=0.01, concurrency=4)
-tool = OpenAITool(entry)
+tool = OpenAITool(id="turned", base_url=sys.argv[2], model="m", cost=0.01, concurrency=4)
 options = {"concurrency": 4, "max_cost": 99.0}
 print("running", flush=True)
 if runs := bench.store.runs():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
-import json
+import socket
 import threading
-from email import message_from_bytes
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
+import uvicorn
 from PIL import Image
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
 from typing_extensions import Self
 
 
@@ -26,88 +28,66 @@ class ComfyServer:
         self.uploads: dict[str, bytes] = {}
         self.prompts: list[dict[str, Any]] = []
         self.deleted: list[str] = []
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("H", (_Handler,), {"owner": self}))
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        routes = [
+            Route("/upload/image", self.upload, methods=["POST"]),
+            Route("/prompt", self.queue, methods=["POST"]),
+            Route("/history/{prompt_id}", self.history),
+            Route("/view", self.view),
+            Route("/{path}", self.withdraw, methods=["POST"]),
+        ]
+        config = uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],))
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+        self._server.should_exit = True
         self._thread.join()
 
-    def upload(self, content_type: str, content: bytes) -> dict[str, Any]:
-        message = message_from_bytes(f"Content-Type: {content_type}\r\n\r\n".encode() + content)
-        part = next(part for part in message.walk() if part.get_filename())
-        self.uploads[f"in/{part.get_filename()}"] = part.get_payload(decode=True)
-        return {"name": part.get_filename(), "subfolder": "in", "type": "input"}
+    async def upload(self, request: Request) -> Response:
+        async with request.form() as form:
+            image: Any = form["image"]
+            self.uploads[f"in/{image.filename}"] = await image.read()
+        return JSONResponse({"name": image.filename, "subfolder": "in", "type": "input"})
 
-    def history(self, prompt_id: str) -> dict[str, Any]:
+    async def queue(self, request: Request) -> Response:
+        if self.fault == "rejected":
+            fault = {"message": "Value not in list", "details": "ckpt_name: 'x.safetensors'"}
+            nodes = {"4": {"class_type": "CheckpointLoaderSimple", "errors": [fault]}}
+            answer = {"error": {"message": "invalid prompt"}, "node_errors": nodes}
+            return JSONResponse(answer, status_code=400)
+        self.prompts.append((await request.json())["prompt"])
+        return JSONResponse({"prompt_id": "p1", "number": 1, "node_errors": {}})
+
+    async def history(self, request: Request) -> Response:
+        if self.fault == "html":
+            return HTMLResponse("<html>starting</html>")
         self.looks -= 1
         if self.looks > 0 or self.fault == "endless":
-            return {}
+            return JSONResponse({})
+        status: dict[str, Any] = {"status_str": "success", "completed": True}
+        image = {"filename": "out.png", "subfolder": "", "type": "output"}
+        images = [image] * (2 if self.fault == "two" else 1)
+        outputs = {"9": {"images": images}, "8": {"images": [{**image, "type": "temp"}]}}
         if self.fault == "node":
             error = {"node_id": "3", "node_type": "KSampler", "exception_message": "out of memory"}
             messages = [["execution_start", {}], ["execution_error", error]]
             status = {"status_str": "error", "completed": False, "messages": messages}
-            return {prompt_id: {"outputs": {}, "status": status}}
-        image = {"filename": "out.png", "subfolder": "", "type": "output"}
-        images = [image] * (2 if self.fault == "two" else 1)
-        outputs = {"9": {"images": images}, "8": {"images": [{**image, "type": "temp"}]}}
-        return {
-            prompt_id: {"outputs": outputs, "status": {"status_str": "success", "completed": True}}
-        }
+            outputs = {}
+        return JSONResponse({"p1": {"outputs": outputs, "status": status}})
 
-    def view(self) -> bytes:
+    async def view(self, request: Request) -> Response:
+        assert request.query_params["filename"] == "out.png"
         buffer = io.BytesIO()
         name = self.prompts[-1]["1"]["inputs"]["image"]
         Image.open(io.BytesIO(self.uploads[name])).rotate(180).save(buffer, "PNG")
-        return buffer.getvalue()
+        return Response(buffer.getvalue(), media_type="image/png")
 
-
-class _Handler(BaseHTTPRequestHandler):
-    owner: ComfyServer
-
-    def do_POST(self) -> None:
-        content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.path == "/upload/image":
-            self.reply(self.owner.upload(self.headers["Content-Type"], content))
-        elif self.path == "/prompt" and self.owner.fault == "rejected":
-            fault = {"message": "Value not in list", "details": "ckpt_name: 'x.safetensors'"}
-            nodes = {"4": {"class_type": "CheckpointLoaderSimple", "errors": [fault]}}
-            self.reply({"error": {"message": "invalid prompt"}, "node_errors": nodes}, 400)
-        elif self.path == "/prompt":
-            self.owner.prompts.append(json.loads(content)["prompt"])
-            self.reply({"prompt_id": "p1", "number": 1, "node_errors": {}})
-        else:
-            self.owner.deleted += json.loads(content).get("delete", [])
-            self.reply({})
-
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        if parts.path == "/view":
-            assert parse_qs(parts.query)["filename"] == ["out.png"]
-            self.send(self.owner.view(), "image/png")
-        elif self.owner.fault == "html":
-            self.send(b"<html>starting</html>", "text/html")
-        else:
-            self.reply(self.owner.history(parts.path.rpartition("/")[2]))
-
-    def reply(self, value: Any, status: int = 200) -> None:
-        self.send(json.dumps(value).encode(), "application/json", status)
-
-    def send(self, body: bytes, kind: str, status: int = 200) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+    async def withdraw(self, request: Request) -> Response:
+        self.deleted += (await request.json()).get("delete", [])
+        return JSONResponse({})

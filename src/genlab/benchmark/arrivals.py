@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 from PIL import Image, ImageOps, PngImagePlugin
 
-from genlab.benchmark.limits import ImageFault, read_image
+from genlab.benchmark.cases.photographs import ImageFault, read_image
 from genlab.benchmark.marks import SYNTHETIC
 from genlab.benchmark.plugins.base import Fit, Kind, Part, Picture, ToolFailure, is_amount
 from genlab.benchmark.store.schema import Item

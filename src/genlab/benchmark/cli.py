@@ -57,20 +57,13 @@ def generate_cases(
     cases: Annotated[
         Path | None, typer.Option(help="Where cases go. [default: cases/private, demo: cases]")
     ] = None,
-    photographs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the demo's samples: package/demo of npm's @vladmandic/face-api 1.7.15."
-        ),
-    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing cases.")] = False,
 ) -> None:
     """Make the demo's cases, or cases from your own photographs.
 
     Example: genlab benchmark generate-cases --templates photos --avatars friends --consent
     """
-    from genlab.benchmark.demo_cases import generate_demo
-    from genlab.benchmark.generate_cases import generate
+    from genlab.benchmark.cases.generate import generate, generate_demo
 
     if (templates is None) != (avatars is None):
         raise GenlabError("--templates and --avatars go together; name both folders, or neither")
@@ -78,7 +71,7 @@ def generate_cases(
         root = cases or Path("cases/private")
         made = generate(templates, avatars, root, pairs=pairs, consent=consent, force=force)
     else:
-        made = generate_demo(cases or Path("cases"), photographs, force=force)
+        made = generate_demo(cases or Path("cases"), force=force)
     faults = 0
     for each in made:
         typer.echo(each.line)
@@ -267,8 +260,8 @@ def ground_truth(
 
     Example: genlab benchmark ground-truth ann-2019.jpg ann-2023.jpg bob.jpg
     """
-    from genlab.benchmark.case_names import slug
-    from genlab.benchmark.ground_truth import build
+    from genlab.benchmark.cases.ground_truth import build
+    from genlab.benchmark.cases.names import slug
 
     folder = cases / (case_id or slug(f"{ideal.stem} {other.stem}"))
     if folder.exists():

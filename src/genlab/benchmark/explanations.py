@@ -8,14 +8,15 @@ from pathlib import Path
 from PIL import Image
 
 from genlab.benchmark.cases import load_case
-from genlab.benchmark.scoring.overlays import Explanation, explain
 from genlab.benchmark.scoring.pictures import Unfit
+from genlab.benchmark.scoring.scorer import measure
+from genlab.benchmark.scoring.terms import Term
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write
 
 
-def explain_item(store: Store, item_id: int) -> list[Explanation]:
+def explain_item(store: Store, item_id: int) -> list[Term]:
     """The terms of an item's score. Raises a `GenlabError` where it has none."""
     item = store.item(item_id)
     run = store.run(item.run_id)
@@ -26,7 +27,7 @@ def explain_item(store: Store, item_id: int) -> list[Explanation]:
     swaps = [swap.model_dump() for swap in case.swaps]
     image = store.path.parent / item.image
     try:
-        return explain(case.template, case.avatars, swaps, image, case.ideal)
+        return measure(case.template, case.avatars, swaps, image, case.ideal)[1]
     except Unfit as unfit:
         raise GenlabError(f"item {item_id} has no score: {unfit.note}") from unfit
 
@@ -40,7 +41,7 @@ def write_explanation(store: Store, item_id: int, folder: Path) -> Iterator[str]
         yield f"{name_of(term)} {term.value:.2f}: {term.sentence} ({folder / name})"
 
 
-def name_of(term: Explanation) -> str:
+def name_of(term: Term) -> str:
     """The term with its score and person."""
     parts = ["reference" if term.reference else "", term.term.replace("_", " "), term.person]
     return " ".join(part for part in parts if part)

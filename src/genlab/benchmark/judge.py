@@ -21,7 +21,7 @@ from PIL import Image
 
 from genlab.benchmark import rubric
 from genlab.benchmark.cases import Case
-from genlab.benchmark.photographs import read_photograph
+from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.plugins.base import Needs, ToolFailure, one_line
 from genlab.benchmark.plugins.configured import tool_failure
 from genlab.benchmark.plugins.inputs import center

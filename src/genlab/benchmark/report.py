@@ -19,10 +19,10 @@ from PIL import Image
 
 from genlab import __version__
 from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.judging import DETAIL
 from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.leaderboard.table import columns, findings, notes, number, sentence
-from genlab.benchmark.photographs import read_photograph
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item, Run
 from genlab.core.errors import GenlabError

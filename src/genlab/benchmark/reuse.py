@@ -13,9 +13,9 @@ from typing import Any
 
 from genlab.benchmark.arrivals import Place, recovered, write_record
 from genlab.benchmark.cases import Case
+from genlab.benchmark.cases.photographs import upright_size
 from genlab.benchmark.judging import DETAIL
 from genlab.benchmark.marks import marks_of
-from genlab.benchmark.photographs import upright_size
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item, Run, image_name

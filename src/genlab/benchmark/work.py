@@ -23,10 +23,10 @@ from genlab.benchmark.arrivals import (
     write_record,
 )
 from genlab.benchmark.cases import Case
+from genlab.benchmark.cases.photographs import upright_size
 from genlab.benchmark.events import EventLog, update
 from genlab.benchmark.judging import Judging
 from genlab.benchmark.marks import marks_of
-from genlab.benchmark.photographs import upright_size
 from genlab.benchmark.plugins.base import ImageTool, Picture, ToolFailure, absence, one_line
 from genlab.benchmark.requests import Budget, Gate, Limits
 from genlab.benchmark.score_pool import Scorer, ScoringError, ScoringPool

@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request
 from PIL import Image
 from starlette.responses import FileResponse, Response
 
-from genlab.benchmark.photographs import read_photograph
+from genlab.benchmark.cases.photographs import read_photograph
 from genlab.web.api.problems import Refusal, add_problem_handlers
 
 Width = Literal["160", "320", "640", "1280"]  # pixels, as a query spells them

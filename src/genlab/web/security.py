@@ -30,7 +30,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from genlab.benchmark.limits import MAX_BYTES
+from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.core.errors import GenlabError
 from genlab.web.api.problems import Refusal, problem
 

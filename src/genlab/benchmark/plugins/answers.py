@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlsplit
 
-from genlab.benchmark.limits import MAX_BYTES
+import httpx2
+
+from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.llm.errors import EndpointError
 from genlab.llm.redaction import excerpt
 from genlab.llm.transport import is_url, send_request
 
 ANSWER_BYTES = MAX_BYTES * 4 // 3 + (1 << 20)  # an image as base64 with JSON around it
+
+
+def parse_json(response: httpx2.Response, secrets: Collection[str] = ()) -> Any:
+    """The JSON of an answer. Raises `EndpointError` where it holds something else."""
+    try:
+        return json.loads(response.content)
+    except (ValueError, RecursionError) as error:
+        shown = excerpt(response.text[:1000], secrets)
+        raise EndpointError("invalid_answer", f"the answer is not JSON: {shown}") from error
 
 
 def pick(content: Any, path: str) -> Any:

@@ -108,25 +108,41 @@ class Picture:
     fit: Fit = "refuse"
 
 
+class Service(Protocol):
+    """What can be unavailable: a tool or a judge."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it requires and accepts."""
+        ...
+
+    def unavailable(self) -> str:
+        """Why it cannot be used here, in one line; "" where it can. Sends no request.
+
+        Recorded as `no_key` where its key is not set, else as the kind in the attribute `absence`
+        if there is one, else as `unavailable`.
+        """
+        ...
+
+
 @runtime_checkable
-class ImageTool(Protocol):
+class ImageTool(Service, Protocol):
     """Replaces persons in photographs. One object serves all cases of a run, several at a time.
 
     Two more members are optional; `genlab.benchmark.plugins.contender` reads them. `version: str`
     changes whenever the images for a case may change (program, model file, settings); without it
-    the version of the tool's package counts. `model(options) -> str` names the model in use.
+    the version of the tool's package counts. `model`, text or a function of the options, names the
+    model in use; an option of that name counts before it.
     """
 
-    tool_id: str  # a-z, 0-9, _: also the name of a folder
-    title: str
-    needs: Needs
+    @property
+    def tool_id(self) -> str:
+        """Name of the tool, and of a folder: a-z, 0-9, _."""
+        ...
 
-    def unavailable(self) -> str:
-        """Why the tool cannot run here, in one line; "" where it can. Sends no request.
-
-        Recorded as `no_key` where its key is not set, else as the kind in the attribute `absence`
-        of the tool if it has one, else as `unavailable`.
-        """
+    @property
+    def title(self) -> str:
+        """What people read."""
         ...
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
@@ -135,16 +151,6 @@ class ImageTool(Protocol):
         Raises `ToolFailure`. It must not block the event loop: computation belongs in a thread or
         a process (`asyncio.to_thread`).
         """
-        ...
-
-
-class Service(Protocol):
-    """What can be unavailable: a tool or a judge."""
-
-    needs: Needs
-
-    def unavailable(self) -> str:
-        """Why it cannot be used here; "" where it can."""
         ...
 
 

@@ -23,20 +23,20 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.limits import MAX_BYTES
+from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.benchmark.plugins import placeholders
 from genlab.benchmark.plugins.base import Picture, ToolFailure
-from genlab.benchmark.plugins.configured import ConfiguredTool, TemplateEntry
-from genlab.benchmark.plugins.inputs import Inputs, make_inputs
-from genlab.core.io import sha256
+from genlab.benchmark.plugins.configured import TemplateTool
+from genlab.benchmark.plugins.inputs import make_inputs
 
 PASSED = ("PATH", "HOME", "LANG", "LC_ALL")  # environment variables that every program gets
 STDERR_TAIL = 8192  # bytes
 
 
-class CommandEntry(TemplateEntry):
-    """A tool of kind `command`."""
+class CommandTool(TemplateTool):
+    """A program that is started once per image."""
 
+    network: ClassVar = False
     placeholders: ClassVar = (*placeholders.NAMES, "folder", "case", "output")
     templates: ClassVar = ("argv",)
 
@@ -45,59 +45,53 @@ class CommandEntry(TemplateEntry):
     env: list[str] = Field(default=[], description="Environment variables to pass on.")
 
     @property
-    def variables(self) -> list[str]:
+    def environment(self) -> list[str]:
         """The environment variables that the program needs."""
         return self.env
 
-
-class CommandTool(ConfiguredTool[CommandEntry]):
-    """A program that is started once per image."""
-
-    network = False
+    @property
+    def files(self) -> list[str]:
+        """The arguments that may be files, such as a script."""
+        return [name for name in self.argv if "{" not in name]
 
     def unavailable(self) -> str:
         """Which environment variable or program is missing; "" where none is."""
-        program = self.entry.argv[0]
-        if shutil.which(self.folder / program if "/" in program else program) is None:
-            return f"{program} is not an executable program; correct argv of {self.tool_id}"
+        program = self.argv[0]
+        if shutil.which(self._folder / program if "/" in program else program) is None:
+            return f"{program} is not an executable program; correct argv of {self.id}"
         return super().unavailable()
-
-    def files(self) -> dict[str, str]:
-        """SHA-256 of the arguments that are files, such as a script."""
-        paths = {name: self.folder / name for name in self.entry.argv if "{" not in name}
-        return {name: sha256(path) for name, path in paths.items() if path.is_file()}
 
     async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
         """Run the program. Raises `ToolFailure`."""
         inputs = await asyncio.to_thread(make_inputs, case)
-        values = self.values(case, inputs, options)
+        values = self.values(inputs, options)
         with tempfile.TemporaryDirectory(prefix="genlab-") as name:
-            folder = Path(name)
-            avatars = [str(folder / f"avatar_{n}.png") for n in range(1, len(inputs.avatars) + 1)]
-            paths = {"template": str(folder / "template.png"), "output": str(folder / "output.png")}
-            paths |= {"case": str(folder / "case.json"), "folder": name}
-            _write(folder, inputs, {**values, **paths, "avatars": avatars, "options": {**options}})
-            try:
-                argv = placeholders.fill(self.entry.argv, {**values, **paths}, avatars)
-            except KeyError as error:
-                raise ToolFailure("error", f"the case has no {error.args[0]}") from error
-            await self._run([str(argument) for argument in argv], folder)
-            output = Path(paths["output"])
+            folder, output = Path(name), Path(name, "output.png")
+            values |= {"folder": name, "output": str(output), "case": str(folder / "case.json")}
+            values["template"] = str(folder / "template.png")
+            avatars = [str(folder / f"avatar_{n}.png") for n, _ in enumerate(inputs.avatars, 1)]
+            for path, image in zip([values["template"], *avatars], inputs.images, strict=True):
+                Path(path).write_bytes(image)
+            (folder / "prompt.txt").write_text(str(values["prompt"]), encoding="utf-8")
+            description = {**values, "avatars": avatars, "options": {**options}}
+            (folder / "case.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
+            argv = [str(argument) for argument in self.fill(self.argv, values, avatars)]
+            await self._run(argv, folder)
             if not output.is_file() or output.stat().st_size > MAX_BYTES:
                 size = f"over {MAX_BYTES >> 20} MiB" if output.is_file() else "no file"
-                raise ToolFailure("no_image", f"{self.entry.argv[0]} wrote {size} to {{output}}")
+                raise ToolFailure("no_image", f"{self.argv[0]} wrote {size} to {{output}}")
             return Picture(output.read_bytes(), note=f"seed {values['seed']}")
 
     async def _run(self, argv: list[str], folder: Path) -> None:
         """Run a program to its end; kill its process group when cancelled or done."""
         environment = {
-            name: os.environ[name] for name in (*PASSED, *self.entry.env) if name in os.environ
+            name: os.environ[name] for name in (*PASSED, *self.env) if name in os.environ
         }
         errors = folder / "stderr.txt"
         with errors.open("wb") as stderr:
             process = await asyncio.create_subprocess_exec(
                 *argv,
-                cwd=self.folder,
+                cwd=self._folder,
                 env={**environment, "TMPDIR": str(folder)},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
@@ -114,12 +108,3 @@ class CommandTool(ConfiguredTool[CommandEntry]):
             said = errors.read_bytes()[-STDERR_TAIL:].decode("utf-8", "replace").split("\n")
             reason = next((line for line in reversed(said) if line.strip()), "no message")
             raise ToolFailure("error", f"exit status {status}: {reason}")
-
-
-def _write(folder: Path, inputs: Inputs, description: Mapping[str, Any]) -> None:
-    """Write the input files of a program."""
-    (folder / "template.png").write_bytes(inputs.template)
-    for number, avatar in enumerate(inputs.avatars, 1):
-        (folder / f"avatar_{number}.png").write_bytes(avatar)
-    (folder / "prompt.txt").write_text(str(description["prompt"]), encoding="utf-8")
-    (folder / "case.json").write_text(json.dumps(description, indent=2), encoding="utf-8")

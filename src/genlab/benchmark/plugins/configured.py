@@ -1,25 +1,37 @@
-"""Tools made from entries of `tools.yaml`: what all kinds share."""
+"""Tools that `tools.yaml` configures: what all kinds share. An entry of the file is the tool."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+import httpx2
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import placeholders
+from genlab.benchmark.plugins.answers import ANSWER_BYTES
 from genlab.benchmark.plugins.base import Fit, Kind, Needs, Option, Picture, ToolFailure
 from genlab.benchmark.plugins.inputs import Inputs
+from genlab.core.io import sha256
 from genlab.core.params import digest
 from genlab.llm.errors import EndpointError
-from genlab.llm.transport import is_url
+from genlab.llm.transport import is_url, send_request
 
 REVISION = 2  # of the requests that this package sends; part of every tool's version
 KINDS: Mapping[str, Kind] = {  # of an `EndpointError`; the others have the same name here
@@ -35,22 +47,103 @@ KINDS: Mapping[str, Kind] = {  # of an `EndpointError`; the others have the same
 _APART = {"title", "cost", "concurrency", "timeout", "key_env"}
 
 
-class Entry(BaseModel):
-    """A tool of `tools.yaml`: the keys of every kind."""
+def _check_url(url: str) -> str:
+    if url and not is_url(url):
+        raise PydanticCustomError("url", "Input must start with http:// or https://")
+    return url
+
+
+Url = Annotated[str, AfterValidator(_check_url)]
+
+
+class ConfiguredTool(BaseModel):
+    """A tool of `tools.yaml`: the keys of every kind. Validated with the file's folder as context.
+
+    Relative paths start in that folder.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    network: ClassVar[bool] = True
+    accepted: ClassVar[Mapping[str, Option]] = {
+        "prompt": Option("replaces the written instruction"),
+        "seed": Option("seed of {seed}; random by default"),
+    }
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,47}$", description="Name of the tool.")
-    title: str = Field(default="", description="What people read.")
+    title: str = Field(
+        default_factory=lambda known: known.get("id", ""), description="What people read."
+    )
     cost: float = Field(default=0.0, ge=0, description="Estimated dollars per image.")
     concurrency: int = Field(default=2, ge=1, le=256, description="Simultaneous images.")
     timeout: float = Field(default=300.0, gt=0, description="Seconds per image.")
     fit: Fit = Field(default="refuse", description="For images of another aspect ratio.")
-    version: str = Field(default="", description="Text to change when the service changes.")
+    service_version: str = Field(
+        default="", alias="version", description="Text to change when the service changes."
+    )
     prompt: str = Field(default="", description="Replaces the written instruction.")
 
+    _folder: Path = Path()
 
-class TemplateEntry(Entry):
+    def model_post_init(self, context: Any, /) -> None:
+        """Keep the folder of the file."""
+        self._folder = context or Path()
+
+    @property
+    def tool_id(self) -> str:
+        """Name of the tool."""
+        return self.id
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What the tool requires and accepts."""
+        return Needs(
+            next(iter(self.environment), ""),
+            self.cost,
+            self.concurrency,
+            network=self.network,
+            options=self.accepted,
+        )
+
+    @property
+    def environment(self) -> list[str]:
+        """Environment variables that must be set; the first is the key."""
+        return []
+
+    @property
+    def version(self) -> str:
+        """Digest of the configuration and the files that it names, without secrets."""
+        config = self.model_dump(exclude=_APART, by_alias=True)
+        paths = {name: self._folder / name for name in self.files}
+        files = {name: sha256(path) for name, path in paths.items() if path.is_file()}
+        return digest({"revision": REVISION, "entry": config, "files": files})[:12]
+
+    @property
+    def files(self) -> list[str]:
+        """Files on which the images depend."""
+        return []
+
+    def unavailable(self) -> str:
+        """Which environment variables are missing; "" where none is."""
+        missing = [name for name in self.environment if not os.environ.get(name)]
+        return f"{', '.join(missing)} is not set; tool {self.id} needs it" if missing else ""
+
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> Picture:
+        """Return the image of a case; see `ImageTool.swap`."""
+        try:
+            picture = await asyncio.wait_for(self.make(case, options), self.timeout)
+        except asyncio.TimeoutError as error:  # the service may charge for it
+            reason = f"no image in {self.timeout:g} seconds"
+            raise ToolFailure("timeout", reason, passing=True, cost=self.cost) from error
+        except EndpointError as error:
+            raise tool_failure(error, self.cost) from error
+        return replace(picture, fit=self.fit)
+
+    async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
+        """Send the request of this kind. Raises `ToolFailure` or `EndpointError`."""
+        raise NotImplementedError
+
+
+class TemplateTool(ConfiguredTool):
     """A tool whose request is a template with placeholders."""
 
     placeholders: ClassVar[tuple[str, ...]] = placeholders.NAMES
@@ -69,22 +162,40 @@ class TemplateEntry(Entry):
                 raise ValueError(f"{field}: {error}") from error
         return self
 
+    @cached_property
+    def needs(self) -> Needs:
+        """What the tool requires; its own placeholders are options."""
+        own = {name: Option(f"default {value}") for name, value in self.options.items()}
+        return replace(super().needs, options={**self.accepted, **own})
 
-class ServiceEntry(TemplateEntry):
+    def values(self, inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The placeholders that do not depend on how the kind passes images."""
+        seed = options.get("seed", random.getrandbits(31))
+        prompt = options.get("prompt") or self.prompt or inputs.instruction
+        width, height = inputs.size
+        return {
+            **self.options,
+            **options,
+            **{"seed": int(seed) if str(seed).isdigit() else seed, "prompt": prompt},
+            **{"swaps": inputs.swaps, "width": width, "height": height},
+        }
+
+    def fill(self, template: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
+        """A template with its placeholders replaced. Raises `ToolFailure` for a missing avatar."""
+        try:
+            return placeholders.fill(template, values, avatars)
+        except KeyError as error:
+            raise ToolFailure("error", f"the case has no {error.args[0]}") from error
+
+
+class ServiceTool(TemplateTool):
     """A tool behind an address."""
 
-    url: str = Field(description="Address; ${NAME} is an environment variable.")
+    url: Url = Field(min_length=1, description="Address; ${NAME} is an environment variable.")
     headers: dict[str, str] = Field(default={}, description="Headers, likewise.")
     image_hosts: list[str] = Field(
         default=[], description="Hosts from which images are fetched, besides that of the url."
     )
-
-    @field_validator("url")
-    @classmethod
-    def _address(cls, url: str) -> str:
-        if not is_url(url):
-            raise ValueError(f"url must start with http:// or https://, got {url[:80]!r}")
-        return url
 
     @field_validator("headers")
     @classmethod
@@ -93,98 +204,32 @@ class ServiceEntry(TemplateEntry):
             secret = any(word in name.lower() for word in ("authorization", "key", "token"))
             if secret and not placeholders.variables(value):
                 raise ValueError(
-                    f"headers.{name}: put the key into an environment variable and write ${{NAME}}"
+                    f"{name}: put the key into an environment variable and write ${{NAME}}"
                 )
         return headers
 
     @property
-    def variables(self) -> list[str]:
-        """The environment variables in headers and url."""
-        found = [*placeholders.variables(self.headers), *placeholders.variables(self.url)]
-        return list(dict.fromkeys(found))
-
-
-AnyEntry = TypeVar("AnyEntry", bound=Entry)
-
-
-class ConfiguredTool(Generic[AnyEntry]):
-    """Base of the kinds: options, version, time limit and failures.
-
-    entry: the tool's configuration. folder: where its relative paths start, the folder of
-    `tools.yaml`.
-    """
-
-    options: Mapping[str, Option] = {
-        "prompt": Option("replaces the written instruction"),
-        "seed": Option("seed of {seed}; random by default"),
-    }
-
-    def __init__(self, entry: AnyEntry, folder: Path = Path()) -> None:
-        self.entry, self.folder = entry, folder
-        self.tool_id, self.title = entry.id, entry.title or entry.id
-        defaults = getattr(entry, "options", {})
-        own = {name: Option(f"default {value}") for name, value in defaults.items()}
-        self.needs = Needs(
-            next(iter(self.environment), ""),
-            entry.cost,
-            entry.concurrency,
-            network=self.network,
-            options={**self.options, **own},
-        )
-
-    network = True
-
-    @property
     def environment(self) -> list[str]:
-        """Environment variables that must be set; the first is the key."""
-        return getattr(self.entry, "variables", [])
+        """The environment variables in headers and url."""
+        return placeholders.variables("\n".join([*self.headers.values(), self.url]))
 
     @property
-    def version(self) -> str:
-        """Digest of the configuration and the files that it names, without secrets."""
-        config = self.entry.model_dump(exclude=_APART)
-        return digest({"revision": REVISION, "entry": config, "files": self.files()})[:12]
+    def secrets(self) -> list[str]:
+        """Values that no message may show."""
+        return [os.environ.get(name, "") for name in self.environment]
 
-    def model(self, options: Mapping[str, Any]) -> str:
-        """The option `model`, else the entry's; "" where there is none."""
-        return str(options.get("model") or getattr(self.entry, "model", ""))
-
-    def files(self) -> dict[str, str]:
-        """SHA-256 of files on which the images depend, by name."""
-        return {}
-
-    def unavailable(self) -> str:
-        """Which environment variables are missing; "" where none is."""
-        missing = [name for name in self.environment if not os.environ.get(name)]
-        return f"{', '.join(missing)} is not set; tool {self.tool_id} needs it" if missing else ""
-
-    async def swap(self, case: Case, options: Mapping[str, Any]) -> Picture:
-        """Return the image of a case; see `ImageTool.swap`."""
-        limit, cost = self.entry.timeout, self.entry.cost
-        try:
-            picture = await asyncio.wait_for(self.make(case, options), limit)
-        except asyncio.TimeoutError as error:  # the service may charge for it
-            reason = f"no image in {limit:g} seconds"
-            raise ToolFailure("timeout", reason, passing=True, cost=cost) from error
-        except EndpointError as error:
-            raise tool_failure(error, cost) from error
-        return replace(picture, fit=self.entry.fit)
-
-    async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
-        """Send the request of this kind. Raises `ToolFailure` or `EndpointError`."""
-        raise NotImplementedError
-
-    def values(self, case: Case, inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The placeholders that do not depend on how the kind passes images."""
-        seed = options.get("seed", random.getrandbits(31))
-        prompt = options.get("prompt") or self.entry.prompt or inputs.instruction
-        width, height = inputs.size
-        return {
-            **getattr(self.entry, "options", {}),
-            **options,
-            **{"seed": _number(seed), "prompt": prompt, "swaps": inputs.swaps},
-            **{"width": width, "height": height},
-        }
+    async def send(self, method: str, path: str = "", **content: Any) -> httpx2.Response:
+        """Send a request to the url, or to a path below it. Raises `EndpointError`."""
+        url = placeholders.expand(self.url)
+        headers = {name: placeholders.expand(value) for name, value in self.headers.items()}
+        return await send_request(
+            method,
+            f"{url.rstrip('/')}/{path}" if path else url,
+            max_bytes=ANSWER_BYTES,
+            secrets=self.secrets,
+            headers={**content.pop("headers", {}), **headers},
+            **content,
+        )
 
 
 def tool_failure(error: EndpointError, cost: float) -> ToolFailure:
@@ -197,7 +242,3 @@ def tool_failure(error: EndpointError, cost: float) -> ToolFailure:
         passing=error.transient,
         cost=cost if error.charged else None,
     )
-
-
-def _number(seed: Any) -> Any:
-    return int(seed) if str(seed).isdigit() else seed

@@ -48,7 +48,7 @@ def version_of(tool: ImageTool) -> str:
 def model_of(tool: ImageTool, options: Mapping[str, Any]) -> str:
     """The model that the tool uses with these options; "" where it names none."""
     model = getattr(tool, "model", None)
-    return str(model(options) if callable(model) else model or options.get("model", ""))
+    return str(options.get("model") or (model(options) if callable(model) else model) or "")
 
 
 def checked_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, Any]:

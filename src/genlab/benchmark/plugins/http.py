@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -16,17 +15,14 @@ from typing_extensions import Self
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import placeholders
-from genlab.benchmark.plugins.answers import ANSWER_BYTES, image_bytes, pick
-from genlab.benchmark.plugins.base import Picture, ToolFailure
-from genlab.benchmark.plugins.configured import ConfiguredTool, ServiceEntry
+from genlab.benchmark.plugins.answers import image_bytes, parse_json, pick
+from genlab.benchmark.plugins.base import Picture
+from genlab.benchmark.plugins.configured import ServiceTool
 from genlab.benchmark.plugins.inputs import make_inputs
-from genlab.llm.errors import EndpointError
-from genlab.llm.redaction import excerpt
-from genlab.llm.transport import send_request
 
 
-class HttpEntry(ServiceEntry):
-    """A tool of kind `http`. Exactly one of `body` and `form` holds the request."""
+class HttpTool(ServiceTool):
+    """A service with one request per image. Exactly one of `body` and `form` holds the request."""
 
     templates: ClassVar = ("body", "form")
 
@@ -44,49 +40,31 @@ class HttpEntry(ServiceEntry):
             raise ValueError("exactly one of body (JSON) and form (multipart) must be given")
         return self
 
-
-class HttpTool(ConfiguredTool[HttpEntry]):
-    """A service with one request per image."""
-
     async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
         """Send the request. Raises `ToolFailure` or `EndpointError`."""
-        entry = self.entry
         inputs = await asyncio.to_thread(make_inputs, case)
-        values = {**self.values(case, inputs, options), "template": inputs.template}
-        try:
-            filled = placeholders.fill(entry.body or entry.form, values, inputs.avatars)
-        except KeyError as error:
-            raise ToolFailure("error", f"the case has no {error.args[0]}") from error
-        secrets = [os.environ.get(name, "") for name in self.environment]
-        url = placeholders.expand(entry.url)
-        headers = {name: placeholders.expand(value) for name, value in entry.headers.items()}
-        content = _json(filled, headers) if entry.body else _multipart(filled, headers)
-        response = await send_request(
-            entry.method, url, max_bytes=ANSWER_BYTES, secrets=secrets, **content
-        )
-        if not entry.image:
-            return Picture(response.content, note=f"seed {values['seed']}")
-        try:
-            answer = json.loads(response.content)
-        except (ValueError, RecursionError) as error:
-            shown = excerpt(response.text[:1000], secrets)
-            raise EndpointError("invalid_answer", f"the answer is not JSON: {shown}") from error
-        data = await image_bytes(pick(answer, entry.image), url, entry.image_hosts, secrets)
-        return Picture(data, note=f"seed {values['seed']}")
+        values = {**self.values(inputs, options), "template": inputs.template}
+        filled = self.fill(self.body or self.form, values, inputs.avatars)
+        if self.body:
+            content = json.dumps(filled, default=placeholders.to_base64).encode()
+            kind = {"Content-Type": "application/json"}
+            response = await self.send(self.method, content=content, headers=kind)
+        else:
+            response = await self.send(self.method, files=_multipart(filled))
+        note = f"seed {values['seed']}"
+        if not self.image:
+            return Picture(response.content, note=note)
+        value = pick(parse_json(response, self.secrets), self.image)
+        url = placeholders.expand(self.url)
+        return Picture(await image_bytes(value, url, self.image_hosts, self.secrets), note=note)
 
 
-def _json(filled: Any, headers: dict[str, str]) -> dict[str, Any]:
-    """Arguments of a request with a JSON body."""
-    content = json.dumps(filled, default=placeholders.to_base64).encode()
-    return {"content": content, "headers": {"Content-Type": "application/json", **headers}}
-
-
-def _multipart(filled: Mapping[str, Any], headers: dict[str, str]) -> dict[str, Any]:
-    """Arguments of a multipart request: bytes become files, a list one field per item.
+def _multipart(filled: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The parts of a multipart request: bytes become files, a list one field per item.
 
     A list of objects, such as `{swaps}`, is one field of JSON.
     """
-    parts: list[tuple[str, tuple[str | None, Any] | tuple[str, bytes, str]]] = []
+    parts: list[tuple[str, Any]] = []
     for name, value in filled.items():
         listed = isinstance(value, list) and not any(isinstance(one, dict) for one in value)
         for item in value if listed else [value]:
@@ -94,4 +72,4 @@ def _multipart(filled: Mapping[str, Any], headers: dict[str, str]) -> dict[str, 
                 parts.append((name, (f"{name}.png", item, "image/png")))
             else:
                 parts.append((name, (None, item if isinstance(item, str) else json.dumps(item))))
-    return {"files": parts, "headers": headers}
+    return parts

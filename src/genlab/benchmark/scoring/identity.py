@@ -19,7 +19,6 @@ class Identity:
     """Of one person. score in [0, 1]; distances of embeddings; shape: see `shape_share`."""
 
     score: float
-    gain: float  # share of the way from the template's person to the avatar that is gone
     to_avatar: float
     to_template: float
     apart: float  # template's person to avatar: what there was to gain
@@ -42,7 +41,7 @@ def identity(result: Face, template: Face, views: Sequence[Face]) -> Identity:
     full = min(ramp(to_avatar, RAMPS["identity_distance"]), ramp(gain, RAMPS["identity_gain"]))
     score = max(full, FLOORS["trace"] * ramp(gain, RAMPS["trace_gain"]))
     share = shape_share(result.landmarks, template.landmarks, [view.landmarks for view in views])
-    return Identity(score, gain, to_avatar, identity_distance(result, template), apart, share)
+    return Identity(score, to_avatar, identity_distance(result, template), apart, share)
 
 
 def shape_share(result: Points, template: Points, views: Sequence[Points]) -> float:

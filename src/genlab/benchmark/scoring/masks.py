@@ -30,14 +30,14 @@ ASIDE = 1.15  # half the width of a head at most, in widths of the face
 Field = npt.NDArray[np.float32]
 
 
-def frame_matrix(points: Points, size: int = FRAME, face: float = FACE) -> Points:
-    """(2, 3) map that sets a face upright in a frame of `size` pixels, `face` wide at the jaw."""
+def frame_matrix(points: Points) -> Points:
+    """(2, 3) map that sets a face upright in the frame."""
     along = points[42:48].mean(0) - points[36:42].mean(0)
     along = along / max(float(np.linalg.norm(along)), 1e-9)
     turn = np.array([along, [-along[1], along[0]]])
     wide = max(float(np.ptp(points[:17] @ along)), 1e-9)
-    matrix = turn * (face / wide)
-    middle = np.array([size / 2, size * 0.55])
+    matrix = turn * (FACE / wide)
+    middle = np.array([FRAME / 2, FRAME * 0.55])
     return np.column_stack([matrix, middle - matrix @ points.mean(0)])
 
 
@@ -46,15 +46,15 @@ def moved(points: Points, matrix: Points) -> Points:
     return np.asarray(points @ matrix[:, :2].T + matrix[:, 2], dtype=np.float64)
 
 
-def framed(image: Image, matrix: Points, size: int = FRAME) -> Image:
-    """(size, size, 3) uint8 RGB: the frame; a large face is shrunk by area first."""
+def framed(image: Image, matrix: Points) -> Image:
+    """(FRAME, FRAME, 3) uint8 RGB: the frame; a large face is shrunk by area first."""
     scale = float(np.sqrt(abs(np.linalg.det(matrix[:, :2]))))
     if scale < 0.7:
         small = scaled(image, scale)
         ratio = np.array([image.shape[1] / small.shape[1], image.shape[0] / small.shape[0]])
         image, matrix = small, np.column_stack([matrix[:, :2] * ratio, matrix[:, 2]])
     laid = cv2.warpAffine(
-        image, matrix, (size, size), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
+        image, matrix, (FRAME, FRAME), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
     )
     return np.asarray(laid, dtype=np.uint8)
 

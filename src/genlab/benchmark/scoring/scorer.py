@@ -20,25 +20,34 @@ sense. A person in profile has an outcome and no score.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from genlab.benchmark.scoring import faces, masks, pictures
-from genlab.benchmark.scoring.background import Kept, background
+from genlab.benchmark.scoring.background import background
 from genlab.benchmark.scoring.constants import DIGEST, REFERENCE_WEIGHTS, VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Box, Face, Image
-from genlab.benchmark.scoring.head import Heads, heads
+from genlab.benchmark.scoring.geometry import side_turn
+from genlab.benchmark.scoring.head import heads
 from genlab.benchmark.scoring.identity import identity
-from genlab.benchmark.scoring.pictures import Outcome, Unfit, Views
-from genlab.benchmark.scoring.terms import Term, geometric_mean, person_terms, reference_terms
+from genlab.benchmark.scoring.pictures import File, Outcome, Unfit, View
+from genlab.benchmark.scoring.terms import (
+    Term,
+    background_term,
+    geometric_mean,
+    missing_term,
+    person_terms,
+    reference_terms,
+)
 
 COMPONENTS = (*WEIGHTS, "faces")
 REFERENCE_COMPONENTS = (*REFERENCE_WEIGHTS, "faces")
 TINY = 14.0  # pixels between the eyes below which an embedding says nothing
-TURNED, UNSURE, ALIKE = 0.85, 0.15, 0.45  # turn, spread and distance that are worth a note
+# Turn, spread and distance that are worth a note.
+TURNED, UNSURE, ALIKE = 0.74, 0.15, 0.45
 
 
 @dataclass(frozen=True)
@@ -53,10 +62,10 @@ class Score:
     outcome: Outcome
     score: float | None = None
     score_reference: float | None = None
-    components: dict[str, float | None] = field(
+    components: Mapping[str, float | None] = field(
         default_factory=lambda: dict.fromkeys(COMPONENTS, None)
     )
-    components_reference: dict[str, float | None] = field(
+    components_reference: Mapping[str, float | None] = field(
         default_factory=lambda: dict.fromkeys(REFERENCE_COMPONENTS, None)
     )
     persons: list[dict[str, Any]] = field(default_factory=list)
@@ -72,30 +81,31 @@ class Score:
 class Person:
     """One swap of a picture: its avatar, and its terms where its face can be measured.
 
-    terms: None where the face is missing or too small, which `outcome` says; reference: empty
-    without an ideal.
+    terms, reference: empty where the face is missing or too small, which `outcome` says; reference
+    is empty without an ideal, too. nearest: the avatar that the face is most like.
     """
 
     avatar: str
     outcome: Outcome
-    note: str = ""
-    terms: Mapping[str, Term] | None = None
-    reference: Mapping[str, Term] = field(default_factory=dict)
-    heads: Heads | None = None
-    nearest: str = ""
-    notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """All that is measured of a picture, from which scores and overlays are made."""
-
-    picture: Image
-    persons: list[Person]
-    background: Kept
-    background_reference: Kept | None
-    faces: float
     notes: list[str]
+    terms: Mapping[str, Term] = field(default_factory=dict)
+    reference: Mapping[str, Term] = field(default_factory=dict)
+    nearest: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The terms as plain values, with the sentence of each."""
+        absent = 0.0 if self.outcome == "no_face" else None
+        names = [name for name in WEIGHTS if name != "background"]
+        return {
+            "avatar": self.avatar,
+            "outcome": self.outcome,
+            **{name: self.terms[name].value if self.terms else absent for name in names},
+            "reference": {name: term.value for name, term in self.reference.items()},
+            "nearest_avatar": self.nearest,
+            "parts": {k: value for term in self.terms.values() for k, value in term.parts.items()},
+            "sentences": {name: term.sentence for name, term in self.terms.items()},
+            "notes": self.notes,
+        }
 
 
 def score(
@@ -112,35 +122,9 @@ def score(
     give the same score.
     """
     try:
-        found = measure(template, avatars, swaps, image, ideal)
+        return measure(template, avatars, swaps, image, ideal)[0]
     except Unfit as unfit:
         return Score(unfit.outcome, notes=[unfit.note], versions=versions())
-    components = {
-        name: found.faces
-        if name == "faces"
-        else found.background.score
-        if name == "background"
-        else _mean(found.persons, name, reference=False)
-        for name in COMPONENTS
-    }
-    against: dict[str, float | None] = dict.fromkeys(REFERENCE_COMPONENTS, None)
-    if found.background_reference is not None:
-        against |= {
-            name: _mean(found.persons, name, reference=True)
-            for name in REFERENCE_WEIGHTS
-            if name != "background"
-        }
-        against |= {"background": found.background_reference.score, "faces": found.faces}
-    return Score(
-        "scored",
-        _total(components, WEIGHTS),
-        _total(against, REFERENCE_WEIGHTS) if found.background_reference is not None else None,
-        dict(components),
-        against,
-        [_described(person) for person in found.persons],
-        found.notes,
-        versions(),
-    )
 
 
 def versions() -> dict[str, str]:
@@ -159,127 +143,113 @@ def measure(
     swaps: Sequence[Mapping[str, Any]],
     image: Path,
     ideal: Path | None = None,
-) -> Measured:
-    """Measure a picture. Raises `Unfit` where it cannot be scored."""
-    before, scale = pictures.template(template)
+) -> tuple[Score, list[Term]]:
+    """Measure a picture: its score, and the terms with a sentence and an overlay each.
+
+    The arguments are those of `score`. Raises `Unfit` where the picture cannot be scored.
+    """
+    known = File.of(template)
+    before, scale = pictures.template(known)
     after, notes = pictures.result(image, before)
     regions = tuple(_box(swap["region"], scale) for swap in swaps)
-    people = pictures.people(template, regions)
-    shown = {str(swap["avatar"]): pictures.avatar(avatars[swap["avatar"]]) for swap in swaps}
+    people = pictures.people(known, known, regions)
+    names = [str(swap["avatar"]) for swap in swaps]
+    shown = {name: pictures.avatar(File.of(avatars[name])) for name in names}
     results = faces.near(after, regions)
     if all(face is None for face in results):
         raise Unfit("no_face", "no face is found where persons were to be swapped")
     largest = max(face.eyes for face in results if face is not None)
     if largest < TINY:
         raise Unfit("tiny_face", f"the eyes are {largest:.1f} pixels apart; {TINY:.0f} needed")
-    aims = (
-        [None] * len(people) if ideal is None else pictures.ideal_people(ideal, template, regions)
-    )
+    aims: list[View | None] = [None] * len(people)
+    if ideal is not None:
+        aim = pictures.ideal(File.of(ideal), known)
+        aims = [View(aim, face) for face in pictures.people(File.of(ideal), known, regions)]
     persons = [
-        _person(
-            (after, result),
-            (before, person),
-            shown,
-            str(swap["avatar"]),
-            None if aim is None or ideal is None else (pictures.ideal(ideal, template), aim),
-        )
-        for swap, person, result, aim in zip(swaps, people, results, aims, strict=True)
+        _measure_person(after, face, View(before, person), shown, name, view)
+        for name, person, face, view in zip(names, people, results, aims, strict=True)
     ]
     around = background(before, after, people)
-    kept, note = _faces_kept(before, after, people, results)
+    kept, note = _count_faces(before, after, people, results)
     notes += note + [text for person in persons for text in person.notes]
     if around.shift > 0.5:
         notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
-    against = None
+    terms: list[Term] = []
+    for person, face in zip(persons, people, strict=True):
+        measured = [*person.terms.values(), *person.reference.values()]
+        terms += measured or [missing_term(after, face, person.avatar, person.notes[0])]
+    terms.append(background_term(after, around, "template"))
+    total, components = _combine(persons, terms[-1].value, kept, reference=False)
+    found = Score("scored", total, None, components, notes=notes, versions=versions())
     if ideal is not None:
-        against = background(pictures.ideal(ideal, template), after, people, around.matrix)
-    return Measured(after, persons, around, against, kept, notes)
+        against = background(aim, after, people, around.matrix)
+        terms.append(background_term(after, against, "ideal"))
+        total, components = _combine(persons, against.score, kept, reference=True)
+        found = replace(found, score_reference=total, components_reference=components)
+    return replace(found, persons=[person.as_dict() for person in persons]), terms
 
 
-def _person(
-    after: tuple[Image, Face | None],
-    before: tuple[Image, Face],
-    shown: Mapping[str, Views],
+def _measure_person(
+    image: Image,
+    face: Face | None,
+    before: View,
+    shown: Mapping[str, tuple[View, View]],
     name: str,
-    ideal: tuple[Image, Face] | None,
+    ideal: View | None,
 ) -> Person:
-    image, result = after
-    if result is None:
-        note = f"no face is found where {name} should be"
-        return Person(name, "no_face", note, notes=[note])
-    if result.eyes < TINY:
-        note = f"{name}: the eyes are {result.eyes:.1f} pixels apart, {TINY:.0f} needed; left out"
-        return Person(name, "tiny_face", note, notes=[note])
-    avatar = _view(shown[name], result)
-    who = identity(result, before[1], [face for _, face in shown[name]])
-    framed = heads((image, result), before, avatar, ideal)
+    if face is None:
+        return Person(name, "no_face", [f"no face is found where {name} should be"])
+    if face.eyes < TINY:
+        note = f"{name}: the eyes are {face.eyes:.1f} pixels apart, {TINY:.0f} needed; left out"
+        return Person(name, "tiny_face", [note])
+    # Each avatar as it is or mirrored, whichever the result is nearer to.
+    nearer = {
+        avatar: min(views, key=lambda view: faces.identity_distance(face, view.face))
+        for avatar, views in shown.items()
+    }
+    who = identity(face, before.face, [view.face for view in shown[name]])
+    framed = heads(View(image, face), before, nearer[name], ideal)
     reference: dict[str, Term] = {}
     if ideal is not None:
-        to_ideal = identity(result, before[1], [ideal[1]])
-        reference = reference_terms(framed, to_ideal, result, ideal[1])
-    nearest = min(shown, key=lambda other: _distance(result, shown[other]))
-    notes = _person_notes(result, who.apart, who.score, name, nearest)
-    terms = person_terms(framed, who, result, before[1])
-    return Person(name, "scored", "", terms, reference, framed, nearest, notes)
-
-
-def _described(person: Person) -> dict[str, Any]:
-    """A person's terms as plain values, with the sentence of each."""
-    terms, reference = person.terms or {}, person.reference
-    absent = 0.0 if person.outcome == "no_face" else None
-    names = [name for name in WEIGHTS if name != "background"]
-    return {
-        "avatar": person.avatar,
-        "outcome": person.outcome,
-        **{name: terms[name].value if name in terms else absent for name in names},
-        "reference": {name: term.value for name, term in reference.items()},
-        "nearest_avatar": person.nearest or None,
-        "parts": {key: value for term in terms.values() for key, value in term.parts.items()},
-        "sentences": {name: term.sentence for name, term in terms.items()},
-        "notes": list(person.notes),
-    }
-
-
-def _mean(persons: Sequence[Person], name: str, *, reference: bool) -> float:
-    """Mean of a term over the persons: a missing face counts 0, a tiny one is left out."""
-    values = []
-    for person in persons:
-        terms = person.reference if reference else person.terms
-        if terms:
-            values.append(terms[name].value)
-        elif person.outcome == "no_face":
-            values.append(0.0)
-    return float(np.mean(values))
-
-
-def _total(components: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
-    values = {name: value or 0.0 for name, value in components.items()}
-    return values["faces"] * geometric_mean(values, weights)
-
-
-def _view(views: Views, result: Face) -> tuple[Image, Face]:
-    """The avatar as it is or mirrored, whichever the result is nearer to."""
-    return min(views, key=lambda view: faces.identity_distance(result, view[1]))
-
-
-def _distance(result: Face, views: Views) -> float:
-    return faces.identity_distance(result, _view(views, result)[1])
-
-
-def _person_notes(result: Face, apart: float, value: float, name: str, nearest: str) -> list[str]:
+        to_ideal = identity(face, before.face, [ideal.face])
+        reference = reference_terms(name, framed, to_ideal, face, ideal.face)
+    nearest = min(nearer, key=lambda avatar: faces.identity_distance(face, nearer[avatar].face))
     notes = []
-    if result.turn > TURNED:
+    if abs(side_turn(face.landmarks)) > TURNED:
         notes.append(f"{name}: the face is turned far; its landmarks are unsure")
-    if result.spread > UNSURE:
+    if face.spread > UNSURE:
         notes.append(f"{name}: the landmarks are unsure; the face may be covered in part")
-    if apart < ALIKE:
+    if who.apart < ALIKE:
         notes.append(f"{name} looks much like the template's person; identity says little")
-    if nearest != name and value < 0.5:
+    if nearest != name and who.score < 0.5:
         notes.append(f"where {name} should be stands someone more like {nearest}")
-    return notes
+    terms = person_terms(name, framed, who, face, before.face)
+    return Person(name, "scored", notes, terms, reference, nearest)
 
 
-def _faces_kept(
+def _combine(
+    persons: Sequence[Person], background: float, kept: float, *, reference: bool
+) -> tuple[float, dict[str, float]]:
+    """A score and its components, each the mean over the persons.
+
+    A missing face counts 0, a tiny one is left out. kept: share of the faces that are there.
+    """
+    weights = REFERENCE_WEIGHTS if reference else WEIGHTS
+    components = {}
+    for name in weights:
+        values = [background]
+        if name != "background":
+            known = [(one.outcome, one.reference if reference else one.terms) for one in persons]
+            values = [
+                terms[name].value if terms else 0.0
+                for outcome, terms in known
+                if terms or outcome == "no_face"
+            ]
+        components[name] = float(np.mean(values))
+    return kept * geometric_mean(components, weights), {**components, "faces": kept}
+
+
+def _count_faces(
     before: Image, after: Image, people: Sequence[Face], results: Sequence[Face | None]
 ) -> tuple[float, list[str]]:
     """Share of the template's faces that are there, the unswapped ones still themselves.
@@ -289,7 +259,7 @@ def _faces_kept(
     others = [
         face
         for face in faces.found_once(before)
-        if all(_apart(face.box, person.box) for person in people)
+        if all(_are_apart(face.box, person.box) for person in people)
     ]
     notes = []
     kept = float(sum(face is not None for face in results))
@@ -305,13 +275,13 @@ def _faces_kept(
             notes.append("a person who was not to be swapped is gone or changed")
     expected = len(people) + len(others)
     known = [face.box for face in (*people, *others)]
-    extra = sum(all(_apart(box, old) for old in known) for box in faces.boxes(after))
+    extra = sum(all(_are_apart(box, old) for old in known) for box in faces.boxes(after))
     if extra:
         notes.append(f"additional faces: {extra}")
     return kept / (expected + extra), notes
 
 
-def _apart(first: Box, second: Box) -> bool:
+def _are_apart(first: Box, second: Box) -> bool:
     """Whether the middle of the first box lies outside the second, and the other way round."""
 
     def outside(a: Box, b: Box) -> bool:

@@ -1,1 +1,1 @@
-"""Image tools that come along: one file a tool, the controls together."""
+"""Image tools that come along: a landmark warp, and controls whose rank is known."""

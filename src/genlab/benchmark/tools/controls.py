@@ -7,193 +7,120 @@ strengths.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import cv2
 import numpy as np
 import PIL.Image
 
+from genlab.benchmark.cases import Case
+from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.plugins.base import Needs, Option, ToolFailure
 from genlab.benchmark.plugins.contender import checked_options
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
-from genlab.benchmark.tools.local import regions_of, swapped_case
-
-if TYPE_CHECKING:
-    from genlab.benchmark.cases import Case
+from genlab.benchmark.scoring.geometry import FOREHEAD
+from genlab.benchmark.tools.compositing import jaw_width, mix, soft_face
+from genlab.benchmark.tools.face_tool import FaceTool, find_largest, find_pairs
+from genlab.benchmark.tools.local import lay_over, swap_locally
 
 GROWN = 1.25  # a pasted rectangle over the detector's box
 STRENGTHS = {1: 0.02, 2: 0.03, 3: 0.045}  # Gaussian sigma of the blur, in widths of the face
 STRANGER = 0.60  # embedding distance from which somebody is surely somebody else
 
 
-class _Control:
-    """Common part of the controls: they need the face models only."""
-
-    needs = Needs(concurrency=2, options={})
-
-    def unavailable(self) -> str:
-        """Why it cannot run here, "" where it can."""
-        return faces.available()
-
-
-class Untouched(_Control):
-    """The template as it is."""
-
-    tool_id = "control_untouched"
-    version = "1"
-    title = "Control: untouched template"
-
-    def unavailable(self) -> str:
-        """ "": it needs nothing."""
-        return ""
-
-    async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
-        """The template of `case`."""
-        return await asyncio.to_thread(case.open_template)
-
-
-class Pasted(_Control):
-    """A rectangle of the avatar's picture over each face."""
-
-    tool_id = "control_pasted"
-    version = "1"
-    title = "Control: pasted rectangle"
-
-    async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
-        """The template of `case` with rectangles pasted. Raises a `ToolFailure`."""
-        return await asyncio.to_thread(pasted_case, case)
-
-
-class WrongPerson(_Control):
-    """The local swap with somebody who was not asked for."""
-
-    tool_id = "control_wrong_person"
-    version = "1"
-    title = "Control: wrong person"
-
-    async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
-        """The local swap of `case` with another person in each place. Raises a `ToolFailure`."""
-        return await asyncio.to_thread(wrong_person_case, case)
-
-
-class Blurred(_Control):
-    """The local swap, blurred; the option `strength` is 1, 2 (the default) or 3."""
-
-    tool_id = "control_blurred"
-    version = "1"
-    title = "Control: blurred swap"
-    needs = Needs(
-        concurrency=2,
-        options={"strength": Option("how much, 2 if left out", tuple(map(str, STRENGTHS)))},
-    )
-
-    async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
-        """The local swap of `case` with blurred faces. Raises a `ToolFailure`."""
-        strength = int(checked_options(self, options).get("strength", 2))
-        return await asyncio.to_thread(blurred_case, case, strength)
-
-
-def pasted(image: Image, target: Face, avatar: Image, source: Face) -> Image:
+def paste(image: Image, target: Face, avatar: Image, source: Face) -> Image:
     """`image` with the avatar's box, grown by a quarter, laid over that of the face `target`."""
-    left, top, right, bottom = _grown(target, image)
-    a, b, c, d = _grown(source, avatar)
+    left, top, right, bottom = _grow(target, image)
+    a, b, c, d = _grow(source, avatar)
     piece = PIL.Image.fromarray(avatar[b:d, a:c]).resize((right - left, bottom - top))
     result = image.copy()
     result[top:bottom, left:right] = np.asarray(piece)
     return result
 
 
-def blurred(image: Image, face: Face, strength: int) -> Image:
+def blur(image: Image, face: Face, strength: int) -> Image:
     """`image` with the face blurred by a Gaussian of `STRENGTHS[strength]` widths of it."""
-    import cv2
-
-    from genlab.benchmark.scoring.geometry import face_mask
-
-    wide = float(np.ptp(face.landmarks[:17, 0]))
-    soft = cv2.GaussianBlur(image, (0, 0), STRENGTHS[strength] * wide)
-    mask = face_mask(face.landmarks, image.shape).astype(np.float32)
-    share = np.asarray(cv2.GaussianBlur(mask, (0, 0), 0.03 * wide))[..., None]
-    return np.asarray(np.rint(share * soft + (1 - share) * image), dtype=np.uint8)
+    soft = cv2.GaussianBlur(image, (0, 0), STRENGTHS[strength] * jaw_width(face.landmarks))
+    return mix(soft, image, soft_face(face.landmarks, image, FOREHEAD))
 
 
-def _grown(face: Face, image: Image) -> faces.Box:
-    left, top, right, bottom = face.box
-    more = round((right - left) * (GROWN - 1) / 2)
-    height, width = image.shape[:2]
-    return (
-        max(left - more, 0),
-        max(top - more, 0),
-        min(right + more, width),
-        min(bottom + more, height),
-    )
+def keep_template(case: Case, options: Mapping[str, Any]) -> Image:
+    """The template of `case`."""
+    return np.asarray(case.open_template())
 
 
-def pasted_case(case: Case) -> PIL.Image.Image:
+def paste_avatars(case: Case, options: Mapping[str, Any]) -> Image:
+    """The template of `case` with rectangles pasted."""
     image = np.asarray(case.open_template())
-    for swap, target in zip(case.swaps, _targets(case), strict=True):
-        avatar = np.asarray(case.open_avatar(swap.avatar))
-        image = pasted(image, target, avatar, _largest(avatar, swap.avatar))
-    return PIL.Image.fromarray(image)
+    for target, avatar in find_pairs(case):
+        image = paste(image, target, *avatar)
+    return image
 
 
-def blurred_case(case: Case, strength: int) -> PIL.Image.Image:
-    image = np.asarray(swapped_case(case))
-    for target in _targets(case):
-        image = blurred(image, target, strength)
-    return PIL.Image.fromarray(image)
+def blur_swap(case: Case, options: Mapping[str, Any]) -> Image:
+    """The local swap of `case` with blurred faces; option `strength`."""
+    strength = int(checked_options(BLURRED, options).get("strength", 2))
+    image = swap_locally(case, {})
+    for target, _ in find_pairs(case):
+        image = blur(image, target, strength)
+    return image
 
 
-def wrong_person_case(case: Case) -> PIL.Image.Image:
-    """Somebody else for each swap: another avatar, else another person of the template, else one
-    of the cases beside this one."""
-    from genlab.benchmark.blending import laid_over
+def swap_strangers(case: Case, options: Mapping[str, Any]) -> Image:
+    """The local swap of `case` with another person than the one asked for in each place.
 
-    template = np.asarray(case.open_template())
-    image = template
-    for swap, target in zip(case.swaps, _targets(case), strict=True):
-        asked = np.asarray(case.open_avatar(swap.avatar))
-        source = _largest(asked, swap.avatar)
-        for picture, face in _candidates(case, swap.avatar, template):
-            away = (faces.identity_distance(face, other) for other in (source, target))
+    Somebody else is another avatar, else another person of the template, else one of the cases
+    beside this one.
+    """
+    template = image = np.asarray(case.open_template())
+    for swap, (target, asked) in zip(case.swaps, find_pairs(case), strict=True):
+        for picture, face in _find_candidates(case, swap.avatar, template):
+            away = (faces.identity_distance(face, other) for other in (asked.face, target))
             if min(away) >= STRANGER:
-                image = laid_over(image, target, picture, face)
+                image = lay_over(image, target, picture, face)
                 break
         else:
             raise ToolFailure(
                 "error", f"no photograph shows another person than {swap.avatar}; add a case"
             )
-    return PIL.Image.fromarray(image)
+    return image
 
 
-def _candidates(case: Case, asked: str, template: Image) -> Iterator[tuple[Image, Face]]:
+def _find_candidates(case: Case, asked: str, template: Image) -> Iterator[tuple[Image, Face]]:
     for name in case.avatars:
         if name != asked:
             picture = np.asarray(case.open_avatar(name))
-            yield picture, _largest(picture, name)
+            yield picture, find_largest(picture, name)
     for face in faces.found_once(template):
         yield template, face
     for path in sorted(case.folder.parent.glob("*/avatar_*")):
         if path.parent != case.folder:
-            with PIL.Image.open(path) as opened:
-                picture = np.asarray(opened.convert("RGB"))
+            picture = np.asarray(read_photograph(path))
             for face in faces.found_once(picture)[:1]:
                 yield picture, face
 
 
-def _targets(case: Case) -> list[Face]:
-    found = faces.near(np.asarray(case.open_template()), regions_of(case))
-    targets = [face for face in found if face is not None]
-    if len(targets) < len(found):
-        raise ToolFailure(
-            "error", "a region of the template shows no face; correct it in case.yaml"
-        )
-    return targets
+def _grow(face: Face, image: Image) -> list[int]:
+    more = round(face.width * (GROWN - 1) / 2)
+    height, width = image.shape[:2]
+    box = np.add(face.box, (-more, -more, more, more))
+    clipped: list[int] = np.clip(box, 0, (width, height, width, height)).tolist()
+    return clipped
 
 
-def _largest(picture: Image, name: str) -> Face:
-    found = faces.found_once(picture)
-    if not found:
-        raise ToolFailure("error", f"the avatar {name} shows no face")
-    return found[0]
+STRENGTH = Option("how much, 2 if left out", tuple(map(str, STRENGTHS)))
+BLURRED = FaceTool(
+    "control_blurred",
+    "Control: blurred swap",
+    blur_swap,
+    Needs(concurrency=2, options={"strength": STRENGTH}),
+    version="2",
+)
+CONTROLS = (
+    FaceTool("control_untouched", "Control: untouched template", keep_template),
+    FaceTool("control_pasted", "Control: pasted rectangle", paste_avatars),
+    FaceTool("control_wrong_person", "Control: wrong person", swap_strangers, version="2"),
+    BLURRED,
+)

@@ -11,9 +11,9 @@ from PIL import Image
 from pydantic import Field, Json
 from starlette.responses import Response
 
-from genlab.benchmark.case_files import Draft, write_case
 from genlab.benchmark.cases import CASE_FILE, PRIVATE, Case, Region, Source, Swap, load_case
-from genlab.benchmark.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
+from genlab.benchmark.cases.files import Draft, write_case
+from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
 from genlab.core.errors import GenlabError
 from genlab.web.api.problems import Refusal
 from genlab.web.api.types import CaseId, Part

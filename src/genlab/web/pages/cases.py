@@ -8,11 +8,16 @@ import streamlit as st
 from PIL import Image
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from genlab.benchmark.case_files import delete_case, draft_of, find_regions, write_case
-from genlab.benchmark.case_names import free, slug
 from genlab.benchmark.cases import PRIVATE, Case, Region
-from genlab.benchmark.limits import MAX_BYTES
-from genlab.benchmark.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
+from genlab.benchmark.cases.files import delete_case, draft_of, find_regions, write_case
+from genlab.benchmark.cases.names import free, slug
+from genlab.benchmark.cases.photographs import (
+    MAX_BYTES,
+    TEMPLATE_SIDE,
+    crop_avatar,
+    read_photograph,
+    shrink,
+)
 from genlab.benchmark.plugins.inputs import write_instruction
 from genlab.core.errors import GenlabError
 from genlab.web.api.cases import CaseIn, save_case

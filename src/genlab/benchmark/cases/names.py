@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from itertools import chain, count
 
 LONGEST = 50  # characters of a photograph's name; a digest and a number still fit behind them
+LOST = "\0"  # stands for a letter or number that has no spelling in ASCII
 
 _LATIN = re.compile(r"LATIN (?:SMALL|CAPITAL) LETTER (\w+)(?: WITH .*)?")
 
@@ -16,35 +17,29 @@ _LATIN = re.compile(r"LATIN (?:SMALL|CAPITAL) LETTER (\w+)(?: WITH .*)?")
 def slug(text: str) -> str:
     """`text` in a-z, 0-9 and -: letters of other alphabets in a short digest of all of it.
 
-    Accents go (Zoë: zoe); what has no Latin letter is not lost, since the digest tells it apart.
+    Accents go (Zoë: zoe).
     """
     text = unicodedata.normalize("NFC", text)
-    letters = [_plain(character) for character in text]
-    lost = any(new is None for new in letters)
-    name = re.sub(r"[^a-z0-9]+", "-", "".join(new or "" for new in letters)).strip("-")
+    plain = "".join(map(_spell, text))
+    name = re.sub(r"[^a-z0-9]+", "-", plain.replace(LOST, "")).strip("-")
     parts = [name[:LONGEST].strip("-") or "photograph"]
-    if lost or not name or len(name) > LONGEST:
+    if LOST in plain or not name or len(name) > LONGEST:
         parts.append(hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:6])
     return "-".join(parts)
 
 
-def numbered(name: str) -> Iterator[str]:
-    """`name`, `name-2`, `name-3` and so on."""
-    return chain([name], (f"{name}-{number}" for number in count(2)))
-
-
 def free(name: str, taken: Collection[str]) -> str:
-    """The first of `numbered(name)` that is not taken."""
-    return next(one for one in numbered(name) if one not in taken)
+    """The first of `name`, `name-2`, `name-3` and so on that is not taken."""
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(one for one in names if one not in taken)
 
 
-def _plain(character: str) -> str | None:
-    """A character in ASCII, small; None for a letter or number that has no such spelling."""
+def _spell(character: str) -> str:
+    """A character in small ASCII, `LOST` for a letter or number without such a spelling."""
     folded = unicodedata.normalize("NFKD", character.casefold())
     plain = "".join(part for part in folded if not unicodedata.combining(part))
     if plain.isascii():
         return plain
-    found = _LATIN.fullmatch(unicodedata.name(character, ""))
-    if found:
+    if found := _LATIN.fullmatch(unicodedata.name(character, "")):
         return found[1].lower()
-    return None if unicodedata.category(character)[0] in "LN" else "-"
+    return LOST if unicodedata.category(character)[0] in "LN" else "-"

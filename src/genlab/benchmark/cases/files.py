@@ -1,19 +1,19 @@
-"""Write, duplicate and delete the folders of cases."""
+"""Write and delete the folders of cases."""
 
 from __future__ import annotations
 
-import json
+import io
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
 from PIL import Image
+from ruamel.yaml import YAML
 
-from genlab.benchmark.cases import CASE_FILE, Case, Region, Source, Swap, load_case
-from genlab.benchmark.photographs import find_faces, read_photograph
+from genlab.benchmark.cases.case import CASE_FILE, Case, Region, Source, Swap, load_case
+from genlab.benchmark.cases.photographs import find_faces, read_photograph
 from genlab.benchmark.scoring.faces import Face
 from genlab.benchmark.store.schema import now
 from genlab.core.errors import GenlabError
@@ -21,38 +21,13 @@ from genlab.core.io import atomic_write, write_text
 
 QUALITY = 90  # of JPEG
 BIN = ".bin"
-
-TEXT = """\
-# A case of the person-swap benchmark: who is replaced by whom in a photograph.
+HEAD = """\
+# A case of the person-swap benchmark: an avatar replaces the person at a region of the template.
 # Regions are faces in pixels of the upright template, from its top left corner. A program found
 # them: where one is wrong, correct its numbers here.
-version: 1
-title: {{ draft.title|json }}
-
-# Whether all persons shown agree to this use, or the photographs' licence and purpose allow it.
-# Runs skip a case without consent.
-consent: {{ draft.consent|json }}
-
-template: template.jpg
-{% if draft.ideal %}
-ideal: ideal.jpg    # the ideal result; tools do not see it
-{% endif %}
-avatars:            # photographs of the persons who replace others, by a name
-{% for name in draft.avatars %}
-  {{ name }}: avatar_{{ name }}.jpg
-{% endfor %}
-swaps:              # who (avatar) replaces the person at a region
-{% for swap in draft.swaps %}
-  - region: {{ swap.region.model_dump()|flow }}
-    avatar: {{ swap.avatar }}
-{% endfor %}
-sources:            # where each photograph is from and what allows its use
-{% for name, source in draft.sources.items() %}
-  {{ name }}:
-{% for key, value in source %}
-    {{ key }}: {{ value|json }}
-{% endfor %}
-{% endfor %}
+# consent: whether all persons shown agree to this use, or the photographs' licence and purpose
+# allow it. Runs skip a case without consent.
+# sources: where each photograph is from and what allows its use.
 """
 
 
@@ -100,13 +75,6 @@ def write_case(draft: Draft, root: Path) -> Case:
     return load_case(folder)
 
 
-def duplicate_case(case: Case, case_id: str) -> Case:
-    """Write a copy of a case beside it under another name."""
-    if (case.folder.parent / case_id).exists():
-        raise GenlabError(f"{case.folder.parent / case_id} exists; choose another name")
-    return write_case(replace(draft_of(case), case_id=case_id), case.folder.parent)
-
-
 def delete_case(case: Case) -> Path:
     """Move a private case to the bin beside it; returns where it is now."""
     if not case.is_private:
@@ -131,18 +99,27 @@ def find_regions(image: Image.Image) -> list[Region]:
 
 
 def _write_files(draft: Draft, folder: Path) -> None:
-    images: dict[str, Image.Image | Path] = {"template.jpg": draft.template}
-    images |= {f"avatar_{name}.jpg": image for name, image in draft.avatars.items()}
-    if draft.ideal is not None:
-        images["ideal.jpg"] = draft.ideal
+    avatars = {name: f"avatar_{name}.jpg" for name in draft.avatars}
+    images = {"template.jpg": draft.template, "ideal.jpg": draft.ideal}
+    images |= {avatars[name]: image for name, image in draft.avatars.items()}
     for name, image in images.items():
+        if image is None:
+            continue
         with atomic_write(folder / name) as temporary:
             if isinstance(image, Path) and image.suffix == ".jpg":  # not encoded once more
                 shutil.copyfile(image, temporary)
                 continue
             decoded = read_photograph(image) if isinstance(image, Path) else image
             decoded.save(temporary, "JPEG", quality=QUALITY, optimize=True)
-    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True)
-    environment.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
-    environment.filters["flow"] = lambda values: json.dumps(values).replace('"', "")
-    write_text(folder / CASE_FILE, environment.from_string(TEXT).render(draft=draft))
+    content = {
+        **{"version": 1, "title": draft.title, "consent": draft.consent},
+        "template": "template.jpg",
+        **({"ideal": "ideal.jpg"} if draft.ideal else {}),
+        "avatars": avatars,
+        "swaps": [swap.model_dump() for swap in draft.swaps],
+        "sources": {name: source.model_dump() for name, source in draft.sources.items()},
+    }
+    text = io.StringIO(HEAD)
+    text.seek(0, io.SEEK_END)
+    YAML().dump(content, text)
+    write_text(folder / CASE_FILE, text.getvalue())

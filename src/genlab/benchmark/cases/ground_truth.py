@@ -6,7 +6,6 @@ on A1, the avatar is A2, and the ideal result is A1. Tools see template and avat
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,21 +13,15 @@ import cv2
 import numpy as np
 import PIL.Image
 
-from genlab.benchmark.case_files import Draft, region_of, write_case
-from genlab.benchmark.cases import Case, Source, Swap
-from genlab.benchmark.photographs import TEMPLATE_SIDE, crop_head, read_photograph, shrink
+from genlab.benchmark.cases.case import Swap
+from genlab.benchmark.cases.files import Draft, region_of, write_case
+from genlab.benchmark.cases.generate import UNKNOWN
+from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_head, read_photograph, shrink
 from genlab.benchmark.scoring import faces
-from genlab.benchmark.scoring.expression import expression
 from genlab.benchmark.scoring.faces import Face, Image
-from genlab.benchmark.scoring.geometry import (
-    Mask,
-    cheeks,
-    face_mask,
-    mirrored,
-    side_turn,
-    similarity,
-)
+from genlab.benchmark.scoring.geometry import Mask, cheeks, expression, side_turn, similarity
 from genlab.benchmark.scoring.masks import frame_matrix, framed, grown, head_mask, lab, moved
+from genlab.benchmark.tools.compositing import jaw_width, lab_to_rgb, mix, turn_alike
 from genlab.core.errors import GenlabError
 
 DIFFERENT = 0.55  # embedding distance from which B is surely somebody else
@@ -59,25 +52,14 @@ class Photograph:
         return cls(path, image, found[0])
 
 
-def build(
-    ideal: Path,
-    avatar: Path,
-    other: Path,
-    folder: Path,
-    *,
-    licence: str = "not stated: write here what allows its use",
-    consent: bool = False,
-) -> list[str]:
+def build(ideal: Path, avatar: Path, other: Path, folder: Path, *, consent: bool) -> list[str]:
     """Write the ground-truth case of photographs A1, A2 and B to `folder`; returns warnings.
 
     ideal: A1; avatar: A2, another photograph of the same person; other: B, somebody else.
     Raises a `GenlabError` where the persons or the poses do not fit.
     """
-    first, second, third = (
-        Photograph.read(ideal),
-        Photograph.read(avatar, single=True),
-        Photograph.read(other),
-    )
+    first, third = Photograph.read(ideal), Photograph.read(other)
+    second = Photograph.read(avatar, single=True)
     warnings = check(first, second, third)
     combined = composite(first, third)
     if faces.near(combined, [first.face.box]) == [None]:
@@ -85,18 +67,16 @@ def build(
             f"no face is found in the composite of {ideal} and {other}; choose photographs with"
             " upright heads"
         )
-    template = PIL.Image.fromarray(combined)
-    portrait = crop_head(PIL.Image.fromarray(second.image), second.face)
-    size = (first.image.shape[1], first.image.shape[0])
+    result = PIL.Image.fromarray(first.image)
     draft = Draft(
         folder.name,
         folder.name,
         consent,
-        template,
-        {"person": portrait},
-        [Swap(region=region_of(first.face, size), avatar="person")],
-        {name: Source(licence=licence) for name in ("template", "person")},
-        ideal=PIL.Image.fromarray(first.image),
+        PIL.Image.fromarray(combined),
+        {"person": crop_head(PIL.Image.fromarray(second.image), second.face)},
+        [Swap(region=region_of(first.face, result.size), avatar="person")],
+        dict.fromkeys(("template", "person"), UNKNOWN),
+        result,
     )
     write_case(draft, folder.parent)
     return warnings
@@ -147,29 +127,25 @@ def _same_clothes(ideal: Photograph, avatar: Photograph) -> bool:
 
 
 def composite(onto: Photograph, head: Photograph) -> Image:
-    """The photograph `onto` with the head of `head` in the place of its own.
+    """The photograph `onto` with the head of `head` in the place of the old one.
 
     The head is mapped by a similarity of the landmarks, its tone is matched on the cheeks, and the
     background behind the old head is inpainted (Telea 2004).
     """
-    source, known = head.image, head.face.landmarks
-    there, here = side_turn(onto.face.landmarks), side_turn(known)
-    if abs(there - here) > abs(there + here):
-        source = np.ascontiguousarray(source[:, ::-1])
-        known = mirrored(known, source.shape[1])
-    matrix = similarity(known[17:], onto.face.landmarks[17:])
-    new = head_in(source, known)
+    target = onto.face.landmarks
+    source, known = turn_alike(head.image, head.face.landmarks, target)
+    matrix = similarity(known[17:], target[17:])
     shape = onto.image.shape[1::-1]
     laid = cv2.warpAffine(
         source, matrix, shape, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
     )
-    alpha = cv2.warpAffine(new.astype(np.float32), matrix, shape)
-    wide = float(np.ptp(onto.face.landmarks[:17, 0]))
-    tone = matched(np.asarray(laid, dtype=np.uint8), moved(known, matrix), onto)
-    old = grown(head_in(onto.image, onto.face.landmarks), round(wide / 12))
-    empty = inpainted(onto.image, old & ~neck(onto.face.landmarks, old.shape))
+    alpha = cv2.warpAffine(head_in(source, known).astype(np.float32), matrix, shape)
+    wide = jaw_width(target)
+    tone = match_skin(np.asarray(laid, dtype=np.uint8), moved(known, matrix), onto)
+    old = grown(head_in(onto.image, target), round(wide / 12))
+    empty = inpaint(onto.image, old & ~neck(target, old.shape))
     soft = cv2.GaussianBlur(cv2.erode(alpha, np.ones((3, 3))), (0, 0), 0.015 * wide)[..., None]
-    return np.asarray(np.rint(soft * tone + (1 - soft) * empty), dtype=np.uint8)
+    return mix(tone, empty, soft)
 
 
 def head_in(image: Image, points: faces.Points) -> Mask:
@@ -193,7 +169,7 @@ def neck(points: faces.Points, shape: tuple[int, ...]) -> Mask:
     return drawn > 0
 
 
-def inpainted(image: Image, hole: Mask) -> Image:
+def inpaint(image: Image, hole: Mask) -> Image:
     """`image` with `hole` filled from around it, at a fourth of the size."""
     small = faces.scaled(image, 0.25)
     mask = cv2.resize(hole.astype(np.uint8), small.shape[1::-1], interpolation=cv2.INTER_NEAREST)
@@ -201,89 +177,14 @@ def inpainted(image: Image, hole: Mask) -> Image:
     large = faces.resized(np.asarray(filled, dtype=np.uint8), image.shape[1::-1])
     wide = max(float(np.sqrt(hole.sum())) / 60, 1.0)
     soft = cv2.GaussianBlur(hole.astype(np.float32), (0, 0), wide)[..., None]
-    return np.asarray(np.rint(soft * large + (1 - soft) * image), dtype=np.uint8)
+    return mix(large, image, soft)
 
 
-def matched(image: Image, points: faces.Points, onto: Photograph) -> Image:
+def match_skin(image: Image, points: faces.Points, onto: Photograph) -> Image:
     """`image` with its mean skin colour, on the cheeks, shifted to that of `onto`, in CIELAB."""
     mine, theirs = lab(image), lab(onto.image)
     skin = mine[cheeks(points, image.shape)]
     aim = theirs[cheeks(onto.face.landmarks, onto.image.shape)]
     if len(skin) < 20 or len(aim) < 20:
         return image
-    toned = mine + (aim.mean(0) - skin.mean(0))
-    rounded = np.clip(np.rint(toned), 0, 255).astype(np.uint8)
-    return np.asarray(cv2.cvtColor(rounded, cv2.COLOR_LAB2RGB), dtype=np.uint8)
-
-
-def controls(case: Case) -> dict[str, Image]:
-    """Pictures of a ground-truth case whose order is known, from the best to the worst.
-
-    Raises a `GenlabError` where the case has no ideal result.
-    """
-    from genlab.benchmark.tools import controls as tools
-    from genlab.benchmark.tools.local import swapped_case
-
-    if case.ideal is None:
-        raise GenlabError(
-            f"{case.folder}: ideal is missing; build it with: genlab benchmark ground-truth"
-        )
-    ideal = np.asarray(read_photograph(case.ideal))
-    others = {
-        "wrong_hair": wrong_hair(case, ideal),
-        "collage": collage(case),
-        "warp": np.asarray(swapped_case(case)),
-        "pasted": np.asarray(tools.pasted_case(case)),
-        "blurred": np.asarray(tools.blurred_case(case, 2)),
-        "wrong_person": np.asarray(tools.wrong_person_case(case)),
-        "untouched": np.asarray(case.open_template()),
-    }
-    return {**degraded(ideal), **others}
-
-
-def degraded(ideal: Image) -> dict[str, Image]:
-    """The ideal result, and the same as JPEG 60, slightly blurred, shifted, and relit."""
-    buffer = io.BytesIO()
-    PIL.Image.fromarray(ideal).save(buffer, "JPEG", quality=60)
-    shift = np.array([[1, 0, 2], [0, 1, 2]], dtype=np.float64)
-    moved_by_two = cv2.warpAffine(ideal, shift, ideal.shape[1::-1], borderMode=cv2.BORDER_REPLICATE)
-    return {
-        "ideal": ideal,
-        "ideal_jpeg": np.asarray(PIL.Image.open(buffer).convert("RGB")),
-        "ideal_blurred": np.asarray(cv2.GaussianBlur(ideal, (0, 0), max(ideal.shape) / 900)),
-        "ideal_shifted": np.asarray(moved_by_two),
-        "ideal_relit": np.clip(np.rint(ideal * 1.05), 0, 255).astype(np.uint8),
-    }
-
-
-def wrong_hair(case: Case, ideal: Image) -> Image:
-    """The template with the ideal face, softly blended, under the template's hair."""
-    template = np.asarray(case.open_template())
-    face = target_of(case)
-    wide = float(np.ptp(face.landmarks[:17, 0]))
-    mask = face_mask(face.landmarks, ideal.shape, 0.15).astype(np.float32)
-    soft = cv2.GaussianBlur(mask, (0, 0), 0.03 * wide)[..., None]
-    return np.asarray(np.rint(soft * ideal + (1 - soft) * template), dtype=np.uint8)
-
-
-def collage(case: Case) -> Image:
-    """The template with the avatar's head laid over it, hard at the border."""
-    template = np.asarray(case.open_template())
-    avatar = np.asarray(case.open_avatar(case.swaps[0].avatar))
-    [source] = faces.found_once(avatar)[:1]
-    matrix = similarity(source.landmarks[17:], target_of(case).landmarks[17:])
-    shape = template.shape[1::-1]
-    laid = cv2.warpAffine(avatar, matrix, shape, flags=cv2.INTER_CUBIC)
-    head = head_in(avatar, source.landmarks).astype(np.float32)
-    alpha = cv2.GaussianBlur(cv2.warpAffine(head, matrix, shape), (0, 0), 1.0)[..., None]
-    return np.asarray(np.rint(alpha * laid + (1 - alpha) * template), dtype=np.uint8)
-
-
-def target_of(case: Case) -> Face:
-    """The face that the first swap of a case replaces."""
-    region = case.swaps[0].region
-    box = (region.left, region.top, region.left + region.width, region.top + region.height)
-    [face] = faces.near(np.asarray(case.open_template()), [box])
-    if face is None:
-        raise GenlabError(f"{case.template}: no face is found in the region of the swap")
-    return face
+    return lab_to_rgb(mine + (aim.mean(0) - skin.mean(0)))

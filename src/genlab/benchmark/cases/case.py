@@ -1,8 +1,8 @@
-"""Cases: a template photograph, avatars, and who replaces whom, as folders that people can read.
+"""A case as a folder: `cases/<case_id>/case.yaml` with the images beside it.
 
-`cases/<case_id>/case.yaml` names the template, the avatars, for each swap the region of the face in
-the template, and in ground-truth cases the ideal result. Images lie beside it. Shipped cases are in
-`cases/`, a user's own in `cases/private/`, which git ignores.
+The file names the template, the avatars, for each swap the region of the face in the template, and
+in ground-truth cases the ideal result. Shipped cases are in `cases/`, a user's own in
+`cases/private/`, which git ignores.
 """
 
 from __future__ import annotations
@@ -12,19 +12,27 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+from ruamel.yaml.error import MarkedYAMLError
 
-from genlab.benchmark.photographs import read_photograph, upright_size
+from genlab.benchmark.cases.photographs import read_photograph, upright_size
 from genlab.core.errors import GenlabError, did_you_mean, violations
+from genlab.core.io import read_yaml
 
 CASE_FILE = "case.yaml"
 PRIVATE = "private"
-VERSION = 1
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -50,6 +58,11 @@ class Region(_Part):
     width: int = Field(ge=8)
     height: int = Field(ge=8)
 
+    @property
+    def box(self) -> tuple[int, int, int, int]:
+        """Left, top, right, bottom."""
+        return self.left, self.top, self.left + self.width, self.top + self.height
+
 
 class Swap(_Part):
     """Who is replaced by whom."""
@@ -67,60 +80,67 @@ class Source(_Part):
     url: str = ""
 
 
-class _File(_Part):
-    """The content of case.yaml."""
+def _beside(name: object, info: ValidationInfo) -> Path:
+    """The file `name` in the case's own folder: nothing else of the disk is read."""
+    if not isinstance(name, str) or not name or Path(name).name != name or name.startswith("."):
+        raise PydanticCustomError("file", "Input must be a file beside it")
+    return Path(str(info.context)) / name
 
-    version: int = Field(description="Version of this format.")
+
+File = Annotated[Path, BeforeValidator(_beside)]
+
+
+class Case(_Part):
+    """A case as read from case.yaml; validated with its folder as context."""
+
+    version: Literal[1] = Field(description="Version of this format.")
     title: str = Field(min_length=1, description="What the case shows, one line.")
     consent: bool = Field(description="Whether all persons shown agree to this use.")
-    template: str = Field(description="File of the photograph, beside case.yaml.")
-    avatars: dict[str, str] = Field(min_length=1, description="File of each avatar.")
+    template: File = Field(description="Photograph whose persons are replaced.")
+    avatars: dict[str, File] = Field(min_length=1, description="Photograph of each avatar.")
     swaps: list[Swap] = Field(min_length=1, description="Who replaces whom.")
-    ideal: str = Field(default="", description="File of the ideal result, where it is known.")
+    ideal: File | None = Field(default=None, description="Ideal result, where it is known.")
     sources: dict[str, Source] = Field(description="Licence of each image, by its name.")
 
+    _folder: Path
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Keep the folder."""
+        self._folder = context
+
     @model_validator(mode="after")
-    def _consistent(self) -> _File:
-        if self.version != VERSION:
-            raise ValueError(f"version must be {VERSION}, got {self.version}")
+    def _consistent(self) -> Case:
         for name in self.avatars:
             if not _NAME.fullmatch(name) or name == "template":
                 raise ValueError(f"avatars.{name}: a name is a-z, 0-9, _ and -; rename it")
         for number, swap in enumerate(self.swaps):
             if swap.avatar not in self.avatars:
+                known = ", ".join(self.avatars)
                 raise ValueError(
-                    f"swaps.{number}.avatar must be one of {', '.join(self.avatars)},"
-                    f" got {swap.avatar!r}"
+                    f"swaps.{number}.avatar must be one of {known}, got {swap.avatar!r}"
                 )
-        for name in ("template", *self.avatars):
-            if name not in self.sources:
-                raise ValueError(f"sources.{name} is missing; say the licence of that image")
-        for name in self.sources:
-            if name != "template" and name not in self.avatars:
-                raise ValueError(f"sources.{name} is no image of this case; remove it")
+        images = {"template", *self.avatars}
+        for name in sorted(images ^ {*self.sources}):
+            fix = "is missing; say the licence of that image"
+            if name in self.sources:
+                fix = "is no image of this case; remove it"
+            raise ValueError(f"sources.{name} {fix}")
         return self
 
+    @property
+    def folder(self) -> Path:
+        """Where the case lies."""
+        return self._folder
 
-class Case(BaseModel):
-    """A case as read and checked. Paths are absolute, or as the folder was given."""
-
-    model_config = ConfigDict(frozen=True)
-
-    case_id: str
-    title: str
-    template: Path
-    avatars: dict[str, Path]
-    swaps: tuple[Swap, ...]
-    consent: bool
-    sources: dict[str, Source]
-    folder: Path
-    ideal: Path | None = None
-    version: int = VERSION
+    @property
+    def case_id(self) -> str:
+        """Name of the folder."""
+        return self._folder.name
 
     @property
     def is_private(self) -> bool:
         """Whether it is a user's case."""
-        return self.folder.parent.name == PRIVATE
+        return self._folder.parent.name == PRIVATE
 
     def without_ideal(self) -> Case:
         """The case as tools get it."""
@@ -158,25 +178,11 @@ def load_case(folder: Path) -> Case:
             f"{folder}: the name of a case's folder is a-z, 0-9, _ and -, at most 64; rename it"
         )
     try:
-        content = _File.model_validate(_yaml(path))
+        case = Case.model_validate(_read(path), context=folder)
     except ValidationError as error:
         raise FaultyCases(
-            [f"{path}: {line}" for _, line in violations(error, _File.model_fields)]
+            [f"{path}: {line}" for _, line in violations(error, Case.model_fields)]
         ) from error
-    template = _beside(path, "template", content.template)
-    avatars = {
-        name: _beside(path, f"avatars.{name}", file) for name, file in content.avatars.items()
-    }
-    case = Case(
-        case_id=folder.name,
-        template=template,
-        avatars=avatars,
-        swaps=tuple(content.swaps),
-        folder=folder,
-        **content.model_dump(include={"title", "consent", "version"}),
-        sources=content.sources,
-        ideal=_beside(path, "ideal", content.ideal) if content.ideal else None,
-    )
     _check_images(path, case)
     return case
 
@@ -205,10 +211,8 @@ def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
     for name in dict.fromkeys(only or sorted(folders)):
         try:
             cases.append(load_case(folders[name]))
-        except FaultyCases as fault:
-            faults += fault.faults
         except GenlabError as fault:
-            faults.append(str(fault))
+            faults += fault.faults if isinstance(fault, FaultyCases) else [str(fault)]
     if faults:
         raise FaultyCases(faults)
     return cases
@@ -225,30 +229,19 @@ def split_by_consent(cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
     return [case for case in cases if case.consent], skipped
 
 
-def _yaml(path: Path) -> Any:
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise GenlabError(f"{path} is missing; make cases with: genlab benchmark generate-cases")
     try:
-        content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise GenlabError(
-            f"{path} is missing; make cases with: genlab benchmark generate-cases"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise GenlabError(f"{path} is not UTF-8 text; save it as UTF-8") from error
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise GenlabError(f"{path}{line}: not valid YAML ({problem}); correct that line") from error
-    if not isinstance(content, dict):
-        raise GenlabError(f"{path} must hold keys and values, got {type(content).__name__}")
-    return content
-
-
-def _beside(path: Path, key: str, name: str) -> Path:
-    """The file `name` in the case's own folder: nothing else of the disk is read."""
-    if not name or Path(name).name != name or name.startswith("."):
-        raise GenlabError(f"{path}: {key} must be a file beside it, got {name!r}")
-    return path.parent / name
+        return read_yaml(path)
+    except GenlabError as error:
+        cause = error.__cause__
+        if isinstance(cause, MarkedYAMLError) and cause.problem_mark is not None:
+            place = f"{path}, line {cause.problem_mark.line + 1}"
+            raise GenlabError(
+                f"{place}: not valid YAML ({cause.problem}); correct that line"
+            ) from error
+        raise
 
 
 def _check_images(path: Path, case: Case) -> None:
@@ -262,12 +255,11 @@ def _check_images(path: Path, case: Case) -> None:
         except GenlabError as fault:
             faults.append(str(fault))
     for number, swap in enumerate(case.swaps if case.template in sizes else ()):
-        region, (width, height) = swap.region, sizes[case.template]
-        if region.left + region.width > width or region.top + region.height > height:
+        (_, _, right, bottom), (width, height) = swap.region.box, sizes[case.template]
+        if right > width or bottom > height:
             faults.append(
-                f"{path}: swaps.{number}.region ends at {region.left + region.width},"
-                f" {region.top + region.height}, outside the template's {width} × {height} pixels;"
-                " correct its numbers"
+                f"{path}: swaps.{number}.region ends at {right}, {bottom}, outside the template's"
+                f" {width} × {height} pixels; correct its numbers"
             )
     if faults:
         raise FaultyCases(faults)

@@ -1,4 +1,4 @@
-"""Make cases of a person's own photographs, a batch at a time.
+"""Make cases of photographs, a batch at a time.
 
 Photographs are saved again, at most TEMPLATE_SIDE pixels per side and without metadata. An existing
 case is kept unless it is to be replaced: somebody may have corrected it.
@@ -13,26 +13,22 @@ from pathlib import Path
 
 from PIL import Image
 
-from genlab.benchmark.case_files import Draft, region_of, write_case
-from genlab.benchmark.case_names import free, slug
-from genlab.benchmark.cases import CASE_FILE, Source, Swap
-from genlab.benchmark.photographs import (
+from genlab.benchmark.cases.case import CASE_FILE, Source, Swap, load_case
+from genlab.benchmark.cases.files import Draft, draft_of, find_regions, write_case
+from genlab.benchmark.cases.names import free, slug
+from genlab.benchmark.cases.photographs import (
     TEMPLATE_SIDE,
     crop_avatar,
-    find_faces,
     read_photograph,
     shrink,
 )
-from genlab.benchmark.scoring.faces import Face
 from genlab.core.errors import GenlabError
 
 MAX_PERSONS = 4  # replaced in one template, where no file of pairs says who
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 UNKNOWN = Source(licence="unknown: write here what allows its use")
 PAIRS = ("template", "face", "avatar")
-
-Pairs = Mapping[str, Sequence[tuple[int, str]]]
-"""By file name of a template, the faces (from 1, left to right) with file names of avatars."""
+SHIPPED = Path(__file__).resolve().parents[4] / "cases"  # where this is a checkout
 
 
 @dataclass(frozen=True)
@@ -76,21 +72,32 @@ def generate(
     for path in _list_images(templates):
         try:
             template = shrink(read_photograph(path), TEMPLATE_SIDE)
-            found = find_faces(template)
             if given is None:
-                chosen = _next_avatars(path, found, list(heads), used)
-                used += len(chosen)
+                swaps = _take_next(path, template, list(heads), used)
+                used += len(swaps)
             else:
-                chosen = _chosen_avatars(path, found, given.get(path.name, ()), names)
+                swaps = _match_pairs(path, template, given.get(path.name, ()), names)
             case_id = free(slug(path.stem), taken)
             taken.add(case_id)
-            draft = _draft(case_id, path, template, chosen, heads, consent)
-            yield Made(write_missing(draft, root, force))
+            chosen = {swap.avatar: heads[swap.avatar] for swap in swaps}
+            sources = {"template": UNKNOWN.model_copy(update={"title": path.name})}
+            sources |= dict.fromkeys(chosen, UNKNOWN)
+            draft = Draft(case_id, path.stem, consent, template, chosen, swaps, sources)
+            yield Made(_write_missing(draft, root, force))
         except GenlabError as fault:
             yield Made(str(fault), faulty=True)
 
 
-def write_missing(draft: Draft, root: Path, force: bool) -> str:
+def generate_demo(root: Path, *, force: bool = False) -> Iterator[Made]:
+    """Write the cases that ship with the repository to `root`; yields a line on each."""
+    folders = sorted(path.parent for path in SHIPPED.glob(f"*/{CASE_FILE}"))
+    if not folders:
+        raise GenlabError(f"{SHIPPED} holds no case; run this in a clone of the repository")
+    for folder in folders:
+        yield Made(_write_missing(draft_of(load_case(folder)), root, force))
+
+
+def _write_missing(draft: Draft, root: Path, force: bool) -> str:
     """Write a case unless it exists; returns a line that says which."""
     folder = root / draft.case_id
     if (folder / CASE_FILE).exists() and not force:
@@ -101,31 +108,40 @@ def write_missing(draft: Draft, root: Path, force: bool) -> str:
     return line if draft.consent else f"{line}; set consent in {folder / CASE_FILE} before a run"
 
 
-def _next_avatars(
-    path: Path, found: Sequence[Face], names: Sequence[str], used: int
-) -> list[tuple[Face, str]]:
-    """The largest faces, left to right, with the next avatars in turn."""
-    if not found:
+def _take_next(path: Path, template: Image.Image, names: Sequence[str], used: int) -> list[Swap]:
+    """The largest faces, left to right, replaced by the next avatars in turn."""
+    regions = find_regions(template)
+    if not regions:
         raise GenlabError(f"{path}: no face is found, so no case is made")
-    largest = sorted(found, key=lambda face: -face.width)[: min(MAX_PERSONS, len(names))]
-    ordered = sorted(largest, key=lambda face: face.box)
-    return [(face, names[(used + n) % len(names)]) for n, face in enumerate(ordered)]
+    count = min(MAX_PERSONS, len(names))
+    largest = sorted(regions, key=lambda region: -region.width)[:count]
+    ordered = sorted(largest, key=lambda region: region.box)
+    return [
+        Swap(region=region, avatar=names[(used + number) % len(names)])
+        for number, region in enumerate(ordered)
+    ]
 
 
-def _chosen_avatars(
-    path: Path, found: Sequence[Face], pairs: Sequence[tuple[int, str]], names: Mapping[str, str]
-) -> list[tuple[Face, str]]:
+def _match_pairs(
+    path: Path,
+    template: Image.Image,
+    pairs: Sequence[tuple[int, str]],
+    names: Mapping[str, str],
+) -> list[Swap]:
+    """The faces that a file of pairs names, from 1 and left to right, with their avatars."""
     if not pairs:
         raise GenlabError(f"{path}: the file of pairs has no line for {path.name}")
+    regions = find_regions(template)
     for number, avatar in pairs:
-        if not 1 <= number <= len(found):
-            raise GenlabError(f"{path}: face {number} of {len(found)} found; correct the pairs")
+        if not 1 <= number <= len(regions):
+            raise GenlabError(f"{path}: face {number} of {len(regions)} found; correct the pairs")
         if avatar not in names:
             raise GenlabError(f"{path}: no usable avatar is called {avatar!r}; correct the pairs")
-    return [(found[number - 1], names[avatar]) for number, avatar in pairs]
+    return [Swap(region=regions[number - 1], avatar=names[avatar]) for number, avatar in pairs]
 
 
-def _read_pairs(path: Path) -> Pairs:
+def _read_pairs(path: Path) -> dict[str, list[tuple[int, str]]]:
+    """By template's file name, the faces with the file names of their avatars."""
     try:
         reader = csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(), strict=True)
         if tuple(reader.fieldnames or ()) != PAIRS:
@@ -136,21 +152,6 @@ def _read_pairs(path: Path) -> Pairs:
     except (OSError, ValueError, TypeError, csv.Error) as error:
         raise GenlabError(f"{path}: no CSV file of pairs ({error}); correct it") from error
     return pairs
-
-
-def _draft(
-    case_id: str,
-    path: Path,
-    template: Image.Image,
-    chosen: Sequence[tuple[Face, str]],
-    heads: Mapping[str, Image.Image],
-    consent: bool,
-) -> Draft:
-    swaps = [Swap(region=region_of(face, template.size), avatar=name) for face, name in chosen]
-    avatars = {name: heads[name] for _, name in chosen}
-    sources = {"template": UNKNOWN.model_copy(update={"title": path.name})}
-    sources |= dict.fromkeys(avatars, UNKNOWN)
-    return Draft(case_id, path.stem, consent, template, avatars, swaps, sources)
 
 
 def _list_images(folder: Path) -> list[Path]:
