@@ -85,11 +85,8 @@ class Requests:
             reraise=True,
         )
         async with self._own_slots:  # held between tries: they concern this service alone
-            async for attempt in tries:
-                with attempt:
-                    async with self._slots:
-                        return await self._send_once(call, charge, record)
-        raise AssertionError("the last try returns or raises")
+            result: Result = await tries(self._send_once, call, charge, record)
+            return result
 
     async def _send_once(
         self,
@@ -98,27 +95,27 @@ class Requests:
         record: Callable[[], Awaitable[None]],
     ) -> Result:
         estimate, limit = self._service.needs.cost, self._limits.timeout
-        self._budget.reserve(estimate)
-        charge(estimate)
-        await record()
-        cost: float | None = None
-        try:
-            result, cost = await asyncio.wait_for(call(), limit)
-            return result
-        except asyncio.TimeoutError as error:  # it may have been paid for
-            raise ToolFailure(
-                "timeout", f"no answer within {limit:g} seconds", passing=True
-            ) from error
-        except ToolFailure as failure:
-            cost = failure.cost or 0.0
-            raise
-        except Exception as error:  # other people's code: anything may come out of it
-            cost = 0.0
-            raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
-        finally:
-            if cost is not None:
-                self._budget.spent += cost - estimate
-                charge(cost - estimate)
+        async with self._slots:
+            self._budget.reserve(estimate)
+            charge(estimate)
+            await record()
+            cost: float | None = None
+            try:
+                result, cost = await asyncio.wait_for(call(), limit)
+                return result
+            except asyncio.TimeoutError as error:  # it may have been paid for
+                reason = f"no answer within {limit:g} seconds"
+                raise ToolFailure("timeout", reason, passing=True) from error
+            except ToolFailure as failure:
+                cost = failure.cost or 0.0
+                raise
+            except Exception as error:  # other people's code: anything may come out of it
+                cost = 0.0
+                raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
+            finally:
+                if cost is not None:
+                    self._budget.spent += cost - estimate
+                    charge(cost - estimate)
 
 
 def _is_passing(error: BaseException) -> bool:

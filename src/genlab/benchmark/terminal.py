@@ -89,5 +89,4 @@ def _describe(event: Mapping[str, Any]) -> str:
 
 def _show(table: Table) -> None:
     """Print a table as wide as the terminal, or WIDTH wide in a file."""
-    console = Console()
-    Console(width=None if console.is_terminal else WIDTH).print(table)
+    Console(width=None if Console().is_terminal else WIDTH).print(table)

@@ -147,7 +147,10 @@ class Work:
                 continue
             path = self._folder / old.run_id / image_name(earlier.contenders, old)
             place = replace(self._place(item), path=path)
-            found = await asyncio.to_thread(recovered, place, old.image_sha256)
+            try:
+                found = await asyncio.to_thread(recovered, place, old.image_sha256)
+            except ToolFailure:  # an answer that had just arrived and is no image
+                continue
             if found is not None:
                 await asyncio.to_thread(write_bytes, self._path(item), path.read_bytes())
                 reused = old.details.get("reused", {"run_id": old.run_id, "cost": old.cost})
@@ -221,9 +224,8 @@ class Work:
 
         try:
             verdict = await self._judge_requests.send(call, charge, record)
-            sha256, stars = item.image_sha256, verdict.stars
-            rate = partial(self._store.rate, "run_item", sha256, judge.name, stars, "judge")
-            await asyncio.to_thread(rate)
+            rated = ("run_item", item.image_sha256, judge.name, verdict.stars)
+            await asyncio.to_thread(self._store.rate, *rated, "judge")
             state |= {"failure_kind": "", "failure": "", **verdict.model_dump(exclude={"stars"})}
         except ToolFailure as failure:
             state |= {"failure_kind": failure.kind, "failure": failure.reason}

@@ -8,7 +8,7 @@ from typing import Any
 import choix
 import krippendorff
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import spearmanr
 
@@ -24,8 +24,6 @@ STARS = range(1, 6)
 
 class Finding(BaseModel):
     """A number with its 95 % interval and sample size, or `why` there is none."""
-
-    model_config = ConfigDict(frozen=True)
 
     value: float | None
     low: float | None

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from genlab.benchmark.leaderboard.agreement import Finding, alpha, spearman, strengths
 from genlab.benchmark.leaderboard.bootstrap import LEAST, bounds, resample_means
@@ -59,8 +59,6 @@ _PREFERENCES = """
 class Stars(BaseModel):
     """Mean stars over images, each image with the same weight, and how many gave them."""
 
-    model_config = ConfigDict(frozen=True)
-
     mean: float
     raters: int
     ratings: int
@@ -75,8 +73,6 @@ class Standing(BaseModel):
     LEAST cases; failures: finished items without a score, by kind, of which `excused` do not count;
     cost: dollars; seconds: mean per image; stars: by context; older: scores of older constants.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     contender: str
     tool_id: str
@@ -102,8 +98,6 @@ class Standing(BaseModel):
 
 class People(BaseModel):
     """How blind raters agree among themselves and with the machine, and whom they prefer."""
-
-    model_config = ConfigDict(frozen=True)
 
     alpha: Finding
     spearman: Finding

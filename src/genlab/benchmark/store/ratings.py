@@ -1,7 +1,7 @@
 """Answers of people: stars, preferences between two images, opinions on explanations.
 
 The last answer of a rater counts; the same answer again (a double click) changes nothing.
-`export_csv` and `import_csv` keep stars as a CSV file. Images are identified by their SHA-256; case
+Stars are exported and imported as a CSV file. Images are identified by their SHA-256; case
 and tool are given for readers.
 """
 
@@ -15,18 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import text
 from sqlmodel import Session, select
 
 from genlab.benchmark.store.schema import Opinion, Preference, Rating, utc
 from genlab.core.errors import GenlabError, violations
-from genlab.core.io import write_text
 
 KEY = ("subject_kind", "subject_hash", "rater", "context")
 COLUMNS = ("subject_kind", "subject_hash", "rater", "stars", "context", "session", "rated")
 VALUES = {Rating: "stars", Preference: "winner", Opinion: "agrees"}
 
-_STARS = f"""
+EXPORT = f"""
     SELECT {", ".join(COLUMNS)}, coalesce(max(case_id), '') AS case_id,
         coalesce(max(tool_id), '') AS tool_id
     FROM human_scores LEFT JOIN run_items
@@ -68,17 +66,6 @@ def put_answer(
         return False
     session.add(kept.sqlmodel_update(dict(answer)))
     return True
-
-
-def export_csv(session: Session, path: str | Path) -> int:
-    """Write all stars as CSV in a fixed order; returns how many."""
-    rows = session.connection().execute(text(_STARS))
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(rows.keys())
-    writer.writerows(rows)
-    write_text(path, buffer.getvalue())
-    return buffer.getvalue().count("\n") - 1
 
 
 def import_csv(session: Session, path: str | Path) -> int:

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DatabaseError
 from sqlmodel import Session, SQLModel, col, select
 
 from genlab.benchmark.store import migrations
-from genlab.benchmark.store.ratings import export_csv, import_csv, put_answer
+from genlab.benchmark.store.ratings import EXPORT, import_csv, put_answer
 from genlab.benchmark.store.schema import (
     Contender,
     Context,
@@ -25,6 +25,7 @@ from genlab.benchmark.store.schema import (
     now,
 )
 from genlab.core.errors import GenlabError
+from genlab.core.io import write_text
 
 Table = TypeVar("Table", bound=SQLModel)
 STORE = "genlab.sqlite3"  # file of the store in the runs' folder
@@ -239,8 +240,9 @@ class Store:
 
     def export_csv(self, path: str | Path) -> int:
         """Write the stars that count as CSV; returns how many."""
-        with self._session() as session:
-            return export_csv(session, path)
+        stars = self.table(EXPORT)
+        write_text(path, stars.to_csv(index=False, lineterminator="\n"))
+        return len(stars)
 
     def import_csv(self, path: str | Path) -> int:
         """Add the stars of a CSV file, all or none; returns how many changed anything."""
