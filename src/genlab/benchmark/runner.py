@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -175,12 +176,13 @@ class Runner:
         """Make the folder of a new run: today's date, with -2, -3, ... where that is taken."""
         today = date.today().isoformat()
         taken = {run.run_id for run in self.store.runs()}
-        for number in count(1):
-            run_id = today if number == 1 else f"{today}-{number}"
-            if run_id not in taken and not (self.folder / run_id).exists():
-                break
-        (self.folder / run_id).mkdir(parents=True)
-        return run_id
+        names = (today if number == 1 else f"{today}-{number}" for number in count(1))
+        while True:
+            run_id = next(names)
+            with suppress(FileExistsError):  # another process may have taken it just now
+                if run_id not in taken:
+                    (self.folder / run_id).mkdir(parents=True)
+                    return run_id
 
 
 def lock_of(folder: Path, run_id: str) -> FileLock:
