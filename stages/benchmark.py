@@ -1,13 +1,14 @@
 """Stage benchmark: run the image tools over the cases, score, and write the leaderboard.
 
-Resumes in runs/ (images and scores that are there are kept) and writes data/benchmark/items.json
-and report.html, results/benchmark.json, metrics/benchmark.json (the headline) and
-plots/benchmark/scores.png.
+Resumes in runs/ (images and scores that are there are kept) and writes data/benchmark/report.html,
+results/benchmark.json, metrics/benchmark.json (the headline) and plots/benchmark/scores.png.
 """
 
 from __future__ import annotations
 
-from genlab.benchmark.snapshot import Places, write_snapshot
+from pathlib import Path
+
+from genlab.benchmark.snapshot import RESULTS, write_snapshot
 from genlab.core.errors import run_cli
 from genlab.core.options import overridable, parse_options
 
@@ -21,15 +22,15 @@ class Options(overridable("seed", "bootstrap")):
 
 def main() -> None:
     """Run the stage."""
-    params, places = parse_options(Options).params, Places()
+    params = parse_options(Options).params
     standings = write_snapshot(
-        params.benchmark, places, seed=params.seed, bootstrap=params.bootstrap
+        params.benchmark, Path(), seed=params.seed, bootstrap=params.bootstrap
     )
     best = next((s for s in standings if s.score is not None), None)
     line = (
         "no contender has a score" if best is None else f"{best.label} leads with {best.score:.3f}"
     )
-    print(f"{places.results}: {line}")
+    print(f"{RESULTS}: {line}")
 
 
 if __name__ == "__main__":

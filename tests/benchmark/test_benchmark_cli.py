@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import os
 import pty
@@ -56,12 +54,11 @@ def run(*arguments: str, answers: str = "") -> str:
 
 
 def test_leaderboard_and_report_come_from_the_store(place: Path) -> None:
-    rows = {row["tool_id"]: row for row in csv.DictReader(io.StringIO(run("leaderboard", "--csv")))}
-    assert rows["good_tool"]["rank"] == "1"
-    assert rows["hostile_tool"]["failures.refused"] == "7.0"
     reported = json.loads(run("leaderboard", "--run", "last", "--json"))
     assert reported["run_id"] == swap_runs.RUN
-    assert [row["tool_id"] for row in reported["contenders"]] == list(rows)
+    rows = {row["tool_id"]: row for row in reported["contenders"]}
+    assert rows["good_tool"]["rank"] == 1
+    assert rows["hostile_tool"]["failures"] == {"refused": 7}
     assert reported["people"]["alpha"]["value"] is None
     assert all(tool in run("leaderboard") for tool in rows)
     run("report", swap_runs.RUN)
@@ -94,14 +91,13 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path) -> None:
     late.start()
     with contextlib.suppress(OSError):  # how the end of a terminal is reported
         while part := os.read(ours, 4096):
-            asked = b"0 to stop here" in printed
+            asked = b"Ceiling in dollars" in printed
             printed += part
-            if b"0 to stop here" in printed and not asked:
+            if b"Ceiling in dollars" in printed and not asked:
                 os.write(ours, b"\x03")
     os.close(ours)
     assert process.wait(20) == 130, printed.decode()
     late.cancel()
-    assert b"continue with: genlab benchmark run --resume" in printed
     assert b"Traceback" not in printed
 
 
@@ -109,8 +105,7 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(place: Path) -> None:
     ("arguments", "named"),
     [
         ("leaderboard --run never", "never"),
-        ("leaderboard --json --csv", "--csv"),
-        ("report --runs elsewhere", "elsewhere"),
+        ("report never", "never"),
         ("run --tools baseline_locl", "baseline_local"),
         ("run --case nobody", "nobody"),
         ("run --cases nowhere", "nowhere"),
@@ -127,12 +122,11 @@ def test_a_mistake_is_one_line_that_names_it(place: Path, arguments: str, named:
         run(*arguments.split(" "))
     assert named in str(error.value)
     assert "\n" not in str(error.value)
-    assert not (place / "elsewhere").exists()
     with Store(place / "runs" / "genlab.sqlite3") as store:
         assert len(store.runs()) == 1  # nothing was queued
 
 
-def test_all_faults_of_all_cases_are_listed(place: Path) -> None:
+def test_all_faults_of_all_cases_are_found(place: Path) -> None:
     for name, old, new in (
         ("case_0", "consent: true", "consent: perhaps"),
         ("case_0", "version: 1", "version: one"),
@@ -141,9 +135,9 @@ def test_all_faults_of_all_cases_are_listed(place: Path) -> None:
     ):
         path = place / "cases" / name / "case.yaml"
         path.write_text(path.read_text().replace(old, new))
-    done = CliRunner().invoke(app, ["run"])
-    assert isinstance(done.exception, GenlabError)
-    places = [re.findall(r"(case_\d)/case.yaml\W+(\w+)", line) for line in done.stderr.splitlines()]
+    with pytest.raises(FaultyCases, match=r"and 4 more faults") as several:
+        run("run")
+    places = [re.findall(r"(case_\d)/case.yaml\W+(\w+)", line) for line in several.value.faults]
     assert sorted(found for [found] in places) == [
         ("case_0", "consent"),
         ("case_0", "version"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import swap_runs
 
-from genlab.benchmark.report import write_report
+from genlab.benchmark.report import render_report
 from genlab.benchmark.store.repository import Store
 
 LOADED = re.compile(r"<[^>]*\s(?:src|href|srcset|action|data)=\"([^\"]*)\"")
@@ -23,13 +23,13 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(place: Path) -> str:
+def render(place: Path) -> str:
     with Store(place / "runs" / "genlab.sqlite3") as store:
-        return write_report(store, swap_runs.RUN, place / "report.html").read_text("utf-8")
+        return render_report(store, swap_runs.RUN)
 
 
 def test_the_report_loads_and_runs_nothing_and_escapes_what_is_foreign(place: Path) -> None:
-    page = write(place)
+    page = render(place)
     assert not re.search(r"<(script|link)\b|<[^>]*\son\w+=", page)
     assert html.unescape(page).count(swap_runs.HOSTILE) >= 7  # reasons, notes, an option
     loaded = LOADED.findall(page)
@@ -43,6 +43,6 @@ def test_the_report_loads_and_runs_nothing_and_escapes_what_is_foreign(place: Pa
 def test_results_outlive_their_cases_and_images(place: Path) -> None:
     shutil.rmtree(place / "cases")
     shutil.rmtree(place / "runs" / swap_runs.RUN / "good_tool")
-    page = write(place)
+    page = render(place)
     assert len([target for target in LOADED.findall(page) if target.startswith("data:")]) == 7 * 2
     assert "case.yaml is missing" in page

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genlab.benchmark.chart import draw_scores
 from genlab.benchmark.leaderboard.bootstrap import LEAST
+from genlab.benchmark.leaderboard.chart import draw_scores
 from genlab.benchmark.leaderboard.standings import STARS_LEAD, Standing, leaderboard, people
-from genlab.benchmark.leaderboard.table import as_csv, columns, notes
+from genlab.benchmark.leaderboard.table import columns, notes
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender
 
@@ -195,10 +193,3 @@ def test_blind_stars_lead_once_there_are_enough(tmp_path: Path) -> None:
     assert STARS_LEAD <= 12
     assert list(found) == ["b", "a"]
     assert columns(list(found.values()))[2].heading == "blind stars"
-
-
-def test_csv_holds_every_row_and_no_formula(tmp_path: Path) -> None:
-    with make_store(tmp_path, {"=cmd()": [0.5] * 6, "b": [None] * 6}) as store:
-        rows = list(csv.DictReader(io.StringIO(as_csv(leaderboard(store)))))
-    assert [row["label"] for row in rows] == ["'=cmd()", "b"]
-    assert (rows[0]["score"], rows[1]["failures.timeout"]) == ("0.5", "6.0")

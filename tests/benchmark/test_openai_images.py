@@ -121,14 +121,14 @@ def test_an_image_on_its_side_is_turned_upright(case: Case) -> None:
 
 def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> None:
     place = place_of(case)
-    put_down(Picture(encoded(BLANK), cost=0.3, note="n"), place.path)
+    put_down(Picture(encoded(BLANK), cost=0.3, note="n"), place)
     found = recovered(place, "")
     assert found is not None
     assert (found.cost, found.note) == (0.3, "n")
     assert not place.answer.exists()
-    assert recovered(place, "") == Arrival(found.sha256)  # by the marks in the image
+    assert recovered(place, "") == Arrival(found.sha256)  # by the JSON beside the image
     place.path.unlink()
-    place.answer.write_bytes(b"{}\nno image")
+    place.answer.write_bytes(b"{\nno image")
     assert recovered(place, "") is None
 
 

@@ -160,20 +160,6 @@ def test_the_ceiling_is_never_passed(bench: Bench) -> None:
     assert len(tool.asked) == 2
 
 
-def test_whoever_can_be_asked_is_asked_before_the_ceiling_is_passed(bench: Bench) -> None:
-    asked: list[tuple[float, float]] = []
-
-    async def ask(ceiling: float, wanted: float) -> float | None:
-        asked.append((ceiling, wanted))
-        return 1.0 if len(asked) == 1 else None
-
-    cases, tool = bench.cases(5), Turned(cost=0.5)
-    assert kinds(bench.run(cases, tool, ask=ask)).count(SCORED) == 2
-    assert asked == [(0.0, 0.5), (1.0, 1.5)]  # after a no, never again
-    with pytest.raises(TypeError):  # an error of the question ends the run
-        bench.run(cases, tool, ask=lambda: None)
-
-
 # resuming
 
 

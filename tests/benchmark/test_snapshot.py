@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from genlab.benchmark.snapshot import Places, write_snapshot
+from genlab.benchmark.snapshot import RESULTS, write_snapshot
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.core.params import load_params
 
@@ -24,22 +24,23 @@ def outs(folder: Path) -> dict[str, bytes]:
     named = {"tools": ["control_pasted"], "cases": str(folder / "cases")}
     params = load_params(ROOT / "params.yaml").benchmark
     small = params.model_copy(update=named)
-    runs, data = folder / "runs", folder / "data"
-    places = Places(runs, data, folder / "metrics.json", folder / "results.json", folder / "plots")
-    write_snapshot(small, places, seed=0, bootstrap=100)
-    with Store(runs / STORE) as store:
+    write_snapshot(small, folder, seed=0, bootstrap=100)
+    with Store(folder / "runs" / STORE) as store:
         [run] = store.runs()
-    page = (data / "report.html").read_text(encoding="utf-8").replace(run.run_id, "RUN")
+    page = (
+        (folder / "data/benchmark/report.html")
+        .read_text(encoding="utf-8")
+        .replace(run.run_id, "RUN")
+    )
     page = re.sub(r"started [^<]* UTC", "started", page)
     page = re.sub(r"<td>[0-9.]+</td></tr>", "<td>seconds</td></tr>", page)
     written = {"report.html": page.encode()}
-    for path in (data / "items.json", places.results, places.metrics, folder / "plots/scores.png"):
-        written[path.name] = path.read_bytes()
-    return written
+    names = ("metrics/benchmark.json", "plots/benchmark/scores.png")
+    return {**written, **{name: (folder / name).read_bytes() for name in (*names, str(RESULTS))}}
 
 
 def test_a_fresh_stage_writes_the_same_bytes(tmp_path: Path) -> None:
     first, second = outs(tmp_path / "one"), outs(tmp_path / "two")
     assert [name for name in first if first[name] != second[name]] == []
-    assert b'"scored"' in first["items.json"]
-    assert len(json.loads(first["metrics.json"])) == 5
+    assert b'"scored": 1' in first[str(RESULTS)]
+    assert len(json.loads(first["metrics/benchmark.json"])) == 5

@@ -1,8 +1,11 @@
 """Images from tools: saved as received, then normalized and marked as synthetic.
 
 The bytes that a service sends are written first (`.<case>.answer`), then decoded, turned upright,
-converted to RGB and the template's size, marked and written as PNG; then the answer is removed. A
-process that is killed in between finds one of the two again: `recovered`.
+converted to RGB and the template's size, marked and written as PNG with its SHA-256 in the JSON
+beside it; then the answer is removed. A process that is killed in between finds the answer or the
+PNG: `recovered`.
+
+Not protected: whoever wants can remove the marks.
 """
 
 from __future__ import annotations
@@ -18,9 +21,7 @@ from typing import Any, get_args
 from PIL import Image, ImageOps, PngImagePlugin
 
 from genlab.benchmark.cases.photographs import ImageFault, read_image
-from genlab.benchmark.marks import SYNTHETIC
 from genlab.benchmark.plugins.base import Fit, Kind, Part, Picture, ToolFailure, is_amount
-from genlab.benchmark.store.schema import Item
 from genlab.core.io import write_bytes, write_json
 
 ASPECT = 0.02  # share by which width over height may differ from the template's
@@ -34,7 +35,7 @@ class Place:
     """Where an item's image lies, and what it has to be.
 
     path: the PNG; size: width and height of the template, upright; marks: text that is written
-    into the PNG.
+    into the PNG: run, tool, case, date.
     """
 
     path: Path
@@ -43,8 +44,8 @@ class Place:
 
     @property
     def answer(self) -> Path:
-        """What the service sent, as it came; there only while it is being worked on."""
-        return answer_of(self.path)
+        """What the service sent, as received; exists only until the PNG is written."""
+        return self.path.with_name(f".{self.path.stem}.answer")
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,8 @@ class Arrival:
     cost: float | None = None
 
 
-def answer_of(path: Path) -> Path:
-    """Where the answer lies that the image at `path` is made from."""
-    return path.with_name(f".{path.stem}.answer")
-
-
 def picture_of(made: object, estimate: float) -> Picture:
-    """What a tool gave, held against the contract; a plain image becomes a `Picture`.
+    """Check what a tool returned against the contract; a plain image becomes a `Picture`.
 
     Raises `ToolFailure` where it is something else. It may have been paid for all the same: the
     estimate counts.
@@ -71,14 +67,13 @@ def picture_of(made: object, estimate: float) -> Picture:
     if not isinstance(picture.image, Image.Image | bytes):
         raise ToolFailure(
             "no_image",
-            f"the tool gave a {_named(picture.image)}, no PIL image or bytes of an image file;"
-            " correct its swap()",
+            f"the tool returns {type(picture.image).__name__}, no PIL image or bytes of an image"
+            " file; correct its swap()",
             cost=estimate,
         )
-    words = (picture.model, picture.note)
     if not (
         (picture.cost is None or is_amount(picture.cost))
-        and all(isinstance(text, str) for text in words)
+        and all(isinstance(text, str) for text in (picture.model, picture.note))
         and (picture.part is None or _is_part(picture.part))
         and picture.fit in get_args(Fit)
     ):
@@ -91,74 +86,59 @@ def picture_of(made: object, estimate: float) -> Picture:
     return picture
 
 
-def put_down(picture: Picture, path: Path) -> None:
-    """Keep what a service sent for the image at `path` as it came, before any work on it."""
+def put_down(picture: Picture, place: Place) -> None:
+    """Save what a service sent as it is, before any work on it."""
     if isinstance(picture.image, bytes):
-        known = {"cost": picture.cost, "model": picture.model, "note": picture.note}
-        head = json.dumps({**known, "part": picture.part, "fit": picture.fit}).encode()
-        write_bytes(answer_of(path), head + b"\n" + picture.image)
+        names = ("cost", "model", "note", "part", "fit")
+        head = json.dumps({name: getattr(picture, name) for name in names})
+        write_bytes(place.answer, head.encode() + b"\n" + picture.image)
 
 
 def keep(picture: Picture, place: Place) -> Arrival:
-    """Make an image that arrived sound, and put it on the disk in its answer's place.
+    """Normalize an image, write it to its place, and remove the answer that it is made from.
 
-    Raises `ToolFailure`: `no_image` for what is no image or is cut short, `wrong_size` for one of
+    Raises `ToolFailure`: `no_image` for what is no image or is truncated, `wrong_size` for one of
     another shape than the template or of too many pixels.
     """
     try:
-        image, note = fitted(decoded(picture.image), place.size, picture.fit, picture.part)
-        notes = "; ".join(text for text in (picture.note, note) if text)
+        image, note = fitted(read_image(picture.image), place.size, picture.fit, picture.part)
         data = _png(image, {**place.marks, "model": picture.model or place.marks["tool"]})
+        sha256 = hashlib.sha256(data).hexdigest()
         write_bytes(place.path, data)
-    finally:
-        place.answer.unlink(missing_ok=True)
-    return Arrival(hashlib.sha256(data).hexdigest(), notes, picture.cost)
-
-
-def recovered(place: Place, sha256: str) -> Arrival | None:
-    """The image that an earlier process kept at `place`, if it is sound; else None.
-
-    sha256: what the store knows of it, "" where the process was killed before the store knew it:
-    then the marks within the PNG must be those of this item. Raises `ToolFailure` where the answer
-    that was kept is no image.
-    """
-    if place.path.is_file():
-        data = place.path.read_bytes()
-        found = hashlib.sha256(data).hexdigest()
-        if found == sha256 or (not sha256 and _is_ours(data, place)):
-            return Arrival(found)
-    if not sha256 and place.answer.is_file():
-        head, _, image = place.answer.read_bytes().partition(b"\n")
-        try:
-            said = json.loads(head)
-            part = None if said["part"] is None else tuple(said["part"])
-            fit = said.get("fit", "refuse")
-            picture = Picture(image, said["cost"], said["model"], said["note"], part, fit)
-        except (ValueError, KeyError, TypeError):
-            return None
-        return keep(picture, place)
-    return None
-
-
-def set_aside(path: Path) -> None:
-    """Move a file that is not the image it should be out of the way."""
-    if path.exists():
-        path.replace(path.with_suffix(".damaged"))
-
-
-def write_record(path: Path, item: Item) -> None:
-    """What the store says of an item, as JSON beside its image."""
-    record = item.model_dump(exclude={"updated"})
-    write_json(path, dict(sorted(record.items())))
-
-
-def decoded(image: Image.Image | bytes) -> Image.Image:
-    """An image as RGB, upright, completely read. Raises `ToolFailure` outside the limits."""
-    try:
-        return read_image(image)
+        write_json(place.path.with_suffix(".json"), {"image_sha256": sha256})
     except ImageFault as fault:
         kind: Kind = "wrong_size" if fault.wrong_size else "no_image"
         raise ToolFailure(kind, f"the tool's image cannot be used: {fault}") from fault
+    finally:
+        place.answer.unlink(missing_ok=True)
+    return Arrival(sha256, "; ".join(text for text in (picture.note, note) if text), picture.cost)
+
+
+def recovered(place: Place, sha256: str) -> Arrival | None:
+    """The image that an earlier process saved at `place`, if it is sound; else None.
+
+    sha256: from the store; "" where the process was killed before it was stored: then that of the
+    JSON beside the image counts. Raises `ToolFailure` where the saved answer is no image.
+    """
+    known = sha256 or _recorded(place.path)
+    if known and place.path.is_file():
+        found = hashlib.sha256(place.path.read_bytes()).hexdigest()
+        if found == known:
+            return Arrival(found)
+    if sha256 or not place.answer.is_file():
+        return None
+    head, _, image = place.answer.read_bytes().partition(b"\n")
+    try:
+        picture = Picture(image, **json.loads(head))
+    except (ValueError, TypeError):
+        return None
+    return keep(picture, place)
+
+
+def _recorded(path: Path) -> str:
+    """SHA-256 of the image at `path` as the JSON beside it says."""
+    record = path.with_suffix(".json")
+    return str(json.loads(record.read_bytes())["image_sha256"]) if record.is_file() else ""
 
 
 def fitted(
@@ -191,11 +171,6 @@ def fitted(
     return image, note
 
 
-def _named(value: object) -> str:
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-
-
 def _is_part(part: object) -> bool:
     """Whether it is left, top, right, bottom as shares, with something between them."""
     if not (isinstance(part, tuple) and len(part) == 4 and all(map(is_amount, part))):
@@ -213,25 +188,8 @@ def _pixels(part: Part, size: tuple[int, int]) -> tuple[int, int, int, int]:
 
 def _png(image: Image.Image, marks: Mapping[str, str]) -> bytes:
     info = PngImagePlugin.PngInfo()
-    for key, value in {**SYNTHETIC, **marks}.items():
+    for key, value in {"synthetic": "yes", **marks}.items():
         info.add_itxt(key, value)
     buffer = io.BytesIO()
-    # A plain copy: an image's own info, such as EXIF or a colour profile, would go along.
-    plain = image.copy()
-    plain.info = {}
-    plain.save(buffer, "PNG", pnginfo=info, **COMPRESSION)
+    image.save(buffer, "PNG", pnginfo=info, **COMPRESSION)
     return buffer.getvalue()
-
-
-def _is_ours(data: bytes, place: Place) -> bool:
-    """Whether `data` is a whole PNG that carries the marks of `place`."""
-    try:
-        with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
-            image.load()
-            marks = dict(getattr(image, "text", {}))
-            keys = ("run", "tool", "case")
-            return image.size == place.size and all(
-                marks.get(key) == place.marks[key] for key in keys
-            )
-    except (OSError, SyntaxError, ValueError):
-        return False

@@ -6,14 +6,18 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genlab.benchmark.cases import Case, FaultyCases, load_cases, split_by_consent
+from genlab.benchmark.cases import Case, load_cases, split_by_consent
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.core.errors import GenlabError, run_cli
+from genlab.core.io import write_text
 from genlab.core.params import load_params
+
+if TYPE_CHECKING:  # importing it takes a second
+    from genlab.benchmark.runner import Runner
 
 app = typer.Typer(
     add_completion=False,
@@ -29,14 +33,9 @@ What is not given comes from params.yaml. Images, scores and ratings are kept in
 """,
 )
 
+RUNS = Path("runs")
 LAST = "last"
 RunId = Annotated[str, typer.Argument(help="A run, such as 2026-01-31; 'last' is the newest.")]
-Runs = Annotated[Path, typer.Option(help="Folder of images and the store.")]
-Bootstrap = Annotated[int, typer.Option(min=100, max=100_000, help="Resamples per interval.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the resamples.")]
-ToolsFile = Annotated[
-    Path | None, typer.Option(help="YAML file of tools. [default: runs/tools.yaml]")
-]
 
 
 @app.command()
@@ -104,8 +103,6 @@ def run_cases(
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=256, help="Images generated at a time.")
     ] = None,
-    tools_file: ToolsFile = None,
-    runs: Runs = Path("runs"),
 ) -> None:
     """Run cases through tools and score the images.
 
@@ -113,25 +110,15 @@ def run_cases(
 
     Example: genlab benchmark run --tools baseline_local,control_pasted
     """
-    from genlab.benchmark.judging import make_judge
-    from genlab.benchmark.plugins.contender import make_contenders
-    from genlab.benchmark.plugins.registry import choose_tools, load_tools
+    from genlab.benchmark.judge import make_judge
     from genlab.benchmark.requests import Limits
     from genlab.benchmark.runner import Runner
-    from genlab.benchmark.terminal import Watch
+    from genlab.benchmark.terminal import follow
 
     params = load_params().benchmark
-    known = load_tools(tools_file)
     limits = Limits(concurrency or params.concurrency, params.timeout, params.retries)
-    with Store(runs / STORE) as store:
-        runner = Runner(
-            store,
-            runs,
-            limits=limits,
-            tools=known,
-            judge=make_judge(params),
-            ask=lambda ceiling, wanted: watch.ask(ceiling, wanted),
-        )
+    with Store(RUNS / STORE) as store:
+        runner = Runner(store, RUNS, limits=limits, judge=make_judge(params))
         if resume:
             if only or tools or option or cases or repeats:
                 raise GenlabError(
@@ -143,17 +130,13 @@ def run_cases(
                 store.set_max_cost(run_id, max_cost)
         else:
             names = [name.strip() for name in tools.split(",") if name.strip()] or params.tools
+            chosen = _load_cases(cases or Path(params.cases), only or [])
             options = _parse_options(option or [], names) or params.options
-            run_id = runner.start(
-                _load_cases(cases or Path(params.cases), only or []),
-                make_contenders(choose_tools(known, names), options),
-                repeats=repeats or params.repeats,
-                max_cost=params.max_cost if max_cost is None else max_cost,
-            )
-        watch = Watch(store.run(run_id))
-        typer.echo(f"run {run_id}: {watch.total} images")
+            ceiling = params.max_cost if max_cost is None else max_cost
+            run_id = _start(runner, chosen, names, options, repeats or params.repeats, ceiling)
+        typer.echo(f"run {run_id}")
         try:
-            asyncio.run(watch.follow(runner, again=again))
+            asyncio.run(follow(runner, run_id, again=again))
         except KeyboardInterrupt:
             typer.echo(f"stopped; continue with: genlab benchmark run --resume {run_id}", err=True)
             raise
@@ -167,20 +150,17 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="File to write. [default: report_RUN.html]")
     ] = None,
-    runs: Runs = Path("runs"),
-    bootstrap: Bootstrap = 1000,
-    seed: Seed = 0,
 ) -> None:
     """Write a run as one self-contained HTML file.
 
     Example: genlab benchmark report 2026-01-31
     """
-    from genlab.benchmark.report import write_report
+    from genlab.benchmark.report import render_report
 
-    with _open(runs) as store:
+    with _open() as store:
         name = _run_id(store, run_id)
         path = output or Path(f"report_{name}.html")
-        write_report(store, name, path, bootstrap=bootstrap, seed=seed)
+        write_text(path, render_report(store, name))
     typer.echo(f"wrote {path}")
 
 
@@ -190,25 +170,17 @@ def show_leaderboard(
         str, typer.Option("--run", help="One run, or 'last'. [default: all runs]")
     ] = "",
     json_: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-    csv_: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
-    runs: Runs = Path("runs"),
-    bootstrap: Bootstrap = 1000,
-    seed: Seed = 0,
 ) -> None:
     """Show contenders with scores, intervals, failures, cost and people's stars.
 
     Example: genlab benchmark leaderboard --run last --json
     """
-    if json_ and csv_:
-        raise GenlabError("--json and --csv exclude each other; choose one")
-    with _open(runs) as store:
-        name = _run_id(store, run_id) if run_id else None
-        _print_leaderboard(store, name, json_, csv_, bootstrap, seed)
+    with _open() as store:
+        _print_leaderboard(store, _run_id(store, run_id) if run_id else None, json_)
 
 
 @app.command("tools")
 def list_tools(
-    tools_file: ToolsFile = None,
     init: Annotated[
         bool, typer.Option("--init", help="Write a commented sample of the file of tools.")
     ] = False,
@@ -221,27 +193,22 @@ def list_tools(
     from genlab.benchmark.terminal import show_tools
 
     if init:
-        path = tools_file or TOOLS_FILE
-        write_sample(path)
-        typer.echo(f"wrote {path}; edit it, then run: genlab benchmark tools")
-        return
-    show_tools(load_tools(tools_file))
+        write_sample(TOOLS_FILE)
+        typer.echo(f"wrote {TOOLS_FILE}; edit it, then run: genlab benchmark tools")
+    else:
+        show_tools(load_tools())
 
 
 @app.command()
-def explain(
-    item: Annotated[int, typer.Argument(help="Number of a run's item.")],
-    output: Annotated[Path, typer.Option(help="Folder of the overlays.")] = Path("explained"),
-    runs: Runs = Path("runs"),
-) -> None:
-    """Show every term of an item's score: value, one sentence, and an overlay as PNG.
+def explain(item: Annotated[int, typer.Argument(help="Number of a run's item.")]) -> None:
+    """Show every term of an item's score: value, one sentence, and an overlay in explained/.
 
     Example: genlab benchmark explain 12
     """
     from genlab.benchmark.explanations import write_explanation
 
-    with _open(runs) as store:
-        for line in write_explanation(store, item, output):
+    with _open() as store:
+        for line in write_explanation(store, item, Path("explained")):
             typer.echo(line)
 
 
@@ -272,30 +239,23 @@ def ground_truth(
 
 
 @app.command()
-def export_ratings(
-    path: Annotated[Path, typer.Argument(help="CSV file to write.")], runs: Runs = Path("runs")
-) -> None:
-    """Write all ratings and preferences as CSV.
+def export_ratings(path: Annotated[Path, typer.Argument(help="CSV file to write.")]) -> None:
+    """Write all ratings as CSV.
 
     Example: genlab benchmark export-ratings ratings.csv
     """
-    with _open(runs) as store:
+    with _open() as store:
         typer.echo(f"wrote {path}: {store.export_csv(path)} ratings")
 
 
 @app.command()
-def import_ratings(
-    path: Annotated[Path, typer.Argument(help="CSV file to read.")], runs: Runs = Path("runs")
-) -> None:
-    """Read ratings and preferences from CSV; those that are known change nothing.
+def import_ratings(path: Annotated[Path, typer.Argument(help="CSV file to read.")]) -> None:
+    """Read ratings from CSV; those that are known change nothing.
 
     Example: genlab benchmark import-ratings ratings.csv
     """
-    with _open(runs) as store:
-        found = store.import_csv(path)
-    typer.echo(f"{path}: {found.changed} new ratings")
-    if found.missing:
-        typer.echo(f"{found.missing} preferences left out: their images are not in {runs}")
+    with _open() as store:
+        typer.echo(f"{path}: {store.import_csv(path)} new ratings")
 
 
 def main() -> None:
@@ -303,9 +263,9 @@ def main() -> None:
     run_cli(app)
 
 
-def _open(runs: Path) -> Store:
+def _open() -> Store:
     """The existing store; reading creates none."""
-    path = runs / STORE
+    path = RUNS / STORE
     if not path.exists():
         raise GenlabError(f"{path} is missing; make a run with: genlab benchmark run")
     return Store(path)
@@ -322,24 +282,16 @@ def _run_id(store: Store, run_id: str) -> str:
 
 
 def _load_cases(root: Path, only: list[str]) -> list[Case]:
-    """The cases with consent; the others, and all faults, are named, a line each."""
-    try:
-        cases, lines = split_by_consent(load_cases(root, only))
-    except FaultyCases as found:
-        if len(found.faults) == 1:
-            raise
-        for fault in found.faults:
-            typer.echo(f"genlab: {fault}", err=True)
-        count = len(found.faults)
-        raise GenlabError(f"{root}: {count} faults, listed above; correct them") from found
+    """The cases with consent; the others are named, a line each."""
+    cases, lines = split_by_consent(load_cases(root, only))
     for line in lines:
         typer.echo(line, err=True)
     return cases
 
 
-def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, list[str]]]:
+def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, Any]]:
     """Values of `tool.key=value` by tool and key."""
-    options: dict[str, dict[str, list[str]]] = {}
+    options: dict[str, dict[str, Any]] = {}
     for text in given:
         name, _, value = text.partition("=")
         tool, _, key = name.partition(".")
@@ -352,25 +304,39 @@ def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, li
     return options
 
 
-def _print_leaderboard(
-    store: Store,
-    run_id: str | None,
-    json_: bool = False,
-    csv_: bool = False,
-    bootstrap: int = 1000,
-    seed: int = 0,
-) -> None:
+def _start(
+    runner: Runner,
+    cases: list[Case],
+    names: list[str],
+    options: dict[str, dict[str, Any]],
+    repeats: int,
+    ceiling: float,
+) -> str:
+    """Queue a run; in a terminal, asks for another ceiling where its estimate is higher."""
+    from genlab.benchmark.plugins.contender import make_contenders
+    from genlab.benchmark.plugins.registry import choose_tools, load_tools
+
+    tools = choose_tools(load_tools(), names)
+    contenders = make_contenders(tools, options)
+    costs = {tool.tool_id: tool.needs.cost for tool in tools}
+    estimate = len(cases) * repeats * sum(costs[each.tool_id] for each in contenders)
+    if estimate > ceiling and sys.stdin.isatty():
+        question = f"The run costs about ${estimate:.2f}. Ceiling in dollars"
+        try:
+            ceiling = typer.prompt(question, default=ceiling, type=float)
+        except typer.Abort as error:
+            raise KeyboardInterrupt from error
+    return runner.start(cases, contenders, repeats=repeats, max_cost=ceiling)
+
+
+def _print_leaderboard(store: Store, run_id: str | None, json_: bool = False) -> None:
     from genlab.benchmark.leaderboard.standings import leaderboard, people
-    from genlab.benchmark.leaderboard.table import as_csv
     from genlab.benchmark.terminal import show_leaderboard as show
 
-    standings = leaderboard(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
-    found = people(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
-    if csv_:
-        sys.stdout.write(as_csv(standings))
-    elif json_:
+    standings, found = leaderboard(store, run_id=run_id), people(store, run_id=run_id)
+    if json_:
         rows = [standing.model_dump() for standing in standings]
-        whole = {"run_id": run_id, "bootstrap": bootstrap, "seed": seed, "contenders": rows}
-        typer.echo(json.dumps({**whole, "people": found.model_dump()}, indent=2))
+        listed = {"run_id": run_id, "contenders": rows, "people": found.model_dump()}
+        typer.echo(json.dumps(listed, indent=2))
     else:
         show(standings, found)

@@ -11,21 +11,16 @@ from urllib.parse import quote
 from genlab.benchmark.store.schema import Item
 
 Event = dict[str, Any]
-BATCH = 64  # events handed on before other tasks of the loop continue
+HIDDEN = {"item_id", "image", "image_sha256", "details", "updated"}
 
 
 def update(item: Item) -> Event:
     """The event that describes an item's state."""
-    fields = (
-        *("run_id", "case_id", "tool_id", "contender", "repeat", "status", "score"),
-        *("score_reference", "components", "failure_kind", "failure", "cost", "seconds"),
-        "attempts",
-    )
     return {
         "type": "update",
         "run_item_id": item.item_id,
         "image_url": "/runs/" + quote(item.image) if item.image else "",
-        **{name: getattr(item, name) for name in fields},
+        **item.model_dump(exclude=HIDDEN),
     }
 
 
@@ -42,7 +37,7 @@ class EventLog:
         self._first = time.time_ns() // 1000
         self._events: list[Event] = []
         self._items: dict[int, Event] = {}
-        self._wakers: set[asyncio.Event] = set()
+        self._changed = asyncio.Event()
 
     @property
     def last(self) -> int:
@@ -51,17 +46,17 @@ class EventLog:
 
     def publish(self, event: Mapping[str, Any]) -> None:
         """Append an event and wake all listeners; never waits. A repeated update is dropped."""
-        known = self._items.get(event.get("run_item_id", 0))
-        if known and all(known[name] == value for name, value in event.items()):
-            return
-        kept = {**event, "sequence": self.last + 1}
-        self._events.append(kept)
-        if kept["type"] == "update":
-            self._items[kept["run_item_id"]] = kept
+        numbered = {**event, "sequence": self.last + 1}
+        if event["type"] == "update":
+            known = self._items.get(event["run_item_id"])
+            if known is not None and {**known, **event} == known:
+                return
+            self._items[event["run_item_id"]] = numbered
         else:
-            self.end = kept
-        for waker in self._wakers:
-            waker.set()
+            self.end = numbered
+        self._events.append(numbered)
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def close(self, status: str, reason: str = "") -> None:
         """Publish how the run ended; listeners read what is left and stop."""
@@ -84,18 +79,11 @@ class EventLog:
             after = int(state["sequence"])
             yield state
         position = after - self._first + 1
-        waker = asyncio.Event()
-        self._wakers.add(waker)
-        try:
-            while True:
-                waker.clear()
-                while position < len(self._events):
-                    yield self._events[position]
-                    position += 1
-                    if position % BATCH == 0:
-                        await asyncio.sleep(0)
-                if self.end is not None:
-                    return
-                await waker.wait()
-        finally:
-            self._wakers.discard(waker)
+        while True:
+            changed = self._changed
+            while position < len(self._events):
+                yield self._events[position]
+                position += 1
+            if self.end is not None:
+                return
+            await changed.wait()

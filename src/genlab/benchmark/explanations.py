@@ -19,8 +19,7 @@ from genlab.core.io import atomic_write
 def explain_item(store: Store, item_id: int) -> list[Term]:
     """The terms of an item's score. Raises a `GenlabError` where it has none."""
     item = store.item(item_id)
-    run = store.run(item.run_id)
-    [known] = [case for case in run.cases if case["case_id"] == item.case_id]
+    [known] = [c for c in store.run(item.run_id).cases if c["case_id"] == item.case_id]
     case = load_case(Path(known["folder"]))
     if not item.image:
         raise GenlabError(f"item {item_id} has no image: {item.failure or item.status}")

@@ -1,9 +1,8 @@
-"""Limits on requests to a service: dollars per run, requests at a time, retries and waits."""
+"""Paid requests to a service: dollars per run, requests at a time, retries and waits."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,12 +15,12 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from genlab.benchmark.plugins.base import ToolFailure
+from genlab.benchmark.plugins.base import Service, ToolFailure, absence
 
 Sleep = Callable[[float], Awaitable[None]]
-Ask = Callable[[float, float], Awaitable["float | None"]]
-"""Called with the ceiling and the sum wanted; returns a new ceiling, or None to keep it."""
 Result = TypeVar("Result")
+Call = Callable[[], Awaitable["tuple[Result, float | None]"]]
+"""Sends a request; returns the result and its dollars, None for the estimate."""
 
 MAX_WAIT = 120.0  # seconds that a service may ask us to wait; beyond, the item fails at once
 
@@ -41,47 +40,43 @@ class Limits:
 class Budget:
     """Dollars of a run, reserved before a request is sent, so that the ceiling is never passed."""
 
-    def __init__(self, ceiling: float, spent: float, ask: Ask | None = None) -> None:
-        self.ceiling = ceiling
-        self.spent = spent
-        self._ask = ask
-        self._asking = asyncio.Lock()
+    def __init__(self, ceiling: float, spent: float) -> None:
+        self.ceiling, self.spent = ceiling, spent
 
-    async def reserve(self, cost: float) -> None:
-        """Count `cost` as spent. Raises `ToolFailure` (`over_budget`) where it passes the ceiling.
+    def reserve(self, cost: float) -> None:
+        """Count `cost` as spent. Raises `ToolFailure` where that passes the ceiling."""
+        if cost > 0 and self.spent + cost > self.ceiling + 1e-9:
+            raise ToolFailure(
+                "over_budget",
+                f"{self.spent:.2f} dollars of {self.ceiling:.2f} are spent and this request would"
+                f" cost about {cost:.3f} more; raise max_cost",
+            )
+        self.spent += cost
 
-        `ask` is called first, by one request at a time, and never again after a no.
+
+class Requests:
+    """Requests to one service: so many at a time, within the budget, retried after a fault."""
+
+    def __init__(
+        self, service: Service, limits: Limits, budget: Budget, slots: asyncio.Semaphore
+    ) -> None:
+        """slots: of the whole run, one of which a request takes."""
+        self._service, self._limits, self._budget = service, limits, budget
+        self._slots = slots
+        self._own_slots = asyncio.Semaphore(max(1, service.needs.concurrency))
+
+    async def send(
+        self,
+        call: Call[Result],
+        charge: Callable[[float], None],
+        record: Callable[[], Awaitable[None]],
+    ) -> Result:
+        """The result of `call`, retried after a passing `ToolFailure`; raises the last one.
+
+        charge: adds dollars to what the item cost; record: stores that before each request.
         """
-        async with self._asking:
-            wanted = self.spent + cost
-            if cost > 0 and wanted > self.ceiling + 1e-9:
-                raised = await self._ask(self.ceiling, wanted) if self._ask else None
-                if raised is None or raised + 1e-9 < wanted:
-                    self._ask = None
-                    raise ToolFailure(
-                        "over_budget",
-                        f"{self.spent:.2f} dollars of {self.ceiling:.2f} are spent and this image"
-                        f" would cost about {cost:.3f} more; raise max_cost",
-                    )
-                self.ceiling = raised
-            self.spent = wanted
-
-    def correct(self, by: float) -> None:
-        """Add the difference between what a request cost and what was reserved."""
-        self.spent += by
-
-
-class Gate:
-    """Requests to one service: so many at a time, tried again, and paused when it asks for it."""
-
-    def __init__(self, concurrency: int, limits: Limits, places: asyncio.Semaphore) -> None:
-        """places: of the whole run, one of which a request takes, too."""
-        self._slots = asyncio.Semaphore(max(1, concurrency))
-        self._limits, self._places = limits, places
-        self._paused_until = 0.0
-
-    async def send(self, request: Callable[[], Awaitable[Result]]) -> Result:
-        """The result of `request`, retried after a passing `ToolFailure`; raises the last one."""
+        if reason := absence(self._service):
+            raise reason
         tries = AsyncRetrying(
             stop=stop_after_attempt(self._limits.retries + 1),
             wait=_wait,
@@ -89,24 +84,38 @@ class Gate:
             sleep=self._limits.sleep,
             reraise=True,
         )
-        async with self._slots:  # held between tries: they concern this service alone
-            async for attempt in tries:
-                with attempt:
-                    pause = self._paused_until - time.monotonic()
-                    if pause > 0:
-                        await self._limits.sleep(pause)
-                    async with self._places:
-                        return await self._send_once(request)
-        raise AssertionError("the last try returns or raises")
+        async with self._own_slots:  # held between tries: they concern this service alone
+            result: Result = await tries(self._send_once, call, charge, record)
+            return result
 
-    async def _send_once(self, request: Callable[[], Awaitable[Result]]) -> Result:
-        try:
-            return await request()
-        except ToolFailure as failure:
-            if failure.retry_after is not None and failure.passing:
-                until = time.monotonic() + min(failure.retry_after, MAX_WAIT)
-                self._paused_until = max(self._paused_until, until)
-            raise
+    async def _send_once(
+        self,
+        call: Call[Result],
+        charge: Callable[[float], None],
+        record: Callable[[], Awaitable[None]],
+    ) -> Result:
+        estimate, limit = self._service.needs.cost, self._limits.timeout
+        async with self._slots:
+            self._budget.reserve(estimate)
+            charge(estimate)
+            await record()
+            cost: float | None = None
+            try:
+                result, cost = await asyncio.wait_for(call(), limit)
+                return result
+            except asyncio.TimeoutError as error:  # it may have been paid for
+                reason = f"no answer within {limit:g} seconds"
+                raise ToolFailure("timeout", reason, passing=True) from error
+            except ToolFailure as failure:
+                cost = failure.cost or 0.0
+                raise
+            except Exception as error:  # other people's code: anything may come out of it
+                cost = 0.0
+                raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
+            finally:
+                if cost is not None:
+                    self._budget.spent += cost - estimate
+                    charge(cost - estimate)
 
 
 def _is_passing(error: BaseException) -> bool:

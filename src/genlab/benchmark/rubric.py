@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-VERSION = "2"  # of the text; ratings of two versions do not compare
 QUESTION = "How well does the result replace the person?"
 CRITERIA = (
     "Compare with the template and the avatar: is it the avatar's person, with that person's hair"

@@ -11,27 +11,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.events import EventLog, update
-from genlab.benchmark.judging import judging_cost
+from genlab.benchmark.judge import Judge
 from genlab.benchmark.plugins.base import ImageTool, one_line
 from genlab.benchmark.plugins.registry import choose_tools, load_tools
-from genlab.benchmark.requests import Ask, Budget, Limits
-from genlab.benchmark.reuse import reuse_images
-from genlab.benchmark.score_pool import Scorer
+from genlab.benchmark.requests import Limits
+from genlab.benchmark.score_pool import Scorer, ScoringPool
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run, now
 from genlab.benchmark.work import Work
 from genlab.core.errors import GenlabError
-
-if TYPE_CHECKING:
-    from genlab.benchmark.judge import Judge
 
 LOCK = ".lock"
 
@@ -45,20 +42,20 @@ class Runner:
         folder: Path,
         *,
         limits: Limits | None = None,
-        ask: Ask | None = None,
         scorer: Scorer | None = None,
         tools: Mapping[str, ImageTool] | None = None,
         judge: Judge | None = None,
+        reuse: bool = False,
     ) -> None:
         """Images go to `folder`/<date>/<tool>/<case>.png.
 
-        ask: is called before a run's ceiling is passed; tools: where runs of another process find
-        their tools, `load_tools()` if None; judge: gives scored images stars, within the same
-        ceiling.
+        tools: where runs of another process find their tools, `load_tools()` if None; judge: gives
+        scored images stars, within the same ceiling; reuse: whether images of earlier runs are
+        copied where contender and case are the same.
         """
-        self.store, self.folder = store, folder
-        self._limits, self._ask = limits or Limits(), ask
-        self._scorer, self._tools, self._judge = scorer, tools, judge
+        self.store, self.folder, self.limits = store, folder, limits or Limits()
+        self.judge, self.reuse = judge, reuse
+        self._scorer, self._tools = scorer, tools
         self._logs: dict[str, EventLog] = {}
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._cancelled: set[str] = set()
@@ -71,13 +68,11 @@ class Runner:
         repeats: int = 1,
         max_cost: float = 0.0,
         server: bool = False,
-        reuse: bool = False,
     ) -> str:
         """Queue every case for every contender; returns the run's id, the name of its folder.
 
         repeats: draws per case; max_cost: dollars, 0 for free tools alone; server: whether a server
-        resumes it; reuse: whether images of earlier runs are taken over where contender and case
-        are the same. Nothing is sent before `run`.
+        resumes it. Nothing is sent before `run`.
         """
         if not cases or not contenders:
             raise GenlabError("a run takes at least one case with consent, and one tool")
@@ -91,11 +86,9 @@ class Runner:
             }
             for case in cases
         ]
-        run = self.store.create_run(
+        self.store.create_run(
             run_id, now(), described, contenders, repeats=repeats, max_cost=max_cost, server=server
         )
-        if reuse:
-            reuse_images(self.store, self.folder, run, cases)
         return run_id
 
     async def run(self, run_id: str, *, again: bool = False) -> Run:
@@ -145,31 +138,24 @@ class Runner:
         """Do a run that is locked; returns its ending."""
         cases, tools = self._load(run)
         self.store.end_run(run.run_id, "")
-        items = self.store.items(run.run_id)
-        spent = sum(item.cost + judging_cost(item) for item in items)
-        budget = Budget(run.max_cost, spent, self._ask)
-        scorer = self._scorer or _default_scorer()
-        work = Work(
-            self.store, self.folder, run, cases, tools, scorer, self._limits, budget, log,
-            self._judge,
-        )  # fmt: skip
+        pool = ScoringPool(self._scorer or _default_scorer(), self.limits.scorers)
         try:
-            unfinished = await work.recover(items, again)
-            if unfinished:
-                work.warm()
+            work = Work(self, run, cases, tools, pool, log)
+            unfinished = await work.recover(self.store.items(run.run_id), again)
             tasks = [asyncio.create_task(work.item(item)) for item in unfinished]
             self._tasks[run.run_id] = tasks
             if run.run_id in self._cancelled:  # before it began
                 self.cancel(run.run_id)
             await _wait_for_all(tasks)
-            cancelled = run.run_id in self._cancelled
-            if cancelled:
+            if run.run_id in self._cancelled:
                 await work.skip_rest()
-            ending = "cancelled" if cancelled else "finished"
+                ending = "cancelled"
+            else:
+                ending = "finished"
             self.store.end_run(run.run_id, ending)
             return ending
         finally:
-            await work.close()
+            pool.close()
 
     def _load(self, run: Run) -> tuple[dict[str, Case], dict[str, ImageTool]]:
         """The cases of a run by id, and the tools of its contenders by tool id."""
@@ -190,16 +176,13 @@ class Runner:
         """Make the folder of a new run: today's date, with -2, -3, ... where that is taken."""
         today = date.today().isoformat()
         taken = {run.run_id for run in self.store.runs()}
-        number = 1
+        names = (today if number == 1 else f"{today}-{number}" for number in count(1))
         while True:
-            run_id = today if number == 1 else f"{today}-{number}"
-            if run_id not in taken:
-                try:
+            run_id = next(names)
+            with suppress(FileExistsError):  # another process may have taken it just now
+                if run_id not in taken:
                     (self.folder / run_id).mkdir(parents=True)
                     return run_id
-                except FileExistsError:
-                    pass
-            number += 1
 
 
 def lock_of(folder: Path, run_id: str) -> FileLock:
@@ -220,7 +203,7 @@ def is_locked(folder: Path, run_id: str) -> bool:
 
 
 def _default_scorer() -> Scorer:
-    from genlab.benchmark.scoring.scorer import score
+    from genlab.benchmark.scoring.scorer import score  # it takes a second
 
     return score
 

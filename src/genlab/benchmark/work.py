@@ -1,4 +1,4 @@
-"""The work on a run's items: generate, keep, score, judge, record.
+"""The work on a run's items: generate, save, score, judge, record.
 
 Everything that is awaited may be cancelled, except for an image that has arrived: it is written to
 disk and recorded first.
@@ -9,75 +9,58 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genlab.benchmark.arrivals import (
-    Arrival,
-    Place,
-    keep,
-    picture_of,
-    put_down,
-    recovered,
-    set_aside,
-    write_record,
-)
+from genlab.benchmark.arrivals import Arrival, Place, keep, picture_of, put_down, recovered
 from genlab.benchmark.cases import Case
 from genlab.benchmark.cases.photographs import upright_size
 from genlab.benchmark.events import EventLog, update
-from genlab.benchmark.judging import Judging
-from genlab.benchmark.marks import marks_of
-from genlab.benchmark.plugins.base import ImageTool, Picture, ToolFailure, absence, one_line
-from genlab.benchmark.requests import Budget, Gate, Limits
-from genlab.benchmark.score_pool import Scorer, ScoringError, ScoringPool
-from genlab.benchmark.store.repository import Store
+from genlab.benchmark.judge import Judge, Verdict
+from genlab.benchmark.plugins.base import ImageTool, Picture, ToolFailure, one_line
+from genlab.benchmark.requests import Budget, Requests
+from genlab.benchmark.score_pool import ScoringError, ScoringPool
 from genlab.benchmark.store.schema import Item, Run, image_name
+from genlab.core.io import write_bytes, write_json
 
 if TYPE_CHECKING:
-    from genlab.benchmark.judge import Judge
+    from genlab.benchmark.runner import Runner
 
-RESET: dict[str, Any] = {
-    **{"status": "queued", "image": "", "image_sha256": "", "seconds": 0.0},
+NOTHING: dict[str, Any] = {
+    **{"status": "queued", "image": "", "image_sha256": "", "seconds": 0.0, "failure_kind": ""},
     **{"score": None, "score_reference": None, "components": {}, "details": {}},
-    **{"failure_kind": "", "failure": ""},
 }
+"""An item before its image has arrived."""
 
 
 class Work:
-    """Everything that one pass over a run needs. Close it."""
+    """One pass over the items of a run."""
 
     def __init__(
         self,
-        store: Store,
-        folder: Path,
+        runner: Runner,
         run: Run,
         cases: Mapping[str, Case],
         tools: Mapping[str, ImageTool],
-        scorer: Scorer,
-        limits: Limits,
-        budget: Budget,
+        pool: ScoringPool,
         log: EventLog,
-        judge: Judge | None,
     ) -> None:
-        self._store, self._folder, self._run, self._cases = store, folder, run, cases
-        self._tools, self._limits, self._budget, self._log = tools, limits, budget, log
+        """cases, tools: of the run, by their ids."""
+        self._store, self._folder, self._reuses = runner.store, runner.folder, runner.reuse
+        self._run, self._cases, self._tools, self._pool = run, cases, tools, pool
+        self._log, self._judge = log, runner.judge
         self._contenders = run.contenders
-        places = asyncio.Semaphore(limits.concurrency)
-        self._gates = {
-            name: Gate(tool.needs.concurrency, limits, places) for name, tool in tools.items()
-        }
-        self._judging = (
-            Judging(judge, limits, budget, places, store, self._set) if judge is not None else None
-        )
-        self._pool = ScoringPool(scorer, limits.scorers)
-
-    def warm(self) -> None:
-        """Start the scoring processes while the first images are generated."""
-        self._pool.warm()
-
-    async def close(self) -> None:
-        """End the scoring processes."""
-        self._pool.close()
+        spent = sum(item.cost + judging_cost(item) for item in self._store.items(run.run_id))
+        self._budget = Budget(run.max_cost, spent)
+        slots = asyncio.Semaphore(runner.limits.concurrency)
+        paid = partial(Requests, limits=runner.limits, budget=self._budget, slots=slots)
+        self._requests = {name: paid(tool) for name, tool in tools.items()}
+        if self._judge is not None:
+            self._judge_requests = paid(self._judge)
+            given = self._store.ratings("run_item", rater=self._judge.name, context="judge")
+            self._judged = {rating.subject_hash for rating in given}
 
     async def item(self, item: Item) -> None:
         """Take an item to a score, or to the reason why it has none."""
@@ -89,10 +72,12 @@ class Work:
         except ToolFailure as failure:
             skipped = failure.kind == "over_budget" or item.status == "queued"
             status = "skipped" if skipped else "failed"
-            await self._set(item, status=status, **_failure(failure))
-        if item.status == "scored" and self._judging is not None:
-            await self._judging.item(item, self._cases[item.case_id], self._path(item))
-        await asyncio.to_thread(write_record, self._path(item).with_suffix(".json"), item)
+            await self._fail(item, failure.kind, failure.reason, status=status)
+        if self._judge is not None and self._waits_for_judge(item):
+            await self._ask_judge(self._judge, item)
+        record = item.model_dump(exclude={"updated"})
+        path = self._path(item).with_suffix(".json")
+        await asyncio.to_thread(write_json, path, dict(sorted(record.items())))
 
     async def recover(self, items: Sequence[Item], again: bool) -> list[Item]:
         """The items with something left to do, each set to where it continues.
@@ -107,17 +92,18 @@ class Work:
             try:
                 arrival = await asyncio.to_thread(recovered, self._place(item), item.image_sha256)
             except ToolFailure as failure:
-                await self._set(item, status="failed", **_failure(failure))
+                await self._fail(item, failure.kind, failure.reason)
                 continue
             if item.status == "scored" and arrival is not None:
-                if self._judging is None or not self._judging.wants(item, again):
+                if not self._waits_for_judge(item):
                     continue
             elif arrival is not None:
+                if arrival.cost is not None:  # an answer that the killed process had saved
+                    self._charge(item, arrival.cost - self._tools[item.tool_id].needs.cost)
                 await self._record_arrival(item, arrival)
             elif item.status != "queued":
-                await asyncio.to_thread(set_aside, self._path(item))
                 lost = "its image was damaged or missing and is made again" if item.image else ""
-                await self._set(item, **{**RESET, "failure": lost})
+                await self._set(item, **NOTHING, failure=lost)
             left.append(item)
         return left
 
@@ -126,78 +112,86 @@ class Work:
         for item in self._store.items(self._run.run_id):
             if not item.finished:
                 reason = "the run was cancelled; resume it to continue"
-                await self._set(item, status="skipped", failure_kind="cancelled", failure=reason)
+                await self._fail(item, "cancelled", reason, status="skipped")
 
     # generating
 
     async def _generate(self, item: Item) -> None:
-        tool = self._tools[item.tool_id]
-        reason = absence(tool)
-        if reason is not None:
-            raise reason
-        picture, seconds = await self._gates[item.tool_id].send(lambda: self._request(item, tool))
+        if self._reuses and await self._reuse(item):
+            return
+        picture, seconds = await self._requests[item.tool_id].send(
+            lambda: self._swap(item),
+            lambda dollars: self._charge(item, dollars),
+            lambda: self._set(item, status="generating", attempts=item.attempts + 1),
+        )
         await _finish(self._keep(item, picture, seconds))
 
-    async def _request(self, item: Item, tool: ImageTool) -> tuple[Picture, float]:
-        """Send one request, recorded with its cost before it is sent."""
-        estimate = tool.needs.cost
-        await self._budget.reserve(estimate)
-        attempts, cost = item.attempts + 1, item.cost + estimate
-        await self._set(item, status="generating", attempts=attempts, cost=cost)
-        begin = time.monotonic()
-        try:
-            picture = await self._swap(item, tool)
-        except ToolFailure as failure:
-            self._charge(item, (failure.cost or 0.0) - estimate)
-            raise
-        if picture.cost is not None:
-            self._charge(item, picture.cost - estimate)
-        return picture, time.monotonic() - begin
+    async def _swap(self, item: Item) -> tuple[tuple[Picture, float], float | None]:
+        """The picture and its seconds; its dollars."""
+        tool, begin = self._tools[item.tool_id], time.monotonic()
+        options = self._contenders[item.contender].options
+        made = await tool.swap(self._cases[item.case_id].without_ideal(), options)
+        picture = picture_of(made, tool.needs.cost)
+        return (picture, time.monotonic() - begin), picture.cost
 
-    async def _swap(self, item: Item, tool: ImageTool) -> Picture:
-        """Call the tool; whatever else it raises becomes a `ToolFailure`."""
-        case = self._cases[item.case_id].without_ideal()
-        options, limit = self._contenders[item.contender].options, self._limits.timeout
-        try:
-            made = await asyncio.wait_for(tool.swap(case, options), limit)
-        except asyncio.TimeoutError as error:  # it may have been paid for
-            reason = f"no image within {limit:g} seconds"
-            raise ToolFailure("timeout", reason, passing=True, cost=tool.needs.cost) from error
-        except ToolFailure:
-            raise
-        except Exception as error:  # other people's code: anything may come out of it
-            raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
-        return picture_of(made, tool.needs.cost)
+    async def _reuse(self, item: Item) -> bool:
+        """Copy the image of an earlier run with the same contender, case and draw, if any.
+
+        Its details name the run that made it and what it cost as `reused`; ratings belong to an
+        image's content and follow.
+        """
+        digest = self._cases[item.case_id].digest
+        for old in await asyncio.to_thread(self._store.find_draws, item):
+            earlier = await asyncio.to_thread(self._store.run, old.run_id)
+            if digest not in [case.get("digest") for case in earlier.cases]:
+                continue
+            path = self._folder / old.run_id / image_name(earlier.contenders, old)
+            place = replace(self._place(item), path=path)
+            try:
+                found = await asyncio.to_thread(recovered, place, old.image_sha256)
+            except ToolFailure:  # an answer that had just arrived and is no image
+                continue
+            if found is not None:
+                await asyncio.to_thread(write_bytes, self._path(item), path.read_bytes())
+                reused = old.details.get("reused", {"run_id": old.run_id, "cost": old.cost})
+                kept = {"tool": old.details["tool"]} if "tool" in old.details else {}
+                item.details = {**kept, "reused": reused}
+                await self._record_arrival(item, found, old.seconds)
+                return True
+        return False
 
     async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
-        await asyncio.to_thread(put_down, picture, self._path(item))
-        arrival = await asyncio.to_thread(lambda: keep(picture, self._place(item)))
+        place = self._place(item)
+        await asyncio.to_thread(put_down, picture, place)
+        arrival = await asyncio.to_thread(keep, picture, place)
         await self._record_arrival(item, arrival, seconds)
 
     async def _record_arrival(self, item: Item, arrival: Arrival, seconds: float = 0.0) -> None:
-        if not seconds and arrival.cost is not None:  # an answer that a killed process had kept
-            self._charge(item, arrival.cost - self._tools[item.tool_id].needs.cost)
-        changes: dict[str, Any] = {"details": {"tool": arrival.note} if arrival.note else {}}
-        changes |= {"image": f"{self._run.run_id}/{image_name(self._contenders, item)}"}
-        changes |= {"image_sha256": arrival.sha256, "seconds": seconds or item.seconds}
-        await self._set(item, status="generated", failure_kind="", failure="", **changes)
+        note = {"tool": arrival.note} if arrival.note else {}
+        await self._set(
+            item,
+            status="generated",
+            image=f"{self._run.run_id}/{image_name(self._contenders, item)}",
+            image_sha256=arrival.sha256,
+            seconds=seconds or item.seconds,
+            details={**item.details, **note},
+            failure_kind="",
+            failure="",
+        )
 
     def _charge(self, item: Item, dollars: float) -> None:
-        """Correct what an item cost; the next change of it is written with it."""
-        self._budget.correct(dollars)
+        """Add to what an item cost; the next change of it is written with it."""
         item.cost = max(0.0, item.cost + dollars)
 
     # scoring
 
     async def _evaluate(self, item: Item) -> None:
-        case = self._cases[item.case_id]
-        async with self._pool.slots:
-            await self._set(item, status="evaluating")
-            try:
-                scored = await self._pool.score(case, self._path(item))
-            except ScoringError as error:
-                await self._fail(item, "scorer_failed", str(error))
-                return
+        await self._set(item, status="evaluating")
+        try:
+            scored = await self._pool.score(self._cases[item.case_id], self._path(item))
+        except ScoringError as error:
+            await self._fail(item, "scorer_failed", str(error))
+            return
         found = scored.as_dict()
         changes: dict[str, Any] = {"components": found.pop("components")}
         changes["details"] = {**item.details, **found}
@@ -207,11 +201,41 @@ class Work:
         scores = {"score": scored.score, "score_reference": scored.score_reference}
         await self._set(item, status="scored", **scores, **changes)
 
-    async def _fail(self, item: Item, kind: str, reason: str, **changes: Any) -> None:
-        values = {"failure_kind": kind, "failure": one_line(reason) or kind}
-        await self._set(item, status="failed", **values, **changes)
+    # judging
+
+    def _waits_for_judge(self, item: Item) -> bool:
+        """Whether a scored image has no stars from the judge yet."""
+        judged = self._judge is None or item.image_sha256 in self._judged
+        return item.status == "scored" and not judged
+
+    async def _ask_judge(self, judge: Judge, item: Item) -> None:
+        """Have an image rated; answer, cost and failure are recorded in the item's details."""
+        case, path = self._cases[item.case_id], self._path(item)
+        state: dict[str, Any] = {"judge": judge.name, "cost": judging_cost(item)}
+
+        async def call() -> tuple[Verdict, None]:
+            return await judge.verdict(case, path), None
+
+        def charge(dollars: float) -> None:
+            state["cost"] += dollars
+
+        async def record() -> None:
+            await self._set(item, details={**item.details, "judge": dict(state)})
+
+        try:
+            verdict = await self._judge_requests.send(call, charge, record)
+            rated = ("run_item", item.image_sha256, judge.name, verdict.stars)
+            await asyncio.to_thread(self._store.rate, *rated, "judge")
+            state |= {"failure_kind": "", "failure": "", **verdict.model_dump(exclude={"stars"})}
+        except ToolFailure as failure:
+            state |= {"failure_kind": failure.kind, "failure": failure.reason}
+        await record()
 
     # recording
+
+    async def _fail(self, item: Item, kind: str, reason: str, **changes: Any) -> None:
+        values = {"status": "failed", "failure_kind": kind, "failure": one_line(reason) or kind}
+        await self._set(item, **{**values, **changes})
 
     async def _set(self, item: Item, **changes: Any) -> None:
         """Change an item here, then in the store, then for listeners."""
@@ -222,15 +246,18 @@ class Work:
         self._log.publish(update(item))
 
     def _place(self, item: Item) -> Place:
+        number = {"draw": str(item.repeat)} if item.repeat > 1 else {}
+        marks = {"run": item.run_id, "tool": item.tool_id, "case": item.case_id, **number}
         size = upright_size(self._cases[item.case_id].template)
-        return Place(self._path(item), size, marks_of(item, self._run.created))
+        return Place(self._path(item), size, {**marks, "date": self._run.created[:10]})
 
     def _path(self, item: Item) -> Path:
         return self._folder / self._run.run_id / image_name(self._contenders, item)
 
 
-def _failure(failure: ToolFailure) -> dict[str, str]:
-    return {"failure_kind": failure.kind, "failure": failure.reason}
+def judging_cost(item: Item) -> float:
+    """Dollars that judging an item cost, apart from what its image cost."""
+    return float(item.details.get("judge", {}).get("cost", 0.0))
 
 
 async def _finish(work: Awaitable[None]) -> None:

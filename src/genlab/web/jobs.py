@@ -16,7 +16,7 @@ from typing import Literal
 
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.events import Event, EventLog, update
-from genlab.benchmark.judging import make_judge
+from genlab.benchmark.judge import make_judge
 from genlab.benchmark.plugins.base import ImageTool
 from genlab.benchmark.plugins.registry import load_tools
 from genlab.benchmark.requests import Limits

@@ -8,10 +8,12 @@ from typing import Any
 import choix
 import krippendorff
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
+from scipy.sparse.csgraph import connected_components
 from scipy.stats import spearmanr
 
-from genlab.benchmark.leaderboard.bootstrap import LEAST, Floats, interval, resample
+from genlab.benchmark.leaderboard.bootstrap import LEAST, interval, resample
+from genlab.core.stats import Floats
 
 LEAST_PREFERENCES = 10
 """Fewest paired preferences for strengths."""
@@ -22,8 +24,6 @@ STARS = range(1, 6)
 
 class Finding(BaseModel):
     """A number with its 95 % interval and sample size, or `why` there is none."""
-
-    model_config = ConfigDict(frozen=True)
 
     value: float | None
     low: float | None
@@ -110,11 +110,12 @@ def strengths(preferences: Sequence[tuple[str, str]]) -> dict[str, Finding]:
     if len(preferences) < LEAST_PREFERENCES:
         why = f"too few preferences: {len(preferences)}, at least {LEAST_PREFERENCES}"
         return {tool: _none(taken[tool], why) for tool in tools}
-    if not _joined(tools, preferences):
+    wins = [(tools.index(winner), tools.index(loser)) for winner, loser in preferences]
+    compared = np.zeros((len(tools), len(tools)))
+    compared[tuple(np.transpose(wins))] = 1
+    if connected_components(compared, directed=False)[0] > 1:
         why = "some contenders were never compared with the others, not even through a third"
         return {tool: _none(taken[tool], why) for tool in tools}
-    place = {tool: index for index, tool in enumerate(tools)}
-    wins = [(place[winner], place[loser]) for winner, loser in preferences]
     mean, covariance = choix.ep_pairwise(len(tools), wins, alpha=PRIOR)
     # Strengths are relative to their mean, and so are their variances.
     centring = np.eye(len(tools)) - 1 / len(tools)
@@ -128,13 +129,3 @@ def strengths(preferences: Sequence[tuple[str, str]]) -> dict[str, Finding]:
         )
         for i, tool in enumerate(tools)
     }
-
-
-def _joined(tools: Sequence[str], preferences: Sequence[tuple[str, str]]) -> bool:
-    reached, waiting = {tools[0]}, [tools[0]]
-    while waiting:
-        tool = waiting.pop()
-        near = {other for pair in preferences if tool in pair for other in pair} - reached
-        reached |= near
-        waiting += near
-    return len(reached) == len(tools)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm, t
 
-Floats = npt.NDArray[np.float64]
+from genlab.core.stats import Floats, resampled_sums
 
 LEAST = 6
 """Fewest items for an interval: of 5, even all alike happens by chance in over 5 % of cases."""
@@ -26,14 +26,11 @@ def resample_means(values: Floats, *, bootstrap: int, seed: int) -> Floats:
     nan is a missing value. All columns see the same resamples, so that differences of columns are
     paired; a resample in which a column has no value gives nan.
     """
-    n = len(values)
-    drawn = resample(n, bootstrap=bootstrap, seed=seed)
-    counts = np.zeros((bootstrap, n))
-    np.add.at(counts, (np.arange(bootstrap)[:, None], drawn), 1.0)
     known = ~np.isnan(values)
+    terms = np.hstack([np.where(known, values, 0.0), known])
+    sums, counts = np.split(resampled_sums(terms, bootstrap=bootstrap, seed=seed), 2, axis=1)
     with np.errstate(invalid="ignore"):
-        means: Floats = (counts @ np.where(known, values, 0.0)) / (counts @ known.astype(float))
-    return means
+        return sums / counts
 
 
 def bounds(resampled: Floats, n: npt.NDArray[Any] | int) -> tuple[Floats, Floats]:

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from genlab.benchmark.leaderboard.agreement import Finding, alpha, spearman, strengths
-from genlab.benchmark.leaderboard.bootstrap import LEAST, Floats, bounds, resample_means
+from genlab.benchmark.leaderboard.bootstrap import LEAST, bounds, resample_means
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import CONTEXTS, Contender
 
@@ -39,26 +39,25 @@ _ITEMS = """
     SELECT contender, case_id, status, score, score_reference, components, failure_kind, cost,
         seconds, image_sha256,
         coalesce(json_extract(details, '$.versions.constants'), '') AS version
-    FROM run_items
+    FROM run_items WHERE :run IS NULL OR run_id = :run
 """
 _RATINGS = """
     SELECT DISTINCT i.contender, i.image_sha256, h.rater, h.stars, h.context
     FROM human_scores h JOIN run_items i ON i.image_sha256 = h.subject_hash
     WHERE h.subject_kind = 'run_item' AND i.image_sha256 <> ''
+        AND (:run IS NULL OR i.run_id = :run)
 """
 _PREFERENCES = """
     SELECT i.contender AS preferred, j.contender AS other
     FROM preferences p
     JOIN run_items i ON i.item_id = p.winner
     JOIN run_items j ON j.item_id = p.first_item + p.second_item - p.winner
-    WHERE i.contender <> j.contender
+    WHERE i.contender <> j.contender AND (:run IS NULL OR i.run_id = :run)
 """
 
 
 class Stars(BaseModel):
     """Mean stars over images, each image with the same weight, and how many gave them."""
-
-    model_config = ConfigDict(frozen=True)
 
     mean: float
     raters: int
@@ -74,8 +73,6 @@ class Standing(BaseModel):
     LEAST cases; failures: finished items without a score, by kind, of which `excused` do not count;
     cost: dollars; seconds: mean per image; stars: by context; older: scores of older constants.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     contender: str
     tool_id: str
@@ -102,8 +99,6 @@ class Standing(BaseModel):
 class People(BaseModel):
     """How blind raters agree among themselves and with the machine, and whom they prefer."""
 
-    model_config = ConfigDict(frozen=True)
-
     alpha: Finding
     spearman: Finding
     strengths: dict[str, Finding]
@@ -119,17 +114,15 @@ def leaderboard(
     items = _read_items(store, run_id)
     if items.empty:
         return []
-    contenders = known_contenders(store, run_id)
-    values = items.pivot_table("value", "case_id", "contender", dropna=False)
-    values = values.dropna(axis=1, how="all")
-    ranking = _ranking(values, bootstrap=bootstrap, seed=seed)
-    stars = _stars(store, run_id)
+    contenders = _contenders(store, run_id)
+    ranking = _ranking(items, bootstrap=bootstrap, seed=seed)
+    stars = _stars(store.table(_RATINGS, run=run_id))
     found = [
         _standing(contenders[name], own, ranking.get(name, {}), stars.get(name, {}))
         for name, own in items.groupby("contender")
     ]
-    ranked = [standing for standing in found if standing.rank is not None]
-    by_stars = bool(ranked) and all(_leads(standing) for standing in ranked)
+    blind = [s.stars["blind"].ratings if "blind" in s.stars else 0 for s in found if s.rank]
+    by_stars = min(blind, default=0) >= STARS_LEAD
 
     def order(standing: Standing) -> tuple[bool, float, str]:
         key = standing.stars["blind"].mean if by_stars and standing.rank else standing.score
@@ -143,41 +136,37 @@ def people(
 ) -> People:
     """Agreement of blind ratings and strengths from preferences, or why there is none."""
     images = rated_images(store, run_id)
-    by_image = _ratings(store, run_id).query("context == 'blind'").groupby("image_sha256")
-    given = {str(sha): dict(zip(own.rater, own.stars, strict=True)) for sha, own in by_image}
-    labels = {name: each.label for name, each in known_contenders(store, run_id).items()}
-    pairs = store.table(_of(_PREFERENCES, run_id, "AND"), run=run_id)
+    ratings = store.table(_RATINGS, run=run_id).query("context == 'blind'")
+    given = {
+        str(sha): dict(zip(own.rater, own.stars, strict=True))
+        for sha, own in ratings.groupby("image_sha256")
+    }
+    labels = {name: each.label for name, each in _contenders(store, run_id).items()}
+    pairs = store.table(_PREFERENCES, run=run_id)
+    preferences = zip(pairs.preferred.map(labels), pairs.other.map(labels), strict=True)
     return People(
         alpha=alpha(given, bootstrap=bootstrap, seed=seed),
         spearman=spearman(list(images.score), list(images.stars), bootstrap=bootstrap, seed=seed),
-        strengths=strengths(
-            [(labels[a], labels[b]) for a, b in zip(pairs.preferred, pairs.other, strict=True)]
-        ),
+        strengths=strengths(list(preferences)),
     )
 
 
 def rated_images(store: Store, run_id: str | None) -> pd.DataFrame:
     """Machine score and mean blind stars of each image that has both: columns score, stars."""
-    items = _read_items(store, run_id).dropna(subset=["score"])
-    stars = _ratings(store, run_id).query("context == 'blind'")
-    means = stars.groupby("image_sha256").stars.mean()
-    scores = items[items.image_sha256 != ""].groupby("image_sha256").score.mean()
-    return pd.concat([scores, means], axis=1).dropna()
+    items = _read_items(store, run_id).query("image_sha256 != ''")
+    ratings = store.table(_RATINGS, run=run_id).query("context == 'blind'")
+    columns = (items.groupby("image_sha256").score, ratings.groupby("image_sha256").stars)
+    return pd.concat([column.mean() for column in columns], axis=1).dropna()
 
 
-def known_contenders(store: Store, run_id: str | None = None) -> dict[str, Contender]:
-    """All contenders of a run, or of all runs, by id."""
+def _contenders(store: Store, run_id: str | None) -> dict[str, Contender]:
     runs = store.runs() if run_id is None else [store.run(run_id)]
     return {name: each for run in runs for name, each in run.contenders.items()}
 
 
-def _of(query: str, run_id: str | None, word: str, column: str = "i.run_id") -> str:
-    return query if run_id is None else f"{query} {word} {column} = :run"
-
-
 def _read_items(store: Store, run_id: str | None) -> pd.DataFrame:
     """Items with `value`: the score, 0 for a failure that counts, nan where nothing is known."""
-    items = store.table(_of(_ITEMS, run_id, "WHERE", "run_id"), run=run_id)
+    items = store.table(_ITEMS, run=run_id)
     scored = items.score.notna()
     newest = max(items.version[scored], key=_age, default="")
     items["older"] = scored & (items.version != newest)
@@ -193,56 +182,47 @@ def _age(version: str) -> tuple[int, str]:
     return (int(version) if version.isdecimal() else -1, version)
 
 
-def _ratings(store: Store, run_id: str | None) -> pd.DataFrame:
-    return store.table(_of(_RATINGS, run_id, "AND"), run=run_id)
-
-
-def _stars(store: Store, run_id: str | None) -> dict[str, dict[str, Stars]]:
+def _stars(ratings: pd.DataFrame) -> dict[str, dict[str, Stars]]:
     """Stars by contender and context."""
     found: dict[str, dict[str, Stars]] = {}
-    for (name, context), own in _ratings(store, run_id).groupby(["contender", "context"]):
-        mean = float(own.groupby("image_sha256").stars.mean().mean())
-        stars = Stars(mean=mean, raters=own.rater.nunique(), ratings=len(own))
-        found.setdefault(name, {})[context] = stars
-    return {name: {c: own[c] for c in CONTEXTS if c in own} for name, own in found.items()}
+    for context in CONTEXTS:
+        for name, own in ratings[ratings.context == context].groupby("contender"):
+            mean = float(own.groupby("image_sha256").stars.mean().mean())
+            stars = Stars(mean=mean, raters=own.rater.nunique(), ratings=len(own))
+            found.setdefault(name, {})[context] = stars
+    return found
 
 
-def _ranking(values: pd.DataFrame, *, bootstrap: int, seed: int) -> dict[str, dict[str, Any]]:
-    """Mean, interval and rank by contender; values: (cases, contenders), nan where unknown."""
-    if values.empty:
-        return {}
-    matrix = values.to_numpy(dtype=np.float64)
-    means = resample_means(matrix, bootstrap=bootstrap, seed=seed)
-    low, high = bounds(means, (~np.isnan(matrix)).sum(axis=0))
-    ranks = rank(matrix, bootstrap=bootstrap, seed=seed)
-    return {
-        name: {
-            "score": float(np.nanmean(matrix[:, i])),
-            "low": None if np.isnan(low[i]) else float(low[i]),
-            "high": None if np.isnan(high[i]) else float(high[i]),
-            "rank": ranks[i],
-        }
-        for i, name in enumerate(values.columns)
-    }
+def _ranking(items: pd.DataFrame, *, bootstrap: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Mean, interval and rank of each contender with a known value.
 
-
-def rank(values: Floats, *, bootstrap: int = 1000, seed: int = 0) -> list[int | None]:
-    """1 + the number of surely better columns of values (cases, contenders); nan is unknown.
-
-    Surely better: the interval of the mean difference over at least LEAST shared cases lies above
-    0. None below LEAST known cases.
+    rank: 1 + the number of surely better contenders. Surely better: the interval of the mean
+    difference over at least LEAST shared cases lies above 0. None below LEAST known cases.
     """
-    known = ~np.isnan(values)
-    better = np.zeros(values.shape[1], dtype=int)
-    for one, other in combinations(range(values.shape[1]), 2):
+    table = items.pivot_table("value", "case_id", "contender", dropna=False)
+    table = table.dropna(axis=1, how="all")
+    if table.empty:
+        return {}
+    values = table.to_numpy(dtype=np.float64)
+    known = (~np.isnan(values)).sum(axis=0)
+    low, high = bounds(resample_means(values, bootstrap=bootstrap, seed=seed), known)
+    ranks = np.ones(len(known), dtype=int)
+    for one, other in combinations(range(len(known)), 2):
         gap = values[:, [one]] - values[:, [other]]
         shared = int(np.isfinite(gap).sum())
         if shared >= LEAST:
-            low, high = bounds(resample_means(gap, bootstrap=bootstrap, seed=seed), shared)
-            better[other] += low[0] > 0
-            better[one] += high[0] < 0
-    enough = known.sum(axis=0) >= LEAST
-    return [1 + int(n) if fine else None for n, fine in zip(better, enough, strict=True)]
+            least, most = bounds(resample_means(gap, bootstrap=bootstrap, seed=seed), shared)
+            ranks[other] += least[0] > 0
+            ranks[one] += most[0] < 0
+    return {
+        name: {
+            "score": float(np.nanmean(values[:, i])),
+            "low": None if np.isnan(low[i]) else float(low[i]),
+            "high": None if np.isnan(high[i]) else float(high[i]),
+            "rank": int(ranks[i]) if known[i] >= LEAST else None,
+        }
+        for i, name in enumerate(table.columns)
+    }
 
 
 def _standing(
@@ -273,11 +253,6 @@ def _standing(
     )
 
 
-def _leads(standing: Standing) -> bool:
-    blind = standing.stars.get("blind")
-    return blind is not None and blind.ratings >= STARS_LEAD
-
-
 def _mean(values: pd.Series[Any]) -> float | None:
     mean = values.mean()
     return None if pd.isna(mean) else float(mean)
@@ -285,4 +260,4 @@ def _mean(values: pd.Series[Any]) -> float | None:
 
 def _mean_components(texts: pd.Series[Any]) -> dict[str, float]:
     table = pd.DataFrame([json.loads(text) for text in texts], dtype=float)
-    return {str(name): float(mean) for name, mean in table.mean().items() if not pd.isna(mean)}
+    return {str(name): float(mean) for name, mean in table.mean().dropna().items()}

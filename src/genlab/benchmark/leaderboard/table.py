@@ -1,12 +1,10 @@
-"""The leaderboard's columns as text, for terminal, report, page and CSV alike."""
+"""The leaderboard's columns as text, for terminal, report and page alike."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-
-import pandas as pd
 
 from genlab.benchmark.leaderboard.agreement import Finding
 from genlab.benchmark.leaderboard.standings import STARS_LEAD, People, Standing
@@ -91,14 +89,6 @@ def sentence(finding: Finding) -> str:
     return f"{finding.value:.2f} ({low} to {high}, n = {finding.n})"
 
 
-def as_csv(standings: Sequence[Standing]) -> str:
-    """The standings as CSV, a row per contender, nested values as `name.key` columns."""
-    rows = [
-        {**s.model_dump(), "label": _plain(s.label), "title": _plain(s.title)} for s in standings
-    ]
-    return str(pd.json_normalize(rows).to_csv(index=False, lineterminator="\n"))
-
-
 def number(value: float | None) -> str:
     """Two decimals, or a dash."""
     return "–" if value is None else f"{value:.2f}"
@@ -112,8 +102,3 @@ def _stars(standing: Standing, context: str) -> str:
 def _failures(standing: Standing) -> str:
     kinds = (f"{kind.replace('_', ' ')} {n}" for kind, n in standing.failures.items())
     return ", ".join(kinds) or "–"
-
-
-def _plain(text: str) -> str:
-    """A name that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(tuple("=+-@\t\r")) else text

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.schema import CreateTable
-from sqlalchemy.sql.schema import ScalarElementColumnDefault
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, text
 from sqlmodel import SQLModel
 
-from genlab.benchmark.store.schema import Contender, now
+from genlab.benchmark.store.schema import Contender, Item, Rating, Run, now
 from genlab.core.errors import GenlabError
 
 BUSY_SECONDS = 30.0  # how long a writer waits for another
@@ -29,55 +26,32 @@ def add_contenders(connection: Connection) -> None:
     """Turn tools with options into contenders, and `blind` of a rating into its context."""
     if "options" not in {column["name"] for column in inspect(connection).get_columns("runs")}:
         return
+    old = {}
+    for name in ("runs", "run_items", "human_scores"):
+        old[name] = connection.execute(text(f"SELECT * FROM {name}")).mappings().all()
+        connection.exec_driver_sql(f"DROP TABLE {name}")
+    SQLModel.metadata.create_all(connection)
     contenders: dict[tuple[str, str], str] = {}
-
-    def of_run(row: Mapping[str, Any]) -> dict[str, Any]:
+    for row in old["runs"]:
         options = json.loads(row["options"])
-        own = options.pop("_run", None)
+        own = options.pop("_run", None)  # only servers wrote it
         tools = [
             Contender(**{**tool, "options": options.get(tool["tool_id"], {})})
             for tool in json.loads(row["tools"])
         ]
-        contenders.update({(row["run_id"], c.tool_id): c.contender_id for c in tools})
-        kept = {name: row[name] for name in ("run_id", "created", "cases", "ended", "ending")}
-        listed = json.dumps([contender.model_dump() for contender in tools])
-        ceiling = (own or {}).get("max_cost", 0.0)
-        return {**kept, "tools": listed, "max_cost": ceiling, "server": own is not None}
-
-    def of_item(row: Mapping[str, Any]) -> dict[str, Any]:
+        contenders |= {(row["run_id"], c.tool_id): c.contender_id for c in tools}
+        values = {name: row[name] for name in ("run_id", "created", "ended", "ending")}
+        values |= {"cases": json.loads(row["cases"]), "tools": [c.model_dump() for c in tools]}
+        values |= {"max_cost": (own or {}).get("max_cost", 0.0), "server": own is not None}
+        connection.execute(insert(Run).values(values))
+    for row in old["run_items"]:
         contender = contenders.get((row["run_id"], row["tool_id"]), row["tool_id"])
-        return {**row, "contender": contender}
-
-    def of_rating(row: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {name: row[name] for name in row if name not in ("blind", "run_item_id")}
-        return {**kept, "context": "blind" if row["blind"] else "grid"}
-
-    _rebuild(connection, "runs", of_run)
-    _rebuild(connection, "run_items", of_item)
-    _rebuild(connection, "human_scores", of_rating)
-
-
-def _rebuild(
-    connection: Connection, name: str, change: Callable[[Mapping[str, Any]], dict[str, Any]]
-) -> None:
-    """Replace a table by the one that `schema` states now, row by row."""
-    table = SQLModel.metadata.tables[name]
-    defaults: dict[str, Any] = {
-        column.name: column.default.arg
-        for column in table.columns
-        if isinstance(column.default, ScalarElementColumnDefault)
-    }
-    create = str(CreateTable(table).compile(connection))
-    connection.exec_driver_sql(create.replace(f"TABLE {name}", f"TABLE new_{name}", 1))
-    for row in connection.execute(text(f"SELECT * FROM {name}")).mappings().all():
-        values = {**defaults, **change(dict(row))}
-        columns = ", ".join(values)
-        places = ", ".join(f":{column}" for column in values)
-        connection.execute(text(f"INSERT INTO new_{name} ({columns}) VALUES ({places})"), values)
-    connection.exec_driver_sql(f"DROP TABLE {name}")
-    connection.exec_driver_sql(f"ALTER TABLE new_{name} RENAME TO {name}")
-    for index in table.indexes:
-        index.create(connection)
+        texts = {name: json.loads(row[name]) for name in ("components", "details")}
+        connection.execute(insert(Item).values({**row, **texts, "contender": contender}))
+    for row in old["human_scores"]:
+        values = {name: row[name] for name in row if name not in ("blind", "run_item_id")}
+        context = "blind" if row["blind"] else "grid"
+        connection.execute(insert(Rating).values({**values, "context": context}))
 
 
 MIGRATIONS: dict[str, Callable[[Connection], None]] = {

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
-from sqlalchemy import bindparam, insert, inspect, text, update
+from sqlalchemy import inspect, text, update
 from sqlalchemy.exc import DatabaseError
 from sqlmodel import Session, SQLModel, col, select
 
 from genlab.benchmark.store import migrations
-from genlab.benchmark.store.ratings import (
-    Imported,
-    export_csv,
-    import_csv,
-    pair_key,
-    put_answer,
-)
+from genlab.benchmark.store.ratings import EXPORT, import_csv, put_answer
 from genlab.benchmark.store.schema import (
     Contender,
     Context,
@@ -32,6 +25,7 @@ from genlab.benchmark.store.schema import (
     now,
 )
 from genlab.core.errors import GenlabError
+from genlab.core.io import write_text
 
 Table = TypeVar("Table", bound=SQLModel)
 STORE = "genlab.sqlite3"  # file of the store in the runs' folder
@@ -105,13 +99,14 @@ class Store:
             max_cost=max_cost, server=server,
         )  # fmt: skip
         items = [
-            {
-                "run_id": run_id,
-                "case_id": case["case_id"],
-                "tool_id": contender.tool_id,
-                "contender": contender.contender_id,
-                "repeat": repeat,
-            }
+            Item(
+                run_id=run_id,
+                case_id=case["case_id"],
+                tool_id=contender.tool_id,
+                contender=contender.contender_id,
+                repeat=repeat,
+                updated=created,
+            )
             for case in cases
             for contender in contenders
             for repeat in range(1, repeats + 1)
@@ -119,8 +114,7 @@ class Store:
         with self._session(write=True) as session:
             session.add(run)
             session.flush()
-            if items:
-                session.connection().execute(insert(Item).values(updated=created), items)
+            session.add_all(items)
         return run
 
     def runs(self) -> list[Run]:
@@ -159,18 +153,20 @@ class Store:
             return item
         raise GenlabError(f"{self.path}: no item has the number {item_id}", key="item_id")
 
+    def find_draws(self, item: Item) -> list[Item]:
+        """The items of other runs for the same contender, case and draw, the newest first."""
+        wanted = item.model_dump(include={"contender", "case_id", "repeat"})
+        found = [other for other in self._find(Item, **wanted) if other.run_id != item.run_id]
+        return found[::-1]
+
     def set_items(self, changes: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         """Change several items in one transaction, in order: all changes are kept or none."""
-        moment = now()
-        query = update(Item.metadata.tables["run_items"])
-        query = query.where(col(Item.item_id) == bindparam("key"))
+        query, moment = update(Item.metadata.tables["run_items"]), now()
         with self._session(write=True) as session:
-            for names, alike in groupby(changes, key=lambda change: tuple(change[1])):
-                if unknown := set(names) - set(Item.model_fields):  # SQLAlchemy passes over it
-                    raise ValueError(f"an item has no column {min(unknown)!r} to set")
-                rows = [{**values, "updated": moment, "key": item_id} for item_id, values in alike]
-                if session.connection().execute(query, rows).rowcount != len(rows):
-                    raise GenlabError(f"{self.path}: a changed item does not exist", key="item_id")
+            for item_id, values in changes:
+                changed = query.where(col(Item.item_id) == item_id).values(updated=moment, **values)
+                if session.connection().execute(changed).rowcount != 1:
+                    raise GenlabError(f"{self.path}: no item has the number {item_id}")
 
     def table(self, query: str, **values: Any) -> pd.DataFrame:
         """The rows of a SELECT, with `:name` for its values."""
@@ -210,9 +206,11 @@ class Store:
         """Keep that `rater` preferred item `winner` over `loser`: two items of one case."""
         if winner == loser or self.item(winner).case_id != self.item(loser).case_id:
             raise GenlabError(f"items {winner} and {loser} are not two items of one case")
+        first, second = sorted((winner, loser))
+        key = {"rater": rater, "first_item": first, "second_item": second}
         answer = {"winner": winner, "session": session, "rated": now()}
         with self._session(write=True) as opened:
-            return put_answer(opened, Preference, pair_key(rater, winner, loser), answer)
+            return put_answer(opened, Preference, key, answer)
 
     def preferences(self) -> list[Preference]:
         """The preferences that count."""
@@ -241,11 +239,12 @@ class Store:
         return self._find(Opinion, dataset=dataset)
 
     def export_csv(self, path: str | Path) -> int:
-        """Write the ratings and preferences that count as CSV; returns how many."""
-        with self._session() as session:
-            return export_csv(session, path)
+        """Write the stars that count as CSV; returns how many."""
+        stars = self.table(EXPORT)
+        write_text(path, stars.to_csv(index=False, lineterminator="\n"))
+        return len(stars)
 
-    def import_csv(self, path: str | Path) -> Imported:
-        """Add the ratings and preferences of a CSV, all or none."""
+    def import_csv(self, path: str | Path) -> int:
+        """Add the stars of a CSV file, all or none; returns how many changed anything."""
         with self._session(write=True) as session:
             return import_csv(session, path)
