@@ -24,6 +24,8 @@ from genlab.benchmark.store.schema import Contender
 TOOLS = 10
 COMPONENTS = ("identity", "background", "realism", "landmarks", "faces")
 RATERS = ("ada", "grace", "mary")
+Scores = list[tuple[Contender, list[float | None]]]
+"""Contenders from the best to the worst, each with its score per case."""
 
 
 def fill(path: Path, items: int, seed: int) -> None:
@@ -85,26 +87,26 @@ def swap_rank() -> Iterator[Result]:
     In one a tool with the higher scores loses four of seven faces; in the other two models of a
     tool, one good and one bad, were averaged into one row behind a mediocre tool.
     """
-    lost: dict[Contender, list[float | None]] = {
-        Contender(tool_id="steady"): [0.6] * 7,
-        Contender(tool_id="flaky"): [0.95, 0.95, 0.95, None, None, None, None],
-    }
-    models: dict[Contender, list[float | None]] = {
-        Contender(tool_id="service", model="good"): [0.9] * 7,
-        Contender(tool_id="mediocre"): [0.7] * 7,
-        Contender(tool_id="service", model="bad"): [0.2] * 7,
-    }
+    lost: Scores = [
+        (Contender(tool_id="steady"), [0.6] * 7),
+        (Contender(tool_id="flaky"), [0.95, 0.95, 0.95, None, None, None, None]),
+    ]
+    models: Scores = [
+        (Contender(tool_id="service", model="good"), [0.9] * 7),
+        (Contender(tool_id="mediocre"), [0.7] * 7),
+        (Contender(tool_id="service", model="bad"), [0.2] * 7),
+    ]
     with tempfile.TemporaryDirectory() as folder:
         right = [_ordered(Path(folder) / f"{n}.sqlite3", s) for n, s in enumerate((lost, models))]
     yield Result("swap.rank", float(all(right)), n=len(right))
 
 
-def _ordered(path: Path, scores: dict[Contender, list[float | None]]) -> bool:
+def _ordered(path: Path, scores: Scores) -> bool:
     """Whether the leaderboard has the contenders in the given order."""
     cases = [{"case_id": f"case_{index}"} for index in range(7)]
-    by_id = {contender.contender_id: values for contender, values in scores.items()}
+    by_id = {contender.contender_id: values for contender, values in scores}
     with Store(path) as store:
-        store.create_run("r", "2026-01-01T00:00:00+00:00", cases, list(scores))
+        store.create_run("r", "2026-01-01T00:00:00+00:00", cases, [each for each, _ in scores])
         for item in store.items("r"):
             score = by_id[item.contender][int(item.case_id[-1])]
             failure = {"status": "failed", "failure_kind": "no_face"}

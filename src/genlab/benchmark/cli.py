@@ -34,6 +34,7 @@ What is not given comes from params.yaml. Images, scores and ratings are kept in
 )
 
 RUNS = Path("runs")
+Runs = Annotated[Path, typer.Option(help="Folder of images and the store.")]
 LAST = "last"
 RunId = Annotated[str, typer.Argument(help="A run, such as 2026-01-31; 'last' is the newest.")]
 
@@ -103,6 +104,7 @@ def run_cases(
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=256, help="Images generated at a time.")
     ] = None,
+    runs: Runs = RUNS,
 ) -> None:
     """Run cases through tools and score the images.
 
@@ -117,8 +119,8 @@ def run_cases(
 
     params = load_params().benchmark
     limits = Limits(concurrency or params.concurrency, params.timeout, params.retries)
-    with Store(RUNS / STORE) as store:
-        runner = Runner(store, RUNS, limits=limits, judge=make_judge(params))
+    with Store(runs / STORE) as store:
+        runner = Runner(store, runs, limits=limits, judge=make_judge(params))
         if resume:
             if only or tools or option or cases or repeats:
                 raise GenlabError(
@@ -150,6 +152,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="File to write. [default: report_RUN.html]")
     ] = None,
+    runs: Runs = RUNS,
 ) -> None:
     """Write a run as one self-contained HTML file.
 
@@ -157,7 +160,7 @@ def report(
     """
     from genlab.benchmark.report import render_report
 
-    with _open() as store:
+    with _open(runs) as store:
         name = _run_id(store, run_id)
         path = output or Path(f"report_{name}.html")
         write_text(path, render_report(store, name))
@@ -263,9 +266,9 @@ def main() -> None:
     run_cli(app)
 
 
-def _open() -> Store:
+def _open(runs: Path = RUNS) -> Store:
     """The existing store; reading creates none."""
-    path = RUNS / STORE
+    path = runs / STORE
     if not path.exists():
         raise GenlabError(f"{path} is missing; make a run with: genlab benchmark run")
     return Store(path)
