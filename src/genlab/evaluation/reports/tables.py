@@ -94,6 +94,24 @@ def sweep_table(
 
 
 @or_reason
+def seeds_table(
+    runs: pd.DataFrame, sweep: str, columns: Mapping[str, str], names: Mapping[str, str]
+) -> str:
+    """Entries of a sweep by columns, the value of every seed: for skewed numbers, without means."""
+    found = select_sweep(runs, sweep)
+    return markdown(
+        {
+            "run": label,
+            **{
+                title: "; ".join(number(value) for value in found.loc[found["entry"] == name, key])
+                for key, title in columns.items()
+            },
+        }
+        for name, label in names.items()
+    )
+
+
+@or_reason
 def chosen_rate(runs: pd.DataFrame) -> str:
     """The entry of the sweep `rate` with the lowest Fréchet distance of draws from the prior.
 
