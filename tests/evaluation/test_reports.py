@@ -77,7 +77,8 @@ def results(dataset: str, beta: float = 1.0) -> dict[str, Any]:
     metrics = (grid_metrics if dataset == GRIDS else image_metrics)(beta)
     evidence = {"prior_over_posterior": 2.5}
     found = {"name": "prior_posterior_mismatch", "found": True, "evidence": evidence}
-    stable = {"name": "training_instability", "found": False, "evidence": {"deepest_fall": 0.01}}
+    evidence = {"deepest_fall": 0.01, "loss_spikes": 0}
+    stable = {"name": "training_instability", "found": False, "evidence": evidence}
     return {
         "metrics": metrics,
         "verdict": {"passed": True, "criteria": []},
@@ -316,6 +317,15 @@ def test_the_rate_with_the_best_samples_is_chosen_where_the_bound_is_near_the_be
     }.items():
         runs.loc[runs.entry == entry, [beta, elbo, frechet]] = values
     assert tables.chosen_rate(runs) == "`images-free-bits-0`"
+
+
+def test_a_run_is_shown_by_the_value_of_each_seed(repository: Path) -> None:
+    runs = read_results(repository / "results" / "experiments.csv")
+    own = runs.entry == "images-base"
+    runs.loc[own, "metrics.kl_nats"] = range(own.sum())
+    text = tables.seeds_table(runs, "rate", {"metrics.kl_nats": "KL"}, {"images-base": "default"})
+    assert "; ".join(map(str, range(own.sum()))) in text.splitlines()[2]
+    assert own.sum() > 1
 
 
 @pytest.mark.parametrize(
