@@ -109,7 +109,7 @@ class Judge:
         distances = list(map(frechet.distance, features, self.features))
         reconstructions, nats = outcome.test()
         pixels = fidelity(self.test, reconstructions, bootstrap=100)
-        told = two_sample.two_sample_test(images, self.test, seed=seed)
+        classified = two_sample.two_sample_test(images, self.test, seed=seed)
         return {
             **row,
             "bits_per_dim": self._bits_per_dim(nats),
@@ -118,7 +118,7 @@ class Judge:
             **{f"frechet_{seed}": distances[seed] for seed in CLASSIFIERS[1:]},
             "relative_frechet": distances[0] / self.reference["frechet_distance"],
             "kid": kid.kid(features[0], self.features[0])["kid"],
-            "discriminator_accuracy": told["discriminator_accuracy"],
+            "discriminator_accuracy": classified["discriminator_accuracy"],
         }
 
     def _bits_per_dim(self, nats: npt.NDArray[np.float64]) -> float:

@@ -60,7 +60,7 @@ def hang() -> Reply:
     return Reply(hang=True)
 
 
-def torn() -> Reply:
+def truncated() -> Reply:
     """Close the connection in the middle of the body."""
     return Reply(json.dumps(completion("never seen")).encode(), tear=True)
 
@@ -105,7 +105,7 @@ AT_ONCE = {"Retry-After": "0.01"}
 BROKEN: dict[str, Reply] = {
     "rate limit": status(429, AT_ONCE),
     "server error": status(500, AT_ONCE),
-    "truncated": torn(),
+    "truncated": truncated(),
     "empty": empty(),
     "cut off": cut_off(),
     "a page": html(),

@@ -42,7 +42,7 @@ def _exists(mode: str) -> bool:
 def run_as_ordinary_user(argv: list[str]) -> subprocess.CompletedProcess[str]:
     """Run `argv` as root's test process, as a user who owns nothing; skip where root may not.
 
-    In a mount namespace of its own where the interpreter stands in a home that others cannot enter.
+    In a new mount namespace where the interpreter stands in a home that others cannot enter.
     """
     needed = {os.path.realpath(path) for path in (sys.base_prefix, sys.prefix, ROOT)}
     closed = {

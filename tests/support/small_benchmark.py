@@ -176,7 +176,7 @@ class Raising(Turned):
     title = "Does not know itself"
 
     def unavailable(self) -> str:
-        raise KeyError("a key of its own")
+        raise KeyError("a missing key")
 
 
 class Giving(Turned):

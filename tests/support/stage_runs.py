@@ -55,7 +55,7 @@ def run_stage(folder: Path, stage: str, *arguments: str) -> Done:
 
 
 def start_stage(folder: Path, stage: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-    """Start `stages/STAGE.py` in `folder` as a process and a group of its own."""
+    """Start `stages/STAGE.py` in `folder` as a new process and process group."""
     return subprocess.Popen(
         [sys.executable, str(ROOT / "stages" / f"{stage}.py"), *arguments],
         cwd=folder,
