@@ -1,1 +1,1 @@
-"""The research agent: it plans architectures, writes them, tests them and decides."""
+"""The research agent: plan a network, write it, evaluate it in a sandbox, decide, repeat."""

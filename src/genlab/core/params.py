@@ -98,33 +98,54 @@ class EvaluateParams(_Section):
     iwae_items: int = Field(ge=1, description="Test items of the IWAE bound.")
 
 
+class RoleParams(_Section):
+    """One of the agent's two language models: which endpoint, which model, what it costs."""
+
+    base_url: str = Field(description="Endpoint; empty = OPENAI_BASE_URL, then OpenAI's own.")
+    model: str = Field(description="Name of the model; empty = the endpoint's default.")
+    key: str = Field(description="Environment variable that holds the key.")
+    price_in: float = Field(ge=0, description="Dollars per million input tokens.")
+    price_out: float = Field(ge=0, description="Dollars per million output tokens.")
+    reasoning_effort: Literal["", "minimal", "low", "medium", "high"] = Field(
+        description="Sent to models that reason; empty = not sent."
+    )
+    max_output_tokens: int = Field(
+        ge=64, description="Most tokens of an answer, reasoning included; doubled once when cut."
+    )
+    timeout: float = Field(gt=0, description="Seconds per request.")
+
+
 class AgentParams(_Section):
     """The research agent: stage agent_iterate."""
 
     goal: str = Field(min_length=1, description="What the agent is asked for, with its number.")
     dataset: str = Field(min_length=1, description="Dataset of the goal, a dep of the stage.")
+    mode: Literal["loop", "tools"] = Field(
+        description="loop: a fixed sequence of steps; tools: the planning model calls the tools."
+    )
     backend: Literal["embedded", "openai", "replay", "search"] = Field(description="Who plans.")
-    planning_model: str = Field(description="Model that plans; empty = the endpoint's default.")
-    tools_model: str = Field(description="Model that writes code; empty = the planning one.")
-    base_url: str = Field(description="Endpoint; empty = OPENAI_BASE_URL, then OpenAI's own.")
+    planning: RoleParams = Field(description="The model that plans.")
+    tools: RoleParams = Field(description="The model that writes and describes code.")
     gguf: str = Field(description="Weights of the embedded model; empty = those that come along.")
-    transcript: str = Field(description="Transcript that is replayed, a dep of the stage.")
-    max_iterations: int = Field(ge=1, le=1000, description="Most attempts, the baseline included.")
+    transcript: str = Field(description="Journal that is replayed, a dep of the stage.")
+    max_iterations: int = Field(ge=1, le=1000, description="Most attempts.")
     patience: int = Field(ge=1, le=1000, description="Attempts without a gain before stopping.")
+    drafts: int = Field(ge=1, le=100, description="Independent first proposals.")
+    candidates: int = Field(ge=1, le=64, description="Proposals per round, trained in parallel.")
     max_repairs: int = Field(ge=0, le=20, description="Repairs of code that failed a check.")
-    max_parameters: int = Field(ge=1000, description="Most parameters of a model.")
+    max_prompt_tokens: int = Field(ge=500, description="Most tokens of a prompt, by estimate.")
     max_tokens: int = Field(ge=0, description="Most tokens of a run; 0 = no limit.")
     max_cost: float = Field(ge=0, description="Most dollars of a run; 0 = no limit.")
     max_seconds: float = Field(ge=0, description="Most seconds of a run; 0 = no limit.")
-    price_in: float = Field(ge=0, description="Dollars per million input tokens.")
-    price_out: float = Field(ge=0, description="Dollars per million output tokens.")
     compare_with_search: bool = Field(description="Whether search gets the same budget.")
     allow_pip: bool = Field(description="Whether pip may install into the workspace.")
     sandbox: Literal["auto", "bubblewrap", "landlock"] = Field(description="Mode of the sandbox.")
-    epochs: int = Field(ge=1, le=1000, description="Epochs of a quick evaluation.")
-    subset: int = Field(ge=10, description="Training items of a quick evaluation.")
-    validation: int = Field(ge=10, description="Items that a quick evaluation is marked on.")
-    time_limit: float = Field(gt=0, description="Seconds of one training in it.")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where models train.")
+    examples: int = Field(ge=1, description="Training examples that one training sees.")
+    subset: int = Field(ge=10, description="Different training items among them.")
+    max_parameters: int = Field(ge=1000, description="Most parameters of a model.")
+    time_limit: float = Field(gt=0, description="Seconds of one training.")
+    validation: int = Field(ge=10, description="Validation items that decide.")
     seeds: int = Field(ge=1, le=100, description="Seeds on which a goal has to be reached.")
 
 

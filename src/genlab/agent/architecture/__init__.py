@@ -1,0 +1,1 @@
+"""What is tried: a declarative model config, the code of it, and how it is trained."""

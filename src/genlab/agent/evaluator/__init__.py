@@ -1,0 +1,1 @@
+"""What an attempt is worth: training in the sandbox, measured by a judge outside of it."""
