@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from genlab.agent import report, snapshot
+from genlab.agent.config import Settings
 from genlab.agent.progress import progress
 from genlab.agent.run import check, run
-from genlab.agent.settings import Settings
-from genlab.agent.workspace import open_in
+from genlab.agent.workspace import open_workspace
 from genlab.core.errors import run_cli
 from genlab.core.options import overridable, parse_options
 
@@ -30,9 +30,9 @@ class Options(overridable("seed")):
 def main() -> None:
     """Run the stage."""
     settings = Settings.of_stage(parse_options(Options).params, Path("data"))
-    print(f"goal: {settings.goal.words}")
+    print(f"goal: {settings.goal.description}")
     check(settings)
-    workspace = open_in(Path("workspaces"), settings.goal.text, snapshot.key(settings))
+    workspace = open_workspace(Path("workspaces"), settings.goal.text, settings.stage_key)
     with progress(settings.goal) as reporter:
         run(settings, workspace, reporter)
     found = snapshot.write(

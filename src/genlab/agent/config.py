@@ -1,0 +1,131 @@
+"""What a run is asked for: its goal, its parameters, and the key that identifies it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from genlab.agent.goals import DATASETS, Goal, parse_goal
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
+from genlab.core.params import AgentParams, Params, load_params
+
+if TYPE_CHECKING:
+    from genlab.agent.evaluator.judge import Budget
+
+LIMITS = (
+    "goal", "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "sandbox",
+    "compare_with_search", "allow_pip", "transcript",
+)  # fmt: skip
+"""Parameters that may change between two starts of one run: they change no attempt's worth."""
+DRAWN = "dummy"  # the dataset that no stage has to make
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A goal and the parameters of a run. data: folder that holds the datasets' folders.
+
+    stop_at_goal: False lets a run spend its budget, as a comparison at equal budgets needs.
+    """
+
+    goal: Goal
+    params: AgentParams
+    seed: int = 0
+    threads: int = 1
+    data: Path = Path("data")
+    stop_at_goal: bool = True
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds of training on which the goal has to be reached."""
+        return tuple(range(self.params.seeds))
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of every training, by the parameters and the constraints of the goal."""
+        from genlab.agent.evaluator.judge import Budget
+
+        params, goal = self.params, self.goal
+        return Budget(
+            examples=params.examples,
+            max_parameters=min(params.max_parameters, goal.max_parameters or params.max_parameters),
+            seconds=min(params.time_limit, goal.max_seconds or params.time_limit),
+        )
+
+    @property
+    def key(self) -> str:
+        """Identifies runs whose attempts can be compared; limits may be raised within one."""
+        params = self.params.model_dump(mode="json", exclude=set(LIMITS))
+        goal = asdict(self.goal) | {"text": ""}
+        parts = [goal, params, self.seed, self.threads, self.stop_at_goal, code_digest()]
+        return _digest(json.dumps(parts, sort_keys=True).encode())
+
+    @property
+    def stage_key(self) -> str:
+        """`key` with all else that the stage's numbers depend on: limits, data, transcript."""
+        paths = sorted((self.data / self.goal.dataset).rglob("*"))
+        if self.params.backend == "replay":
+            paths.append(Path(self.params.transcript))
+        limits = self.params.model_dump(mode="json", include=set(LIMITS))
+        digests = [sha256(path) for path in paths if path.is_file()]
+        return _digest(json.dumps([self.key, limits, digests], sort_keys=True).encode())
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain values, without the folder of the data."""
+        return {
+            "goal": asdict(self.goal),
+            "params": self.params.model_dump(mode="json"),
+            "seed": self.seed,
+            "threads": self.threads,
+            "stop_at_goal": self.stop_at_goal,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Settings:
+        """The settings of a stored run; parameters that are newer than it have today's values."""
+        params = load_params().agent.model_dump()
+        for name, value in stored["params"].items():
+            if isinstance(params.get(name), dict) and isinstance(value, dict):
+                params[name] |= {key: one for key, one in value.items() if key in params[name]}
+            elif name in params:
+                params[name] = value
+        return cls(
+            Goal(**stored["goal"]),
+            AgentParams.model_validate(params),
+            int(stored.get("seed", 0)),
+            int(stored.get("threads", 1)),
+            stop_at_goal=bool(stored.get("stop_at_goal", True)),
+        )
+
+    @classmethod
+    def of_stage(cls, params: Params, data: Path) -> Settings:
+        """The settings of the stage. Raises a GenlabError where goal and dataset disagree."""
+        agent = params.agent
+        goal = parse_goal(agent.goal, dataset=agent.dataset)
+        if goal.dataset not in (*params.datasets, DRAWN):
+            known = ", ".join(each for each in DATASETS if each in (*params.datasets, DRAWN))
+            raise GenlabError(
+                f"params.yaml: agent.dataset must be one of {known}, got {goal.dataset!r}; add it"
+                " to datasets, or change agent.dataset and agent.goal"
+            )
+        return cls(goal, agent, params.seed, params.threads, data)
+
+
+def code_digest() -> str:
+    """Digest of the code that prompts and measurements depend on; comments do not change it."""
+    root = Path(__file__).parent
+    paths = [root / "planner.py", root / "search.py", root / "tools" / "model.py"]
+    for folder in (root / "architecture", root / "evaluator", root.parent / "distributions"):
+        paths += sorted(folder.rglob("*.py"))
+    trees = [ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
+    return _digest("".join([version("genlab"), *trees]).encode())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]

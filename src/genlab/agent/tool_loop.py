@@ -1,0 +1,163 @@
+"""Mode `tools`: the planning model chooses the next tool by function calling.
+
+It has the budgets, the sandbox and the judge of the loop. What the evaluator measures enters the
+registry, and the numbers there decide; the model cannot write them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from genlab.agent import tools
+from genlab.agent.config import Settings
+from genlab.agent.loop import is_stalled, leader, make_current, settle
+from genlab.agent.planner import Review
+from genlab.agent.progress import Progress
+from genlab.agent.prompts import CHARACTERS_PER_TOKEN, FORMAT, Problem, describe_problem
+from genlab.agent.registry import Attempt, Registry
+from genlab.agent.tools.functions import call, function_schemas
+from genlab.agent.tools.toolbox import Toolbox
+from genlab.llm.backends import Session
+from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure, Message, ToolCall
+
+CALLS_PER_ATTEMPT = 20  # tool calls for every attempt that is allowed, at most
+EVALUATOR = "pytorch_quick_evaluator"
+SHORTENED = "[shortened: an old result]"
+
+SYSTEM = """You are a researcher who designs neural networks in PyTorch, with tools that act on a
+workspace. A usual attempt: pytorch_model_assembler writes src/models/NAME.py from a model_config (or
+write_file writes it), pytorch_model_summary reads it, pytorch_quick_evaluator trains it and returns
+its numbers. Say in a sentence what you decide after each evaluation, and call the next tool. The
+budget is the same for every attempt. Success is decided by the evaluator's numbers alone; when the
+goal is reached, or nothing is left to try, answer in words without a call."""
+
+
+@dataclass
+class ToolLoop:
+    """A run in which the planning model calls the tools; `attempts` are its evaluations."""
+
+    settings: Settings
+    toolbox: Toolbox
+    problem: Problem
+    progress: Progress
+    session: Session
+    attempts: list[Attempt] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def run(self) -> str:
+        """Work until the goal or a limit is reached; returns the verdict."""
+        task = f"{describe_problem(self.problem)}\n{FORMAT[self.problem.task]}"
+        messages: list[Message] = [
+            {"role": "system", "content": SYSTEM},
+            {"role": "user", "content": task},
+        ]
+        for _ in range(CALLS_PER_ATTEMPT * self.settings.params.max_iterations):
+            self.progress.step("choosing a tool")
+            try:
+                answer = self.ask(messages)
+            except LLMFailure as error:
+                return f"stopped: no answer of the planning model: {error.reason}"
+            except BudgetSpentError as error:
+                return f"stopped: {error.reason}"
+            self.decide(answer.text)
+            if verdict := self.verdict:
+                return verdict
+            if not answer.calls:
+                return "stopped: the planner has nothing left to try"
+            messages.append(_as_message(answer))
+            messages += [self.execute(each) for each in answer.calls]
+        self.decide("")
+        return self.verdict or "stopped: as many tools were called as allowed"
+
+    def ask(self, messages: Sequence[Message]) -> Answer:
+        """The model's next answer; the oldest results of tools are shortened to fit."""
+        room = self.settings.params.max_prompt_tokens * CHARACTERS_PER_TOKEN
+        asked = shorten(messages, room)
+        return self.session.backend.ask("planning", asked, functions=function_schemas())
+
+    def execute(self, tool: ToolCall) -> Message:
+        """The result of one call; a finished call is taken from the journal of a resumed run."""
+        self.progress.step(tool.name)
+        request = {"name": tool.name, "arguments": tool.arguments}
+        if tool.error:
+            result = f"error: the arguments cannot be read: {tool.error}"
+        else:
+            with tools.using(self.toolbox):
+                found = self.session.journal.remember(
+                    "tool", request, lambda: {"result": call(tool.name, tool.arguments)}
+                )
+            result = str(found["result"])
+        if tool.name == EVALUATOR:
+            self.enter()
+        return {"role": "tool", "tool_call_id": tool.id, "content": result}
+
+    def enter(self) -> None:
+        """Number the attempts that the evaluator has entered in the registry."""
+        registry = Registry(self.toolbox.workspace)
+        known = {each.run_id for each in self.attempts}
+        for attempt in registry.attempts():
+            if attempt.run_id in known or attempt.number > len(self.attempts) + 1:
+                continue
+            number = len(self.attempts) + 1
+            numbered = attempt.model_copy(update={"number": number, "origin": "llm"})
+            self.attempts.append(numbered)
+            registry.put(numbered)
+            self.progress.begin(number, self.settings.params.max_iterations)
+
+    def decide(self, words: str) -> None:
+        """Record the decision on attempts that have none: the model's words, the numbers' verdict."""
+        registry = Registry(self.toolbox.workspace)
+        for position, attempt in enumerate(self.attempts):
+            if attempt.verdict:
+                continue
+            verdict, sentence = settle(attempt, Review(sentence=words[:400]), self.settings)
+            changes = {"verdict": verdict, "decision": sentence, "spend": self.session.spent}
+            decided = attempt.model_copy(update=changes)
+            self.attempts[position] = decided
+            registry.put(decided)
+            best = leader(self.attempts, self.settings)
+            if best is not None and best.run_id == decided.run_id:
+                make_current(self.toolbox, best)
+            self.progress.attempt(decided)
+
+    @property
+    def verdict(self) -> str:
+        """How the run has ended; empty while it goes on."""
+        params, goal = self.settings.params, self.settings.goal
+        if any(each.verdict == "achieved" for each in self.attempts) and self.settings.stop_at_goal:
+            return "achieved"
+        if len(self.attempts) >= params.max_iterations:
+            return f"stopped: {len(self.attempts)} attempts were made, as many as allowed"
+        if is_stalled(self.attempts, goal.metric, params.patience, higher=goal.higher):
+            return f"stopped: no gain in the last {params.patience} attempts"
+        if params.max_seconds and time.monotonic() - self.began >= params.max_seconds:
+            return f"stopped: the budget of {params.max_seconds:g} seconds is spent"
+        return ""
+
+
+def shorten(messages: Sequence[Message], room: int) -> list[Message]:
+    """The messages within `room` characters: the oldest results of tools are replaced first."""
+    found = list(messages)
+    size = sum(len(json.dumps(each)) for each in found)
+    for position, each in enumerate(found):
+        if size <= room:
+            break
+        if each["role"] == "tool" and len(each["content"]) > len(SHORTENED):
+            size -= len(each["content"]) - len(SHORTENED)
+            found[position] = {**each, "content": SHORTENED}
+    return found
+
+
+def _as_message(answer: Answer) -> Message:
+    calls = [
+        {
+            "id": each.id,
+            "type": "function",
+            "function": {"name": each.name, "arguments": json.dumps(each.arguments)},
+        }
+        for each in answer.calls
+    ]
+    return {"role": "assistant", "content": answer.text, "tool_calls": calls}
