@@ -1,4 +1,4 @@
-"""The research agent: start a run, follow it, and read its attempts.
+"""The research agent: start, stop and resume a run, follow it, and read its tree of attempts.
 
 A run is a separate process, the command line's; endpoint and key come from params.yaml and the
 environment, never from the page: else whoever may open it could have the key sent anywhere.
@@ -6,8 +6,10 @@ environment, never from the page: else whoever may open it could have the key se
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,66 +19,82 @@ from typing import Any
 
 import streamlit as st
 
-from genlab.agent import transcript
-from genlab.agent.attempt import CODE, CONFIG_FILE, SUMMARY
-from genlab.agent.backends import TRANSCRIPT
-from genlab.agent.chart import NAMES, so_far
-from genlab.agent.goal import goal
-from genlab.agent.report import PAGE, counts, values
-from genlab.agent.story import AGAIN, Story, run_file, story
-from genlab.agent.workspace import PROJECT, Workspace
+from genlab.agent.chart import best_so_far
+from genlab.agent.goals import METRICS, parse_goal
+from genlab.agent.record import RESUME, RUN, RunRecord, read_run
+from genlab.agent.registry import Attempt
+from genlab.agent.report import CODE, PAGE, counts, values
+from genlab.agent.run import JOURNAL
+from genlab.agent.workspace import Workspace, all_workspaces
 from genlab.core.params import load_params
 from genlab.evaluation.reports.formats import number, value, words
+from genlab.llm.journal import read_entries
 from genlab.web.components import charts
 from genlab.web.components.charts import Points
 from genlab.web.components.files import reading, require
-from genlab.web.components.frame import LONGEST, chart, sentences, title
+from genlab.web.components.frame import LONGEST, chart, sentences, table, title
 from genlab.web.components.grid import label
 
 BACKENDS = ("embedded", "openai", "search")
+MODES = ("loop", "tools")
 FOLDER = Path("workspaces")
-# Of an attempt: what was said of it and done about it.
-REMARKS = (
-    "remark", "edits", "faults", "planner_failure", "review", "decision", "reason", "failure",
-)  # fmt: skip
+REMARKS = ("decision", "change", "difference", "built", "review", "notes", "failure")
 
 
 def workspaces(folder: Path) -> list[str]:
-    """Names of the workspaces in `folder`, the one worked in last first."""
-    roots = [path.parent for path in folder.glob(f"*/{PROJECT}")]
-    roots.sort(key=lambda root: Workspace(root).experiments.stat().st_mtime, reverse=True)
-    return [root.name for root in roots]
+    """Names of the workspaces in `folder`, the latest first."""
+    return [root.name for root in reversed(all_workspaces(folder))]
 
 
-def rows(story: Story) -> list[dict[str, Any]]:
+def list_attempts(run: RunRecord) -> list[dict[str, Any]]:
     """The table of attempts."""
-    metric = story.settings.goal.metric
+    metric = run.settings.goal.metric
     return [
         {
-            "attempt": each.iteration,
-            "from": str(story.number_of.get(each.parent or "", "–")),
+            "attempt": each.number,
+            "changes": run.numbers.get(each.parent),
+            "kind": each.kind or "by tools",
             "model": each.model_name,
-            metric: values(each, metric),
-            "parameters": each.metrics_summary.get("parameters"),
-            "planned by": each.plan_origin,
-            "written by": each.code_origin,
-            "decision": each.decision or "undecided",
-            "why": each.failure or each.reason,
+            f"{metric}, per seed": values(each, metric),
+            "parameters": each.parameters,
+            "planned by": each.origin,
+            "code by": each.code_origin,
+            "decision": each.decision or "none",
         }
-        for each in story.attempts
+        for each in run.attempts
     ]
 
 
-def progress(story: Story) -> dict[str, Points]:
-    """Curves by attempt: the metric, the best so far, that of search alone, and the goal."""
-    target = story.settings.goal
-    known = [(each.iteration, each.value(target.metric)) for each in story.attempts]
-    last = max(len(story.attempts), len(story.search), 1)
+def draw_tree(run: RunRecord) -> str:
+    """The tree of attempts in the DOT language: an arrow from a model to each change of it."""
+    lines = [
+        'digraph {rankdir=LR bgcolor="transparent"',
+        'node [shape=box style="rounded,filled" fontname="sans-serif" fontsize=11]',
+    ]
+    metric, best = run.settings.goal.metric, run.best
+    for each in run.attempts:
+        mean = each.mean(metric)
+        shown = "failed" if mean is None else f"{mean:.4g}"
+        fill = "#f4d6d6" if mean is None else "#e8ecf0"
+        fill = "#cfe8d5" if best is not None and each.run_id == best.run_id else fill
+        lines.append(
+            f'{each.number} [label="{each.number} {each.kind}\\n{shown}" fillcolor="{fill}"]'
+        )
+        if parent := run.numbers.get(each.parent):
+            lines.append(f"{parent} -> {each.number}")
+    return "\n".join([*lines, "}"])
+
+
+def list_progress(run: RunRecord) -> dict[str, Points]:
+    """Curves by attempt: the mean, the best so far, search's best, and the goal."""
+    goal = run.settings.goal
+    known = [(each.number, each.mean(goal.metric)) for each in run.attempts]
+    last = max(len(run.attempts), len(run.search), 1)
     curves: dict[str, Points] = {
-        "attempt": [(at, value) for at, value in known if value is not None],
-        "best so far": list(zip(*so_far(story.attempts, target), strict=True)),
-        "search alone, best so far": list(zip(*so_far(story.search, target), strict=True)),
-        "goal": [(1, target.bound), (last, target.bound)],
+        "attempt": [(at, mean) for at, mean in known if mean is not None],
+        "best so far": list(zip(*best_so_far(run.attempts, goal), strict=True)),
+        "search alone, best so far": list(zip(*best_so_far(run.search, goal), strict=True)),
+        "goal": [(1, goal.threshold), (last, goal.threshold)],
     }
     return {name: points for name, points in curves.items() if points}
 
@@ -87,8 +105,8 @@ def read_text(path: Path) -> str:
 
 
 @dataclass
-class Started:
-    """A run that was started here: its process, and the log that it writes."""
+class Process:
+    """A run that was started here: its process, and its log."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -105,167 +123,234 @@ class Started:
         return Path(found[1]).name if found else ""
 
 
-def start(text: str, backend: str, attempts: int, folder: Path) -> Started:
-    """Start a run towards the goal `text` in the workspaces of `folder`.
+def build_command(goal: str, options: dict[str, Any], folder: Path) -> list[str]:
+    """Arguments of `genlab` for a run; options: names and values of the command line's."""
+    flags = [part for name, given in options.items() if given not in ("", None)
+             for part in (f"--{name.replace('_', '-')}", str(given))]  # fmt: skip
+    return ["agent", "run", "--yes", "--workspaces", str(folder), *flags, "--", goal]
 
-    Raises GenlabError where the goal cannot be checked.
-    """
-    goal(text)
+
+def start(goal: str, options: dict[str, Any], folder: Path) -> Process:
+    """Start or resume a run in the workspaces of `folder`. Raises GenlabError for a bad goal."""
+    parse_goal(goal, dataset=options.get("dataset") or None)
     log = folder / "logs" / f"{datetime.now():%Y%m%d_%H%M%S_%f}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [
-        sys.executable, "-u", "-m", "genlab.agent", "run", "--workspaces", str(folder),
-        "--backend", backend, "--max-iterations", str(attempts), "--", text,
-    ]  # fmt: skip
+    # -P: nothing in the current folder is imported.
+    command = [sys.executable, "-P", "-u", "-m", "genlab.cli"]
     with log.open("wb") as file:
-        # A new session: Ctrl-C at the server is not meant for the run.
+        # A new session: Ctrl-C at the server does not stop the run.
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-            start_new_session=True, env={**os.environ, "COLUMNS": "200"},
+            [*command, *build_command(goal, options, folder)], stdin=subprocess.DEVNULL,
+            stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, "COLUMNS": "200"},
         )  # fmt: skip
-    return Started(process, log)
+    return Process(process, log)
 
 
 @st.cache_resource
-def started() -> list[Started]:
+def started() -> list[Process]:
     """The runs that this server started, for every visitor and after a reload."""
     return []
 
 
-def begin() -> None:
-    """The form that starts a run."""
-    params = load_params().agent
-    with st.form("begin"):
-        text = st.text_area(
-            "Goal, with the number that decides", params.goal, key="goal", height=80
-        )
-        left, right = st.columns(2)
-        usual = [*BACKENDS].index(params.backend) if params.backend != "replay" else 0
-        backend = left.selectbox(
-            "Planner", BACKENDS, usual, key="backend",
-            help="embedded: on this machine; openai: as in params.yaml; search: no language model",
-        )  # fmt: skip
-        count = right.number_input(
-            "Attempts at most", 1, 1000, params.max_iterations, key="attempts"
-        )
-        if not st.form_submit_button("Start or resume", type="primary", key="start"):
-            return
+def begin(goal: str, options: dict[str, Any]) -> None:
+    """Start a run, unless one is under way."""
     if any(run.is_running for run in started()):
         st.warning("A run is under way; stop it first, or wait for its end.")
         return
-    started().append(start(text, backend, count, FOLDER))
-    st.session_state.pop("workspace", None)  # show the newest one
+    started().append(start(goal, options, FOLDER))
+    st.session_state.pop("workspace", None)  # show the latest one
     st.rerun()
 
 
+def show_form() -> None:
+    """The form that starts a run, and the command that does the same."""
+    params = load_params().agent
+    text = st.text_area("Goal, with the number that decides", params.goal, key="goal", height=80)
+    left, middle, right = st.columns(3)
+    usual = BACKENDS.index(params.backend) if params.backend in BACKENDS else 0
+    options: dict[str, Any] = {
+        "backend": left.selectbox(
+            "Planner", BACKENDS, usual, key="backend",
+            help="embedded: on this machine; openai: as in params.yaml; search: no language model",
+        ),
+        "mode": middle.selectbox(
+            "Mode", MODES, MODES.index(params.mode), key="mode",
+            help="loop: a fixed sequence of steps; tools: the planner calls the tools",
+        ),
+        "max_iterations": right.number_input(
+            "Attempts at most", 1, 1000, params.max_iterations, key="attempts"
+        ),
+        "max_seconds": left.number_input(
+            "Seconds at most", 0.0, None, params.max_seconds, key="seconds", help="0: no limit"
+        ),
+        "max_tokens": middle.number_input(
+            "Tokens at most", 0, None, params.max_tokens, key="tokens", help="0: no limit"
+        ),
+        "candidates": right.number_input(
+            "Candidates per round", 1, 64, params.candidates, key="candidates"
+        ),
+    }  # fmt: skip
+    with sentences():
+        st.caption(label(f"This means: {parse_goal(text).description}", LONGEST))
+    st.code(shlex.join(["genlab", *build_command(text, options, FOLDER)]), language="bash")
+    if st.button("Start or resume", type="primary", key="start"):
+        begin(text, options)
+
+
 @st.fragment(run_every=2)
-def follow(run: Started) -> None:
+def follow(run: Process) -> None:
     """A run under way, read again every other second."""
     if not run.is_running:
         st.rerun()  # the whole page
     st.info("A run is under way. This page follows it.")
-    st.button("Stop", key="stop", help="The same goal resumes it.", on_click=run.process.terminate)
+    st.button("Stop", key="stop", help="It can be resumed.", on_click=run.process.terminate)
     show_log(run)
     workspace = Workspace(FOLDER / run.workspace)
-    if run.workspace and run_file(workspace).exists():
+    if run.workspace and (workspace.experiments / RUN).exists():
         with sentences():
-            overview(story(workspace))
+            show_overview(read_run(workspace))
 
 
-def show_log(run: Started) -> None:
+def show_log(run: Process) -> None:
     """The last lines that a run logged."""
     lines = read_text(run.log).splitlines()[-12:]
     st.code("\n".join(lines) or "starting", language="text", wrap_lines=True)
 
 
-def overview(found: Story) -> None:
-    """Verdict, progress, table, spend."""
-    goal = found.settings.goal
+def show_overview(run: RunRecord) -> None:
+    """Verdict, progress, tree, table, spend."""
+    goal = run.settings.goal
     st.subheader(label(goal.text, LONGEST), anchor=False)
-    show = st.success if found.verdict == "achieved" else st.info
-    show(label(found.sentence, LONGEST))
-    origins = f"planned by {counts(found.planned_by)}; written by {counts(found.written_by)}"
-    st.caption(label(f"{goal}, {found.backend}; {origins}", LONGEST))
-    if found.attempts:
-        curves, name = progress(found), NAMES[goal.metric]
+    (st.success if run.verdict == "achieved" else st.info)(label(run.sentence, LONGEST))
+    origins = f"planned by {counts(run.planned_by)}; code by {counts(run.written_by)}"
+    st.caption(label(f"{goal.description}; {run.backend}; {origins}", LONGEST))
+    references = "; ".join(f"{name} {number(measured.get(goal.metric))}"
+                           for name, measured in run.references.items())  # fmt: skip
+    if references:
+        st.caption(label(f"Reference models, same budget and judge: {references}", LONGEST))
+    if run.attempts:
+        curves, name = list_progress(run), METRICS[goal.metric].label
         chart(charts.lines(curves, name, x="attempt"), charts.summary(curves, name, "attempt"))
-        st.dataframe(rows(found), hide_index=True, width="stretch")
-    if found.comparison is not None:
-        same = f"at the same {found.comparison.attempts} attempts"
-        st.caption(f"Search, {same}: {found.comparison.words}.")
+        st.graphviz_chart(draw_tree(run))
+        st.dataframe(list_attempts(run), hide_index=True, width="stretch")
+    if run.comparison is not None:
+        same = f"the same {run.comparison.attempts} attempts"
+        st.caption(f"Random search with {same}: {run.comparison.conclusion}.")
     with st.container(horizontal=True, gap="large"):
-        for name, spent in (found.spend | {"seconds_in_total": found.seconds}).items():
+        for name, spent in (run.spend | {"seconds_in_total": run.seconds}).items():
             st.metric(words(name), number(spent), width="content")
 
 
-def details(found: Story) -> None:
-    """One attempt: its decision, config, code and summary."""
-    numbers = [each.iteration for each in found.attempts]
-    best = found.best.iteration if found.best else numbers[-1]
+def show_attempt(run: RunRecord) -> None:
+    """One attempt: its decision, numbers, code, difference to its parent, and summary."""
+    numbers = [each.number for each in run.attempts]
+    best = run.best.number if run.best else numbers[-1]
     chosen = st.selectbox(
         "Attempt", numbers, numbers.index(best), key="attempt", bind="query-params",
         format_func=lambda each: f"{each}, the best one" if each == best else str(each),
     )  # fmt: skip
-    attempt = found.attempts[numbers.index(chosen)]
-    folder = found.workspace.root / attempt.experiment_dir
-    decision, config, code, summary = st.tabs(["Decision", "Config", "Code", "Summary"])
-    for name in REMARKS:
-        if remark := getattr(attempt, name):
-            decision.caption(words(name).capitalize())
-            decision.text(value(remark))
-    config.code(read_text(folder / CONFIG_FILE) or "not written", language="yaml")
-    code.caption(f"written by {attempt.code_origin}")
-    source = read_text(folder / CODE)
-    code.code(source or "not written", language="python", line_numbers=True)
-    with summary, sentences(), reading(folder / SUMMARY, AGAIN) as measured:
-        st.code(measured["table"] or "not measured", language="text")
-        for name in ("analysis", "overruled"):
-            if remark := measured.get(name):
-                st.caption(name.capitalize())
+    attempt = run.attempts[numbers.index(chosen)]
+    folder = run.workspace.root / attempt.experiment_dir
+    names = ["Decision", "Numbers", "Code", "Difference", "Config", "Summary"]
+    decision, measured, code, difference, config, summary = st.tabs(names)
+    with decision:
+        for name in REMARKS:
+            if remark := getattr(attempt, name):
+                st.caption(words(name).capitalize())
                 st.text(value(remark))
+    with measured:
+        show_numbers(attempt)
+    source = read_text(folder / CODE)
+    code.caption(f"written by {attempt.code_origin or 'nobody'}")
+    code.code(source or "not written", language="python", line_numbers=True)
+    with difference:
+        show_difference(run, attempt, source)
+    config.code(read_text(folder / "model_config.yaml") or "not written", language="yaml")
+    with summary, sentences(), reading(folder / "summary.json", RESUME) as found:
+        st.code(found.get("table") or "not measured", language="text")
+        if analysis := found.get("analysis"):
+            st.caption("What the tools' language model says of it")
+            st.text(value(analysis))
+
+
+def show_numbers(attempt: Attempt) -> None:
+    """The numbers of each seed, and the curves of training."""
+    rows = [{"seed": each["seed"], **each["metrics"], "train loss": each["train_loss"],
+             "seconds": each["seconds"], "cut by the clock": each.get("cut", False)}
+            for each in attempt.seeds]  # fmt: skip
+    if not rows:
+        st.caption("No number: it failed.")
+        return
+    table(rows, "numbers per seed")
+    curves: dict[str, Points] = {
+        f"seed {each['seed']}": list(enumerate(each["curve"], 1))
+        for each in attempt.seeds if each.get("curve")
+    }  # fmt: skip
+    if curves:
+        name = "training loss"
+        chart(charts.lines(curves, name, x="point"), charts.summary(curves, name, "point"))
+
+
+def show_difference(run: RunRecord, attempt: Attempt, source: str) -> None:
+    """The change of the code against the parent's."""
+    parent = next((each for each in run.attempts if each.run_id == attempt.parent), None)
+    if parent is None:
+        st.caption("A draft: it has no parent.")
+        return
+    before = read_text(run.workspace.root / parent.experiment_dir / CODE)
+    lines = difflib.unified_diff(before.splitlines(), source.splitlines(),
+                                 f"attempt {parent.number}", f"attempt {attempt.number}",
+                                 lineterm="")  # fmt: skip
+    st.code("\n".join(lines) or "the same code", language="diff")
 
 
 def show_transcript(path: Path) -> None:
     """Every question and answer."""
-    lines = transcript.read(path, say=lambda _: None) if path.exists() else []
-    if not lines:
+    entries = [each for each in read_entries(path) if each["kind"] == "answer"]
+    if not entries:
         st.caption("No language model was asked.")
-    for each in lines:
-        tokens = f"{each.tokens_in:,} + {each.tokens_out:,} tokens, {each.seconds:.1f} s"
-        failed = "" if each.outcome == "answer" else f", {each.outcome}"
-        what = f"{each.shape or each.purpose}, {each.model or 'no answer'}"
-        with st.expander(label(f"{each.place + 1}. {what}: {tokens}{failed}")):
-            for message in each.messages:
+    for place, each in enumerate(entries, 1):
+        answer, request = each["value"], each["request"]
+        tokens = f"{answer.get('tokens_in', 0):,} + {answer.get('tokens_out', 0):,} tokens"
+        with st.expander(label(f"{place}. {request.get('role', '')}: {tokens}")):
+            for message in request.get("messages", []):
                 st.caption(message["role"])
-                st.code(message["content"], language="text", wrap_lines=True)
+                st.code(str(message.get("content") or ""), language="text", wrap_lines=True)
             st.caption("answer")
-            st.code(each.text or "nothing", language="json", wrap_lines=True)
+            shown = answer.get("text") or answer.get("reason") or value(answer.get("calls", ""))
+            st.code(shown or "nothing", language="json", wrap_lines=True)
 
 
-def finished(known: list[str]) -> None:
+def show_finished(known: list[str]) -> None:
     """A chosen run: overview, report, attempts, transcript."""
     if not known:
         st.info("No workspace yet. The form above opens the first one.")
         return
     name = st.selectbox("Workspace", known, key="workspace", bind="query-params")
     workspace = Workspace(FOLDER / name)
-    require(run_file(workspace), AGAIN)
-    found = story(workspace)
-    overview(found)
+    require(workspace.experiments / RUN, RESUME)
+    run = read_run(workspace)
+    show_overview(run)
+    if run.verdict == "unfinished" and st.button("Resume", key="resume"):
+        kept = ("backend", "mode", "max_iterations", "max_seconds", "max_tokens", "candidates",
+                "max_parameters")  # fmt: skip
+        options = {each: getattr(run.settings.params, each) for each in kept}
+        begin(run.settings.goal.text, {**options, "seed": run.settings.seed})
     if page := read_text(workspace.experiments / PAGE):
         st.download_button("Report as a page", page, f"{name}.html", "text/html", key="report")
-    if found.attempts:
+    if run.attempts:
         st.header("Attempts", anchor=False)
-        details(found)
+        show_attempt(run)
     st.header("Transcript", anchor=False)
-    show_transcript(workspace.root / TRANSCRIPT)
+    show_transcript(workspace.root / JOURNAL)
 
 
 def main() -> None:
     """The form, and a run under way or a finished one."""
     known = workspaces(FOLDER)
     with st.expander("Start a run", expanded=not known), sentences():
-        begin()
+        show_form()
     for run in started()[-1:]:
         if run.is_running:
             follow(run)
@@ -273,10 +358,10 @@ def main() -> None:
         if run.process.returncode not in (0, -15):
             st.error("The run ended with an error; the last lines of its log say which.")
         show_log(run)
-    finished(known)
+    show_finished(known)
 
 
 if __name__ == "__main__":
-    title("Agent", "Plans, writes, tests and decides until a number meets the goal, in a sandbox.")
+    title("Agent", "Plans, writes, trains and decides until a number meets the goal, in a sandbox.")
     with sentences():
         main()

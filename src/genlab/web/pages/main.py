@@ -1,7 +1,5 @@
 """The pages, one file each; a rater sees the page Rate alone."""
 
-import threading
-from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
@@ -16,12 +14,6 @@ PAGES = (
 HERE = Path(__file__).parent
 
 
-@st.cache_resource(show_spinner=False)
-def preload() -> None:
-    """Import in the background what takes seconds, so that no page waits for it."""
-    threading.Timer(2, import_module, ["genlab.web.pages.agent"]).start()
-
-
 if __name__ == "__main__":  # not where a scoring process imports the main module of its parent
     st.set_page_config(page_title="genlab", layout="wide")
     st.html(look.STYLE)
@@ -32,5 +24,4 @@ if __name__ == "__main__":  # not where a scoring process imports the main modul
         st.Page(HERE / f"{name}.py", title=name.capitalize(), default=name == names[0])
         for name in names
     ]
-    preload()
     st.navigation(pages, position="top").run()
