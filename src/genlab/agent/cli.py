@@ -242,19 +242,19 @@ def _place(
     settings: Settings, workspaces: Path, workspace: Path | None, *, fresh: bool
 ) -> Workspace:
     """The workspace to work in: a new one, or the one in which this run was begun."""
-    from genlab.agent.workspace import Workspace, goal_of, key_of, lay_out, open_workspace
+    from genlab.agent.workspace import Workspace, key_of, lay_out, open_workspace
 
-    text, key = settings.goal.text, settings.key
+    goal, key = settings.goal, settings.key
     if workspace is None:
-        return open_workspace(workspaces, text, key, fresh=fresh)
+        return open_workspace(workspaces, goal, key, fresh=fresh)
     if not workspace.exists() or (workspace.is_dir() and not any(workspace.iterdir())):
-        return lay_out(workspace, text, key)
-    if goal_of(workspace) is None:
+        return lay_out(workspace, goal, key)
+    if key_of(workspace) is None:
         raise GenlabError(f"{workspace} is not empty and holds no project; name another folder")
     if key_of(workspace) != key:
         raise GenlabError(
             f"{workspace} belongs to a run with another goal, other parameters or another version"
-            f" of genlab ({goal_of(workspace)!r}); name another folder"
+            " of genlab; name another folder"
         )
     return Workspace(workspace)
 

@@ -144,7 +144,7 @@ def run_search(
     beside = Workspace(workspace.root / record.SEARCH)
     if not (beside.root / PROJECT).exists():
         shutil.rmtree(beside.root, ignore_errors=True)  # killed while it was laid out
-        lay_out(beside.root, settings.goal.text, settings.key)
+        lay_out(beside.root, settings.goal, settings.key)
     Registry(beside).recover()
     limits = {"max_iterations": attempts, "patience": max(1, attempts), "max_seconds": 0.0}
     params = settings.params.model_copy(update=limits)

@@ -1,0 +1,37 @@
+"""The agent's nine tools.
+
+They act on the toolbox that is bound around them (`using`), or on the nearest workspace upwards of
+the current folder; every path is relative to that workspace and confined to it. Whatever a caller
+can correct is a `GenlabError` of one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from genlab.agent.tools.commands import bash_run, python_run
+from genlab.agent.tools.evaluation import EvaluationFailedError, pytorch_quick_evaluator
+from genlab.agent.tools.files import (
+    create_pytorch_project_scaffold,
+    list_directory,
+    read_file,
+    write_file,
+)
+from genlab.agent.tools.model import pytorch_model_assembler, pytorch_model_summary
+from genlab.agent.tools.toolbox import Toolbox, using
+
+__all__ = [
+    "TOOLS", "EvaluationFailedError", "Toolbox", "bash_run", "create_pytorch_project_scaffold",
+    "list_directory", "python_run", "pytorch_model_assembler", "pytorch_model_summary",
+    "pytorch_quick_evaluator", "read_file", "using", "write_file",
+]  # fmt: skip
+
+TOOLS: dict[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (
+        read_file, write_file, bash_run, python_run, list_directory,
+        create_pytorch_project_scaffold, pytorch_model_assembler, pytorch_model_summary,
+        pytorch_quick_evaluator,
+    )
+}  # fmt: skip

@@ -1,0 +1,292 @@
+"""Tools that write and describe a model; `evaluation` has the one that trains it.
+
+Who wrote a file is remembered by its digest in the judge's folder: a comment could claim anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field
+
+from genlab.agent.tools.files import MAX_CHARACTERS, read_file, writable
+from genlab.agent.tools.toolbox import Toolbox, current
+from genlab.agent.workspace import CONFIG, MODEL
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, write_json, write_text
+
+if TYPE_CHECKING:
+    from genlab.agent.architecture.schema import ModelConfig
+    from genlab.agent.evaluator.judge import Summary
+    from genlab.llm.chat import Message
+
+WRITTEN, WRITTEN_KIND = "written", "assembled code"
+MAX_SIDE, MAX_CELLS = 4096, 1 << 24
+MAX_CODE = 40_000  # characters of a file that are shown to a language model
+FROM_DATA = ("input_size", "num_classes")  # of a model_config; the goal's data decide
+
+WRITE = """You write one Python file with one class, a torch.nn.Module whose constructor takes no
+arguments. Nothing runs when the file is imported. You answer in JSON: {"code": "the whole file"}."""
+CONTRACT = {
+    "classify": "forward(x) takes float32 images of shape (n, {shape}) in [0, 1] and returns logits"
+    " of shape (n, {outputs}).",
+    "generate": "encode(x) takes float32 images of shape (n, {shape}) in [0, 1] and returns (mean,"
+    " logvar), each of shape (n, d); decode(z) takes z of shape (n, d) and returns raw parameters of"
+    " shape (n, {outputs}, {sides}).",
+}
+DESCRIBE = """You review PyTorch code. You answer in JSON: {"analysis": "two or three sentences on
+where the model's capacity lies and what it may lack", "parameters": its number of parameters}."""
+
+
+class Code(BaseModel):
+    """The answer of a language model that writes a file."""
+
+    code: str = Field(description="the whole Python file")
+
+
+class Analysis(BaseModel):
+    """The answer of a language model that reads a file."""
+
+    analysis: str = Field("", max_length=1500)
+    parameters: int | None = Field(None, description="number of parameters, by the code")
+
+
+def pytorch_model_assembler(model_config: dict[str, Any], output_script_path: str) -> None:
+    """Write the nn.Module of a model_config to a Python file in src, by a language model or template.
+
+    The file is checked in the sandbox before it is kept; its first lines say who wrote it.
+    """
+    from genlab.agent.architecture.schema import parse_config
+
+    toolbox = current()
+    path = writable(output_script_path)
+    if path.suffix != ".py":
+        raise GenlabError(f"output_script_path must end in .py, got {output_script_path!r}")
+    if not isinstance(model_config, Mapping):
+        raise GenlabError(f"model_config must be an object, got {str(model_config)[:60]!r}")
+    stated = {str(key): value for key, value in model_config.items() if key not in FROM_DATA}
+    config = parse_config(stated, toolbox.goal.task)
+    source, origin = write_code(toolbox, config)
+    stored = {"config": config.model_dump(mode="json"), "origin": origin}
+    write_json(_note_path(toolbox, source), {"kind": WRITTEN_KIND, **stored})
+    write_text(path, source)
+    if path == toolbox.workspace.root.resolve() / MODEL:
+        write_text(toolbox.workspace.root / CONFIG, to_yaml({"model_config": stored["config"]}))
+
+
+def write_code(toolbox: Toolbox, config: ModelConfig) -> tuple[str, str]:
+    """Source of a config and who wrote it: llm, llm+repaired(n) or template.
+
+    Raises a GenlabError where nobody can write it.
+    """
+    from genlab.agent.architecture.schema import has_custom
+    from genlab.agent.architecture.template import write_source
+    from genlab.llm.backends import writes_code
+    from genlab.llm.chat import LLMFailure
+
+    faults: list[str] = []
+    backend = toolbox.backend if writes_code(toolbox.params) else None
+    messages = _ask_for_code(toolbox, config)
+    for repairs in range(toolbox.params.max_repairs + 1 if backend else 0):
+        assert backend is not None
+        try:
+            answer = backend.ask("tools", messages, schema=Code)
+        except LLMFailure as error:
+            faults.append(f"no answer: {error.reason}")
+            break
+        assert isinstance(answer.parsed, Code)
+        origin = f"llm+repaired({repairs})" if repairs else "llm"
+        source = _with_head(answer.parsed.code, origin, faults)
+        fault = _find_fault(toolbox, source, config.name)
+        if not fault:
+            return source, origin
+        faults.append(fault)
+        messages = [*messages, *_ask_for_repair(answer.text, fault)]
+    if has_custom(config):
+        reason = faults[-1] if faults else "there is no language model that writes code"
+        raise GenlabError(f"{config.name} has a custom layer, which was not written: {reason}")
+    shape, outputs = toolbox.data.shape, toolbox.judge.outputs
+    source = write_source(config, shape, outputs, toolbox.goal.task)
+    return _with_head(source, "template", faults), "template"
+
+
+def pytorch_model_summary(
+    model_script_path: str, model_class_name: str, input_size: tuple[int, ...]
+) -> dict[str, Any]:
+    """Measure a model: parameters, multiply_adds, output, layers; with a language model's analysis.
+
+    input_size: channels, height and width, with or without a batch size before them.
+    """
+    toolbox = current()
+    source = read_source(model_script_path, model_class_name)
+    size = check_size(input_size)
+    summary = toolbox.inspect(
+        source, model_class_name, None if size == toolbox.data.shape else size
+    )
+    if summary.failure:
+        raise GenlabError(
+            f"{model_script_path}: {model_class_name} does not take input_size"
+            f" {tuple(input_size)}: {summary.failure}; correct the class or the size"
+        )
+    return summary.to_json() | analyse(toolbox, source, summary)
+
+
+def analyse(toolbox: Toolbox, source: str, summary: Summary) -> dict[str, Any]:
+    """A language model's reading of the code; figures that differ from measured ones are corrected.
+
+    Returns analysis, overruled (a line per wrong figure) and no_analysis (why there is none).
+    """
+    from genlab.llm.chat import LLMFailure
+
+    found: dict[str, Any] = {"analysis": "", "overruled": [], "no_analysis": ""}
+    if toolbox.backend is None:
+        return found
+    messages = [
+        {"role": "system", "content": DESCRIBE},
+        {"role": "user", "content": f"The file:\n{source[:MAX_CODE]}"},
+    ]
+    try:
+        answer = toolbox.backend.ask("tools", messages, schema=Analysis).parsed
+    except LLMFailure as error:
+        return found | {"no_analysis": error.reason}
+    assert isinstance(answer, Analysis)
+    words, overruled = correct_figures(answer.analysis, summary)
+    if answer.parameters not in (None, summary.parameters):
+        line = f"{answer.parameters:,} parameters by the code, {summary.parameters:,} measured"
+        overruled = [line, *overruled]
+    return found | {"analysis": words, "overruled": overruled}
+
+
+def correct_figures(words: str, summary: Summary) -> tuple[str, list[str]]:
+    """Replace numbers of parameters that are neither the model's nor a part's.
+
+    A number is compared as precisely as it is written: 12k stands for 11,500 to 12,500.
+    """
+    overruled: list[str] = []
+    true = summary.parameters or 0
+    known = {true, summary.trainable or 0, *_parts(summary.layers)}
+
+    def check(hit: re.Match[str]) -> str:
+        number = hit["number"].replace(",", "")
+        scale = SCALES[(hit["scale"] or "")[:1].lower()]
+        decimals = len(number.partition(".")[2])
+        slack = 0.5 * scale / 10**decimals if scale > 1 or decimals else 0.0
+        value = float(number) * scale
+        if math.isfinite(value) and any(abs(value - each) <= slack for each in known):
+            return hit[0]
+        overruled.append(f"{hit['figure'].strip()} parameters in the analysis, {true:,} measured")
+        return hit[0].replace(hit["figure"], f"{true:,}", 1)
+
+    return FIGURE.sub(check, words), overruled
+
+
+SCALES = {"": 1.0, "k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}
+FIGURE = re.compile(
+    r"(?P<figure>(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3})+|\d{1,15}(?:\.\d{1,6})?)"
+    r"(?:\s?(?P<scale>k|thousand|million|billion|m|b)\b)?)"
+    r"(?=\s+(?:(?:trainable|learnable|total|model)\s+)?param(?:eter)?s\b)",
+    re.IGNORECASE,
+)
+
+
+def _parts(layers: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Parameters of every part that has a name, from those of its layers."""
+    totals: dict[str, int] = {}
+    for layer in layers:
+        names = str(layer["name"]).split(".")
+        for depth in range(1, len(names) + 1):
+            part = ".".join(names[:depth])
+            totals[part] = totals.get(part, 0) + int(layer["parameters"])
+    return set(totals.values())
+
+
+def read_source(path: str, class_name: str) -> str:
+    """The source of a model's file. Raises a GenlabError where there is none."""
+    source = read_file(path)
+    if len(source) > MAX_CHARACTERS:
+        raise GenlabError(f"{path}: more than {MAX_CHARACTERS} characters; write less")
+    if not str(class_name).isidentifier():
+        raise GenlabError(f"model_class_name must be the name of a class, got {class_name!r}")
+    return source
+
+
+def read_note(toolbox: Toolbox, source: str) -> tuple[dict[str, Any], str]:
+    """Config and writer of a source; nothing and `file` where the assembler did not write it."""
+    path = _note_path(toolbox, source)
+    if not path.is_file():
+        return {}, "file"
+    stored = read_json(path, producer_command=f"rm {path}", kind=WRITTEN_KIND)
+    return dict(stored.get("config", {})), str(stored.get("origin", "file"))
+
+
+def check_size(input_size: Sequence[int]) -> tuple[int, int, int]:
+    """Channels, height and width of `input_size`. Raises a GenlabError where it is no such size."""
+    fix = "give channels, height, width, such as (1, 28, 28)"
+    sides = input_size if isinstance(input_size, list | tuple) else ()
+    valid = all(type(side) is int and 1 <= side <= MAX_SIDE for side in sides)
+    if len(sides) not in (3, 4) or not valid or math.prod(sides[-3:]) > MAX_CELLS:
+        raise GenlabError(
+            f"input_size must be 3 whole numbers of 1 to {MAX_SIDE}, or 4 with a batch, got"
+            f" {repr(input_size)[:60]}; {fix}"
+        )
+    channels, height, width = sides[-3:]
+    return channels, height, width
+
+
+def to_yaml(value: Mapping[str, Any]) -> str:
+    """Plain values as YAML in block style."""
+    from ruamel.yaml import YAML
+
+    writer, text = YAML(typ="safe", pure=True), io.StringIO()
+    writer.default_flow_style = False
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    writer.dump(dict(value), text)
+    return text.getvalue()
+
+
+def _find_fault(toolbox: Toolbox, source: str, class_name: str) -> str:
+    """What is wrong with a language model's file, one line; empty where it is accepted."""
+    if len(source) > MAX_CODE:
+        return f"the file has {len(source)} characters, at most {MAX_CODE} are allowed"
+    return toolbox.inspect(source, class_name).failure
+
+
+def _ask_for_code(toolbox: Toolbox, config: ModelConfig) -> list[Message]:
+    shape, task = toolbox.data.shape, toolbox.goal.task
+    contract = CONTRACT[task].format(
+        shape=", ".join(map(str, shape)),
+        outputs=toolbox.judge.outputs,
+        sides=", ".join(map(str, shape[1:])),
+    )
+    text = (
+        f"Write class {config.name}(nn.Module) for this architecture:\n{config.model_dump_json()}\n"
+        "Layers are applied in order; Residual adds its input, Parallel applies its branches to one"
+        " input, Repeat repeats its layers, custom is described in words.\n"
+        f"{contract} It has at most {toolbox.budget.max_parameters:,} parameters."
+    )
+    return [{"role": "system", "content": WRITE}, {"role": "user", "content": text}]
+
+
+def _ask_for_repair(answer: str, fault: str) -> list[Message]:
+    return [
+        {"role": "assistant", "content": answer},
+        {"role": "user", "content": f"That does not work: {fault}. Answer with the whole file."},
+    ]
+
+
+def _note_path(toolbox: Toolbox, source: str) -> Path:
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    return toolbox.workspace.experiments / WRITTEN / f"{digest}.json"
+
+
+def _with_head(source: str, origin: str, faults: Sequence[str]) -> str:
+    """Source below comments that say who wrote it and what was wrong before."""
+    lines = [f"Written by: {origin}", *(" ".join(each.split())[:160] for each in faults)]
+    source = source.encode("utf-8", "replace").decode("utf-8")
+    return "".join(f"# {line}\n" for line in lines) + source
