@@ -47,7 +47,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Data:
-    """What selection may see. folder: of stage split, which holds all of `train`; None: drawn or own."""
+    """What selection may see. folder: of stage split, with all training items; None: no stage."""
 
     name: str
     classes: int
@@ -81,7 +81,8 @@ def load_data(dataset: str, root: Path, *, subset: int, validation: int, seed: i
         part.take(np.sort(rng.permutation(len(part))[:count]))
         for part, count in zip(whole, (subset, validation), strict=True)
     )
-    classes = int(max(part.labels.max() for part in whole)) + 1
+    labelled = [read(split) for split in SPLITS] if dataset.startswith(OWN) else whole
+    classes = int(max(part.labels.max() for part in labelled)) + 1
     folder = root / dataset
     return Data(dataset, classes, train, val, folder if folder.is_dir() else None)
 
@@ -167,7 +168,7 @@ def _own(path: Path) -> dict[str, Part]:
 
 
 def _read_npz(file: Path) -> tuple[Items, Labels]:
-    """x: (n, h, w), (n, h, w, c) or (n, c, h, w), uint8 or floats on [0, 1]; y: (n,) of any kind."""
+    """x: (n, h, w), (n, h, w, c) or (n, c, h, w), levels or floats on [0, 1]; y: (n,)."""
     try:
         with np.load(file, allow_pickle=False) as arrays:
             x, y = arrays["x"], arrays["y"]

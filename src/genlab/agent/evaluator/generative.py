@@ -1,0 +1,208 @@
+"""Judge a generative model: bits per dimension and the Fréchet distance of its draws.
+
+The model encodes in one room, where it sees images and can keep nothing, and decodes in another,
+which no image ever enters. What passes from one to the other is z, drawn here, and paid for:
+
+    bits per dimension = (-log p(x|z) + KL(q(z|x) || N(0, I))) / (dimensions * log 2)
+
+at one z ~ q(z|x) per image, log p and KL computed here. The noise of z is seeded by what encode
+answered: a model that knew it could send the image through a mean of no cost. Codes are decoded in
+an order that the model does not know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from genlab.agent.evaluator.datasets import COLOURS, Data, Items, Part
+from genlab.agent.evaluator.room import EvaluationError, Room
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
+from genlab.core.stats import mean_metrics
+from genlab.datasets.images import load_images, load_labels
+from genlab.datasets.manifests import MANIFEST_FILE
+from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
+from genlab.distributions.gaussian import kl_standard_normal, reparameterize
+from genlab.evaluation.metrics import duplicates, frechet
+from genlab.evaluation.metrics.features import Classifier, cached_classifier
+from genlab.sandbox.limits import MIB
+
+Floats = npt.NDArray[np.float64]
+Job = dict[str, Any]
+
+MOST_DRAWS = 10_000  # as many as the part has images, up to this
+EXTRACTOR_EXAMPLES = 300_000  # as the pipeline trains its classifier with
+QUERIES = 500  # draws that are searched for copies of training images
+MEMORISED = 0.5  # share of near copies from which draws are not the model's
+ANSWER_BYTES = 192 * MIB  # of decoded parameters per job
+FIRST, CHUNK = 250, 250  # codes of the first job, whose answer tells the size; items at a time
+BOOTSTRAP, FRECHET_BOOTSTRAP = 1000, 30
+
+
+class GenerativeJudge:
+    """Metrics of generative models on `data`. encoding, decoding: rooms; no image enters decoding.
+
+    per_component: channels that describe one mixture component of a pixel.
+    """
+
+    def __init__(self, data: Data, encoding: Room, decoding: Room, *, frechet: bool = True) -> None:
+        channels, height, width = data.shape
+        if data.scale == 1 or channels == COLOURS:
+            raise GenlabError(f"{data.name} holds no images: generative metrics need levels 0..255")
+        if frechet and height != width:
+            raise GenlabError(f"frechet_distance needs square images, {data.name} has {data.shape}")
+        self.data, self.encoding, self.decoding, self.frechet = data, encoding, decoding, frechet
+        self.per_component = DiscretizedLogisticMixture(channels, 1).outputs
+        self.bits = 1 / (math.prod(data.shape) * math.log(2))
+        self._extractor: Classifier | None = None
+
+    def measure(
+        self,
+        job: Job,
+        source: str,
+        weights: bytes,
+        part: Part,
+        probe: Part | None = None,
+        *,
+        intervals: bool = False,
+    ) -> tuple[dict[str, Any], float]:
+        """Metrics on a part, and bits per dimension of training items; nan without `probe`.
+
+        Returns `bits_per_dim`, `kl` (nats per item), `n`, `frechet_distance` and
+        `near_duplicate_rate` of n draws. Raises EvaluationError where an answer is not finite or
+        misshapen, or where draws are copies of training images.
+        """
+        items = part.items if probe is None else np.concatenate([probe.items, part.items])
+        nll, kl = self.elbo_terms(job, source, weights, items)
+        split = 0 if probe is None else len(probe)
+        bits = (nll + kl) * self.bits
+        columns = {"bits_per_dim": bits[split:], "kl": kl[split:]}
+        found = mean_metrics(columns, bootstrap=BOOTSTRAP if intervals else 1, seed=0)
+        ranges = found.pop("intervals")
+        if self.frechet:
+            latents = self._latents
+            draws = self.draw(job, source, weights, latents, min(len(part), MOST_DRAWS))
+            close = self.compare(draws, part, intervals=intervals)
+            ranges |= close.pop("intervals")
+            found |= close
+        if intervals:
+            for name, each in ranges.items():
+                found[f"{name}_interval"] = [each["low"], each["high"]]
+        return found, float(bits[:split].mean()) if split else math.nan
+
+    def elbo_terms(
+        self, job: Job, source: str, weights: bytes, items: Items
+    ) -> tuple[Floats, Floats]:
+        """-log p(x|z) and KL of each item in nats, (n,) each, at one z per item."""
+        answers = self.encoding.answer(
+            {**job, "what": "encode"}, source, weights, {"items.npy": items}, limit=256 * MIB
+        )
+        mean, logvar = (_checked(answers, name, len(items)) for name in ("mean", "logvar"))
+        if mean.shape != logvar.shape or mean.ndim != 2:
+            raise EvaluationError(f"encode gives {tuple(mean.shape)} and {tuple(logvar.shape)}")
+        self._latents = mean.shape[1]
+        digest = hashlib.sha256(mean.numpy().tobytes() + logvar.numpy().tobytes())
+        digest.update(str(job["seed"]).encode())
+        generator = torch.Generator().manual_seed(int.from_bytes(digest.digest()[:7], "big"))
+        noise = torch.randn(mean.shape, generator=generator, dtype=torch.float64)
+        z = reparameterize(mean, logvar, noise)
+        kl = kl_standard_normal(mean, logvar).sum(1).numpy()
+        if not np.isfinite(kl).all() or not bool(z.isfinite().all()):
+            raise EvaluationError("the KL of the codes is not finite")
+        order = torch.randperm(len(z), generator=generator)
+        nll = np.empty(len(items))
+        for start, out in self._decode(job, source, weights, z[order].float()):
+            rows = order[start : start + len(out)]
+            x = torch.from_numpy(items[rows.numpy()])
+            nll[rows.numpy()] = -self._likelihood(out).log_prob(out.double(), x).numpy()
+        if not np.isfinite(nll).all() or nll.min() < -1e-3:
+            raise EvaluationError("the log likelihood is not finite")
+        return nll, kl
+
+    def draw(self, job: Job, source: str, weights: bytes, latents: int, count: int) -> Items:
+        """Draw images x ~ p(x|z), z ~ N(0, I): uint8 (count, height, width, channels)."""
+        generator = torch.Generator().manual_seed(job["seed"])
+        z = torch.randn(count, latents, generator=generator)
+        drawn = [
+            self._likelihood(out).sample(out, generator).permute(0, 2, 3, 1).numpy()
+            for _, out in self._decode(job, source, weights, z)
+        ]
+        return np.concatenate(drawn)
+
+    def compare(self, draws: Items, part: Part, *, intervals: bool = False) -> dict[str, Any]:
+        """`frechet_distance` of draws to a part, and `near_duplicate_rate` of training images."""
+        images, train = (p.items.transpose(0, 2, 3, 1) for p in (part, self.data.train))
+        _, drawn_distances = duplicates.nearest(draws[:QUERIES], train)
+        _, held_out = duplicates.nearest(images[:QUERIES], train)
+        near = duplicates.memorisation(drawn_distances, held_out)["near_duplicate_rate"]
+        if near > MEMORISED:
+            raise EvaluationError(f"{near:.0%} of the draws are copies of training images")
+        features = self.extractor().features
+        drawn, real = features(draws), features(np.ascontiguousarray(images))
+        if not intervals:
+            value = frechet.distance(drawn, real)
+            return {"frechet_distance": value, "near_duplicate_rate": near, "intervals": {}}
+        found = frechet.frechet(drawn, real, bootstrap=FRECHET_BOOTSTRAP)
+        kept = {key: found[key] for key in ("frechet_distance", "intervals")}
+        return {**kept, "near_duplicate_rate": near}
+
+    def extractor(self) -> Classifier:
+        """The pipeline's classifier of the dataset, from the user's cache; of own data, another."""
+        if self._extractor is None:
+            name, folder = self.data.name, self.data.folder
+            if folder is not None and (folder / MANIFEST_FILE).is_file():
+                train, labels = load_images(folder, "train"), load_labels(folder, "train")
+                source = sha256(Path(folder) / MANIFEST_FILE)
+            else:
+                name = "own" if ":" in name else name
+                train = np.ascontiguousarray(self.data.train.items.transpose(0, 2, 3, 1))
+                labels = self.data.train.labels
+                source = hashlib.sha256(train.tobytes() + labels.tobytes()).hexdigest()
+            self._extractor = cached_classifier(
+                name, train, labels, source, seed=0, examples=EXTRACTOR_EXAMPLES
+            )
+        return self._extractor
+
+    def _decode(self, job: Job, source: str, weights: bytes, z: Tensor) -> Any:
+        """(start, parameters) of successive codes, in jobs whose answers are not too large."""
+        start, count = 0, FIRST
+        while start < len(z):
+            codes = z[start : start + count]
+            answers = self.decoding.answer(
+                {**job, "what": "decode"},
+                source,
+                weights,
+                {"codes.npy": codes.numpy()},
+                limit=2 * ANSWER_BYTES,
+            )
+            out = _checked(answers, "out", len(codes)).float()
+            shape = tuple(out.shape)
+            if len(shape) != 4 or shape[1] % self.per_component or shape[2:] != self.data.shape[1:]:
+                raise EvaluationError(f"decode gives the shape {shape}")
+            for offset in range(0, len(out), CHUNK):
+                yield start + offset, out[offset : offset + CHUNK]
+            start += len(codes)
+            count = max(1, ANSWER_BYTES // (4 * math.prod(shape[1:])))
+
+    def _likelihood(self, out: Tensor) -> DiscretizedLogisticMixture:
+        """The mixture whose parameters `out` are: its channels give the number of components."""
+        components = out.shape[1] // self.per_component
+        return DiscretizedLogisticMixture(self.data.shape[0], components)
+
+
+def _checked(answers: dict[str, Tensor], name: str, n: int) -> Tensor:
+    """An answer of n rows in double precision. Raises EvaluationError where it is not finite."""
+    value = answers.get(name)
+    if value is None or value.ndim == 0 or len(value) != n or not value.is_floating_point():
+        raise EvaluationError(f"the answers hold no {name} of {n} items")
+    if not bool(value.isfinite().all()):
+        raise EvaluationError(f"{name} is not finite (nan or inf)")
+    return value.double()

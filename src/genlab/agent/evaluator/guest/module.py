@@ -1,0 +1,147 @@
+"""Load a generated module, and check what it answers."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+Job = dict[str, Any]
+MOST_LATENTS = 1024
+
+
+class BrokenModelError(Exception):
+    """The generated model does not do what a model has to do."""
+
+
+def prepare(job: Job) -> nn.Module:
+    """Build the job's model on its device, with lazy layers initialised and kept weights loaded."""
+    torch.set_num_threads(job["threads"])
+    torch.set_flush_denormal(True)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    warnings.simplefilter("ignore")
+    seed_all(job["seed"])
+    model = load(job["model"], job["class_name"]).to(job["device"])
+    with torch.no_grad():
+        model.eval()
+        answer(model, torch.rand(2, *job["shape"], device=job["device"]), job)
+    if job.get("weights"):
+        state = load_file(job["weights"], device=job["device"])
+        model.load_state_dict(state, strict=False)
+        if lost := sorted(set(tensors_of(model)) - set(state)):
+            raise BrokenModelError(
+                f"weights lack {lost[0]}: the module changes while it is trained"
+            )
+    seed_all(job["seed"])
+    return model
+
+
+def seed_all(seed: int) -> None:
+    """Seed the generators that a model or its training draws from."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def load(path: str, class_name: str) -> nn.Module:
+    """Build the class of the file without arguments."""
+    spec = importlib.util.spec_from_file_location("model", path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["model"] = module = importlib.util.module_from_spec(spec)  # dataclasses look it up
+    spec.loader.exec_module(module)
+    found = getattr(module, class_name, None)
+    if found is None:
+        raise BrokenModelError(f"{Path(path).name} has no class {class_name}, an nn.Module")
+    if not isinstance(found, type) or not issubclass(found, nn.Module):
+        raise BrokenModelError(f"{class_name} is not a class of nn.Module")
+    model = found()
+    assert isinstance(model, nn.Module)
+    return model
+
+
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers that are saved, by name."""
+    state = nn.Module.state_dict(model)
+    return {name: value for name, value in state.items() if isinstance(value, Tensor)}
+
+
+def save_weights(model: nn.Module, path: Path) -> None:
+    """Write `tensors_of` as safetensors; tied weights are written once per name."""
+    state = tensors_of(model)
+    save_file(
+        {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}, path
+    )
+
+
+def answer(model: nn.Module, x: Tensor, job: Job) -> tuple[Tensor, ...]:
+    """Logits of a classifier; mean, log variance and decoded parameters of a generative model."""
+    if job["task"] == "classify":
+        return (logits(model, x, job["classes"]),)
+    mean, logvar = encode(model, x)
+    return mean, logvar, decode(model, mean, job)
+
+
+def logits(model: nn.Module, x: Tensor, classes: int | None) -> Tensor:
+    """Logits (n, classes); whatever tensor forward gives, where `classes` is None."""
+    given = model(x)
+    if classes is None and isinstance(given, Tensor):
+        return given
+    return _checked("forward", given, (len(x), classes or 0), "logits")
+
+
+def encode(model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and log variance, (n, d) each."""
+    given = _method(model, "encode")(x)
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise BrokenModelError(f"encode gives {_kind(given)}, not a pair of mean and logvar")
+    latents = given[0].shape[-1] if isinstance(given[0], Tensor) and given[0].ndim else 0
+    if not 1 <= latents <= MOST_LATENTS:
+        raise BrokenModelError(f"encode gives {latents} latents, must be 1 to {MOST_LATENTS}")
+    mean, logvar = (_checked("encode", part, (len(x), latents), "codes") for part in given)
+    return mean, logvar
+
+
+def decode(model: nn.Module, z: Tensor, job: Job) -> Tensor:
+    """Parameters of the mixture of each pixel, (n, components * K, height, width)."""
+    out = _method(model, "decode")(z)
+    channels = out.shape[1] if isinstance(out, Tensor) and out.ndim == 4 else 0
+    each = job["components"]
+    if not channels or channels % each:
+        wanted = f"(n, K x {each}, height, width) for K mixture components per pixel"
+        raise BrokenModelError(f"decode gives the shape {_kind(out)}, not {wanted}")
+    return _checked("decode", out, (len(z), channels, *job["shape"][1:]), "parameters")
+
+
+def _method(model: nn.Module, name: str) -> Any:
+    found = getattr(model, name, None)
+    if not callable(found):
+        raise BrokenModelError(f"{type(model).__name__} has no method {name}")
+    return found
+
+
+def _checked(method: str, value: object, shape: tuple[int, ...], noun: str) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise BrokenModelError(f"{method} gives {_kind(value)}, not a tensor of {noun}")
+    if tuple(value.shape) != shape:
+        found = tuple(value.shape)
+        raise BrokenModelError(
+            f"{method} gives the shape {found} for {shape[0]} items, not {shape}"
+        )
+    if not value.is_floating_point():
+        raise BrokenModelError(f"{method} gives {value.dtype}, not floating-point {noun}")
+    return value.float()
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "None"
+    return str(tuple(value.shape)) if isinstance(value, Tensor) else f"a {type(value).__name__}"
