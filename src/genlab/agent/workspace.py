@@ -1,11 +1,9 @@
 """A project of the agent: its folders, the goal it was opened for, and the lock of its run.
 
     workspaces/<project_name>/
-        src/models/current_model.py
-        configs/models/current_model_config.yaml
+        src/models/current_model.py, configs/models/current_model_config.yaml, requirements.txt
         experiments/registry.json
         experiments/<run_id>/{model_config.yaml, model_code.py, summary.json, results.json}
-        requirements.txt
         project.json                     goal and key
 
 A workspace is never an out of the pipeline: DVC deletes outs before a stage starts.
@@ -31,11 +29,10 @@ PROJECT, KIND, VERSION = "project.json", "agent project", 2
 MODEL = Path("src/models/current_model.py")
 CONFIG = Path("configs/models/current_model_config.yaml")
 EXPERIMENTS, LOCK = "experiments", "run.lock"
-REQUIREMENTS = "torch\ntorchinfo\n"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 SLUG_LENGTH = 40
 
-_locked: set[Path] = set()  # workspaces whose run lock this process holds
+_held: set[Path] = set()  # workspaces whose run lock this process holds
 
 
 @dataclass(frozen=True)
@@ -55,14 +52,10 @@ class Workspace:
         Raises a GenlabError where it leads out of the workspace.
         """
         root = self.root.resolve()
-        if "\0" in str(path):
-            raise GenlabError(f"{str(path)!r}: no path holds a zero byte; choose another path")
         try:
             found = (root / path).resolve()
-        except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long
-            raise GenlabError(
-                f"{str(path)[:100]}: cannot be resolved; choose another path"
-            ) from error
+        except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a zero byte
+            raise GenlabError(f"{str(path)[:100]!r} is no path; choose another one") from error
         if not found.is_relative_to(root):
             raise GenlabError(
                 f"{path}: leads out of the workspace {self.root}; choose a path inside it"
@@ -75,13 +68,11 @@ class Workspace:
 
     def new_run(self, now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> Path:
         """Make the folder of an attempt; its name, qe_<date>_<time>[_n], is the run_id."""
-        stem = f"qe_{now():%Y%m%d_%H%M%S}"
-        self.experiments.mkdir(parents=True, exist_ok=True)
-        number = 1
+        stem, number = f"qe_{now():%Y%m%d_%H%M%S}", 1
         while True:
             folder = self.experiments / (stem if number == 1 else f"{stem}_{number}")
             try:
-                folder.mkdir()
+                folder.mkdir(parents=True)
             except FileExistsError:
                 number += 1
             else:
@@ -94,44 +85,39 @@ class Workspace:
         try:
             lock.acquire()
         except Timeout as error:
-            raise GenlabError(
-                f"{self.root} is in use by another run; wait for it or stop it"
-            ) from error
-        _locked.add(root)
+            message = f"{self.root} is in use by another run; wait for it or stop it"
+            raise GenlabError(message) from error
+        _held.add(root)
         try:
             yield
         finally:
-            _locked.discard(root)
+            _held.discard(root)
             lock.release()
 
     @property
     def is_locked(self) -> bool:
         """Whether this process holds the workspace, or the one that it lies in."""
-        return any(self.root.resolve().is_relative_to(held) for held in _locked)
+        return any(self.root.resolve().is_relative_to(root) for root in _held)
 
 
-def scaffold(
-    project_name: str, base_dir: str | Path = ".", goal: Goal | None = None, key: str = ""
-) -> Workspace:
-    """Make the project `workspaces/<project_name>/` under `base_dir`.
+def scaffold(project_name: str, base_dir: str | Path = ".") -> Workspace:
+    """Make the project `workspaces/<project_name>/` under `base_dir`, without a goal.
 
     Raises a GenlabError where the name is no plain name, or where that folder holds something.
     """
     if not NAME.fullmatch(project_name):
         raise GenlabError(
-            f"project name must be letters, digits, - and _, at most 64, got {project_name!r};"
-            " choose another name"
+            f"project name must be letters, digits, - and _, at most 64, got {project_name!r}"
         )
-    return lay_out(Path(base_dir) / "workspaces" / project_name, goal, key)
+    return lay_out(Path(base_dir) / "workspaces" / project_name)
 
 
 def lay_out(root: Path, goal: Goal | None = None, key: str = "") -> Workspace:
     """Make the folders of a project in `root`. Raises a GenlabError where it holds something."""
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise GenlabError(f"{root} isn't empty; choose another name, or remove it yourself")
-    for path in (MODEL, CONFIG):
-        write_text(root / path, "")
-    write_text(root / "requirements.txt", REQUIREMENTS)
+    for path, text in ((MODEL, ""), (CONFIG, ""), ("requirements.txt", "torch\ntorchinfo\n")):
+        write_text(root / path, text)
     write_json(root / EXPERIMENTS / "registry.json", [])
     # Last: a folder without it was not laid out completely.
     stored = None if goal is None else asdict(goal)
@@ -140,23 +126,28 @@ def lay_out(root: Path, goal: Goal | None = None, key: str = "") -> Workspace:
 
 
 def open_workspace(folder: Path, goal: Goal, key: str = "", *, fresh: bool = False) -> Workspace:
-    """The newest workspace in `folder` that was opened for `goal` and `key`, or else a new one.
+    """The newest workspace in `folder` that was opened for `goal` under `key`, or else a new one.
 
     key: what besides the goal has to be the same for attempts to be comparable. fresh: always a
-    new one, which later calls find as the newest. Workspaces of other versions are passed over.
+    new one, which is the newest from then on. Workspaces of other versions are passed over.
     """
-    stem = slug(goal.text)
-    pattern = re.compile(rf"{re.escape(stem)}(?:-(\d+))?")
-    hits = [pattern.fullmatch(path.name) for path in folder.glob(f"{stem}*")]
-    numbers = sorted((int(hit[1] or 1) for hit in hits if hit), reverse=True)
-    for number in () if fresh else numbers:
-        root = _numbered(folder, stem, number)
-        stored = _read_project(root)
-        if stored.get("version") != VERSION or stored.get("key") != key:
-            continue
-        if _without_text(goal_of(root)) == _without_text(goal):
-            return Workspace(root)
-    return lay_out(_numbered(folder, stem, max(numbers, default=0) + 1), goal, key)
+    stem = re.sub(r"[^a-z0-9]+", "-", goal.text.lower()).strip("-")[:SLUG_LENGTH].rstrip("-")
+    stem = stem or "project"
+    hits = [re.fullmatch(rf"{stem}(?:-(\d+))?", path.name) for path in folder.glob(f"{stem}*")]
+    found = {int(hit[1] or 1): folder / hit[0] for hit in hits if hit}
+    for number in () if fresh else sorted(found, reverse=True):
+        stored = _read_project(found[number])
+        same = stored.get("version") == VERSION and stored.get("key") == key
+        if same and goal_of(found[number]) == goal:
+            return Workspace(found[number])
+    number = max(found, default=0) + 1
+    return lay_out(folder / (stem if number == 1 else f"{stem}-{number}"), goal, key)
+
+
+def all_workspaces(folder: Path) -> list[Path]:
+    """The projects in `folder`, the one that was worked in last at the end."""
+    found = [path.parent for path in folder.glob(f"*/{PROJECT}")]
+    return sorted(found, key=lambda root: ((root / EXPERIMENTS).stat().st_mtime, root.name))
 
 
 def goal_of(root: Path) -> Goal | None:
@@ -165,18 +156,18 @@ def goal_of(root: Path) -> Goal | None:
     Raises a GenlabError for a project of another format version.
     """
     stored = _read_project(root)
-    if stored and stored.get("version") != VERSION:
+    version, goal = stored.get("version"), stored.get("goal")
+    if stored and version != VERSION:
         raise GenlabError(
-            f"{root} has format version {stored.get('version')}, this genlab reads {VERSION};"
-            " start a new workspace"
+            f"{root} has format version {version}, this genlab reads {VERSION}; start a new"
+            " workspace"
         )
-    goal = stored.get("goal")
     if not isinstance(goal, dict):
         return None
     known = {each.name for each in fields(Goal)}
     try:
         return Goal(**{name: value for name, value in goal.items() if name in known})
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise GenlabError(f"{root / PROJECT} is damaged; start a new workspace") from error
 
 
@@ -186,27 +177,7 @@ def key_of(root: Path) -> str | None:
     return None if key is None else str(key)
 
 
-def all_workspaces(folder: Path) -> list[Path]:
-    """The projects in `folder`, the one that was worked in last at the end."""
-    found = [path.parent for path in folder.glob(f"*/{PROJECT}")]
-    return sorted(found, key=lambda root: ((root / EXPERIMENTS).stat().st_mtime, root.name))
-
-
-def slug(text: str) -> str:
-    """A project's name from the text of its goal."""
-    words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    return words[:SLUG_LENGTH].rstrip("-") or "project"
-
-
 def _read_project(root: Path) -> dict[str, Any]:
     if not (root / PROJECT).is_file():
         return {}
     return dict(read_json(root / PROJECT, producer_command="genlab agent --fresh", kind=KIND))
-
-
-def _numbered(folder: Path, stem: str, number: int) -> Path:
-    return folder / (stem if number == 1 else f"{stem}-{number}")
-
-
-def _without_text(goal: Goal | None) -> dict[str, Any]:
-    return {} if goal is None else asdict(goal) | {"text": ""}

@@ -1,9 +1,8 @@
 """Tools that run commands and scripts: in the sandbox, on a copy of the workspace.
 
 The copy holds nothing of the judge's (`files.is_judges`). What a command changed comes back file by
-file when it has ended, if `files.find_fault` allows it: data of plain types, and source under
-`src`. Links, fifos, programs and importable files elsewhere stay behind, so nothing that a command
-leaves runs by itself later. A process that is killed in between leaves the workspace as it was.
+file when it has ended, where `files.find_fault` allows it. Links, fifos, programs and importable
+files stay behind. A process that is killed in between leaves the workspace as it was.
 """
 
 from __future__ import annotations
@@ -12,140 +11,134 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePath
 
 from genlab.agent.tools import packages
-from genlab.agent.tools.files import PACKAGES, SOURCE, find_fault, is_judges
+from genlab.agent.tools.files import PACKAGES, find_fault, is_judges
 from genlab.agent.tools.toolbox import Toolbox, current
+from genlab.agent.workspace import Workspace
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes
 from genlab.core.text import printable
-from genlab.sandbox.limits import GIB, Finished, Limits
+from genlab.sandbox.limits import GIB, Limits
 from genlab.sandbox.readback import read_back
 from genlab.sandbox.runner import Sandbox
 
 LIMITS = Limits(wall_seconds=300.0, output_bytes=20_000, disk_bytes=1 * GIB, files=5000)
 MAX_NOTES = 5
-# Python's safe path keeps the script's folder off sys.path. Source of the workspace is searched
-# after everything that is installed, so that it can be in the way of nothing.
+# Source of the workspace is searched after everything that is installed, so that it can be in the
+# way of nothing: the sandbox sets PYTHONSAFEPATH, which Python 3.10 does not know.
 LAUNCH = (
-    "import os, runpy, sys; del sys.argv[0]; script = sys.argv[0]; "
-    f"sys.path += [os.path.abspath({SOURCE!r}), os.path.abspath(os.path.dirname(script))]; "
-    "runpy.run_path(script, run_name='__main__')"
+    "import os, runpy, sys; del sys.argv[0]; folders = ('src', os.path.dirname(sys.argv[0])); "
+    "sys.path[:] = [*filter(None, sys.path), *map(os.path.abspath, folders)]; "
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
 )
 
 
 def bash_run(command: str) -> str:
     """Run a line of bash in the sandbox, without a network; returns its output and exit code.
 
-    `pip install` works where the parameter agent.allow_pip lets it install into the workspace.
-    Data files and source under src are kept in the workspace, other files are not.
+    `pip install` by itself works where the parameter agent.allow_pip allows it. The workspace keeps
+    data files that it writes and source code in src, nothing else.
     """
-    toolbox = current()
     words = packages.find_pip_install(command)
     if words is not None:
-        return packages.install(toolbox, words)
+        return packages.install(current(), words)
     shell = shutil.which("bash") or "/bin/bash"
-    return _run(toolbox, [shell, "--noprofile", "--norc", "-c", command])
+    return _run(current(), [shell, "--noprofile", "--norc", "-c", command])
 
 
 def python_run(script_path: str, *args: str) -> str:
     """Run a script of the workspace in the sandbox; returns its output and exit code.
 
-    It can import modules of src and of its own folder. See bash_run for the files it leaves.
+    It can import modules of src and of its own folder. bash_run says which files are kept.
     """
     toolbox = current()
     path = toolbox.workspace.inside(script_path)
-    if not path.is_file():
-        raise GenlabError(f"{script_path}: no such script; list_directory shows what is there")
     script = toolbox.workspace.relative(path)
-    if is_judges(PurePath(script)):
-        raise GenlabError(f"{script_path}: that is the judge's, and no script; choose another path")
-    return _run(toolbox, ["python", "-P", "-c", LAUNCH, script, *map(str, args)])
+    if not path.is_file() or is_judges(PurePath(script)):
+        raise GenlabError(f"{script_path}: no such script; list_directory shows what is there")
+    return _run(toolbox, ["python", "-c", LAUNCH, script, *map(str, args)])
 
 
 def _run(toolbox: Toolbox, argv: list[str]) -> str:
-    workspace = toolbox.workspace.root.resolve()
-    installed = workspace / PACKAGES
+    workspace = toolbox.workspace
+    installed = workspace.root.resolve() / PACKAGES
     readable = [installed] if installed.is_dir() else []
     with tempfile.TemporaryDirectory(prefix="genlab-command-") as folder:
         room = Path(folder).resolve()
-        before = copy_out(workspace, room)
+        before = _copy(workspace.root.resolve(), room)
         sandbox = Sandbox(room, LIMITS, mode=toolbox.params.sandbox, readable=readable)
-        env = {"PYTHONPATH": str(installed)} if readable else {}
-        done = sandbox.run(argv, env=env)
-        notes = bring_back(room, workspace, before)
-        return _describe(done, room, notes)
+        done = sandbox.run(argv, env={"PYTHONPATH": str(installed)} if readable else {})
+        notes = _bring_back(room, workspace, before)
+        output = done.output.replace(f"{room}/", "").replace(str(room), ".")
+    if done.stopped_by is not None:
+        notes = [f"stopped by the sandbox: {done.stopped_by}, after {done.seconds:.0f} s", *notes]
+    lines = [output.removesuffix("\n")] if output else []
+    lines += [f"[{note}]" for note in (*notes, f"exit code {done.exit_code}")]
+    return printable("\n".join(lines))
 
 
-def copy_out(workspace: Path, room: Path) -> set[PurePath]:
-    """Copy what a command may see, links and special files left out; returns the files' paths."""
-    paths = {path for path, mode in _entries(workspace) if stat.S_ISREG(mode)}
-    for path, mode in _entries(workspace):
+def _copy(root: Path, room: Path) -> dict[PurePath, bool]:
+    """Copy what a command may see, without links and special files; the paths, True for folders."""
+    found = {}
+    for path, mode in _entries(root):
         if stat.S_ISDIR(mode):
-            (room / path).mkdir(parents=True, exist_ok=True)
-    for path in paths:
-        shutil.copyfile(workspace / path, room / path)
-    return paths
+            (room / path).mkdir()
+        elif stat.S_ISREG(mode):
+            shutil.copyfile(root / path, room / path)
+        else:
+            continue
+        found[path] = stat.S_ISDIR(mode)
+    return found
 
 
-def bring_back(room: Path, workspace: Path, before: set[PurePath]) -> list[str]:
-    """Bring the files that a command wrote or removed into the workspace; a note for each fault.
+def _bring_back(room: Path, workspace: Workspace, before: dict[PurePath, bool]) -> list[str]:
+    """Write and remove in the workspace what a command did; a note for each file that is not kept.
 
     Nothing of the command runs any more, and what it left is not trusted: see `read_back`.
     """
-    notes: list[str] = []
-    left = dict(_entries(room))
-    for path in sorted(before - left.keys()):
-        if not find_fault(path) and (workspace / path).is_file():
-            (workspace / path).unlink()
-    for path, mode in sorted(left.items()):
-        if stat.S_ISDIR(mode):
+    root, left = workspace.root.resolve(), dict(_entries(room))
+    for path in sorted(before, reverse=True):  # what is in a folder before the folder
+        if path in left and stat.S_ISDIR(left[path]) == before[path]:
             continue
-        fault = find_fault(path)
-        target = workspace / path
-        try:
-            if not fault and path not in before and _is_in_the_way(workspace, path):
-                fault = "something else is in its place"
-            data = b"" if fault and path not in before else read_back(room, path)
-            if path in before and target.is_file() and data == target.read_bytes():
-                continue
-            if not fault:
-                write_bytes(target, data)
-        except GenlabError as error:
-            fault = str(error).removeprefix(f"{path}: ")
-        if fault:
+        with suppress(OSError):  # a folder that still holds something
+            if before[path]:
+                (root / path).rmdir()
+            elif not find_fault(path):
+                (root / path).unlink()
+    notes = []
+    for path, mode in sorted(left.items()):
+        if not stat.S_ISDIR(mode) and (fault := _keep(room, workspace, path)):
             notes.append(f"not kept: {path}: {fault}")
     more = len(notes) - MAX_NOTES
     return [*notes[:MAX_NOTES], *([f"and {more} more are not kept"] if more > 0 else [])]
 
 
-def _is_in_the_way(workspace: Path, path: PurePath) -> bool:
-    """Whether the way to a new file leads over a link or a file, or ends at something else."""
-    above = [workspace / parent for parent in path.parents if parent.parts]
-    target = workspace / path
-    return any(each.is_symlink() or each.is_file() for each in above) or (
-        os.path.lexists(target) and not (target.is_file() and not target.is_symlink())
-    )
+def _keep(room: Path, workspace: Workspace, path: PurePath) -> str:
+    """Write a file of the room to the workspace; why not, where it is not kept."""
+    root = workspace.root.resolve()
+    try:
+        target, data = workspace.inside(path), read_back(room, path)
+        if target == root / path and target.is_file() and target.read_bytes() == data:
+            return ""
+        if fault := find_fault(path):
+            return fault
+        if target != root / path:
+            return "a link is in its place"
+        write_bytes(target, data)
+    except (GenlabError, OSError) as error:
+        return str(error).removeprefix(f"{path}: ")
+    return ""
 
 
 def _entries(root: Path) -> Iterator[tuple[PurePath, int]]:
-    """Path below `root` and mode of everything but the judge's; links are not followed."""
+    """Path below `root` and mode of everything but the judge's, folders first."""
     for folder, folders, names in os.walk(root):
         place = Path(folder).relative_to(root)
         folders[:] = [name for name in folders if not is_judges(place / name)]
-        for name in (*folders, *names):
-            path = place / name
+        for path in (place / name for name in (*folders, *names)):
             if not is_judges(path):
                 yield PurePath(path), os.lstat(root / path).st_mode
-
-
-def _describe(done: Finished, room: Path, notes: Sequence[str]) -> str:
-    text = printable(done.output.replace(f"{room}/", "").replace(str(room), "."))
-    text += "" if not text or text.endswith("\n") else "\n"
-    if done.stopped_by is not None:
-        notes = [f"stopped by the sandbox: {done.stopped_by}, after {done.seconds:.0f} s", *notes]
-    return (
-        text + "".join(f"[{printable(note)}]\n" for note in notes) + f"[exit code {done.exit_code}]"
-    )

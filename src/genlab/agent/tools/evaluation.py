@@ -19,11 +19,10 @@ from genlab.core.io import read_json, write_bytes, write_json, write_text
 
 if TYPE_CHECKING:
     from genlab.agent.architecture.training import Training
-    from genlab.agent.evaluator.judge import SeedResult, Summary
+    from genlab.agent.evaluator.judge import Summary
 
-CONFIG_FILE, CODE, SUMMARY = "model_config.yaml", "model_code.py", "summary.json"
-WEIGHTS = "weights.safetensors"
 UNFINISHED, SEED_KIND = "unfinished", "agent seed"  # seeds of evaluations that are going on
+WEIGHTS = "weights.safetensors"
 
 
 class EvaluationFailedError(GenlabError):
@@ -40,8 +39,8 @@ def pytorch_quick_evaluator(
     """Train a model within the budget and measure it on validation data; it enters the registry.
 
     eval_config: how it is trained (optimiser, lr, schedule, batch_size, augmentation, ...), and
-    stop_below: a value of the metric below which the first seed ends the evaluation. The budget
-    and the data are those of the goal. Returns the metrics, train_loss, seeds and run_id.
+    stop_below: a value of the metric at which the first seed is hopeless and the last one. Data and
+    budget are the goal's. Returns the metrics, train_loss, seeds and run_id.
     """
     toolbox = current()
     source = read_source(model_script_path, model_class_name)
@@ -50,13 +49,8 @@ def pytorch_quick_evaluator(
     attempt = trial.find() or trial.run()
     if attempt.failure:
         raise EvaluationFailedError(attempt.run_id, f"{attempt.model_name}: {attempt.failure}")
-    return {
-        **attempt.metrics_summary,
-        "seeds": attempt.seeds,
-        "run_id": attempt.run_id,
-        "notes": attempt.notes,
-        "failure": "",
-    }
+    shown = attempt.model_dump(include={"run_id", "seeds", "notes", "failure"})
+    return {**attempt.metrics_summary, **shown}
 
 
 @dataclass
@@ -71,31 +65,20 @@ class Trial:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def seeds(self) -> range:
-        """Seeds of the trainings."""
-        return range(self.toolbox.params.seeds)
-
-    @property
     def digest(self) -> str:
         """Identifies trainings with equal results."""
-        toolbox = self.toolbox
-        params, goal = toolbox.params, toolbox.goal
-        parts = [
-            self.source, self.class_name, self.training.model_dump(mode="json"),
-            asdict(toolbox.budget), goal.dataset, goal.task, params.subset, params.validation,
-            params.device,
-        ]  # fmt: skip
+        params, goal = self.toolbox.params, self.toolbox.goal
+        training, budget = self.training.model_dump(mode="json"), asdict(self.toolbox.budget)
+        data = [goal.dataset, goal.task, params.subset, params.validation, params.device]
+        parts = [self.source, self.class_name, training, budget, data]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def find(self) -> Attempt | None:
         """The attempt of an earlier evaluation with the same outcome."""
-        metric = self.toolbox.goal.metric
         for attempt in reversed(Registry(self.toolbox.workspace).attempts()):
-            if attempt.digest != self.digest:
-                continue
-            values = attempt.values(metric)
-            whole = len(values) >= len(self.seeds)
-            if attempt.failure or whole or (values and self.is_hopeless(values[0])):
+            complete = len(attempt.seeds) >= self.toolbox.params.seeds
+            same = attempt.digest == self.digest
+            if same and (attempt.failure or complete or self.is_hopeless(attempt.seeds)):
                 return attempt
         return None
 
@@ -103,67 +86,69 @@ class Trial:
         """Inspect, train seed by seed, and enter the attempt."""
         from genlab.agent.evaluator.judge import EvaluationError
 
-        summary = self.toolbox.inspect(self.source, self.class_name)
-        failure, results = summary.failure, list[dict[str, Any]]()
-        for seed in () if failure else self.seeds:
+        summary, results = (
+            self.toolbox.inspect(self.source, self.class_name),
+            list[dict[str, Any]](),
+        )
+        failure, seeds = summary.failure, self.toolbox.params.seeds
+        while not failure and len(results) < seeds:
+            if self.is_hopeless(results):
+                self.notes.append(f"hopeless after one seed: not better than {self.stop_below:.4g}")
+                break
             try:
-                results.append(self.train(seed))
+                results.append(self.train(len(results)))
             except EvaluationError as error:
                 failure = error.reason
-                break
-            first = results[0]["metrics"].get(self.toolbox.goal.metric)
-            if first is not None and self.is_hopeless(first) and seed + 1 < len(self.seeds):
-                self.notes.append(f"stopped after one seed: hopeless beside {self.stop_below:.4g}")
-                break
         return self.enter(summary, results, failure)
 
     def train(self, seed: int) -> dict[str, Any]:
-        """Train on one seed; a seed that a killed evaluation had finished is read again."""
+        """Train on one seed; one that a killed evaluation had finished is read again."""
         folder = self._unfinished
-        path = folder / f"{seed}.json"
-        if path.exists():
+        if (path := folder / f"{seed}.json").exists():
             stored = read_json(path, producer_command=f"rm -r {folder}", kind=SEED_KIND)
             return dict(stored["result"])
         with self.toolbox.borrow_judge() as judge:
             found, weights = judge.evaluate(self.source, self.class_name, self.training, seed)
-        if seed == self.seeds[0]:
+        if seed == 0:
             write_bytes(folder / WEIGHTS, weights)
-        write_json(path, {"kind": SEED_KIND, "result": (result := _plain(found))})
-        return result
+        write_json(path, {"kind": SEED_KIND, "result": asdict(found)})
+        return asdict(found)
 
-    def is_hopeless(self, value: float) -> bool:
-        """Whether a value of the first seed is on the wrong side of `stop_below`."""
-        if self.stop_below is None:
+    def is_hopeless(self, results: list[dict[str, Any]]) -> bool:
+        """Whether there is one result, on the wrong side of `stop_below`."""
+        goal = self.toolbox.goal
+        value = results[0]["metrics"].get(goal.metric) if len(results) == 1 else None
+        if value is None or self.stop_below is None:
             return False
-        higher = self.toolbox.goal.higher
-        return value < self.stop_below if higher else value > self.stop_below
+        return bool(value < self.stop_below if goal.higher else value > self.stop_below)
 
     def enter(self, summary: Summary, results: list[dict[str, Any]], failure: str) -> Attempt:
         """Write the attempt's folder and its record."""
         from genlab.agent.architecture.compare import built_differences
         from genlab.agent.architecture.schema import parse_config
 
-        workspace, registry = self.toolbox.workspace, Registry(self.toolbox.workspace)
+        workspace, goal = self.toolbox.workspace, self.toolbox.goal
+        registry, training = Registry(workspace), self.training.model_dump(mode="json")
         config, origin = read_note(self.toolbox, self.source)
-        built, training = list[str](), self.training.model_dump(mode="json")
+        built = list[str]()
         if config and not summary.failure:
-            parsed = parse_config(config, self.toolbox.goal.task)
-            built = built_differences(parsed, summary.to_json())
-        with registry.locked():  # so that a run that begins does not remove a half-made folder
+            built = built_differences(parse_config(config, goal.task), summary.to_json())
+        numbers = {"parameters": summary.parameters, "multiply_adds": summary.multiply_adds}
+        metrics = {name: value for name, value in numbers.items() if value is not None}
+        with registry.locked():  # a run that begins removes no folder that is half written
             folder = workspace.new_run()
-            write_text(
-                folder / CONFIG_FILE, to_yaml({"model_config": config, "training": training})
-            )
-            write_text(folder / CODE, self.source)
-            write_json(folder / SUMMARY, summary.to_json())
+            content = {"model_config": config, "training": training}
+            write_text(folder / "model_config.yaml", to_yaml(content))
+            write_text(folder / "model_code.py", self.source)
+            write_json(folder / "summary.json", summary.to_json())
             if (self._unfinished / WEIGHTS).exists():
                 shutil.copyfile(self._unfinished / WEIGHTS, folder / WEIGHTS)
             attempt = Attempt(
                 run_id=folder.name,
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
                 model_name=self.class_name,
-                dataset=self.toolbox.goal.dataset,
-                metrics_summary={} if failure else _summarise(results),
+                dataset=goal.dataset,
+                metrics_summary=metrics if failure else _average(results) | metrics,
                 experiment_dir=workspace.relative(folder),
                 decision=f"Failed: {failure}" if failure else "",
                 verdict="failed" if failure else "",
@@ -177,11 +162,6 @@ class Trial:
                 digest=self.digest,
                 notes=self.notes,
             )
-            numbers = {"parameters": summary.parameters, "multiply_adds": summary.multiply_adds}
-            known = {name: value for name, value in numbers.items() if value is not None}
-            attempt = attempt.model_copy(
-                update={"metrics_summary": attempt.metrics_summary | known}
-            )
             registry.put(attempt)
         shutil.rmtree(self._unfinished, ignore_errors=True)
         return attempt
@@ -194,52 +174,30 @@ class Trial:
 def _read_eval_config(
     toolbox: Toolbox, eval_config: Mapping[str, Any]
 ) -> tuple[Training, float | None, list[str]]:
-    """Training, stop_below and notes on what the budget fixes."""
+    """Training, stop_below and notes on values that the run's budget overrules."""
     from genlab.agent.architecture.training import parse_training
 
     if not isinstance(eval_config, Mapping):
         raise GenlabError(f"eval_config must be an object, got {str(eval_config)[:60]!r}")
-    params, budget = toolbox.params, toolbox.budget
+    params, budget, chosen = toolbox.params, toolbox.budget, dict(eval_config)
+    seconds, epochs = budget.seconds, budget.examples / params.subset
     fixed = {
-        "dataset": toolbox.goal.dataset,
-        "subset": params.subset,
-        "examples": budget.examples,
-        "epochs": budget.examples / params.subset,
-        "validation": params.validation,
-        "seconds": budget.seconds,
-        "time_limit": budget.seconds,
-        "max_parameters": budget.max_parameters,
-        "seeds": params.seeds,
-        "device": params.device,
-    }
-    notes = [
-        f"{name} is {fixed[name]} for every attempt, not {str(value)[:40]}"
-        for name, value in eval_config.items()
-        if name in fixed and value not in (fixed[name], list(range(params.seeds)))
-    ]
-    stop_below = eval_config.get("stop_below")
-    if stop_below is not None and not isinstance(stop_below, int | float):
+        "dataset": toolbox.goal.dataset, "subset": params.subset, "validation": params.validation,
+        "examples": budget.examples, "epochs": epochs, "seconds": seconds, "time_limit": seconds,
+        "max_parameters": budget.max_parameters, "seeds": params.seeds, "device": params.device,
+    }  # fmt: skip
+    notes = []
+    for name in fixed.keys() & chosen.keys():
+        if (value := chosen.pop(name)) not in (fixed[name], list(range(params.seeds))):
+            notes.append(f"{name} is {fixed[name]} for every attempt, not {str(value)[:40]}")
+    stop_below = chosen.pop("stop_below", None)
+    if not isinstance(stop_below, int | float | None):
         raise GenlabError(f"eval_config.stop_below must be a number, got {stop_below!r}")
-    chosen = {key: value for key, value in eval_config.items() if key not in (*fixed, "stop_below")}
-    return parse_training(chosen), stop_below, notes
+    return parse_training(chosen), stop_below, sorted(notes)
 
 
-def _summarise(results: list[dict[str, Any]]) -> dict[str, Any]:
+def _average(results: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over seeds of every metric, of the training loss and of the seconds."""
-    rows = [
-        result["metrics"] | {name: result[name] for name in ("train_loss", "seconds")}
-        for result in results
-    ]
-    columns = {name: [row.get(name) for row in rows] for name in rows[0]}
-    return {
-        name: sum(values) / len(values)
-        for name, values in columns.items()
-        if all(value is not None for value in values)
-    }
-
-
-def _plain(result: SeedResult) -> dict[str, Any]:
-    """A result as JSON holds it; what is not finite becomes None."""
-    from pydantic import TypeAdapter
-
-    return dict(json.loads(TypeAdapter(dict[str, Any]).dump_json(asdict(result))))
+    rows = [{**each["metrics"], "train_loss": each["train_loss"], "seconds": each["seconds"]}
+            for each in results]  # fmt: skip
+    return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}

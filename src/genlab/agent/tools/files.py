@@ -3,7 +3,7 @@
 Whatever a tool or a command leaves in a workspace must not run by itself later, neither in the next
 command nor on the host: a person who starts Python in a workspace imports what lies in its top
 folder, and other programs execute files with certain names. So files are data of plain types, and
-Python's source lies in `src`, under names that are no installed package's.
+source lies in `src`, under names that are no installed package's.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
 
 PACKAGES = ".packages"  # where pip installs
-KEPT = (EXPERIMENTS, "search", PACKAGES)  # folders of the judge, of search and of pip
-KEPT_SUFFIXES = (".json", ".jsonl", ".lock", ".yaml", ".yml")  # of files in the top folder
+JUDGES = (EXPERIMENTS, "search", PACKAGES)  # folders that no tool writes
+JUDGES_SUFFIXES = (".json", ".jsonl", ".lock", ".yaml", ".yml")  # of files in the top folder
 SOURCE, SOURCES = "src", (".py", ".sh")
 DATA = (
     ".csv", ".gif", ".jpeg", ".jpg", ".json", ".jsonl", ".log", ".md", ".npy", ".npz", ".png",
     ".rst", ".safetensors", ".tsv", ".txt", ".yaml", ".yml",
 )  # fmt: skip
 EXECUTED = ("dvc.yaml", "cmakelists.txt", "package.json", "docker-compose.yml", "compose.yaml")
-IMPORTED = ("genlab", "sitecustomize", "usercustomize")  # beside the packages that are installed
+IMPORTED = ("genlab", "sitecustomize", "usercustomize")  # beside installed packages
 MAX_CHARACTERS = 200_000  # read from a file, or written to one
 MAX_ENTRIES = 1000
 
@@ -38,19 +38,16 @@ def read_file(file_path: str) -> str:
     if not path.is_file():
         what = "a folder" if path.is_dir() else "no such file"
         raise GenlabError(f"{file_path}: {what}; list_directory shows what is there")
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        text = file.read(MAX_CHARACTERS + 1)
-    cut = f"\n[... cut at {MAX_CHARACTERS} characters]"
-    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + cut
+    with path.open(encoding="utf-8", errors="replace") as file:
+        text = file.read(MAX_CHARACTERS)
+        return text + (f"\n[... cut at {MAX_CHARACTERS} characters]" if file.read(1) else "")
 
 
 def write_file(file_path: str, content: str) -> None:
     """Write a text file in the workspace; missing folders are made. Python files belong in src."""
     path = writable(file_path)
     if len(content) > MAX_CHARACTERS:
-        raise GenlabError(
-            f"{file_path}: {len(content)} characters, at most {MAX_CHARACTERS}; write less"
-        )
+        raise GenlabError(f"{file_path}: {len(content)} characters, at most {MAX_CHARACTERS}")
     write_text(path, content.encode("utf-8", "replace").decode("utf-8"))
 
 
@@ -60,10 +57,9 @@ def list_directory(path: str = ".", recursive: bool = False) -> list[str]:
     folder = workspace.inside(path)
     if not folder.is_dir():
         raise GenlabError(f"{path}: no such folder; list_directory('.') shows what is there")
-    root = workspace.root.resolve()
     found = []
     for each in sorted(folder.rglob("*") if recursive else folder.iterdir()):
-        name = each.relative_to(root)
+        name = each.relative_to(workspace.root.resolve())
         if name.parts[0] != PACKAGES:  # thousands of files that nobody wrote here
             found.append(name.as_posix() + "/" * (each.is_dir() and not each.is_symlink()))
     more = len(found) - MAX_ENTRIES
@@ -75,14 +71,12 @@ def create_pytorch_project_scaffold(project_name: str, base_dir: str = ".") -> N
 
     Within a run base_dir is relative to the folder that holds its workspaces, and stays inside.
     """
-    toolbox = bound()
-    if toolbox is None:
-        scaffold(project_name, base_dir)
-        return
-    home = toolbox.workspace.root.resolve().parent.parent
-    base = (home / base_dir).resolve()
-    if not base.is_relative_to(home):
-        raise GenlabError(f"base_dir {base_dir!r} leads out of {home}; choose a folder in it")
+    base = Path(base_dir)
+    if (toolbox := bound()) is not None:
+        home = toolbox.workspace.root.resolve().parent.parent
+        base = (home / base_dir).resolve()
+        if not base.is_relative_to(home):
+            raise GenlabError(f"base_dir {base_dir!r} leads out of {home}; choose a folder in it")
     scaffold(project_name, base)
 
 
@@ -90,39 +84,35 @@ def writable(file_path: str) -> Path:
     """Resolve a path that a tool may write. Raises a GenlabError that says why it may not."""
     workspace = current().workspace
     path = workspace.inside(file_path)
-    if fault := find_fault(path.relative_to(workspace.root.resolve())):
-        raise GenlabError(f"{file_path}: {fault}")
+    fault = find_fault(path.relative_to(workspace.root.resolve()))
     if path.is_dir():
-        raise GenlabError(f"{file_path}: that is a folder; name a file")
+        fault = "that is a folder; name a file"
+    if fault:
+        raise GenlabError(f"{file_path}: {fault}")
     return path
 
 
 def is_judges(path: PurePath) -> bool:
-    """Whether a path relative to the workspace is the judge's: no tool writes it, no command sees it."""
-    first = path.parts[0]
-    return first in KEPT or (len(path.parts) == 1 and path.suffix.lower() in KEPT_SUFFIXES)
+    """Whether no tool may write this path, relative to the workspace, and no command may see it."""
+    in_top_folder = len(path.parts) == 1 and path.suffix.lower() in JUDGES_SUFFIXES
+    return path.parts[0] in JUDGES or in_top_folder
 
 
 def find_fault(path: PurePath) -> str:
     """Why a file must not be written at a path relative to the workspace; empty where it may."""
-    parts = [part.lower() for part in path.parts]
-    if not parts:
-        return "that is the workspace itself; name a file in it"
-    if is_judges(path):
+    parts, suffix = [part.lower() for part in path.parts], path.suffix.lower()
+    if not parts or is_judges(path):
         return "that is the judge's, and no tool writes it; choose another path, such as one in src"
-    if any(part.startswith(".") for part in parts) or "__pycache__" in parts:
+    if any(part.startswith(".") or part == "__pycache__" for part in parts):
         return "hidden files and caches are not written; choose another name"
-    suffix = path.suffix.lower()
     if suffix in SOURCES:
         if len(parts) < 2 or path.parts[0] != SOURCE:
             return f"source code belongs in {SOURCE}; choose a path there"
-        for name in (parts[1].removesuffix(suffix), path.stem.lower()):
-            if suffix == ".py" and is_package(name):
-                return f"{name} is the name of a package; choose another name"
-        return ""
+        names = (parts[1].removesuffix(suffix), path.stem)
+        taken = [name for name in names if is_package(name)]
+        return f"{taken[0]} is the name of a package; choose another name" if taken else ""
     if suffix not in DATA or parts[-1] in EXECUTED:
-        kinds = ", ".join(DATA)
-        return f"only data may be written ({kinds}), and {' and '.join(SOURCES)} in {SOURCE}"
+        return f"only data may be written ({', '.join(DATA)}), and source code in {SOURCE}"
     return ""
 
 
@@ -130,5 +120,5 @@ def is_package(name: str) -> bool:
     """Whether `import name` finds a module of Python or an installed package."""
     if name in IMPORTED or name in sys.stdlib_module_names:
         return True
-    found = PathFinder.find_spec(name.partition(".")[0], [*site.getsitepackages()])
+    found = PathFinder.find_spec(name.partition(".")[0], site.getsitepackages())
     return found is not None and found.origin is not None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from genlab.agent import tools
 from genlab.core.errors import GenlabError, describe_os_error, violations
@@ -23,57 +23,57 @@ def function_schemas() -> list[dict[str, Any]]:
 
 
 def call(name: str, arguments: Mapping[str, Any]) -> str:
-    """Call a tool with a language model's arguments; returns its result, or `error: ...`.
+    """Call a tool with a language model's arguments; returns text or JSON, or `error: ...`.
 
-    Results are text or JSON of at most MAX_RESULT characters.
+    A result of more than MAX_RESULT characters is cut, with a mark.
     """
     try:
-        result = _call(name, arguments)
+        result = run(name, arguments)
+        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        text = "done" if result is None else text
     except GenlabError as error:
-        return printable(f"error: {error}")[:MAX_RESULT]
+        text = f"error: {error}"
     except OSError as error:
-        return printable(f"error: {describe_os_error(error)}")[:MAX_RESULT]
-    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-    text = printable("done" if result is None else text)
-    cut = f"\n[... cut at {MAX_RESULT} characters]"
-    return text if len(text) <= MAX_RESULT else text[:MAX_RESULT] + cut
+        text = f"error: {describe_os_error(error)}"
+    text = printable(text)
+    mark = f"\n[... cut at {MAX_RESULT} characters]"
+    return text if len(text) <= MAX_RESULT else text[:MAX_RESULT] + mark
 
 
-def _call(name: str, arguments: Mapping[str, Any]) -> Any:
+def run(name: str, arguments: Mapping[str, Any]) -> Any:
+    """Call a tool by name; `args` holds what stands for *args. Raises a GenlabError."""
     if name not in tools.TOOLS:
         raise GenlabError(f"no tool is called {name[:60]!r}; name one of {', '.join(tools.TOOLS)}")
     model = _arguments(name)
     try:
         checked = model.model_validate(dict(arguments))
     except ValidationError as error:
-        line = violations(error, model.model_fields)[0][1]
+        known = [str(field.alias) for field in model.model_fields.values()]
+        line = violations(error, known)[0][1]
         raise GenlabError(f"{name}: {line}") from error
-    function, values = tools.TOOLS[name], []
-    for parameter in inspect.signature(function).parameters.values():
-        value = getattr(checked, parameter.name)
+    values: list[Any] = []
+    for parameter in inspect.signature(tools.TOOLS[name]).parameters.values():
+        value = getattr(checked, f"{parameter.name}_")
         values += value if parameter.kind is parameter.VAR_POSITIONAL else [value]
-    return function(*values)
+    return tools.TOOLS[name](*values)
 
 
 @cache
 def _arguments(name: str) -> type[BaseModel]:
-    """A model of a tool's arguments; `*args` is a list."""
-    function: Callable[..., Any] = tools.TOOLS[name]
-    types, fields = get_type_hints(function), dict[str, Any]()
-    for parameter in inspect.signature(function).parameters.values():
+    """A model of a tool's arguments by alias; *args is a list."""
+    types, fields = get_type_hints(tools.TOOLS[name]), dict[str, Any]()
+    for parameter in inspect.signature(tools.TOOLS[name]).parameters.values():
+        kind, default = types[parameter.name], parameter.default
         if parameter.kind is parameter.VAR_POSITIONAL:
-            fields[parameter.name] = (list[types[parameter.name]], [])  # type: ignore[misc]
-        else:
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (types[parameter.name], default)
-    config = ConfigDict(extra="forbid", protected_namespaces=())
-    return create_model(name, __config__=config, **fields)
+            kind, default = list[kind], []  # type: ignore[valid-type]
+        required = ... if default is parameter.empty else default
+        fields[f"{parameter.name}_"] = (kind, Field(required, alias=parameter.name))
+    return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
 
 
 def _schema(name: str) -> dict[str, Any]:
     parameters = _arguments(name).model_json_schema()
-    del parameters["title"]
-    for each in parameters["properties"].values():
+    for each in (parameters, *parameters["properties"].values()):
         each.pop("title", None)
     description = " ".join(str(inspect.getdoc(tools.TOOLS[name])).split())
     function = {"name": name, "description": description, "parameters": parameters}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from genlab.agent.tools.files import MAX_CHARACTERS, read_file, writable
+from genlab.agent.tools.files import read_file, writable
 from genlab.agent.tools.toolbox import Toolbox, current
 from genlab.agent.workspace import CONFIG, MODEL
 from genlab.core.errors import GenlabError
@@ -28,26 +28,33 @@ if TYPE_CHECKING:
 
 WRITTEN, WRITTEN_KIND = "written", "assembled code"
 MAX_SIDE, MAX_CELLS = 4096, 1 << 24
-MAX_CODE = 40_000  # characters of a file that are shown to a language model
-FROM_DATA = ("input_size", "num_classes")  # of a model_config; the goal's data decide
+MAX_CODE = 40_000  # characters of a file that a language model writes or reads
+FROM_DATA = ("input_size", "num_classes")  # in a model_config; the goal's data decide
 
 WRITE = """You write one Python file with one class, a torch.nn.Module whose constructor takes no
-arguments. Nothing runs when the file is imported. You answer in JSON: {"code": "the whole file"}."""
+arguments. Nothing runs when the file is imported. You answer in JSON: {"code": "the file"}."""
 CONTRACT = {
     "classify": "forward(x) takes float32 images of shape (n, {shape}) in [0, 1] and returns logits"
     " of shape (n, {outputs}).",
     "generate": "encode(x) takes float32 images of shape (n, {shape}) in [0, 1] and returns (mean,"
-    " logvar), each of shape (n, d); decode(z) takes z of shape (n, d) and returns raw parameters of"
+    " logvar), each of shape (n, d); decode(z) takes z of shape (n, d) and returns parameters of"
     " shape (n, {outputs}, {sides}).",
 }
 DESCRIBE = """You review PyTorch code. You answer in JSON: {"analysis": "two or three sentences on
 where the model's capacity lies and what it may lack", "parameters": its number of parameters}."""
 
+SCALES = {"": 1.0, "k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6}
+FIGURE = re.compile(
+    r"(?<![\w.,])(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,6})?)\s?(k|thousand|m|million)?"
+    r"(?=\s+(?:(?:trainable|learnable|total|model)\s+)?param)",
+    re.IGNORECASE,
+)
+
 
 class Code(BaseModel):
     """The answer of a language model that writes a file."""
 
-    code: str = Field(description="the whole Python file")
+    code: str = Field(description="the whole Python file", max_length=MAX_CODE)
 
 
 class Analysis(BaseModel):
@@ -58,7 +65,7 @@ class Analysis(BaseModel):
 
 
 def pytorch_model_assembler(model_config: dict[str, Any], output_script_path: str) -> None:
-    """Write the nn.Module of a model_config to a Python file in src, by a language model or template.
+    """Write the nn.Module of a model_config to a .py file in src: by a language model, or template.
 
     The file is checked in the sandbox before it is kept; its first lines say who wrote it.
     """
@@ -92,25 +99,27 @@ def write_code(toolbox: Toolbox, config: ModelConfig) -> tuple[str, str]:
 
     faults: list[str] = []
     backend = toolbox.backend if writes_code(toolbox.params) else None
-    messages = _ask_for_code(toolbox, config)
-    for repairs in range(toolbox.params.max_repairs + 1 if backend else 0):
-        assert backend is not None
+    messages = _ask_for_code(toolbox, config) if backend else []
+    while backend is not None and len(faults) <= toolbox.params.max_repairs:
         try:
             answer = backend.ask("tools", messages, schema=Code)
         except LLMFailure as error:
             faults.append(f"no answer: {error.reason}")
             break
         assert isinstance(answer.parsed, Code)
-        origin = f"llm+repaired({repairs})" if repairs else "llm"
+        origin = f"llm+repaired({len(faults)})" if faults else "llm"
         source = _with_head(answer.parsed.code, origin, faults)
-        fault = _find_fault(toolbox, source, config.name)
-        if not fault:
+        if not (fault := toolbox.inspect(source, config.name).failure):
             return source, origin
         faults.append(fault)
-        messages = [*messages, *_ask_for_repair(answer.text, fault)]
+        repair = f"That does not work: {fault}. Answer with the whole file."
+        messages += [
+            {"role": "assistant", "content": answer.text},
+            {"role": "user", "content": repair},
+        ]
     if has_custom(config):
-        reason = faults[-1] if faults else "there is no language model that writes code"
-        raise GenlabError(f"{config.name} has a custom layer, which was not written: {reason}")
+        reason = faults[-1] if faults else "no language model that writes code is configured"
+        raise GenlabError(f"the custom layer of {config.name} was not written: {reason}")
     shape, outputs = toolbox.data.shape, toolbox.judge.outputs
     source = write_source(config, shape, outputs, toolbox.goal.task)
     return _with_head(source, "template", faults), "template"
@@ -124,15 +133,13 @@ def pytorch_model_summary(
     input_size: channels, height and width, with or without a batch size before them.
     """
     toolbox = current()
-    source = read_source(model_script_path, model_class_name)
-    size = check_size(input_size)
-    summary = toolbox.inspect(
-        source, model_class_name, None if size == toolbox.data.shape else size
-    )
+    source, size = read_source(model_script_path, model_class_name), _check_size(input_size)
+    other = None if size == toolbox.data.shape else size
+    summary = toolbox.inspect(source, model_class_name, other)
     if summary.failure:
         raise GenlabError(
-            f"{model_script_path}: {model_class_name} does not take input_size"
-            f" {tuple(input_size)}: {summary.failure}; correct the class or the size"
+            f"{model_script_path}: {model_class_name} fails for input_size {tuple(input_size)}:"
+            f" {summary.failure}; correct the class or the size"
         )
     return summary.to_json() | analyse(toolbox, source, summary)
 
@@ -147,9 +154,9 @@ def analyse(toolbox: Toolbox, source: str, summary: Summary) -> dict[str, Any]:
     found: dict[str, Any] = {"analysis": "", "overruled": [], "no_analysis": ""}
     if toolbox.backend is None:
         return found
-    messages = [
+    messages: list[Message] = [
         {"role": "system", "content": DESCRIBE},
-        {"role": "user", "content": f"The file:\n{source[:MAX_CODE]}"},
+        {"role": "user", "content": source[:MAX_CODE]},
     ]
     try:
         answer = toolbox.backend.ask("tools", messages, schema=Analysis).parsed
@@ -158,8 +165,7 @@ def analyse(toolbox: Toolbox, source: str, summary: Summary) -> dict[str, Any]:
     assert isinstance(answer, Analysis)
     words, overruled = correct_figures(answer.analysis, summary)
     if answer.parameters not in (None, summary.parameters):
-        line = f"{answer.parameters:,} parameters by the code, {summary.parameters:,} measured"
-        overruled = [line, *overruled]
+        overruled.append(f"{answer.parameters} parameters, {summary.parameters} measured")
     return found | {"analysis": words, "overruled": overruled}
 
 
@@ -169,51 +175,31 @@ def correct_figures(words: str, summary: Summary) -> tuple[str, list[str]]:
     A number is compared as precisely as it is written: 12k stands for 11,500 to 12,500.
     """
     overruled: list[str] = []
-    true = summary.parameters or 0
-    known = {true, summary.trainable or 0, *_parts(summary.layers)}
+    known = {summary.parameters or 0, summary.trainable or 0}
+    for layer in summary.layers:
+        names = str(layer["name"]).split(".")
+        for part in (".".join(names[: depth + 1]) + "." for depth in range(len(names))):
+            inside = [each for each in summary.layers if f"{each['name']}.".startswith(part)]
+            known.add(sum(int(each["parameters"]) for each in inside))
 
     def check(hit: re.Match[str]) -> str:
-        number = hit["number"].replace(",", "")
-        scale = SCALES[(hit["scale"] or "")[:1].lower()]
-        decimals = len(number.partition(".")[2])
-        slack = 0.5 * scale / 10**decimals if scale > 1 or decimals else 0.0
-        value = float(number) * scale
-        if math.isfinite(value) and any(abs(value - each) <= slack for each in known):
+        number, scale = hit[1].replace(",", ""), SCALES[(hit[2] or "").lower()]
+        step = scale / 10 ** len(number.partition(".")[2])
+        if any(
+            abs(float(number) * scale - each) <= (step / 2 if step != 1 else 0) for each in known
+        ):
             return hit[0]
-        overruled.append(f"{hit['figure'].strip()} parameters in the analysis, {true:,} measured")
-        return hit[0].replace(hit["figure"], f"{true:,}", 1)
+        overruled.append(f"{hit[0]} parameters, {summary.parameters} measured")
+        return f"{summary.parameters or 0:,}"
 
     return FIGURE.sub(check, words), overruled
 
 
-SCALES = {"": 1.0, "k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}
-FIGURE = re.compile(
-    r"(?P<figure>(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3})+|\d{1,15}(?:\.\d{1,6})?)"
-    r"(?:\s?(?P<scale>k|thousand|million|billion|m|b)\b)?)"
-    r"(?=\s+(?:(?:trainable|learnable|total|model)\s+)?param(?:eter)?s\b)",
-    re.IGNORECASE,
-)
-
-
-def _parts(layers: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Parameters of every part that has a name, from those of its layers."""
-    totals: dict[str, int] = {}
-    for layer in layers:
-        names = str(layer["name"]).split(".")
-        for depth in range(1, len(names) + 1):
-            part = ".".join(names[:depth])
-            totals[part] = totals.get(part, 0) + int(layer["parameters"])
-    return set(totals.values())
-
-
 def read_source(path: str, class_name: str) -> str:
     """The source of a model's file. Raises a GenlabError where there is none."""
-    source = read_file(path)
-    if len(source) > MAX_CHARACTERS:
-        raise GenlabError(f"{path}: more than {MAX_CHARACTERS} characters; write less")
     if not str(class_name).isidentifier():
         raise GenlabError(f"model_class_name must be the name of a class, got {class_name!r}")
-    return source
+    return read_file(path)
 
 
 def read_note(toolbox: Toolbox, source: str) -> tuple[dict[str, Any], str]:
@@ -222,48 +208,35 @@ def read_note(toolbox: Toolbox, source: str) -> tuple[dict[str, Any], str]:
     if not path.is_file():
         return {}, "file"
     stored = read_json(path, producer_command=f"rm {path}", kind=WRITTEN_KIND)
-    return dict(stored.get("config", {})), str(stored.get("origin", "file"))
-
-
-def check_size(input_size: Sequence[int]) -> tuple[int, int, int]:
-    """Channels, height and width of `input_size`. Raises a GenlabError where it is no such size."""
-    fix = "give channels, height, width, such as (1, 28, 28)"
-    sides = input_size if isinstance(input_size, list | tuple) else ()
-    valid = all(type(side) is int and 1 <= side <= MAX_SIDE for side in sides)
-    if len(sides) not in (3, 4) or not valid or math.prod(sides[-3:]) > MAX_CELLS:
-        raise GenlabError(
-            f"input_size must be 3 whole numbers of 1 to {MAX_SIDE}, or 4 with a batch, got"
-            f" {repr(input_size)[:60]}; {fix}"
-        )
-    channels, height, width = sides[-3:]
-    return channels, height, width
+    return dict(stored["config"]), str(stored["origin"])
 
 
 def to_yaml(value: Mapping[str, Any]) -> str:
     """Plain values as YAML in block style."""
     from ruamel.yaml import YAML
 
-    writer, text = YAML(typ="safe", pure=True), io.StringIO()
-    writer.default_flow_style = False
-    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    writer.dump(dict(value), text)
+    text = io.StringIO()
+    YAML().dump(dict(value), text)
     return text.getvalue()
 
 
-def _find_fault(toolbox: Toolbox, source: str, class_name: str) -> str:
-    """What is wrong with a language model's file, one line; empty where it is accepted."""
-    if len(source) > MAX_CODE:
-        return f"the file has {len(source)} characters, at most {MAX_CODE} are allowed"
-    return toolbox.inspect(source, class_name).failure
+def _check_size(input_size: Sequence[int]) -> tuple[int, int, int]:
+    """Channels, height and width of `input_size`. Raises a GenlabError where it is no such size."""
+    sides = input_size if isinstance(input_size, list | tuple) else ()
+    valid = all(type(side) is int and 1 <= side <= MAX_SIDE for side in sides)
+    if len(sides) not in (3, 4) or not valid or math.prod(sides) > MAX_CELLS:
+        raise GenlabError(
+            f"input_size must be channels, height and width of 1 to {MAX_SIDE}, such as"
+            f" (1, 28, 28), got {repr(input_size)[:60]}"
+        )
+    channels, height, width = sides[-3:]
+    return channels, height, width
 
 
 def _ask_for_code(toolbox: Toolbox, config: ModelConfig) -> list[Message]:
-    shape, task = toolbox.data.shape, toolbox.goal.task
-    contract = CONTRACT[task].format(
-        shape=", ".join(map(str, shape)),
-        outputs=toolbox.judge.outputs,
-        sides=", ".join(map(str, shape[1:])),
-    )
+    shape, outputs = toolbox.data.shape, toolbox.judge.outputs
+    named = {"shape": ", ".join(map(str, shape)), "sides": ", ".join(map(str, shape[1:]))}
+    contract = CONTRACT[toolbox.goal.task].format(outputs=outputs, **named)
     text = (
         f"Write class {config.name}(nn.Module) for this architecture:\n{config.model_dump_json()}\n"
         "Layers are applied in order; Residual adds its input, Parallel applies its branches to one"
@@ -271,13 +244,6 @@ def _ask_for_code(toolbox: Toolbox, config: ModelConfig) -> list[Message]:
         f"{contract} It has at most {toolbox.budget.max_parameters:,} parameters."
     )
     return [{"role": "system", "content": WRITE}, {"role": "user", "content": text}]
-
-
-def _ask_for_repair(answer: str, fault: str) -> list[Message]:
-    return [
-        {"role": "assistant", "content": answer},
-        {"role": "user", "content": f"That does not work: {fault}. Answer with the whole file."},
-    ]
 
 
 def _note_path(toolbox: Toolbox, source: str) -> Path:

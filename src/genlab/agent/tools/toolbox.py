@@ -1,11 +1,7 @@
 """What the tools act on: a workspace with its parameters, goal, data, judge and language model.
 
-The tools' signatures name no workspace, so one is bound around their calls:
-
-    with Toolbox(workspace, params, goal, data=Path("data")) as toolbox, using(toolbox):
-        write_file("src/models/current_model.py", code)
-
-Without one they act on the nearest workspace upwards of the current folder.
+The tools' signatures name no workspace, so one is bound around their calls (`using`). Without one
+they act on the nearest workspace upwards of the current folder.
 """
 
 from __future__ import annotations
@@ -18,8 +14,9 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from genlab.agent.config import Settings
 from genlab.agent.goals import Goal, parse_goal
 from genlab.agent.workspace import PROJECT, Workspace, goal_of
 from genlab.core.errors import GenlabError
@@ -30,15 +27,14 @@ if TYPE_CHECKING:
     from genlab.agent.evaluator.judge import Budget, Judge, Summary
     from genlab.llm.chat import Backend
 
-TOOLS_JOURNAL = "tools.jsonl"  # of tools that are called on their own
-NO_WORKSPACE = "go to workspaces/<project>, or make one with create_pytorch_project_scaffold"
+JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
 
 
 class Toolbox(AbstractContextManager["Toolbox"]):
     """A workspace with what its tools need; data, judge and language model are opened lazily.
 
     data: the folder that holds the folders of the datasets. backend: the tools' language model, or
-    a function that opens it at its first use; None: there is none. pip_index: a mirror for pip.
+    a function that opens it; None: there is none. pip_index: a mirror for pip.
     """
 
     def __init__(
@@ -54,7 +50,10 @@ class Toolbox(AbstractContextManager["Toolbox"]):
     ) -> None:
         self.workspace, self.params, self.goal = workspace, params, goal
         self.data_folder, self.threads, self.pip_index = data, threads, pip_index
-        self._backend, self._shared = backend, _Shared()
+        self._backend = backend
+        # Shared with the copy that has no language model.
+        self._lock, self._stack, self._judges = Lock(), ExitStack(), list["Judge"]()
+        self._kept: dict[Any, Any] = {}
 
     @classmethod
     def of_workspace(cls, workspace: Workspace) -> Toolbox:
@@ -72,19 +71,18 @@ class Toolbox(AbstractContextManager["Toolbox"]):
 
             if agent.backend == "replay":  # a transcript answers the questions of its run alone
                 return None
-            path = workspace.root / TOOLS_JOURNAL
+            path = workspace.root / JOURNAL
             session = stack.enter_context(open_backend(agent, path, seed=params.seed))
             return None if session is None else session.backend
 
-        return cls(
-            workspace, agent, goal, data=home / "data", backend=open_session, threads=params.threads
-        )
+        data, threads = home / "data", params.threads
+        return cls(workspace, agent, goal, data=data, backend=open_session, threads=threads)
 
     @property
     def backend(self) -> Backend | None:
         """The tools' language model."""
         if callable(self._backend):
-            self._backend = self._backend(self._shared.stack)
+            self._backend = self._backend(self._stack)
         return self._backend
 
     def without_backend(self) -> Toolbox:
@@ -96,96 +94,71 @@ class Toolbox(AbstractContextManager["Toolbox"]):
     @property
     def data(self) -> Data:
         """The goal's data, of which every training sees the same."""
-        with self._shared.lock:
-            if self._shared.data is None:
-                from genlab.agent.evaluator.datasets import load_data
+        from genlab.agent.evaluator.datasets import load_data
 
-                params = self.params
-                self._shared.data = load_data(
+        params = self.params
+        with self._lock:
+            if "data" not in self._kept:
+                self._kept["data"] = load_data(
                     self.goal.dataset,
                     self.data_folder,
                     subset=params.subset,
                     validation=params.validation,
                 )
-            return self._shared.data
+        return self._kept["data"]  # type: ignore[no-any-return]
 
     @property
     def budget(self) -> Budget:
-        """The budget of every training, by the parameters and the constraints of the goal."""
-        from genlab.agent.evaluator.judge import Budget
-
-        params, goal = self.params, self.goal
-        return Budget(
-            examples=params.examples,
-            max_parameters=min(params.max_parameters, goal.max_parameters or params.max_parameters),
-            seconds=min(params.time_limit, goal.max_seconds or params.time_limit),
-        )
+        """The budget of every training."""
+        return Settings(self.goal, self.params).budget
 
     @property
     def judge(self) -> Judge:
-        """A judge of the goal's data; for parallel evaluations see `borrow_judge`."""
+        """A judge on the goal's data; parallel evaluations use `borrow_judge`."""
         with self.borrow_judge() as judge:
             return judge
 
     @contextmanager
     def borrow_judge(self) -> Iterator[Judge]:
-        """Hold a judge that no other thread uses; their number is that of parallel evaluations."""
-        free = self._shared.free
-        try:
-            judge = free.pop()
-        except IndexError:
-            from genlab.agent.evaluator.judge import Judge
+        """Hold a judge that no other thread uses; there are as many as parallel evaluations."""
+        from genlab.agent.evaluator.judge import Judge
 
-            params = self.params
-            judge = Judge(
-                self.data,
-                self.goal.task,
-                self.budget,
-                mode=params.sandbox,
-                device=params.device,
-                threads=self.threads,
-            )
-            self._shared.stack.enter_context(judge)
+        try:
+            judge = self._judges.pop()
+        except IndexError:
+            mode, device = self.params.sandbox, self.params.device
+            options: dict[str, Any] = {"mode": mode, "device": device, "threads": self.threads}
+            judge = Judge(self.data, self.goal.task, self.budget, **options)
+            self._stack.enter_context(judge)
         try:
             yield judge
         finally:
-            free.append(judge)
+            self._judges.append(judge)
 
     def inspect(
         self, source: str, class_name: str, input_size: tuple[int, int, int] | None = None
     ) -> Summary:
-        """Build a model in the sandbox and measure it; a failure is in the summary.
+        """Measure a model in the sandbox; a failure is in the summary.
 
-        input_size: channels, height and width other than those of the data; the model is then
-        only described, and not checked for the goal's task. Summaries are kept: an attempt is
-        inspected by three tools.
+        With an input_size other than the data's it is not checked for the goal's task. Summaries
+        are kept: three tools inspect each attempt.
         """
         key = (source, class_name, input_size)
-        found = self._shared.summaries.get(key)
-        if found is None:
-            with self.borrow_judge() as judge:
-                found = judge.inspect(source, class_name, input_size, check=input_size is None)
-            if not found.failure:  # which may be the fault of a busy machine
-                self._shared.summaries[key] = found
+        if key in self._kept:
+            return self._kept[key]  # type: ignore[no-any-return]
+        with self.borrow_judge() as judge:
+            found = judge.inspect(source, class_name, input_size, check=input_size is None)
+        if not found.failure:  # which may be the fault of a busy machine
+            self._kept[key] = found
         return found
 
     def close(self) -> None:
         """End the sandboxes and the language model."""
-        self._shared.free.clear()
-        self._shared.stack.close()
+        self._judges.clear()
+        self._stack.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _Shared:
-    """What a toolbox and its copy without a language model have in common."""
-
-    def __init__(self) -> None:
-        self.lock, self.stack = Lock(), ExitStack()
-        self.data: Data | None = None
-        self.free: list[Judge] = []
-        self.summaries: dict[tuple[str, str, tuple[int, int, int] | None], Summary] = {}
 
 
 _bound: ContextVar[Toolbox | None] = ContextVar("toolbox", default=None)
@@ -211,21 +184,20 @@ def current() -> Toolbox:
 
     Raises a GenlabError where there is neither.
     """
-    found = _bound.get()
-    return _nearest(nearest_workspace()) if found is None else found
-
-
-def nearest_workspace() -> Path:
-    """The nearest folder upwards that is a workspace. Raises a GenlabError where there is none."""
+    if (found := _bound.get()) is not None:
+        return found
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / PROJECT).is_file():
-            return folder
-    raise GenlabError(f"{here} lies in no workspace; {NO_WORKSPACE}")
+            return _open(folder)
+    raise GenlabError(
+        f"{here} lies in no workspace; go to workspaces/<project>, or make one with"
+        " create_pytorch_project_scaffold"
+    )
 
 
 @cache
-def _nearest(root: Path) -> Toolbox:
+def _open(root: Path) -> Toolbox:
     """One toolbox per workspace and process, so that torch is imported once."""
     found = Toolbox.of_workspace(Workspace(root))
     atexit.register(found.close)

@@ -1,0 +1,105 @@
+"""A workspace is confined, found again, and held by one run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from genlab.agent.goals import Goal
+from genlab.agent.workspace import (
+    PROJECT,
+    Workspace,
+    all_workspaces,
+    goal_of,
+    key_of,
+    lay_out,
+    open_workspace,
+    scaffold,
+)
+from genlab.core.errors import GenlabError
+
+GOAL = Goal("Get 90 % accuracy", "dummy", "accuracy", 0.9, max_parameters=50_000)
+
+
+def test_a_scaffold_has_every_part_and_is_never_written_over(tmp_path: Path) -> None:
+    made = scaffold("trial", tmp_path)
+    for part in (
+        "src/models/current_model.py", "configs/models/current_model_config.yaml",
+        "experiments/registry.json", "requirements.txt", PROJECT,
+    ):  # fmt: skip
+        assert (made.root / part).is_file()
+    assert json.loads((made.root / "experiments/registry.json").read_text()) == []
+    with pytest.raises(GenlabError, match=r"workspaces/trial isn't empty; choose another name"):
+        scaffold("trial", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "/tmp/x", "-x", "a b", "x" * 65, "a\n"])
+def test_a_name_that_is_no_name_is_one_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(GenlabError, match="project name must be") as caught:
+        scaffold(name, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "workspaces").exists()
+
+
+def test_no_path_leads_out(tmp_path: Path) -> None:
+    workspace = scaffold("trial", tmp_path)
+    (workspace.root / "link").symlink_to(tmp_path)
+    (workspace.root / "loop").symlink_to("loop")
+    assert workspace.inside("src/../a") == workspace.root.resolve() / "a"
+    for path in ("..", "/etc/passwd", "src/../../x", "link/x", "a\0b"):
+        with pytest.raises(GenlabError, match="leads out of the workspace|is no path"):
+            workspace.inside(path)
+
+
+def test_the_newest_workspace_of_a_goal_is_resumed(tmp_path: Path) -> None:
+    first = open_workspace(tmp_path, GOAL, "k")
+    assert (goal_of(first.root), key_of(first.root)) == (GOAL, "k")
+    assert open_workspace(tmp_path, GOAL, "k") == first
+    others = [
+        open_workspace(tmp_path, GOAL, "other key"),
+        open_workspace(tmp_path, replace(GOAL, max_parameters=None), "k"),
+        open_workspace(tmp_path, GOAL, "k", fresh=True),
+    ]
+    names = [each.root.name for each in others]
+    assert names == [f"get-90-accuracy-{number}" for number in (2, 3, 4)]
+    assert open_workspace(tmp_path, GOAL, "k") == others[2]
+    (tmp_path / "get-90-accuracy-5").mkdir()  # somebody's folder
+    assert open_workspace(tmp_path, GOAL, "new").root.name == "get-90-accuracy-6"
+    assert len(all_workspaces(tmp_path)) == 5
+
+
+def test_stored_goals_of_other_versions(tmp_path: Path) -> None:
+    root = open_workspace(tmp_path, GOAL, "k").root
+    stored = json.loads((root / PROJECT).read_text())
+    stored["goal"]["added_later"] = 1
+    stored["added_later"] = 1
+    (root / PROJECT).write_text(json.dumps(stored))
+    assert goal_of(root) == GOAL
+    (root / PROJECT).write_text(json.dumps(stored | {"version": 1, "goal": "90 %"}))
+    with pytest.raises(GenlabError, match=r"has format version 1.*start a new workspace"):
+        goal_of(root)
+    assert open_workspace(tmp_path, GOAL, "k").root.name == "get-90-accuracy-2"
+
+
+def test_runs_within_a_second_have_their_own_names(tmp_path: Path) -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    workspace = Workspace(tmp_path)
+    names = [workspace.new_run(lambda: now).name for _ in range(3)]
+    assert names == ["qe_20260102_030405", "qe_20260102_030405_2", "qe_20260102_030405_3"]
+
+
+def test_a_workspace_is_held_by_one_run(tmp_path: Path) -> None:
+    workspace = lay_out(tmp_path / "one")
+    with workspace.lock():
+        assert workspace.is_locked
+        assert Workspace(workspace.root / "search").is_locked
+        with (
+            pytest.raises(GenlabError, match="in use by another run"),
+            Workspace(workspace.root).lock(),
+        ):
+            pass
+    assert not workspace.is_locked
