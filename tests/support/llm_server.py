@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from loopback import Reply, Request, Server, html, payload, raw, status
@@ -41,6 +42,16 @@ def good(content: str | dict[str, Any], **options: Any) -> Reply:
     """A whole answer; a dict is sent as JSON text. Options as in `completion`."""
     text = content if isinstance(content, str) else json.dumps(content)
     return payload(completion(text, **options))
+
+
+def called(name: str, arguments: Any, id: str = "call_7", content: str | None = None) -> Reply:
+    """A call of a function; arguments are sent as JSON text unless they are text."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    found = completion(content, finish="tool_calls")
+    function = {"name": name, "arguments": text}
+    call = {"index": 0, "id": id, "type": "function", "function": function}
+    found["choices"][0]["message"]["tool_calls"] = [call]
+    return payload(found)
 
 
 def prose(content: dict[str, Any]) -> Reply:
@@ -98,6 +109,87 @@ def huge(size: int) -> Reply:
 def invalid_utf8() -> Reply:
     """A completion with bytes that are no text."""
     return raw(json.dumps(completion("HERE")).encode().replace(b"HERE", b"\xff\xfe\x80"))
+
+
+Script = Callable[[Request], Reply]
+
+
+def _fault(code: int, message: str, *, bare: bool = False, **more: Any) -> Reply:
+    """An error that says so at its top (vLLM), or in an object (the others)."""
+    error = {"message": message, **more}
+    body = {"object": "error", "code": code, **error} if bare else {"error": error}
+    return payload(body, status=code)
+
+
+def openai(answer: Script, *, thought: int = 3000) -> Script:
+    """OpenAI's protocol, for a model that spends `thought` tokens before each answer."""
+
+    def reply(request: Request) -> Reply:
+        body = request.body
+        if not request.headers["authorization"].startswith("Bearer sk-"):
+            return status(401, message="Incorrect API key provided", code="invalid_api_key")
+        for name in ("max_tokens", "temperature", "logit_bias"):
+            if name in body:
+                text = f"Unsupported parameter: '{name}' is not supported with this model."
+                return status(400, message=text, param=name, code="unsupported_parameter")
+        shape = body.get("response_format", {}).get("json_schema", {})
+        if shape.get("strict") and "default" in json.dumps(shape):
+            text = "Invalid schema for response_format: 'default' is not permitted"
+            return status(400, message=text, param="response_format")
+        if body["max_completion_tokens"] <= thought:
+            return good("", finish="length", usage=(11, body["max_completion_tokens"]))
+        return answer(request)
+
+    return reply
+
+
+def ollama(answer: Script, model: str = "gpt-oss:20b", *, tools: bool = True) -> Script:
+    """Ollama's protocol: no key, no unknown model, function calling where the template has it."""
+
+    def reply(request: Request) -> Reply:
+        if request.body["model"] != model:
+            text = f"model '{request.body['model']}' not found"
+            return _fault(404, text, type="not_found_error", param=None)
+        if "tools" in request.body and not tools:
+            text = f"registry.ollama.ai/library/{model} does not support tools"
+            return _fault(400, text, type="invalid_request_error", param=None)
+        if "reasoning_effort" in request.body:
+            return _fault(400, f'"{model}" does not support thinking', type="api_error")
+        return answer(request)
+
+    return reply
+
+
+def vllm(answer: Script, model: str = "openai/gpt-oss-20b", *, context: int = 4096) -> Script:
+    """vLLM's protocol: errors without an object, a limit that must fit, tools behind a flag."""
+
+    def reply(request: Request) -> Reply:
+        if request.body["model"] != model:
+            return _fault(404, f"The model `{request.body['model']}` does not exist.", bare=True)
+        limits = [n for n in ("max_tokens", "max_completion_tokens") if n in request.body]
+        if any(request.body[name] > context for name in limits):
+            text = f"'max_tokens' or 'max_completion_tokens' is too large: the limit is {context}"
+            return _fault(400, text, bare=True)
+        if "tools" in request.body:
+            text = '"auto" tool choice requires --enable-auto-tool-choice to be set'
+            return _fault(400, text, bare=True)
+        return answer(request)
+
+    return reply
+
+
+def llama_cpp(answer: Script) -> Script:
+    """The protocol of llama.cpp's server: any model, thoughts in the text, tools with --jinja."""
+
+    def reply(request: Request) -> Reply:
+        if "tools" in request.body:
+            return _fault(500, "tools param requires --jinja flag", type="server_error")
+        found = json.loads(answer(request).body)
+        message = found["choices"][0]["message"]
+        message["content"] = f"<think>Let me see {{}}.</think>{message['content']}"
+        return payload({**found, "timings": {"predicted_per_second": 30.0}})
+
+    return reply
 
 
 AT_ONCE = {"Retry-After": "0.01"}

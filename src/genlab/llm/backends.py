@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from genlab.core.params import AgentParams
-from genlab.llm.chat import Backend
-from genlab.llm.journal import Journal
+from genlab.core.errors import GenlabError
+from genlab.core.params import AgentParams, RoleParams
+from genlab.llm import embedded
+from genlab.llm.chat import NOTHING, Answer, Backend, Budget, ChatBackend, Role
+from genlab.llm.journal import Journal, Recorded
+from genlab.llm.transport import is_loopback
+
+# A small model rambles on to any limit, and was seen to write one token per second.
+EMBEDDED = {"max_output_tokens": 1024, "timeout": 900.0, "reasoning_effort": ""}
 
 
 @dataclass(frozen=True)
@@ -21,25 +29,129 @@ class Session:
 
     @property
     def spent(self) -> dict[str, float]:
-        """questions, tokens_in, tokens_out, seconds and cost of the answers so far."""
-        raise NotImplementedError
+        """questions, tokens_in, tokens_out, seconds and cost up to this position of the run.
+
+        Answers from the record count as when they were paid for.
+        """
+        entries = self.journal.entries[: self.journal.position]
+        values = [entry.value for entry in entries if entry.kind == "answer"]
+        sums = {name: sum(value[name] for value in values) for name in NOTHING}
+        return {"questions": len(values), **sums}
 
 
 @contextmanager
 def open_backend(
     params: AgentParams, path: Path, *, seed: int = 0, note: Callable[[str], None] = print
 ) -> Iterator[Session | None]:
-    raise NotImplementedError
-    yield None
+    """Open the backend of `params`, whose answers are recorded in `path`; None for search.
+
+    Raises what `check_backend` raises.
+    """
+    if params.backend == "search":
+        yield None
+        return
+    if params.backend == "replay":
+        with Journal(_recorded(params), replay=True, note=note) as journal:
+            yield Session(Recorded(None, journal), journal)
+        return
+    budget = Budget(params.max_tokens, params.max_cost, params.max_seconds)
+    secrets = [os.environ.get(role.key, "") for role in (params.planning, params.tools)]
+    with ExitStack() as stack:
+        backend: Backend
+        if params.backend == "embedded":
+            backend = _Embedded(params, budget, seed, stack)
+        else:
+            backend = ChatBackend(resolve_roles(params), budget, seed=seed)
+            _warn_of_prices(params, backend, note)
+        journal = stack.enter_context(Journal(path, note=note, secrets=secrets))
+        for value in (entry.value for entry in journal.all_entries if entry.kind == "answer"):
+            tokens = value["tokens_in"] + value["tokens_out"]
+            budget.add(tokens, value["cost"], value["seconds"])
+        yield Session(Recorded(backend, journal), journal)
 
 
 def check_backend(params: AgentParams) -> None:
-    raise NotImplementedError
+    """Raise a GenlabError for what a person has to correct: a package, a key, a file.
+
+    Nothing is asked: `genlab doctor --endpoints` does that.
+    """
+    if params.backend == "replay":
+        Journal(_recorded(params), replay=True, note=lambda line: None).__exit__()
+    elif params.backend == "embedded":
+        embedded.find_weights(params.gguf)
+    elif params.backend == "openai":
+        ChatBackend(resolve_roles(params))
 
 
 def describe_backend(params: AgentParams) -> str:
-    raise NotImplementedError
+    """The backend in a few words, for people."""
+    if params.backend == "embedded":
+        return f"embedded, {Path(params.gguf).name or embedded.MODEL}"
+    if params.backend == "openai":
+        names = [role.model or "the endpoint's default" for role in resolve_roles(params).values()]
+        return f"openai, {' and '.join(dict.fromkeys(names))}"
+    if params.backend == "replay":
+        return f"replay of {Path(params.transcript).name}"
+    return "search, without a language model"
 
 
 def writes_code(params: AgentParams) -> bool:
-    raise NotImplementedError
+    """Whether the tools' model is asked for code.
+
+    SmolLM2's never ran, repairs included. A replay asks what its journal answers.
+    """
+    if params.backend == "replay":
+        with Journal(_recorded(params), replay=True, note=lambda line: None) as journal:
+            return any(
+                entry.kind == "answer" and entry.request["role"] == "tools"
+                for entry in journal.entries
+            )
+    return params.backend == "openai" or (params.backend == "embedded" and bool(params.gguf))
+
+
+def resolve_roles(params: AgentParams) -> dict[Role, RoleParams]:
+    """Both roles; tools without model and address have those of planning, with key and prices."""
+    planning, tools = params.planning, params.tools
+    if not tools.model and not tools.base_url:
+        shared = ("base_url", "model", "key", "price_in", "price_out")
+        tools = tools.model_copy(update={name: getattr(planning, name) for name in shared})
+    return {"planning": planning, "tools": tools}
+
+
+class _Embedded:
+    """The model of this machine, served from the first question on: a finished run needs none."""
+
+    def __init__(self, params: AgentParams, budget: Budget, seed: int, stack: ExitStack) -> None:
+        self._file = embedded.find_weights(params.gguf)
+        self._params, self._budget, self._seed, self._stack = params, budget, seed, stack
+        self._chat: ChatBackend | None = None
+
+    def ask(self, role: Role, messages: Any, **options: Any) -> Answer:
+        if self._chat is None:
+            url = self._stack.enter_context(embedded.serve(self._file, seed=self._seed))
+            # The variable of the key names none: nothing secret is sent.
+            fixed = {**EMBEDDED, "base_url": url, "model": self._file.stem, "key": "NO_KEY"}
+            free = {"price_in": 0.0, "price_out": 0.0}
+            shared = self._params.planning.model_copy(update=fixed | free)
+            self._chat = ChatBackend(
+                {"planning": shared, "tools": shared},
+                self._budget,
+                seed=self._seed,
+                extra=embedded.COMPACT_JSON,
+            )
+        return self._chat.ask(role, messages, **options)
+
+
+def _warn_of_prices(params: AgentParams, backend: ChatBackend, note: Callable[[str], None]) -> None:
+    for role, endpoint in backend.endpoints.items():
+        prices = endpoint.params.price_in + endpoint.params.price_out
+        if params.max_cost and not prices and not is_loopback(endpoint.client.base_url):
+            note(
+                f"agent.max_cost does not limit the {role} model: its price_in and price_out are 0"
+            )
+
+
+def _recorded(params: AgentParams) -> Path:
+    if not params.transcript:
+        raise GenlabError("agent.transcript is empty; name the journal to replay (--transcript)")
+    return Path(params.transcript).expanduser()

@@ -1,16 +1,38 @@
-"""Questions to a language model behind an OpenAI-compatible endpoint, within a budget."""
+"""Questions to a language model behind an OpenAI-compatible endpoint, within a budget.
+
+Whatever the endpoint does ends in an answer, in an `LLMFailure`, in a `BudgetSpentError` or, for
+what a person has to correct (a key, an address, a model's name), in a GenlabError. Not protected:
+an answer that is well formed and wrong, and a question that was charged but not answered before
+the process was killed. The charges of requests that fail are estimated.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, ValidationError
+
+from genlab.core.errors import GenlabError
+from genlab.core.params import RoleParams
+from genlab.core.text import map_strings, printable
+from genlab.llm.answers import MalformedError, json_values, parse, without_thoughts
+from genlab.llm.client import Client, Completion, is_openai
+from genlab.llm.dialect import Dialect
+from genlab.llm.errors import EndpointError
+from genlab.llm.redaction import excerpt
 
 Role = Literal["planning", "tools"]
 Message = dict[str, Any]
 """A chat message of OpenAI's: role, content, tool_calls, tool_call_id."""
+RETRIES = 4  # of the openai client, after passing faults: half a second to four between them
+REPAIRS = 2  # further questions after an answer that cannot be used
+NOTHING: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
+BYTES_PER_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
 
 
 @dataclass(frozen=True)
@@ -38,21 +60,14 @@ class Answer:
 
 
 class UnansweredError(Exception):
-    """A question without an answer: the reason in one line, and what it cost all the same."""
+    """A question without an answer: the reason in one line, and what it cost all the same.
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        tokens_in: int = 0,
-        tokens_out: int = 0,
-        seconds: float = 0.0,
-        cost: float = 0.0,
-    ) -> None:
+    spent: tokens_in, tokens_out, seconds and cost, as in `Answer`.
+    """
+
+    def __init__(self, reason: str, **spent: float) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.tokens_in, self.tokens_out = tokens_in, tokens_out
-        self.seconds, self.cost = seconds, cost
+        self.reason, self.spent = reason, NOTHING | spent
 
 
 class LLMFailure(UnansweredError):  # noqa: N818 (an outcome of a run, no bug)
@@ -77,3 +92,291 @@ class Backend(Protocol):
         """Answer. Raises `LLMFailure`, `BudgetSpentError` or, for what a person has to correct, a
         GenlabError."""
         ...
+
+
+@dataclass
+class Budget:
+    """Limits of a run (0: none) and what it has spent; seconds are those of asking."""
+
+    max_tokens: int = 0
+    max_cost: float = 0.0
+    max_seconds: float = 0.0
+    tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the limit; None where there is none."""
+        return max(0.0, self.max_seconds - self.seconds) if self.max_seconds else None
+
+    def add(self, tokens: int, cost: float, seconds: float) -> None:
+        """Count what a request took."""
+        self.tokens += tokens
+        self.cost += cost
+        self.seconds += seconds
+
+    def check(self) -> None:
+        """Raise `BudgetSpentError` where a limit is reached; a run exceeds it by one request."""
+        for name in ("tokens", "cost", "seconds"):
+            spent, limit = getattr(self, name), getattr(self, f"max_{name}")
+            if limit and spent >= limit:
+                raise BudgetSpentError(f"the budget of {limit:g} {name} is spent")
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int = Field(ge=0, le=10**9)
+    completion_tokens: int = Field(ge=0, le=10**9)
+
+
+@dataclass
+class Endpoint:
+    """The model of a role: how it is reached, and what was learnt of it."""
+
+    role: Role
+    params: RoleParams
+    client: Client
+    dialect: Dialect
+    model: str = ""
+    answered: bool = False
+    limit: int = 0  # tokens of an answer: doubled once, when one was cut
+
+    @classmethod
+    def open(
+        cls, role: Role, params: RoleParams, extra: Mapping[str, Any], retries: int
+    ) -> Endpoint:
+        """Raises a GenlabError for an address or a key that cannot work, or a missing model."""
+        client = Client(
+            params.base_url,
+            key_name=params.key,
+            max_retries=retries,
+            timeout=params.timeout,
+        )
+        openai = is_openai(client.base_url)
+        if openai and not params.model:
+            raise GenlabError(
+                f"agent.{role}.model is empty; name one of OpenAI's models",
+                key=f"agent.{role}.model",
+            )
+        # OpenAI's models that reason refuse max_tokens; many other servers know nothing else.
+        dialect = Dialect(frozenset({"max_tokens"} if openai else ()), extra)
+        return cls(role, params, client, dialect, params.model, limit=params.max_output_tokens)
+
+    def correction(self, error: EndpointError) -> str:
+        """What a person has to correct; empty where nothing is known."""
+        at, role = excerpt(self.client.base_url), f"agent.{self.role}"
+        return {
+            "wrong_key": f"{self.params.key} is rejected at {at} ({error.reason}); set a valid key",
+            "forbidden": f"{self.params.key} may not use model {self.model!r} at {at}"
+            f" ({error.reason}); choose another key or model",
+            "quota": f"{self.params.key} has no quota left at {at} ({error.reason}); add credit",
+            "unreachable": f"nothing answers at {at} ({error.reason}); start the endpoint, or"
+            f" correct {role}.base_url (OPENAI_BASE_URL where that is empty)",
+        }.get(error.kind) or (
+            f"model {self.model!r} is not found at {at} ({error.reason}); correct {role}.model, or"
+            f" {role}.base_url (it often ends in /v1)"
+            if error.kind in ("not_found", "retired")
+            else ""
+        )
+
+
+@dataclass
+class _Turn:
+    """One question on its way to an answer."""
+
+    endpoint: Endpoint
+    messages: list[Message]
+    schema: type[BaseModel] | None
+    functions: Sequence[Mapping[str, Any]]
+    number: int = 0  # of the attempt
+    spent: dict[str, Any] = field(default_factory=NOTHING.copy)
+
+
+class ChatBackend:
+    """A model for each role behind OpenAI-compatible endpoints.
+
+    budget: checked before each request. seed: sent to endpoints that know it, plus the number of
+    the attempt. extra: the endpoint's own fields for requests with a schema. No temperature is
+    sent: models that reason refuse it, and each model has its recommended default.
+    """
+
+    def __init__(
+        self,
+        roles: Mapping[Role, RoleParams],
+        budget: Budget | None = None,
+        *,
+        seed: int | None = None,
+        retries: int = RETRIES,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.budget = budget or Budget()
+        self.endpoints = {
+            role: Endpoint.open(role, params, extra or {}, retries)
+            for role, params in roles.items()
+        }
+        self._seed = seed
+
+    def ask(
+        self,
+        role: Role,
+        messages: Sequence[Message],
+        *,
+        schema: type[BaseModel] | None = None,
+        functions: Sequence[Mapping[str, Any]] = (),
+    ) -> Answer:
+        """Answer. Raises `LLMFailure`, `BudgetSpentError`, or a GenlabError for what a person has
+        to correct."""
+        endpoint = self.endpoints[role]
+        turn = _Turn(endpoint, list(messages), schema, functions)
+        try:
+            return self._ask(turn)
+        except EndpointError as error:
+            fix = "" if endpoint.answered else endpoint.correction(error)
+            if fix:
+                raise GenlabError(fix) from error
+            raise LLMFailure(error.reason, **turn.spent) from error
+        except UnansweredError as error:
+            raise type(error)(error.reason, **turn.spent) from error
+
+    def _ask(self, turn: _Turn) -> Answer:
+        fault = ""
+        while turn.number <= REPAIRS:
+            try:
+                completion = self._complete(turn)
+            except EndpointError as error:
+                if error.kind != "invalid_answer":
+                    raise
+                fault, turn.number = error.reason, turn.number + 1
+                continue
+            if completion.refusal:
+                raise LLMFailure(f"the model refused: {excerpt(completion.refusal)}")
+            if completion.choices[0].finish_reason == "length":
+                fault = self._lengthen(turn.endpoint)
+                continue
+            text = printable(without_thoughts(completion.text)).strip()
+            try:
+                return self._answer(turn, completion, text)
+            except MalformedError as error:
+                fault, turn.number = f"the answer cannot be used: {error}", turn.number + 1
+                ask = f"That answer cannot be used: {error}. Answer again."
+                turn.messages += [{"role": "assistant", "content": text}] if text else []
+                turn.messages.append({"role": "user", "content": ask})
+        raise LLMFailure(turn.endpoint.client.redact(fault))
+
+    def _lengthen(self, endpoint: Endpoint) -> str:
+        if endpoint.limit > endpoint.params.max_output_tokens:
+            raise LLMFailure(
+                f"the answer was cut at {endpoint.limit} tokens; raise"
+                f" agent.{endpoint.role}.max_output_tokens"
+            )
+        endpoint.limit *= 2
+        return "the answer was cut"
+
+    def _answer(self, turn: _Turn, completion: Completion, text: str) -> Answer:
+        calls = read_calls(completion.choices[0].message.tool_calls)
+        names = [each.get("function", each).get("name") for each in turn.functions]
+        if turn.functions and not calls:
+            calls = calls_in(text, names)
+        if not text and not calls:
+            raise MalformedError("it is empty")
+        parsed = parse(text, turn.schema) if turn.schema and not calls else None
+        model = printable(completion.model or turn.endpoint.model)
+        return Answer(text, parsed, calls, model, **turn.spent)
+
+    def _complete(self, turn: _Turn) -> Completion:
+        """A completion, asked again at once without what the endpoint rejects."""
+        endpoint = turn.endpoint
+        dialect = endpoint.dialect
+        if not endpoint.model:
+            endpoint.model = _first_model(endpoint.client)
+        options: dict[str, Any] = {"model": endpoint.model}
+        if self._seed is not None:
+            options["seed"] = self._seed + turn.number
+        if endpoint.params.reasoning_effort:
+            options["reasoning_effort"] = endpoint.params.reasoning_effort
+        while True:
+            self.budget.check()
+            request = dialect.write_request(
+                turn.messages, turn.schema, turn.functions, endpoint.limit, options
+            )
+            try:
+                completion = self._send(turn, map_strings(request, endpoint.client.redact))
+            except EndpointError as error:
+                self.budget.check()  # a wait for its end is no fault of the endpoint
+                changed = dialect.adapt(error, request)
+                if changed is None:
+                    raise
+                dialect = changed
+                continue
+            endpoint.dialect, endpoint.answered = dialect, True
+            return completion
+
+    def _send(self, turn: _Turn, request: dict[str, Any]) -> Completion:
+        """Send a request, and count it: by the endpoint's own numbers, or else by estimate."""
+        begin = time.monotonic()
+        tokens_in, tokens_out = _estimate(json.dumps(request["messages"])), 0
+        try:
+            completion = turn.endpoint.client.chat_sync(request, self.budget.seconds_left)
+            tokens_out = _estimate(completion.text)
+            try:
+                usage = _Usage.model_validate(completion.usage)
+                tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
+            except ValidationError:
+                pass  # the estimate stands
+            return completion
+        except EndpointError as error:
+            tokens_in *= error.charged
+            raise
+        finally:
+            prices, seconds = turn.endpoint.params, time.monotonic() - begin
+            cost = (tokens_in * prices.price_in + tokens_out * prices.price_out) / 1e6
+            self.budget.add(tokens_in + tokens_out, cost, seconds)
+            for name, value in zip(NOTHING, (tokens_in, tokens_out, seconds, cost), strict=True):
+                turn.spent[name] += value
+
+
+def read_calls(calls: Any) -> tuple[ToolCall, ...]:
+    """The calls of a message, whatever is in them."""
+    found = []
+    for number, call in enumerate(calls if isinstance(calls, list) else (), 1):
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict) and isinstance(function.get("name"), str):
+            name = printable(function["name"])
+            found.append(_call(call.get("id"), number, name, function.get("arguments")))
+    return tuple(found)
+
+
+def calls_in(text: str, names: Sequence[str]) -> tuple[ToolCall, ...]:
+    """A call that a model without function calling states as JSON."""
+    try:
+        for value in json_values(text):
+            if isinstance(value, dict) and value.get("name") in names:
+                arguments = value.get("arguments", value.get("parameters"))
+                return (_call(None, 1, value["name"], arguments),)
+    except MalformedError:
+        pass
+    return ()
+
+
+def _call(id: Any, number: int, name: str, arguments: Any) -> ToolCall:
+    label = printable(id) if id and isinstance(id, str) else f"call_{number}"
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    try:
+        for value in json_values(text or "{}"):
+            if isinstance(value, dict):
+                return ToolCall(label, name, value)
+    except MalformedError as error:
+        return ToolCall(label, name, {}, str(error))
+    return ToolCall(label, name, {}, "they are no JSON object")
+
+
+def _first_model(client: Client) -> str:
+    """The endpoint's default: the first model that it lists."""
+    try:
+        return client.list_models(30.0)[0]
+    except EndpointError:
+        return "default"
+
+
+def _estimate(text: str) -> int:
+    return math.ceil(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)

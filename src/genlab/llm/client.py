@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from genlab.core.errors import GenlabError
 from genlab.llm.errors import EndpointError, status_error, transport_error
@@ -29,6 +29,16 @@ class ChatMessage(BaseModel):
 
     content: str | None = None
     refusal: str | None = None
+    tool_calls: Any = None
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _join_parts(cls, value: Any) -> Any:
+        """The text of a list of parts, as some models that reason answer."""
+        if not isinstance(value, list):
+            return value
+        texts = (part.get("text") for part in value if isinstance(part, dict))
+        return "".join(text for text in texts if isinstance(text, str))
 
 
 class Choice(BaseModel):
@@ -58,6 +68,18 @@ class Completion(BaseModel):
         return choice.message.refusal or ("stopped by a content filter" if filtered else "")
 
 
+class Model(BaseModel):
+    """An entry of the list of models."""
+
+    id: str
+
+
+class Models(BaseModel):
+    """Answer of the list of models."""
+
+    data: list[Model] = Field(min_length=1)
+
+
 class ImageData(BaseModel):
     """An image of an answer, inline or by address."""
 
@@ -75,13 +97,21 @@ class Images(BaseModel):
 class Client:
     """Asynchronous client of one endpoint; safe for concurrent requests.
 
-    base_url, api_key: default to OPENAI_BASE_URL (else OpenAI) and OPENAI_API_KEY. max_bytes:
-    limit of an answer. There are no automatic retries. Raises a `GenlabError` for an address that
-    is not one, a malformed key, and a missing key of OpenAI.
+    base_url, api_key: default to OPENAI_BASE_URL (else OpenAI) and the variable `key_name`.
+    timeout: seconds of one attempt. max_retries: further attempts after passing faults; 0 where
+    the caller counts them against its budget. Raises a `GenlabError` for an address that is not
+    one, a malformed key, and a missing key of OpenAI.
     """
 
     def __init__(
-        self, base_url: str = "", api_key: str = "", *, max_bytes: int = MAX_BYTES
+        self,
+        base_url: str = "",
+        api_key: str = "",
+        *,
+        key_name: str = "OPENAI_API_KEY",
+        max_bytes: int = MAX_BYTES,
+        max_retries: int = 0,
+        timeout: float | None = None,
     ) -> None:
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
         if not is_url(self.base_url):
@@ -89,8 +119,9 @@ class Client:
                 f"OPENAI_BASE_URL must be an address such as {OPENAI_URL},"
                 f" got {excerpt(repr(self.base_url))}"
             )
-        self._key = _checked_key(api_key or os.environ.get("OPENAI_API_KEY", ""), self.base_url)
-        self._max_bytes = max_bytes
+        key = api_key or os.environ.get(key_name, "")
+        self._key = _checked_key(key, key_name, self.base_url)
+        self._max_bytes, self._max_retries, self._timeout = max_bytes, max_retries, timeout
 
     async def chat(self, request: Mapping[str, Any], seconds: float | None = None) -> Completion:
         """Create a chat completion. Raises `EndpointError`.
@@ -104,6 +135,14 @@ class Client:
     def chat_sync(self, request: Mapping[str, Any], seconds: float | None = None) -> Completion:
         """Call `chat` from a thread without an event loop."""
         return asyncio.run(self.chat(request, seconds))
+
+    def list_models(self, seconds: float | None = None) -> list[str]:
+        """Names of the endpoint's models, from a thread without an event loop.
+
+        Raises `EndpointError`.
+        """
+        listing = self._send(lambda api: api.models.with_raw_response.list, {}, Models, seconds)
+        return [model.id for model in asyncio.run(listing).data]
 
     async def edit_image(self, request: Mapping[str, Any]) -> Images:
         """Call `images.edit`. Raises `EndpointError`."""
@@ -130,9 +169,9 @@ class Client:
             async with openai.AsyncOpenAI(
                 api_key=self._key,
                 base_url=self.base_url,
-                max_retries=0,  # callers count retries against their budgets
+                max_retries=self._max_retries,
                 timeout=TIMEOUT,
-                http_client=BoundedClient(self.base_url, self._max_bytes),
+                http_client=BoundedClient(self.base_url, self._max_bytes, self._timeout),
             ) as api:
                 raw = await asyncio.wait_for(resource(api)(**request), seconds)
         except asyncio.TimeoutError as error:
@@ -155,15 +194,15 @@ def is_openai(base_url: str) -> bool:
     return urlsplit(base_url).hostname == urlsplit(OPENAI_URL).hostname
 
 
-def _checked_key(key: str, base_url: str) -> str:
+def _checked_key(key: str, name: str, base_url: str) -> str:
     key = key.strip()  # a key that was read from a file ends in a line break
     if not key:
         if is_openai(base_url):
             raise GenlabError(
-                "OPENAI_API_KEY is not set; set it, or set OPENAI_BASE_URL to an endpoint that"
+                f"{name} is not set; set it, or set OPENAI_BASE_URL to an endpoint that"
                 " needs no key"
             )
         return NO_KEY
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise GenlabError("OPENAI_API_KEY contains a character that no key has; set it again")
+        raise GenlabError(f"{name} contains a character that no key has; set it again")
     return key

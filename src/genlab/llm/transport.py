@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,12 +17,12 @@ TIMEOUT = httpx2.Timeout(None, connect=10.0)
 class BoundedClient(httpx2.AsyncClient):
     """HTTP client of one address; it reads at most `max_bytes` of an answer.
 
-    Redirects are not followed: what is sent (photographs, keys) goes to this address only. The
-    time of a request is bounded by the caller, since a timeout of httpx2 counts per read.
+    Redirects are not followed: what is sent (photographs, keys) goes to this address only.
+    seconds: limit of a request with its answer; a timeout of httpx2 counts per read.
     """
 
-    def __init__(self, url: str, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, url: str, max_bytes: int, seconds: float | None = None) -> None:
+        self._max_bytes, self._seconds = max_bytes, seconds
         super().__init__(
             follow_redirects=False,
             timeout=TIMEOUT,
@@ -34,6 +35,12 @@ class BoundedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request and read its answer. Raises an `httpx2.TransportError`."""
+        try:
+            return await asyncio.wait_for(self._send(request, **options), self._seconds)
+        except asyncio.TimeoutError as error:
+            raise httpx2.ReadTimeout(f"no complete answer in {self._seconds:g} s") from error
+
+    async def _send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         streamed = options.pop("stream", False)
         response = await super().send(request, stream=True, **options)
         packing = response.headers.get("content-encoding", "identity")

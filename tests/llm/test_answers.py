@@ -1,0 +1,112 @@
+"""Answers are read whatever surrounds them, and no text breaks the reading."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from genlab.llm.answers import MAX_TEXT, MalformedError, parse, response_format
+
+
+class Plan(BaseModel):
+    """A small schema with an alias and a default."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    blocks: int = Field(ge=1, le=4)
+    rate: float = Field(0.1, alias="lr")
+    arguments: dict[str, Any] = {}
+
+
+class Lenient(BaseModel):
+    """Everything has a default: any object fits."""
+
+    sentence: str = ""
+
+
+GOOD = {"blocks": 2, "lr": 0.5}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(GOOD),
+        '```json\n{"blocks": 2, "lr": 0.5,}\n```',
+        'Sure, {as you like}: {"blocks": 2, "lr": 0.5} and so on {}',
+        'He said "no,} and {"blocks": 2, "lr": 0.5,}',
+        '<think>{"blocks": 1}?</think>{"blocks": 2, "lr": 0.5}',
+        '{"blocks": 1}? No.</think>\n{"blocks": 2, "lr": 0.5}',
+        'First {"blocks": 77}, no: {"blocks": 2, "lr": 0.5}',
+        "{'blocks': 2, 'lr': 0.5}",
+        "x" * 20_000 + json.dumps(GOOD),
+    ],
+)
+def test_json_is_found_in_what_surrounds_it(text: str) -> None:
+    assert parse(text, Plan) == Plan.model_validate(GOOD)
+
+
+def test_a_part_of_an_object_is_no_answer() -> None:
+    assert parse('{"sentence": "go on", "more": {"a": 1},}', Lenient) == Lenient(sentence="go on")
+    with pytest.raises(MalformedError):
+        parse('{"config": {"layers": [], }, }', Lenient)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("field", ['"lr": {}', '"arguments": {{"a": [{}]}}'])
+def test_numbers_that_are_none_are_refused(number: str, field: str) -> None:
+    with pytest.raises(MalformedError):
+        parse(f'Here: {{"blocks": 1, {field.format(number)}}}', Plan)
+
+
+def test_strings_are_printable() -> None:
+    found = parse('{"blocks": 1, "arguments": {"a": "\\u001b[31mred\\u202e \\ud800"}}', Plan)
+    assert isinstance(found, Plan)
+    assert found.arguments == {"a": "red ?"}
+
+
+@settings(max_examples=60)
+@given(st.text(alphabet=st.sampled_from(list('{}[]",:\\`\n\t 01eE-.nNaflsu\ud800')), max_size=80))
+def test_no_text_breaks_the_parser(text: str) -> None:
+    with suppress(MalformedError):
+        assert isinstance(parse(text, Plan), Plan)
+
+
+@pytest.mark.parametrize("piece", ['{"a":', "<think>", '{"a":[1,', ",  ", '{"a', "["])
+def test_a_hostile_answer_costs_seconds_at_most(piece: str) -> None:
+    started = time.process_time()
+    for size in (1 << 14, MAX_TEXT):
+        with pytest.raises(MalformedError):
+            parse((piece * size)[:size], Plan)
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("levels", [41, 400, 900, 5000])
+def test_an_answer_that_nests_too_deeply_is_malformed(levels: int) -> None:
+    with pytest.raises(MalformedError, match=r"deep|no JSON"):
+        parse('{"arguments": ' + "[" * levels + "1" + "]" * levels + "}", Plan)
+
+
+class Closed(BaseModel):
+    """Closed objects, a field called default, and a shape that another class states."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    default: int = 3
+    shape: Annotated[dict[str, Any], WithJsonSchema({"type": "object", "properties": {"a": {}}})]
+
+
+def test_the_schema_of_a_request_has_no_defaults_and_is_strict_where_all_is_closed() -> None:
+    found = response_format(Closed)["json_schema"]
+    assert found["strict"] is False  # `shape` is open
+    assert found["schema"]["required"] == ["default", "shape"]
+    assert "default" not in found["schema"]["properties"]["default"]
+    del found["schema"]["properties"]["shape"]
+    strict = type("Strict", (Lenient,), {"model_config": ConfigDict(extra="forbid")})
+    assert response_format(strict)["json_schema"]["strict"] is True

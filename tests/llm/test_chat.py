@@ -1,0 +1,274 @@
+"""Backends answer, fail or stop: whatever the endpoint does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import llm_server as llm
+import pytest
+from llm_server import Request, Server
+from pydantic import BaseModel, ConfigDict, Field
+
+from genlab.core.errors import GenlabError
+from genlab.core.params import RoleParams, load_params
+from genlab.llm.chat import Budget, BudgetSpentError, ChatBackend, LLMFailure
+from genlab.llm.client import MAX_BYTES
+
+NOBODY = "http://127.0.0.1:9"  # a port on which nothing answers
+KEY = "sk-test-0123456789abcdef"
+GOOD = {"blocks": 2, "lr": 0.5}
+ASKED = [{"role": "user", "content": "Design a net."}]
+ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+
+
+class Plan(BaseModel):
+    """A small schema that is closed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    blocks: int = Field(ge=1, le=4)
+    lr: float = 0.1
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+def role(server: Server | str, **changes: Any) -> RoleParams:
+    url = server if isinstance(server, str) else server.url
+    params = load_params(Path(__file__).parents[2] / "params.yaml").agent.planning
+    fixed = {"base_url": url, "model": "big", "timeout": 5.0}
+    return params.model_copy(update=fixed | changes)
+
+
+def backend(server: Server | str, budget: Budget | None = None, **changes: Any) -> ChatBackend:
+    retries = changes.pop("retries", 1)
+    return ChatBackend({"planning": role(server, **changes)}, budget, seed=7, retries=retries)
+
+
+def test_a_good_answer_comes_with_its_tokens_and_cost() -> None:
+    with Server([llm.good(GOOD)]) as server:
+        answer = backend(server, price_in=1.0, price_out=2.0).ask("planning", ASKED, schema=Plan)
+    assert answer.parsed == Plan(**GOOD)
+    assert (answer.tokens_in, answer.tokens_out) == (11, 7)
+    assert answer.cost == pytest.approx(25e-6)
+    body = server.requests[0].body
+    assert (body["model"], body["seed"], body["max_tokens"]) == ("big", 7, 8000)
+    assert "temperature" not in body
+    assert body["response_format"]["json_schema"]["strict"] is True
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+BAD = {
+    **llm.BROKEN,
+    "out of range": llm.good({"blocks": 9}),
+    "not finite": llm.good('{"blocks": 1, "lr": NaN}'),
+    "hanging": llm.hang(),
+    "dripping": llm.dripping(0.02),
+    "dripping error": replace(llm.dripping(0.02), status=500),
+    "huge": llm.huge(2 * MAX_BYTES),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_a_bad_answer_is_asked_again(bad: llm.Reply) -> None:
+    with Server([bad, llm.good(GOOD)]) as server:
+        answer = backend(server, timeout=0.5).ask("planning", ASKED, schema=Plan)
+    assert answer.parsed == Plan(**GOOD)
+    assert len(server.requests) == 2
+
+
+def test_the_model_is_asked_again_with_its_fault_twice_at_most() -> None:
+    with Server([llm.good({"blocks": 9})]) as server, pytest.raises(LLMFailure) as failure:
+        backend(server).ask("planning", ASKED, schema=Plan)
+    first, second, third = (request.body["messages"] for request in server.requests)
+    assert second[:2] == [*first, {"role": "assistant", "content": '{"blocks": 9}'}]
+    assert "less than or equal to 4" in second[2]["content"]
+    assert third[:3] == second
+    assert failure.value.spent["tokens_out"] == 21
+
+
+@pytest.mark.parametrize(("limit", "counts"), [(8000, [8000] * 2), (2000, [2000, 4000, 4000])])
+def test_a_model_that_reasons_gets_room_for_it(limit: int, counts: list[int]) -> None:
+    answer = llm.openai(lambda request: llm.good(GOOD), thought=3000)
+    with Server(answer) as server:
+        asker = backend(server, max_output_tokens=limit)
+        asker.endpoints["planning"].dialect = replace(
+            asker.endpoints["planning"].dialect, left_out=frozenset({"max_tokens"})
+        )
+        assert [asker.ask("planning", ASKED, schema=Plan).parsed for _ in range(2)]
+    assert [request.body["max_completion_tokens"] for request in server.requests] == counts
+
+
+def test_an_answer_that_is_cut_again_is_a_failure() -> None:
+    with Server([llm.cut_off()]) as server, pytest.raises(LLMFailure, match="cut at 16000 tokens"):
+        backend(server).ask("planning", ASKED, schema=Plan)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("reply", [llm.refusal(), llm.filtered()], ids=["refusal", "filter"])
+def test_a_refusal_is_no_retry(reply: llm.Reply) -> None:
+    with Server([reply]) as server, pytest.raises(LLMFailure, match=r"refused|filter"):
+        backend(server).ask("planning", ASKED, schema=Plan)
+    assert len(server.requests) == 1
+
+
+def scripted(request: Request) -> llm.Reply:
+    """A call where one is offered, the plan where a schema is, also in words."""
+    if "tools" in request.body:
+        return llm.called("add", {"a": 1, "b": 2})
+    if "Functions:" in request.prompt:
+        return llm.good('Let me add: {"name": "add", "arguments": {"a": 1, "b": 2}}')
+    return llm.prose(GOOD)
+
+
+PROTOCOLS: dict[str, tuple[Callable[..., llm.Reply], str, set[str]]] = {
+    "OpenAI": (llm.openai(scripted), "gpt-5", {"max_tokens"}),
+    "Ollama": (llm.ollama(scripted, tools=False), "gpt-oss:20b", {"tools", "reasoning_effort"}),
+    "vLLM": (
+        llm.vllm(scripted),
+        "openai/gpt-oss-20b",
+        {"tools", "max_tokens", "max_completion_tokens"},
+    ),
+    "llama.cpp": (llm.llama_cpp(scripted), "any", {"tools"}),
+    "no schemas": (
+        lambda request: llm.without_schema(scripted(request)).make(request),  # type: ignore[misc]
+        "m",
+        {"strict", "response_format"},
+    ),
+    "unnamed": (
+        lambda request: (
+            llm.status(422, message="extra fields") if "seed" in request.body else scripted(request)
+        ),
+        "m",
+        {"seed"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "model", "lacks"), PROTOCOLS.values(), ids=PROTOCOLS)
+def test_each_protocol_is_learnt_once(
+    answer: Callable[..., llm.Reply], model: str, lacks: set[str]
+) -> None:
+    with Server(answer) as server:
+        asker = backend(server, model=model, reasoning_effort="low", retries=0)
+        for _ in range(2):
+            assert asker.ask("planning", ASKED, schema=Plan).parsed == Plan(**GOOD)
+            (call,) = asker.ask("planning", ASKED, functions=[ADD]).calls
+            assert (call.name, call.arguments) == ("add", {"a": 1, "b": 2})
+    assert asker.endpoints["planning"].dialect.left_out == lacks
+    assert len(server.requests) == 4 + len(lacks)
+    result = {"role": "tool", "tool_call_id": call.id, "content": "3"}
+    called = {"id": call.id, "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    turn = [*ASKED, {"role": "assistant", "content": "", "tool_calls": [called]}, result]
+    with Server(answer) as server:
+        asker = backend(server, model=model, retries=0)
+        assert asker.ask("planning", turn, functions=[ADD]).calls
+
+
+def test_calls_are_read_whatever_is_in_them() -> None:
+    with Server([llm.called("add", "{broken: [", id="")]) as server:
+        (call,) = backend(server).ask("planning", ASKED, functions=[ADD]).calls
+    assert call.id == "call_1"
+    assert call.arguments == {} or call.error == ""
+    with Server([llm.called("add", "no JSON")]) as server:
+        (call,) = backend(server).ask("planning", ASKED, functions=[ADD]).calls
+    assert (call.arguments, bool(call.error)) == ({}, True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "word"),
+    [
+        (llm.status(401, message=f"Incorrect API key: {KEY}"), "OPENAI_API_KEY"),
+        (llm.status(403), "OPENAI_API_KEY"),
+        (llm.status(404), r"'big'.*agent\.planning"),
+        (llm.status(429, llm.AT_ONCE, code="insufficient_quota"), "OPENAI_API_KEY"),
+    ],
+    ids=["401", "403", "404", "quota"],
+)
+def test_what_a_person_must_correct_is_one_line(reply: llm.Reply, word: str) -> None:
+    with Server([reply]) as server, pytest.raises(GenlabError, match=word) as error:
+        backend(server).ask("planning", ASKED)
+    assert "\n" not in str(error.value)
+    assert KEY not in str(error.value)
+
+
+def test_settings_that_cannot_work_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(GenlabError, match=r"planning\.base_url"):
+        backend(f"{NOBODY}/v1").ask("planning", ASKED)
+    with pytest.raises(GenlabError, match="model is empty"):
+        backend("https://api.openai.com/v1", model="")
+    monkeypatch.setenv("MY_KEY", "schlüssel-geheim")
+    with pytest.raises(GenlabError, match="MY_KEY") as error:
+        backend(NOBODY, key="MY_KEY")
+    assert "geheim" not in str(error.value)
+
+
+def test_an_endpoint_that_has_answered_may_fail_later() -> None:
+    with Server([llm.good("fine"), llm.status(404)]) as server:
+        asker = backend(server)
+        asker.ask("planning", ASKED)
+        with pytest.raises(LLMFailure, match="HTTP 404"):
+            asker.ask("planning", ASKED)
+
+
+def test_the_default_model_is_the_first_that_is_listed() -> None:
+    for models, expected in ((("one", "two"), "one"), ((), "default")):
+        with Server([llm.good("fine")], models) as server:
+            backend(server, model="").ask("planning", ASKED)
+        assert server.requests[0].body["model"] == expected
+
+
+@pytest.mark.parametrize(
+    ("budget", "word"),
+    [(Budget(max_tokens=30), "30 tokens"), (Budget(max_cost=5e-5), "5e-05 cost")],
+    ids=["tokens", "cost"],
+)
+def test_budgets_are_checked_before_each_request(budget: Budget, word: str) -> None:
+    with Server([llm.good(GOOD)]) as server:
+        asker = backend(server, budget, price_in=1.0, price_out=2.0)
+        asker.ask("planning", ASKED)
+        asker.ask("planning", ASKED)
+        with pytest.raises(BudgetSpentError, match=f"budget of {word} is spent"):
+            asker.ask("planning", ASKED)
+    assert len(server.requests) == 2
+    assert (budget.tokens, budget.cost) == (36, pytest.approx(5e-5))
+
+
+def test_a_budget_of_seconds_ends_a_wait() -> None:
+    with Server([llm.hang()]) as server, pytest.raises(BudgetSpentError, match="seconds"):
+        backend(server, Budget(max_seconds=0.5)).ask("planning", ASKED)
+
+
+@pytest.mark.parametrize("usage", [None, {}, (-5, 3), {"prompt_tokens": "many"}])
+def test_tokens_are_estimated_where_the_endpoint_does_not_count(usage: object) -> None:
+    with Server([llm.good(GOOD, usage=usage)]) as server:
+        answer = backend(server).ask("planning", ASKED)
+    assert answer.tokens_in > 5
+    assert answer.tokens_out > 5
+
+
+def test_neither_secrets_nor_escapes_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTHER_TOKEN", "correct-horse-battery")
+    secrets = ["sk-proj-abcDEF123456", "Bearer abc.def-123456", "correct-horse-battery", KEY]
+    with Server([llm.good("\x1b[2Jfine\u202e\ttoo\x00")]) as server:
+        asked = [{"role": "user", "content": "\n".join([*secrets, "after \ud800"])}]
+        answer = backend(server).ask("planning", asked)
+    sent = json.dumps(server.requests[0].body)
+    assert not [secret for secret in secrets if secret in sent]
+    assert server.requests[0].prompt.endswith("after ?")
+    assert answer.text == "fine\ttoo"
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_loopback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", NOBODY)
+    with Server([llm.good("fine")]) as server:
+        assert backend(server).ask("planning", ASKED).text == "fine"

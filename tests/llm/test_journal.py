@@ -1,0 +1,196 @@
+"""What was asked and paid for is kept, replayed, and holds no secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from genlab.core.errors import GenlabError
+from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure, ToolCall
+from genlab.llm.journal import Journal, Recorded
+
+
+class Plan(BaseModel):
+    """A small schema."""
+
+    blocks: int
+
+
+def message(text: str) -> list[dict[str, Any]]:
+    return [{"role": "system", "content": "You plan."}, {"role": "user", "content": text}]
+
+
+class Scripted:
+    """A backend that gives its outcomes in turn."""
+
+    def __init__(self, *outcomes: str | Exception) -> None:
+        self.outcomes, self.asked = list(outcomes), list[Any]()
+
+    def ask(self, role: Any, messages: Any, *, schema: Any = None, functions: Any = ()) -> Answer:
+        self.asked.append(messages[-1]["content"])
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        calls = (ToolCall("1", "add", {"a": 1}),) if functions else ()
+        return Answer(outcome, None, calls, "m", 10, 5, 0.5, 0.25)
+
+
+ANSWERS = [f'{{"blocks": {number}}}' for number in (1, 2, 3)]
+SPENT = {"tokens_in": 3, "tokens_out": 4, "seconds": 1.5, "cost": 0.5}
+
+
+def record(path: Path, backend: Scripted, *texts: str, **options: Any) -> list[Answer]:
+    with Journal(path, **options) as journal:
+        recorded = Recorded(backend, journal)
+        return [recorded.ask("planning", message(text), schema=Plan) for text in texts]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "journal.jsonl"
+
+
+def test_a_replay_and_a_resumed_run_give_the_same_answers(path: Path) -> None:
+    answers = record(path, Scripted(*ANSWERS), "one", "two")
+    assert answers[1].parsed == Plan(blocks=2)
+    replayed = record(path, Scripted(), "one", "two", replay=True)
+    backend = Scripted(ANSWERS[2])
+    resumed = record(path, backend, "one", "two", "three")
+    assert answers == replayed == resumed[:2]
+    assert backend.asked == ["three"]
+
+
+def test_calls_are_recorded(path: Path) -> None:
+    functions = [{"type": "function", "function": {"name": "add"}}]
+    for backend in (Scripted("adding"), Scripted()):
+        with Journal(path) as journal:
+            answer = Recorded(backend, journal).ask("planning", message("?"), functions=functions)
+        assert (answer.text, answer.calls) == ("adding", (ToolCall("1", "add", {"a": 1}),))
+
+
+def test_a_run_that_departs_is_asked_again_from_there(path: Path) -> None:
+    notes: list[str] = []
+    record(path, Scripted(*ANSWERS), "one", "two", "three")
+    backend = Scripted('{"blocks": 8}', '{"blocks": 9}')
+    record(path, backend, "one", "other", "three", note=notes.append)
+    assert backend.asked == ["other", "three"]
+    assert "departs from entry 1" in notes[0]
+    assert record(path, Scripted(), "one", "other", "three", replay=True)[2].parsed == Plan(
+        blocks=9
+    )
+
+
+def test_a_replay_goes_on_with_other_words_and_notes_it_once(path: Path) -> None:
+    notes: list[str] = []
+    answers = record(path, Scripted(*ANSWERS), "loss 0.11", "loss 0.12")
+    found = record(path, Scripted(), "loss 0.13", "loss 0.14", replay=True, note=notes.append)
+    assert (found, len(notes)) == (answers, 1)
+    with pytest.raises(GenlabError, match="ends after 2 entries"):
+        record(path, Scripted(), "1", "2", "3", replay=True, note=notes.append)
+
+
+def run_with_tools(path: Path, backend: Scripted, fail: bool = False, **options: Any) -> list[str]:
+    """Ask, run a tool that asks twice, and a tool that asks nothing; returns executed tools."""
+    executed: list[str] = []
+    with Journal(path, note=lambda line: None, **options) as journal:
+        recorded = Recorded(backend, journal)
+
+        def tool(name: str, *asks: str) -> Callable[[], dict[str, Any]]:
+            def produce() -> dict[str, Any]:
+                executed.append(name)
+                found = [recorded.ask("tools", message(text)).text for text in asks]
+                if fail:
+                    raise RuntimeError("killed")
+                return {"result": " ".join([name, *found])}
+
+            return produce
+
+        recorded.ask("planning", message("which tool?"))
+        first = journal.remember("tool", {"name": "outer"}, tool("outer", "a", "b"))
+        assert first == {"result": "outer A B"}
+        recorded.ask("planning", message("and now?"))
+        journal.remember("tool", {"name": "plain"}, tool("plain"))
+        recorded.ask("planning", message("done?"))
+        assert journal.position == 7
+    return executed
+
+
+def test_a_tool_that_asks_is_one_entry_after_its_questions(path: Path) -> None:
+    backend = Scripted("1", "A", "B", "2", "3")
+    with pytest.raises(RuntimeError):
+        run_with_tools(path, backend, fail=True)
+    assert run_with_tools(path, backend) == ["outer", "plain"]  # its questions are answered
+    assert backend.outcomes == []
+    assert run_with_tools(path, Scripted()) == []
+    assert run_with_tools(path, Scripted(), replay=True) == ["outer", "plain"]
+
+
+def test_a_replay_of_another_kind_is_one_line(path: Path) -> None:
+    record(path, Scripted(*ANSWERS), "one")
+    with Journal(path, replay=True) as journal, pytest.raises(GenlabError, match="kind answer"):
+        journal.remember("tool", {}, dict)
+
+
+def test_a_failure_is_recorded_with_what_it_cost(path: Path) -> None:
+    for options in ({}, {}, {"replay": True}):
+        with pytest.raises(LLMFailure, match="it would not") as failure:
+            record(path, Scripted(LLMFailure("it would not", **SPENT)), "one", **options)
+        assert failure.value.spent == SPENT
+    assert len(path.read_bytes().splitlines()) == 1
+
+
+def test_a_spent_budget_is_asked_again_where_it_was_raised(path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(BudgetSpentError):
+            record(path, Scripted(BudgetSpentError("no more", **SPENT)), "one")
+    assert len(path.read_bytes().splitlines()) == 1  # the same stop again
+    with pytest.raises(BudgetSpentError):
+        record(path, Scripted(), "one", replay=True)
+    assert record(path, Scripted(*ANSWERS), "one") == record(path, Scripted(), "one", replay=True)
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_an_incomplete_last_line_is_dropped(path: Path, cut: int) -> None:
+    notes: list[str] = []
+    record(path, Scripted(*ANSWERS), "one", "two")
+    content = path.read_bytes()
+    path.write_bytes(content[:-cut])
+    backend = Scripted(ANSWERS[1])
+    record(path, backend, "one", "two", note=notes.append)
+    assert "incomplete last line" in notes[0]
+    assert backend.asked == ["two"]
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("damage", [b"\x00\x00\n", b"{}\n", b"[]\n", b"\xff\n", b"\n"])
+def test_damage_before_the_end_is_one_line_and_nothing_is_lost(path: Path, damage: bytes) -> None:
+    record(path, Scripted(*ANSWERS), "one")
+    content = damage + path.read_bytes()
+    path.write_bytes(content)
+    for replay in (False, True):
+        with pytest.raises(GenlabError, match="line 1 is damaged") as error:
+            Journal(path, replay=replay)
+        assert "\n" not in str(error.value)
+    assert path.read_bytes() == content
+
+
+def test_two_runs_do_not_write_one_file(path: Path) -> None:
+    with Journal(path), pytest.raises(GenlabError, match="written by another run"):
+        Journal(path)
+    Journal(path).__exit__()
+
+
+def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SECRET", "open-sesame-please")
+    leaks = "open-sesame-please sk-abcdefgh12345678 given-by-hand"
+    with Journal(path, secrets=["given-by-hand"]) as journal:
+        answer = Recorded(Scripted(f"I know {leaks}"), journal).ask("tools", message(leaks))
+        journal.remember("tool", {"name": leaks}, lambda: {"result": leaks})
+    assert answer.text == "I know [redacted] [redacted] [redacted]"
+    kept = path.read_text(encoding="utf-8")
+    for secret in ("open-sesame", "12345678", "given-by-hand"):
+        assert secret not in kept
