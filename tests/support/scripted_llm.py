@@ -1,86 +1,206 @@
-"""A scripted language model behind a real endpoint on loopback.
+"""A scripted expert behind a real endpoint on loopback: it plans, writes and reviews as a person would.
 
 Its answers depend on the question alone, so that a run that was killed and resumes meets the same
-model.
+model. In mode `tools` it answers by function calls. It checks the harness; it is no evidence about
+language models.
 """
 
 from __future__ import annotations
 
 import json
-import random
 import re
 from typing import Any
 
-from llm_server import Reply, Request, Server, good
+from llm_server import Reply, Request, Server, completion, good
+from loopback import payload
 
-from genlab.agent.search import random_config
-from genlab.agent.space import Input, ModelConfig, repaired
-from genlab.agent.template import source
+from genlab.agent.architecture.schema import parse_config
+from genlab.agent.architecture.template import write_source
 
-__all__ = ["IMAGES", "Server", "answer", "asked_for", "config_in", "everything", "fluent"]
+__all__ = ["EXPERT", "GENERATIVE", "Server", "answer", "asked_for", "everything", "reply"]
 
-MOST_PARAMETERS = 20_000
-SHAPE = re.compile(r"shape \(batch, (\d+), (\d+), (\d+)\).*?\(batch, (\d+)\)", re.DOTALL)
-IMAGES = re.compile(r"Images: (\d+) x (\d+) x (\d+), (\d+) classes")
+ATTEMPT = re.compile(r"^\d+ \((?:draft|improve|debug|tool)", re.MULTILINE)
+IMAGES = re.compile(r"images of (\d+) x (\d+) x (\d+)")
+CONTRACT = re.compile(r"of shape \(n, ([\d, ]+)\) in \[0, 1\].*?of shape \(n, (\d+)[,)]", re.DOTALL)
 
 
-def asked_for(request: Request) -> str:
-    """The schema of the wanted answer: Proposal, Review, Code or Analysis."""
-    if request.structured:
-        return str(request.body["response_format"]["json_schema"]["name"])
-    words = str(request.body["messages"])
-    signs = {"Propose the next": "Proposal", "Assess the last": "Review", "Write class": "Code"}
-    return next((name for sign, name in signs.items() if sign in words), "Analysis")
+def conv(channels: int) -> list[dict[str, Any]]:
+    """A convolution with batch normalisation and ReLU."""
+    return [
+        {"type": "Conv2d", "out_channels": channels, "kernel_size": 3, "padding": 1, "bias": False},
+        {"type": "BatchNorm2d"},
+        {"type": "ReLU"},
+    ]
+
+
+def residual(channels: int) -> list[dict[str, Any]]:
+    """A residual block of two convolutions."""
+    return [
+        {"type": "Residual", "layers": [*conv(channels), *conv(channels)[:2]]},
+        {"type": "ReLU"},
+    ]
+
+
+POOL, FLAT = {"type": "MaxPool2d", "kernel_size": 2}, {"type": "Flatten"}
+EXPERT = [
+    (
+        "A plain network of three convolutions, to see what the budget allows.",
+        [
+            *conv(16),
+            POOL,
+            *conv(32),
+            POOL,
+            *conv(32),
+            {"type": "AdaptiveAvgPool2d", "output_size": 1},
+        ],
+        {"lr": 0.004, "batch_size": 64, "schedule": "onecycle"},
+    ),
+    (
+        "Keep the positions of the last feature map instead of averaging them.",
+        [*conv(16), POOL, *conv(32), POOL, *conv(32), FLAT],
+        {"lr": 0.004, "batch_size": 32, "schedule": "onecycle"},
+    ),
+    (
+        "Add a residual block at 14 x 14, and take more and smaller steps.",
+        [*conv(16), POOL, *conv(32), *residual(32), POOL, *conv(32), FLAT],
+        {"lr": 0.003, "batch_size": 24, "schedule": "onecycle", "weight_decay": 0.02},
+    ),
+    (
+        "The same with label smoothing.",
+        [*conv(16), POOL, *conv(32), *residual(32), POOL, *conv(32), FLAT],
+        {"lr": 0.005, "batch_size": 32, "schedule": "onecycle", "label_smoothing": 0.05},
+    ),
+    (
+        "A wider first layer.",
+        [*conv(24), POOL, *conv(32), *residual(32), POOL, *conv(24), FLAT],
+        {"lr": 0.003, "batch_size": 24, "schedule": "onecycle"},
+    ),
+]
+"""Change, layers and training of each attempt at the default goal."""
+
+GENERATIVE = [
+    (
+        "Two strided convolutions and their mirror image.",
+        [*conv(32), POOL, *conv(48), POOL, FLAT],
+        [
+            {"type": "Linear", "out_features": 32 * 49}, {"type": "ReLU"},
+            {"type": "Unflatten", "dim": 1, "unflattened_size": [32, 7, 7]},
+            {"type": "Upsample", "scale_factor": 2}, *conv(32),
+            {"type": "Upsample", "scale_factor": 2}, *conv(32),
+        ],
+        {"lr": 0.003, "batch_size": 64, "schedule": "onecycle"},
+    ),
+    (
+        "Smaller batches, and a residual block in the decoder.",
+        [*conv(32), POOL, *conv(48), POOL, FLAT],
+        [
+            {"type": "Linear", "out_features": 32 * 49}, {"type": "ReLU"},
+            {"type": "Unflatten", "dim": 1, "unflattened_size": [32, 7, 7]},
+            {"type": "Upsample", "scale_factor": 2}, *conv(32), *residual(32),
+            {"type": "Upsample", "scale_factor": 2}, *conv(32),
+        ],
+        {"lr": 0.003, "batch_size": 32, "schedule": "onecycle"},
+    ),
+]  # fmt: skip
+
+
+DECODED = re.compile(
+    r"of shape \(n, ([\d, ]+)\) in \[0, 1\].*?raw parameters of shape \(n, (\d+),", re.DOTALL
+)
 
 
 def everything(request: Request) -> str:
     """All messages of the conversation."""
-    return "\n".join(str(message["content"]) for message in request.body["messages"])
+    return "\n".join(str(each.get("content") or "") for each in request.body["messages"])
 
 
-def config_in(request: Request) -> tuple[ModelConfig, Input, int]:
-    """The architecture to write, the shape of the images and the number of classes."""
+def asked_for(request: Request) -> str:
+    """What is wanted: Proposal, Review, Code, Analysis, or Call in mode `tools`."""
+    if request.body.get("tools"):
+        return "Call"
+    if request.structured:
+        return str(request.body["response_format"]["json_schema"]["name"])
     words = everything(request)
-    line = next(line for line in words.splitlines() if line.startswith("{"))
-    found = SHAPE.search(words)
-    assert found is not None
-    channels, height, width, classes = map(int, found.groups())
-    return ModelConfig.model_validate_json(line), (channels, height, width), classes
+    signs = {"Decide: ": "Review", "Write ": "Code", "Describe ": "Analysis"}
+    return next((name for sign, name in signs.items() if sign in words), "Proposal")
 
 
-def proposal(request: Request) -> dict[str, Any]:
-    """A valid proposal, seeded by the question."""
-    found = IMAGES.search(everything(request))
+def propose(words: str, number: int) -> dict[str, Any]:
+    """The proposal for attempt `number`, from 0."""
+    if '"encoder"' in words or "`encoder`" in words:
+        change, encoder, decoder, training = GENERATIVE[number % len(GENERATIVE)]
+        config = {"name": "Net", "encoder": encoder, "decoder": decoder, "latent_dim": 32}
+    else:
+        change, layers, training = EXPERT[number % len(EXPERT)]
+        config = {"name": "Net", "layers": layers}
+    found = IMAGES.search(words)
     assert found is not None
-    channels, height, width, classes = map(int, found.groups())
-    rng = random.Random(f":{everything(request)}")
-    drawn = random_config(rng, (channels, height, width)).model_dump(exclude={"name"})
-    config = repaired(drawn, (channels, height, width), classes, MOST_PARAMETERS).config
+    size = [int(side) for side in found.groups()]
+    return {"change": change, "model_config": config, "input_size": size, "eval_config": training}
+
+
+def review(words: str) -> dict[str, Any]:
+    """A review: the expert stops at nothing, and has its next change ready."""
+    number = len(ATTEMPT.findall(words)) + 1
     return {
-        "branch_from": None,
-        "modifications": f"drawn by the script: {len(config.blocks)} blocks",
-        "architecture": config.model_dump(mode="json", exclude={"name"}),
-        "calls": {
-            "input_size": [channels, height, width],
-            "eval_config": {"lr": 0.005, "batch_size": 32, "optimiser": "adamw"},
-        },
+        "sentence": f"Go on with attempt {number + 1}: {EXPERT[number % len(EXPERT)][0]}",
+        "strengths": "It trains without trouble within the budget.",
+        "weaknesses": "The training loss is still falling.",
+        "modifications": [EXPERT[number % len(EXPERT)][0]],
+        "decision": "iterate",
     }
+
+
+def code(words: str) -> dict[str, Any]:
+    """The file of the config in the question."""
+    raw = json.loads(next(line for line in words.splitlines() if line.startswith('{"')))
+    task = "generate" if raw.get("encoder") else "classify"
+    pattern = CONTRACT if task == "classify" else DECODED
+    found = pattern.search(words)
+    assert found is not None
+    channels, height, width = map(int, found[1].split(","))
+    config = parse_config(raw, task)
+    return {"code": write_source(config, (channels, height, width), int(found[2]), task)}
+
+
+def call_tool(request: Request) -> Reply:
+    """The next call of mode `tools`: assemble, summarise and evaluate one design after the other."""
+    messages, words = request.body["messages"], everything(request)
+    done = sum(len(each.get("tool_calls") or ()) for each in messages)
+    number, step = divmod(done, 3)
+    proposal = propose(words, number)
+    path, name = f"src/models/design_{number + 1}.py", proposal["model_config"]["name"]
+    target = {"model_script_path": path, "model_class_name": name}
+    calls = (
+        ("pytorch_model_assembler",
+         {"model_config": proposal["model_config"], "output_script_path": path}),
+        ("pytorch_model_summary", {**target, "input_size": proposal["input_size"]}),
+        ("pytorch_quick_evaluator", {**target, "eval_config": proposal["eval_config"]}),
+    )  # fmt: skip
+    function, arguments = calls[step]
+    body = completion(proposal["change"] if step == 0 else "", finish="tool_calls")
+    body["choices"][0]["message"]["tool_calls"] = [
+        {
+            "id": f"call_{done}",
+            "type": "function",
+            "function": {"name": function, "arguments": json.dumps(arguments)},
+        }
+    ]
+    return payload(body)
 
 
 def answer(request: Request) -> dict[str, Any]:
     """A valid answer to any question of the loop."""
-    wanted = asked_for(request)
+    wanted, words = asked_for(request), everything(request)
     if wanted == "Proposal":
-        return proposal(request)
+        return propose(words, len(ATTEMPT.findall(words)))
     if wanted == "Code":
-        config, shape, classes = config_in(request)
-        return {"code": source(config, shape, classes)}
+        return code(words)
     if wanted == "Review":
-        return {"assessment": "Measured, not guessed.", "strengths": ["small"],
-                "weaknesses": ["brief"], "decision": "iterate", "revised_goal": ""}  # fmt: skip
+        return review(words)
     return {"analysis": "Its capacity lies in its convolutions."}
 
 
-def fluent(request: Request) -> Reply:
+def reply(request: Request) -> Reply:
     """The reply of a model that makes no mistakes."""
-    return good(json.dumps(answer(request)))
+    return call_tool(request) if asked_for(request) == "Call" else good(json.dumps(answer(request)))
