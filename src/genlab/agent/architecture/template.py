@@ -2,21 +2,311 @@
 
 from __future__ import annotations
 
-from genlab.agent.architecture.schema import ModelConfig
+import inspect
+import json
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from genlab.agent.architecture.schema import CUSTOM, Layer, ModelConfig, layer_arguments
+from genlab.core.errors import GenlabError
 
 Shape = tuple[int, ...]
 """A shape without its batch dimension."""
+
+BATCH = 3  # items of a probe: a layer that mixes up batch and channels is unlikely to pass
+SEQUENCE = {"MultiheadAttention", "TransformerEncoderLayer", "RNN", "GRU", "LSTM"}
+SIDES = {"1d": "length", "2d": "height, width", "3d": "depth, height, width"}
+HELPERS = ("Residual", "Parallel", "SelfAttention", "First", "Permute")
+
+
+@dataclass(frozen=True)
+class Node:
+    """Code that makes one layer. parts: layers within, each with the text before it."""
+
+    call: str
+    shape: Shape  # of the output
+    arguments: str = ""  # after the parts
+    parts: tuple[tuple[str, Node], ...] = ()
+    own: int = 0  # parameters that no part has
+
+    def lines(self, before: Shape) -> list[str]:
+        """The code, a layer per line, with the shape where it changes; before: of the input."""
+        if not self.parts:
+            return [f"{self.call}({self.arguments})"]
+        found, shape = [f"{self.call}("], before
+        for prefix, node in self.parts:
+            shape = before if self.call == "Parallel" else shape
+            first, *rest = node.lines(before if prefix else shape)
+            found += [f"    {line}" for line in (prefix + first, *rest)]
+            sides = " x ".join(map(str, node.shape))
+            found[-1] += "," if prefix or node.shape == shape else f",  # {sides}"
+            shape = node.shape
+        return [*found, *([f"    {self.arguments},"] if self.arguments else []), ")"]
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters."""
+        return self.own + sum(node.parameters for _, node in self.parts)
+
+
+@dataclass
+class Chain:
+    """Layers one after the other, and the shape that they have reached."""
+
+    begin: Shape
+    where: str = ""  # the layer that is being added
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the output."""
+        return self.nodes[-1].shape if self.nodes else self.begin
+
+    def extend(self, layers: Sequence[Layer], where: str) -> Chain:
+        """Add layers of a config. Raises a GenlabError that names the layer and the fault."""
+        for index, layer in enumerate(layers):
+            kind, self.where = layer["type"], f"{where}[{index}]"
+            if kind == CUSTOM:
+                raise self.fault("custom layers need a language model that writes them")
+            if kind == "Repeat":
+                for _ in range(layer["times"]):
+                    self.extend(layer["layers"], f"{where}[{index}].layers")
+            elif kind == "Residual":
+                if len(self.shape) == 3 and SEQUENCE & {each["type"] for each in layer["layers"]}:
+                    self.make_tokens()
+                self.add_residual(layer["layers"])
+            elif kind == "Parallel":
+                self.add_parallel(layer["branches"], layer["merge"])
+            elif kind == "Permute":
+                self.add_permute(*layer["dims"])
+            else:
+                self.adapt(kind)
+                self.add(kind, **{key: value for key, value in layer.items() if key != "type"})
+        return self
+
+    def adapt(self, kind: str) -> None:
+        """Add what a layer of `kind` plainly needs before it, or refuse it."""
+        if kind == "Linear" and len(self.shape) > 2:
+            self.add("Flatten")
+        elif kind in SEQUENCE and len(self.shape) == 3:
+            self.make_tokens()
+        elif kind in SEQUENCE and len(self.shape) != 2:
+            raise self.fault(f"{kind} needs (batch, tokens, features)")
+        sides = SIDES.get("" if (kind, len(self.shape)) == ("BatchNorm1d", 1) else kind[-2:])
+        if sides and len(self.shape) != int(kind[-2]) + 1:
+            raise self.fault(f"{kind} needs (batch, channels, {sides})")
+
+    def make_tokens(self) -> None:
+        """Turn the pixels of an image into tokens (batch, tokens, features)."""
+        self.add("Flatten", start_dim=2)
+        self.add_permute(2, 1)
+
+    def add(self, kind: str, **arguments: Any) -> None:
+        """Add one layer of torch.nn; sizes of its input are inferred."""
+        import torch
+        from torch import nn
+
+        if kind == "LayerNorm" and len(self.shape) == 3 and not self._fits(arguments):
+            kind, arguments = "GroupNorm", {"num_groups": 1}  # of images: over all channels
+        arguments = {key: _freeze(value) for key, value in arguments.items()}
+        arguments |= self._infer(kind, arguments)
+        known = layer_arguments(kind)
+        for name, parameter in known.items():
+            if parameter.default is parameter.empty and name not in arguments:
+                raise self.fault(f"{kind} needs {name}")
+        try:
+            with torch.device("meta"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                module = getattr(nn, kind)(**arguments)
+                x = torch.empty(BATCH, *self.shape)
+                out = module(x, x, x) if kind == "MultiheadAttention" else module(x)
+        except Exception as error:
+            reason = " ".join(str(error).split())[:240] or type(error).__name__
+            raise self.fault(f"{kind}: {reason}") from error
+        several = isinstance(out, tuple)
+        shape = tuple((out[0] if several else out).shape)
+        if shape[:1] != (BATCH,) or len(shape) < 2 or 0 in shape:
+            raise self.fault(f"{kind} gives {shape} for a batch of {BATCH}")
+        call = "SelfAttention" if kind == "MultiheadAttention" else f"nn.{kind}"
+        text, own = _write_arguments(known, arguments), sum(p.numel() for p in module.parameters())
+        if several and kind != "MultiheadAttention":
+            call, text = "First", f"{call}({text})"
+        self.nodes.append(Node(call, shape[1:], text, own=own))
+
+    def add_permute(self, *dims: int) -> None:
+        """Add a reordering of the dimensions after the batch."""
+        if len(dims) != len(self.shape):
+            raise self.fault(f"Permute names {len(dims)} dimensions after the batch")
+        shape = tuple(self.shape[dim - 1] for dim in dims)
+        self.nodes.append(Node("Permute", shape, ", ".join(map(str, dims))))
+
+    def add_residual(self, layers: Sequence[Layer]) -> None:
+        """Add layers with a shortcut, which is a projection where shapes differ."""
+        inner = Chain(self.shape).extend(layers, f"{self.where}.layers")
+        parts = [("", node) for node in inner.nodes]
+        if inner.shape != self.shape:
+            parts.append(("shortcut=", self._project(inner.shape)))
+        self.nodes.append(Node("Residual", inner.shape, parts=tuple(parts)))
+
+    def add_parallel(self, branches: Sequence[Sequence[Layer]], merge: str) -> None:
+        """Add branches that are summed, or concatenated along the first dimension that fits."""
+        places = [f"{self.where}.branches[{index}]" for index in range(len(branches))]
+        chains = [Chain(self.shape).extend(*pair) for pair in zip(branches, places, strict=True)]
+        shapes, parts = [each.shape for each in chains], tuple(("", c.node()) for c in chains)
+        first = shapes[0]
+        if merge == "sum":
+            if len(set(shapes)) > 1:
+                raise self.fault(f"branches of these shapes cannot be summed: {shapes}")
+            return self.nodes.append(Node("Parallel", first, parts=parts))
+        for dim in range(len(first)):
+            if len({(len(each), *each[:dim], *each[dim + 1 :]) for each in shapes}) == 1:
+                shape = (*first[:dim], sum(each[dim] for each in shapes), *first[dim + 1 :])
+                return self.nodes.append(Node("Parallel", shape, f"dim={dim + 1}", parts))
+        raise self.fault(f"branches of these shapes cannot be concatenated: {shapes}")
+
+    def lines(self) -> list[str]:
+        """The code of an nn.Sequential."""
+        parts = tuple(("", node) for node in self.nodes)
+        return Node("nn.Sequential", self.shape, parts=parts).lines(self.begin)
+
+    def node(self) -> Node:
+        """The chain as one layer."""
+        if len(self.nodes) == 1:
+            return self.nodes[0]
+        parts = tuple(("", node) for node in self.nodes)
+        return Node("nn.Sequential" if parts else "nn.Identity", self.shape, parts=parts)
+
+    def fault(self, reason: str) -> GenlabError:
+        """An error at the current layer."""
+        shape = " x ".join(("batch", *map(str, self.shape)))
+        return GenlabError(f"model_config.{self.where}: {reason}; its input is {shape}")
+
+    def _fits(self, arguments: dict[str, Any]) -> bool:
+        """Whether a stated normalized_shape is that of the input."""
+        stated = _freeze(arguments.get("normalized_shape", ()))
+        stated = stated if isinstance(stated, tuple) else (stated,)
+        return bool(stated) and self.shape[-len(stated) :] == stated
+
+    def _infer(self, kind: str, stated: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a layer that its input determines."""
+        first, last = self.shape[0], self.shape[-1]
+        found: dict[str, Any] = dict.fromkeys(
+            ("in_channels", "num_features", "num_channels"), first
+        )
+        found |= dict.fromkeys(("in_features", "input_size", "embed_dim", "d_model"), last)
+        if not self._fits(stated):
+            found["normalized_shape"] = last
+        if "num_groups" not in stated:
+            found["num_groups"] = math.gcd(8, first)
+        if kind in SEQUENCE:
+            found["batch_first"] = True
+        return {key: value for key, value in found.items() if key in layer_arguments(kind)}
+
+    def _project(self, shape: Shape) -> Node:
+        """A linear map from the chain's shape to `shape`, for the shortcut of a Residual."""
+        chain = Chain(self.shape, self.where)
+        if len(self.shape) == len(shape) == 3:
+            stride = -(-self.shape[1] // shape[1])
+            if shape[1:] != tuple(-(-side // stride) for side in self.shape[1:]):
+                chain.add("AdaptiveAvgPool2d", output_size=shape[1:])
+                stride = 1
+            if stride > 1 or self.shape[0] != shape[0]:
+                chain.add("Conv2d", out_channels=shape[0], kernel_size=1, stride=stride, bias=False)
+        elif self.shape[:-1] == shape[:-1]:
+            chain.add("Linear", out_features=shape[-1], bias=False)
+        if chain.shape != shape:
+            raise self.fault(f"no shortcut leads to the output of the Residual, {shape}")
+        return chain.node()
 
 
 def write_source(
     config: ModelConfig, input_size: tuple[int, int, int], outputs: int, task: str
 ) -> str:
-    """Write the module of a config as one Python file; its class takes no arguments."""
-    raise NotImplementedError
+    """Write the module of a config as one Python file; its class takes no arguments.
+
+    outputs: number of classes, or the channels that `decode` gives at the image's size. Raises a
+    GenlabError that names the layer and the fault.
+    """
+    from jinja2 import Environment, PackageLoader
+
+    chains = _build(config, input_size, outputs, task)
+    parts = {name: f"\n{' ' * 8}".join(chain.lines()) for name, chain in chains.items()}
+    about = " ".join(config.description.replace("\\", "/").replace('"', "'").split())
+    jinja = Environment(
+        loader=PackageLoader("genlab.agent"), trim_blocks=True, keep_trailing_newline=True
+    )
+    return jinja.get_template("model.py.j2").render(
+        config=config,
+        task=task,
+        used=[each for each in HELPERS if any(f"{each}(" in part for part in parts.values())],
+        about=about or f"{config.name}, written from its model_config.",
+        size=", ".join(map(str, input_size)),
+        outputs=outputs,
+        features=chains["encoder"].shape[0] if task == "generate" else 0,
+        **parts,
+    )
 
 
 def count_parameters(
     config: ModelConfig, input_size: tuple[int, int, int], outputs: int, task: str
 ) -> int:
-    """Number of parameters of the module that `write_source` writes."""
-    raise NotImplementedError
+    """Number of parameters of the module that `write_source` writes. Raises as it does."""
+    chains = _build(config, input_size, outputs, task)
+    total = sum(node.parameters for chain in chains.values() for node in chain.nodes)
+    if task == "generate":  # the two heads of the encoder
+        total += 2 * (chains["encoder"].shape[0] + 1) * config.latent_dim
+    return total
+
+
+def _build(
+    config: ModelConfig, input_size: tuple[int, int, int], outputs: int, task: str
+) -> dict[str, Chain]:
+    """The chains of a model, with the ends that its task needs."""
+    if task == "classify":
+        chain = Chain(input_size).extend(config.layers, "layers")
+        if chain.shape != (outputs,):
+            _flatten(chain).add("Linear", out_features=outputs)
+        return {"layers": chain}
+    encoder = _flatten(Chain(input_size).extend(config.encoder, "encoder"))
+    decoder = Chain((config.latent_dim,), "decoder")
+    if config.decoder and config.decoder[0]["type"].endswith("2d"):
+        decoder.add("Unflatten", dim=1, unflattened_size=(config.latent_dim, 1, 1))
+    decoder.extend(config.decoder, "decoder")
+    sides, pixels = input_size[1:], math.prod(input_size[1:])
+    if len(decoder.shape) != 3:
+        if _flatten(decoder).shape[0] % pixels:
+            decoder.add("Linear", out_features=outputs * pixels)
+        decoder.add("Unflatten", dim=1, unflattened_size=(decoder.shape[0] // pixels, *sides))
+    if decoder.shape[1:] != sides:
+        decoder.add("Upsample", size=sides, mode="bilinear")
+    if decoder.shape[0] != outputs:
+        decoder.add("Conv2d", out_channels=outputs, kernel_size=1)
+    return {"encoder": encoder, "decoder": decoder}
+
+
+def _flatten(chain: Chain) -> Chain:
+    if len(chain.shape) > 1:
+        chain.add("Flatten")
+    return chain
+
+
+def _freeze(value: Any) -> Any:
+    return tuple(map(_freeze, value)) if isinstance(value, list | tuple) else value
+
+
+def _write_arguments(known: dict[str, inspect.Parameter], given: dict[str, Any]) -> str:
+    """Arguments as a person writes them: required and first ones by position, no defaults."""
+    found, positional = [], True
+    for index, (name, parameter) in enumerate(known.items()):
+        required = parameter.default is parameter.empty
+        if name not in given or (index and not required and given[name] == parameter.default):
+            positional = False
+            continue
+        positional &= parameter.kind is not parameter.KEYWORD_ONLY and (required or index == 0)
+        value = given[name]
+        text = json.dumps(value) if isinstance(value, str) else repr(value)
+        found.append(text if positional else f"{name}={text}")
+    return ", ".join(found)
