@@ -1,269 +1,265 @@
-"""Benchmarks of the research agent: what it reaches, and what an iteration costs.
+"""Benchmarks of the research agent: its judge on sets of modules, and what its runs reach.
 
-The goal of `agent_goal_rate` is chosen by search alone, on seeds that the agent never runs with:
-the highest whole percent of accuracy that at least 8 of 10 runs of search reach in five attempts on
-every training seed. It has to lie 3 points above what the baseline reaches. All runs complete their
-five attempts, so that one run gives both the rate and the best accuracy. Runs are kept in their
-workspaces: a killed benchmark resumes, and the ablations are compared with the runs of the rate.
-These take an hour or two on a slow core.
-
-The overhead of an iteration is its wall time (plan, code, check, summary, evaluation, review, all
-files and the registry) minus the seconds of its answers and those of the same training without a
-sandbox. Trainings are tiny, since the overhead does not grow with them.
+The sets (modules, goals, cheats) are in tests/agent/sets. `agent_goal_rate` runs the default goal
+of params.yaml with a scripted expert, with random search and with the embedded language model, each
+at the same number of attempts. It checks the harness; it is no evidence about language models. Runs
+are kept in their workspaces, so that a killed benchmark resumes.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
+import os
+import re
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 import typer
+from llm_server import Reply, Request, completion
+from loopback import payload
 from ruamel.yaml import YAML
-from scripted_llm import Server, fluent
+from scripted_llm import Server, reply
 
-from benchmarks.harness import RESULTS_FILE, ROOT, Result, benchmark
-from genlab.agent import guest
-from genlab.agent.attempt import CODE, Attempt
-from genlab.agent.candidate import Training
+from benchmarks.harness import ROOT, Result, benchmark
+from genlab.agent.architecture.training import Training
 from genlab.agent.comparison import first_reached
-from genlab.agent.exam import exam
-from genlab.agent.goal import goal
-from genlab.agent.lab import Lab
-from genlab.agent.llm import OpenAIBackend
-from genlab.agent.loop import iterate
-from genlab.agent.progress import Silent
+from genlab.agent.config import Settings
+from genlab.agent.evaluator.datasets import load_data
+from genlab.agent.evaluator.judge import Budget, EvaluationError, Judge
+from genlab.agent.goals import parse_goal
+from genlab.agent.progress import Progress
+from genlab.agent.record import RunRecord, read_run
+from genlab.agent.registry import Attempt
 from genlab.agent.run import run
-from genlab.agent.settings import Settings
-from genlab.agent.story import Story, story
-from genlab.agent.transcript import Recording
-from genlab.agent.workspace import Workspace, lay_out, open_in
+from genlab.agent.workspace import open_workspace
 from genlab.core.errors import GenlabError
-from genlab.core.io import read_json
 from genlab.core.params import AgentParams, load_params
 
-# Quick on one slow core and independent of the clock: a training ends with its epochs. Two seeds,
-# so that a single lucky one reaches nothing.
-QUICK: dict[str, Any] = {
-    "max_iterations": 5,
-    "patience": 5,
-    "epochs": 3,
-    "subset": 3000,
-    "validation": 2000,
-    "time_limit": 900.0,
-    "seeds": 2,
-    "max_parameters": 20_000,
-    "max_tokens": 0,
-    "max_seconds": 0.0,
-}
-TINY: dict[str, Any] = {"epochs": 1, "subset": 200, "validation": 100, "seeds": 1}
-MARGIN = 0.03  # above the baseline
-SEARCH_SEEDS = range(100, 110)  # never the agent's
-ENOUGH = 0.8  # of the runs of search
-LOW_GOAL = "Design a small CNN for Fashion-MNIST, at least 30 % accuracy"
-GOAL = "Design a small CNN for Fashion-MNIST, at least {percent:g} % accuracy"
-UNREACHABLE = "Classify the dummy images, validation loss below 0.000001"
-BOUND = "agent.goal_bound"
-ABLATIONS = {
-    "no_registry": {"registry_in_prompt": False},
-    "no_repair": {"repair": False},
-    "no_branching": {"branching": False},
-}
-METRICS, LOCK = Path("results/agent.json"), Path("dvc.lock")
+SETS = ROOT / "tests" / "agent" / "sets"
 DATA = Path("data")
+WORKSPACES = Path("workspaces/benchmarks")
+BUDGET = Budget(examples=3000, max_parameters=100_000, seconds=60.0)
+QUICK: dict[str, Any] = {"examples": 200, "subset": 200, "validation": 100, "seeds": 1}
+REASONING_TOKENS = 3000  # of every answer of the endpoint that starves
+PATIENCE_OFF = 1000
 
 Seeds = Annotated[int, typer.Option(min=1, max=10, help="Number of runs, one per seed.")]
 Workspaces = Annotated[Path, typer.Option(help="Where runs are kept and resumed.")]
-WORKSPACES = Path("workspaces/benchmarks")
 
 
-def agent_settings(text: str, seed: int = 0, **changes: Any) -> Settings:
-    """Settings of a run towards the goal `text`, with `changes` of the agent's params."""
-    defaults = load_params(ROOT / "params.yaml").agent.model_dump()
-    params = AgentParams(**{**defaults, **QUICK, **changes, "goal": text})
-    return Settings(goal(text), params, seed, DATA)
+def read_set(name: str) -> list[dict[str, Any]]:
+    """A set of tests/agent/sets."""
+    text = (SETS / f"{name}.yaml").read_text(encoding="utf-8")
+    return list(YAML(typ="safe", pure=True).load(text))
 
 
-class Progress(Silent):
+@contextmanager
+def open_judge(task: str, budget: Budget = BUDGET) -> Iterator[Judge]:
+    """A judge on Fashion-MNIST."""
+    data = load_data("fashion_mnist", DATA, subset=3000, validation=500)
+    with Judge(data, task, budget, frechet=False) as judge:
+        yield judge
+
+
+@benchmark("agent.expert.open_code", "agent.broken_code")
+def agent_modules() -> Iterator[Result]:
+    """Accept and train free-form modules; name what is wrong with broken ones."""
+    with open_judge("classify") as judge:
+        accepted, modules = 0, read_set("open_modules")
+        for each in modules:
+            summary = judge.inspect(each["code"], each["name"])
+            reason = summary.failure
+            if not reason:
+                try:
+                    judge.evaluate(each["code"], each["name"], Training(), seed=0)
+                except EvaluationError as error:
+                    reason = str(error)
+            accepted += not reason
+            print(f"{each['name']}: {reason or 'evaluated'}", flush=True)
+        yield Result.rate("agent.expert.open_code", accepted, len(modules))
+        named, broken = 0, read_set("broken_modules")
+        for each in broken:
+            name = each.get("class_name", each["name"])
+            failure = judge.inspect(each["code"], name).failure
+            hit = bool(failure and re.search(each["expect"], failure, re.IGNORECASE))
+            named += hit
+            print(f"{each['name']}: {'' if hit else 'NOT NAMED: '}{failure}", flush=True)
+        yield Result.rate("agent.broken_code", named, len(broken))
+
+
+@benchmark("agent.generative.cheats")
+def agent_cheats() -> Iterator[Result]:
+    """Judge generative modules that cheat: each fails, or gets no better number than it earns."""
+    caught, cheats = 0, read_set("cheats")
+    with open_judge("generate") as judge:
+        for each in cheats:
+            failure, bits = judge.inspect(each["code"], each["name"]).failure, np.nan
+            if not failure:
+                try:
+                    result, _ = judge.evaluate(each["code"], each["name"], Training(), seed=0)
+                    bits = result.metrics["bits_per_dim"]
+                except EvaluationError as error:
+                    failure = str(error)
+            expected = each.get("failure", "")
+            hit = bool(failure and expected and re.search(expected, failure, re.IGNORECASE))
+            hit |= bits >= each.get("bits_at_least", np.inf)
+            caught += hit
+            shown = failure or f"{bits:.3f} bits per dimension"
+            print(f"{each['name']}: {'' if hit else 'NOT CAUGHT: '}{shown}", flush=True)
+    yield Result.rate("agent.generative.cheats", caught, len(cheats))
+
+
+@benchmark("agent.goals_parsed")
+def agent_goals() -> Iterator[Result]:
+    """Parse goal sentences; those that cannot be measured are refused."""
+    right, goals = 0, read_set("goals")
+    for each in goals:
+        try:
+            goal = parse_goal(each["text"])
+        except GenlabError as error:
+            hit = "refused" in each and bool(re.search(each["refused"], str(error), re.IGNORECASE))
+            shown = str(error)
+        else:
+            fields = ("dataset", "metric", "threshold", "max_parameters", "max_seconds")
+            hit = "refused" not in each and all(
+                getattr(goal, name) == each.get(name) for name in fields
+            )
+            shown = goal.description
+        right += hit
+        if not hit:
+            print(f"{each['text']!r}: {shown}")
+    yield Result.rate("agent.goals_parsed", right, len(goals))
+
+
+def agent_settings(seed: int = 0, text: str = "", **changes: Any) -> Settings:
+    """Settings of a run towards a goal, the default one of params.yaml, without early stopping."""
+    params = load_params(ROOT / "params.yaml")
+    limits = {"patience": PATIENCE_OFF, "max_tokens": 0, "max_seconds": 0.0, "max_cost": 0.0}
+    changed = AgentParams.model_validate(params.agent.model_dump() | limits | changes)
+    goal = parse_goal(text or params.agent.goal)
+    return Settings(goal, changed, seed, params.threads, DATA, stop_at_goal=False)
+
+
+def scripted_roles(url: str) -> dict[str, Any]:
+    """Parameters of both roles for an endpoint on loopback."""
+    roles = load_params(ROOT / "params.yaml").agent
+    return {
+        name: getattr(roles, name).model_dump() | {"base_url": url, "model": "scripted"}
+        for name in ("planning", "tools")
+    }
+
+
+class Lines(Progress):
     """Prints a line per attempt."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def attempt(self, attempt: Attempt) -> None:
-        if attempt.decision:
-            values = "/".join(f"{value:.4f}" for value in attempt.values("accuracy"))
-            print(f"{self.name}: {attempt.iteration}, {values or attempt.failure}", flush=True)
+        print(f"{self.name}: {attempt.number}, {attempt.decision}", flush=True)
 
 
-def complete(settings: Settings, workspaces: Path, name: str) -> Story:
-    """Run `settings` to the end, resuming what is in its workspace."""
-    workspace = open_in(workspaces / f"{name}-{settings.seed}", settings.goal.text, settings.key)
-    run(settings, workspace, Progress(f"{name} {settings.seed}"))
-    return story(workspace)
+class Clock(Progress):
+    """Measures the seconds of every attempt but for those of its trainings."""
+
+    def __init__(self) -> None:
+        self.overheads: list[float] = []
+        self._began = time.monotonic()
+
+    def begin(self, number: int, most: int) -> None:
+        self._began = time.monotonic()
+
+    def attempt(self, attempt: Attempt) -> None:
+        trained = sum(float(seed["seconds"]) for seed in attempt.seeds)
+        self.overheads.append(time.monotonic() - self._began - trained)
 
 
-@benchmark(BOUND)
-def agent_bound(seeds: Seeds = 10, workspaces: Workspaces = WORKSPACES) -> Iterator[Result]:
-    """Choose the accuracy that is the agent's goal, by search alone."""
-    found, baseline = [], 0.0
-    for seed in SEARCH_SEEDS[:seeds]:
-        settings = agent_settings(LOW_GOAL, seed, backend="search")
-        settings = replace(settings, stop_at_goal=False)
-        first, *attempts = complete(settings, workspaces, "bound").attempts
-        found.append(max((min(a.values("accuracy"), default=0.0) for a in attempts), default=0.0))
-        baseline = max(baseline, *first.values("accuracy"))
-    found.sort()
-    bound = math.floor(100 * found[len(found) - math.ceil(ENOUGH * len(found))]) / 100
-    print("search reaches:", ", ".join(f"{each:.4f}" for each in found))
-    if bound < baseline + MARGIN:
-        raise GenlabError(
-            f"benchmarks/agent.py: {bound:g} is not {MARGIN:g} above the baseline's {baseline:g};"
-            " make the evaluation longer (QUICK)"
-        )
-    yield Result(BOUND, bound, n=len(found), seeds=SEARCH_SEEDS[:seeds])
-
-
-def chosen_goal(path: Path = RESULTS_FILE) -> str:
-    """The goal with the recorded bound. Raises GenlabError where there is none."""
-    command = "python benchmarks/run.py agent_bound"
-    known = read_json(path, producer_command=command) if path.exists() else {}
-    if BOUND not in known:
-        raise GenlabError(f"{path} holds no {BOUND}; choose it first: {command}")
-    return GOAL.format(percent=round(100 * known[BOUND]["value"], 4))
-
-
-def trial(text: str, seed: int, workspaces: Path, name: str = "agent", **without: bool) -> Story:
-    """Run the agent with the embedded planner; with search beside it unless parts are missing."""
-    settings = agent_settings(text, seed, backend="embedded", compare_with_search=not without)
-    settings = replace(settings, stop_at_goal=False, **without)
-    return complete(settings, workspaces, name)
-
-
-def reached(attempts: list[Attempt], settings: Settings) -> Attempt | None:
-    """The first attempt that reached the goal; None where the baseline did already."""
-    number = first_reached(attempts, settings)
-    return attempts[number - 1] if number not in (None, 1) else None
-
-
-def best_accuracy(run: Story) -> float:
-    """Mean accuracy of the run's best model over training seeds."""
-    return float(np.mean(run.best.values("accuracy"))) if run.best else math.nan
+def complete(settings: Settings, workspaces: Path, name: str) -> RunRecord:
+    """Run to the end, resuming what is in its workspace."""
+    # The endpoint's port differs from process to process; the run is the same.
+    folder = workspaces / f"{name}-{settings.seed}"
+    workspace = open_workspace(folder, settings.goal, name)
+    run(settings, workspace, Lines(f"{name} {settings.seed}"))
+    return read_run(workspace)
 
 
 @benchmark(
     "agent.goal_rate",
-    "agent.goal_rate.planned_by_llm",
     "agent.goal_rate.search",
-    "agent.llm_minus_search",
+    "agent.goal_rate.embedded",
+    "agent.goal_rate.expert_minus_search",
 )
-def agent_goal_rate(seeds: Seeds = 10, workspaces: Workspaces = WORKSPACES) -> Iterator[Result]:
-    """Measure how often the agent reaches the goal, and its gain over search."""
-    text, used = chosen_goal(), range(seeds)
-    runs = [trial(text, seed, workspaces) for seed in used]
-    hits = [hit for each in runs if (hit := reached(each.attempts, each.settings))]
-    yield Result.rate("agent.goal_rate", len(hits), seeds, used)
-    by_llm = sum(hit.plan_origin.startswith("llm") for hit in hits)
-    yield Result.rate("agent.goal_rate.planned_by_llm", by_llm, seeds, used)
-    by_search = sum(reached(each.search, each.settings) is not None for each in runs)
-    yield Result.rate("agent.goal_rate.search", by_search, seeds, used)
-    gains = [each.comparison.difference for each in runs if each.comparison is not None]
-    if not gains:
-        raise GenlabError(
-            f"benchmarks/agent.py: no run could be compared with search; remove {workspaces} and"
-            " run it again"
-        )
-    yield Result.mean("agent.llm_minus_search", gains, used)
-    origins = Counter(a.plan_origin.partition("(")[0] for each in runs for a in each.attempts)
-    print("planned by:", ", ".join(f"{name} {count}" for name, count in origins.items()))
+def agent_goal_rate(
+    seeds: Seeds = 10, workspaces: Workspaces = WORKSPACES, embedded: bool = True
+) -> Iterator[Result]:
+    """Measure how often the default goal is reached by expert, search and embedded model."""
+    used = range(seeds)
+    with Server(reply) as server:
+        os.environ.setdefault("OPENAI_API_KEY", "none")
+        roles = scripted_roles(server.url)
+        expert = [
+            complete(agent_settings(seed, backend="openai", **roles), workspaces, "expert")
+            for seed in used
+        ]
+    reached = [first_reached(each.attempts, each.settings) is not None for each in expert]
+    yield Result.rate("agent.goal_rate", sum(reached), seeds, used)
+    by_search = [first_reached(each.search, each.settings) is not None for each in expert]
+    yield Result.rate("agent.goal_rate.search", sum(by_search), seeds, used)
+    gains = [float(one) - float(other) for one, other in zip(reached, by_search, strict=True)]
+    yield Result.mean("agent.goal_rate.expert_minus_search", gains, used)
+    if embedded:
+        options = {"backend": "embedded", "compare_with_search": False}
+        small = [complete(agent_settings(seed, **options), workspaces, "embedded") for seed in used]
+        hits = sum(first_reached(each.attempts, each.settings) is not None for each in small)
+        yield Result.rate("agent.goal_rate.embedded", hits, seeds, used)
 
 
-@benchmark(*(f"agent.ablations.{name}" for name in ABLATIONS))
-def agent_ablations(seeds: Seeds = 10, workspaces: Workspaces = WORKSPACES) -> Iterator[Result]:
-    """Measure the best accuracy without a part of the agent, minus that of the full agent."""
-    text, used = chosen_goal(), range(seeds)
-    full = [best_accuracy(trial(text, seed, workspaces)) for seed in used]
-    for name, without in ABLATIONS.items():
-        runs = [trial(text, seed, workspaces, name, **without) for seed in used]
-        gains = [best_accuracy(cut) - best for cut, best in zip(runs, full, strict=True)]
-        yield Result.mean(f"agent.ablations.{name}", gains, used)
-        hits = sum(reached(cut.attempts, cut.settings) is not None for cut in runs)
-        yield Result.rate(f"agent.ablations.{name}.goal_rate", hits, seeds, used)
+def starve(request: Request) -> Reply:
+    """The expert's answer behind REASONING_TOKENS: cut off where the limit is below them."""
+    body = request.body
+    limit = int(body.get("max_completion_tokens") or body.get("max_tokens") or 0)
+    if limit and limit < REASONING_TOKENS + 500:
+        return payload(completion("", finish="length", usage=(500, limit)))
+    return reply(request)
 
 
-class Clock(Silent):
-    """Records the moment at which each iteration begins."""
-
-    def __init__(self) -> None:
-        self.begun: list[float] = []
-
-    def begin(self, number: int, most: int) -> None:
-        self.begun.append(time.monotonic())
+@benchmark("agent.starved")
+def agent_starved() -> Iterator[Result]:
+    """Share of attempts that the language model plans when it spends tokens on reasoning first."""
+    with tempfile.TemporaryDirectory(prefix="genlab-starved-") as scratch, Server(starve) as server:
+        os.environ.setdefault("OPENAI_API_KEY", "none")
+        options = {**QUICK, "backend": "openai", "compare_with_search": False}
+        settings = agent_settings(**options, **scripted_roles(server.url))
+        found = complete(settings, Path(scratch), "starved")
+    planned = sum(each.origin == "llm" for each in found.attempts)
+    yield Result.rate("agent.starved", planned, len(found.attempts))
 
 
 @benchmark("agent.overhead_s")
 def agent_overhead(
-    iterations: Annotated[int, typer.Option(min=1, help="Timed iterations.")] = 12,
-    warm_up: Annotated[int, typer.Option(min=0, help="Iterations before them.")] = 2,
+    attempts: Annotated[int, typer.Option(min=3, help="Timed attempts.")] = 12,
+    warm_up: Annotated[int, typer.Option(min=0, help="Attempts before them.")] = 2,
 ) -> Iterator[Result]:
-    """Measure the seconds of an iteration beyond its answers and its training."""
-    count = warm_up + iterations
-    settings = agent_settings(
-        UNREACHABLE, backend="openai", max_iterations=count, patience=count, **TINY
-    )
+    """Measure the seconds of an attempt beyond its answers and its training.
+
+    Trainings are short, since the overhead does not grow with them. Answers of the scripted
+    endpoint take milliseconds and count as overhead.
+    """
+    count = attempts + warm_up
     clock = Clock()
-    with tempfile.TemporaryDirectory(prefix="genlab-cost-") as scratch, Server(fluent) as server:
-        workspace = lay_out(Path(scratch) / "project", UNREACHABLE)
-        backend = OpenAIBackend({"planning": "fluent", "tools": "fluent"}, base_url=server.url)
-        transcript = workspace.root / "transcript.jsonl"
-        with Recording(backend, transcript) as recording, Lab(DATA, settings.params.sandbox) as lab:
-            outcome = iterate(settings, recording, workspace, clock, lab)
-            ends = [*clock.begun[1:], time.monotonic()]
-        overheads, asked = [], 0.0
-        for attempt, begin, end in zip(outcome.attempts, clock.begun, ends, strict=True):
-            answers = attempt.spend["seconds"] - asked
-            asked = attempt.spend["seconds"]
-            overheads.append(end - begin - answers - training_seconds(settings, workspace, attempt))
-    print("warm-up:", ", ".join(f"{each:.2f} s" for each in overheads[:warm_up]))
-    yield Result.median("agent.overhead_s", overheads[warm_up:])
-
-
-def training_seconds(settings: Settings, workspace: Workspace, attempt: Attempt) -> float:
-    """Seconds of the attempt's training in this process: the fastest of three."""
-    if attempt.failure:
-        raise GenlabError(f"benchmarks/agent.py: attempt failed: {attempt.failure}; fix it")
-    params, dataset = settings.params, settings.goal.dataset
-    asked = exam(dataset, settings.data, params.subset, params.validation, 0)
-    x, y = torch.from_numpy(asked.train.items), torch.from_numpy(asked.train.labels)
-    code = workspace.root / attempt.experiment_dir / CODE
-    config = settings.evaluation(attempt.training or Training())
-    job = {**config.model_dump(), "scale": asked.scale, "seconds": config.time_limit}
-    seconds = []
-    for _ in range(3):
-        torch.manual_seed(0)
-        model = guest.load(str(code), attempt.model_name)
-        start = time.monotonic()
-        guest.train(model, x, y, job)
-        seconds.append(time.monotonic() - start)
-    return min(seconds)
-
-
-@benchmark("agent.repro_ok")
-def agent_repro() -> Iterator[Result]:
-    """Check that every attempt of `make repro`'s run ended without a crash."""
-    metrics = read_json(METRICS, producer_command="make repro")
-    lock = YAML(typ="safe", pure=True).load(LOCK.read_text(encoding="utf-8"))
-    outs = lock.get("stages", {}).get("agent_iterate", {}).get("outs", [])
-    known = {out["path"]: out["md5"] for out in outs}
-    if known.get(str(METRICS)) != hashlib.md5(METRICS.read_bytes()).hexdigest():
-        raise GenlabError(f"{METRICS} is not what {LOCK} says; run: make repro")
-    finished = metrics["verdict"] != "unfinished"
-    yield Result("agent.repro_ok", float(finished), n=metrics["attempts"])
+    with tempfile.TemporaryDirectory(prefix="genlab-cost-") as scratch, Server(reply) as server:
+        os.environ.setdefault("OPENAI_API_KEY", "none")
+        options = {**QUICK, "backend": "openai", "compare_with_search": False}
+        settings = agent_settings(
+            text="dummy stripes, validation loss below 0.000001",
+            max_iterations=count,
+            **options,
+            **scripted_roles(server.url),
+        )
+        run(settings, open_workspace(Path(scratch), settings.goal, "overhead"), clock)
+    print("warm-up:", ", ".join(f"{each:.2f} s" for each in clock.overheads[:warm_up]))
+    yield Result.median("agent.overhead_s", clock.overheads[warm_up:])
