@@ -65,15 +65,25 @@ for _name, (_, _description) in COMMANDS.items():
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    endpoints: bool = typer.Option(
+        False, "--endpoints", help="Ask the language models of params.yaml a few short questions."
+    ),
+) -> None:
     """Show what this machine has and lacks, and which job each thing affects.
 
-    Exit status 1 where something is missing that the pipeline cannot run without.
+    Exit status 1 where something is missing that the pipeline cannot run without; with --endpoints,
+    where a language model of agent.planning or agent.tools does not answer.
     """
-    from genlab.doctor import examine, format_table
+    from genlab.core.params import load_params
+    from genlab.doctor import check_endpoints, examine, format_table
 
-    checks = list(examine(Path()))
-    typer.echo(format_table(checks))
+    if endpoints:
+        checks = list(check_endpoints(load_params().agent))
+        typer.echo(format_table(checks, "the agent can use these language models"))
+    else:
+        checks = list(examine(Path()))
+        typer.echo(format_table(checks))
     if any(check.required and not check.found for check in checks):
         raise typer.Exit(1)
 

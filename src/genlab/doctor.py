@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 from packaging.requirements import Requirement
+from pydantic import create_model
+
+from genlab.core.errors import GenlabError
+
+if TYPE_CHECKING:
+    from genlab.core.params import AgentParams, RoleParams
+    from genlab.llm.chat import ChatBackend, Role
 
 GIB = 1 << 30
 NEEDED_DISK = 2 * GIB  # data, checkpoints and DVC's cache of one full run
@@ -41,6 +49,13 @@ PROGRAMS = (
     ),
 )
 ENDPOINT = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+NEEDED = {
+    "reachable": ("unreachable",),
+    "key": ("wrong_key", "forbidden", "quota"),
+    "model": ("not_found", "retired"),
+}
+"""What an endpoint must have, and the kinds of failures that show that it is missing."""
+PATIENCE = 120.0  # seconds for an answer of one line
 
 
 class Check(NamedTuple):
@@ -115,13 +130,94 @@ def check_datasets(root: Path) -> Iterator[Check]:
         yield Check(name, found is not None, detail, f"experiments with {name}")
 
 
-def format_table(checks: list[Check]) -> str:
-    """The checks as lines of text, one each, and a last line that sums them up."""
+def check_endpoints(params: AgentParams) -> Iterator[Check]:
+    """Ask the endpoints of `agent.planning` and `agent.tools` four short questions each.
+
+    Endpoints that cost money charge for a few hundred tokens.
+    """
+    from genlab.llm.backends import resolve_roles
+
+    roles = resolve_roles(params)
+    same = roles["planning"] == roles["tools"]
+    for role, settings in roles.items():
+        if not same or role == "planning":
+            yield from _check_endpoint(role, "both roles" if same else role, settings)
+
+
+def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Check]:
+    from genlab.llm.chat import ChatBackend, LLMFailure
+    from genlab.llm.errors import EndpointError
+
+    job = "agent with --backend openai"
+    quick = params.model_copy(update={"timeout": min(params.timeout, PATIENCE)})
+    details = dict.fromkeys(NEEDED, "works")
+    answer, failed, reason = None, "", ""
+    try:
+        backend = ChatBackend({role: quick}, seed=0, retries=1)
+        prompt = [{"role": "user", "content": "Write the numbers from 1 to 40 as words."}]
+        answer = backend.ask(role, prompt)
+        details |= {"reachable": backend.endpoints[role].client.base_url, "model": answer.model}
+    except (GenlabError, LLMFailure) as error:
+        cause, reason = error.__cause__, str(error)
+        kind = cause.kind if isinstance(cause, EndpointError) else ""
+        failed = next((name for name, kinds in NEEDED.items() if kind in kinds), "answer")
+    if failed in ("", *NEEDED):
+        for name in itertools.takewhile(lambda name: name != failed, NEEDED):
+            yield Check(f"{label}: {name}", True, details[name], job, required=True)
+    if answer is None:
+        yield Check(f"{label}: {failed}", False, reason, job, required=True)
+        return
+    rate = answer.tokens_out / max(answer.seconds, 1e-3)
+    slow = "speed only: below 5, a proposal takes minutes"
+    yield Check(f"{label}: speed", rate >= 5, f"{rate:.0f} tokens per second", slow)
+    yield from _check_features(role, label, backend)
+
+
+def _check_features(role: Role, label: str, backend: ChatBackend) -> Iterator[Check]:
+    """JSON schema, function calling, and whatever else the endpoint turned out to reject."""
+    from genlab.llm.chat import LLMFailure
+
+    dialect = backend.endpoints[role].dialect
+    numbers = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+    add = {"name": "add", "description": "Add two numbers.", "parameters": numbers}
+    features: dict[str, tuple[str, dict[str, Any], str]] = {
+        "response_format": (
+            "JSON schema",
+            {"schema": create_model("Sum", total=int)},
+            "without: schemas are stated in words, and more answers are asked for again",
+        ),
+        "tools": (
+            "functions",
+            {"functions": [{"type": "function", "function": add}]},
+            "without: mode tools describes functions in words; mode loop needs none",
+        ),
+    }
+    for parameter, (name, options, job) in features.items():
+        prompt = [{"role": "user", "content": "How much is 17 + 25? Add them with your function."}]
+        try:
+            answer = backend.ask(role, prompt, **options)
+            usable = bool(answer.parsed or answer.calls)
+            detail = "works" if usable else "accepted, but the model does not use it"
+        except LLMFailure as error:
+            usable, detail = False, error.reason
+        dialect = backend.endpoints[role].dialect
+        rejected = parameter in dialect.left_out
+        detail = f"rejected; in words: {detail}" if rejected else detail
+        yield Check(f"{label}: {name}", usable and not rejected, detail, job)
+    if others := ", ".join(sorted(dialect.left_out - set(features))):
+        yield Check(f"{label}: others", True, f"rejected: {others}", "these are left out")
+
+
+def format_table(checks: list[Check], ready: str = "the pipeline can run here") -> str:
+    """The checks as lines of text, one each, and a last line that sums them up.
+
+    ready: that line where nothing required is missing.
+    """
     rows = [
         ("ok" if check.found else "FAIL" if check.required else "-", *check[:1], *check[2:4])
         for check in checks
     ]
     lacking = [check.name for check in checks if check.required and not check.found]
-    verdict = f"missing: {', '.join(lacking)}" if lacking else "the pipeline can run here"
+    verdict = f"missing: {', '.join(lacking)}" if lacking else ready
     table = pd.DataFrame(rows).to_markdown(index=False, headers=(), tablefmt="plain")
     return f"{table}\n{verdict}"

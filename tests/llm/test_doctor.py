@@ -1,0 +1,82 @@
+"""`genlab doctor --endpoints`: what each kind of endpoint has, and what is done without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import llm_server as llm
+import pytest
+from llm_server import Request, Server
+from typer.testing import CliRunner
+
+from genlab.cli import app
+from genlab.core.params import load_params
+from genlab.doctor import Check, check_endpoints, format_table
+
+KEY = "sk-test-0123456789abcdef"
+Script = Callable[[Request], llm.Reply]
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+def answer(request: Request) -> llm.Reply:
+    if "tools" in request.body:
+        return llm.called("add", {"a": 17, "b": 25})
+    return llm.good({"total": 42}, usage=(20, 5000))
+
+
+def examine(script: Script | list[llm.Reply], model: str) -> dict[str, Check]:
+    params = load_params(Path(__file__).parents[2] / "params.yaml").agent
+    with Server(script, ["listed"]) as server:
+        changes = {"base_url": server.url, "model": model}
+        planning = params.planning.model_copy(update=changes)
+        found = check_endpoints(params.model_copy(update={"planning": planning}))
+        return {check.name.removeprefix("both roles: "): check for check in found}
+
+
+@pytest.mark.parametrize(
+    ("script", "model", "lacking"),
+    [
+        (llm.openai(answer), "gpt-5", []),
+        (llm.ollama(answer), "gpt-oss:20b", []),
+        (llm.ollama(answer, tools=False), "gpt-oss:20b", ["functions"]),
+        (llm.vllm(answer), "openai/gpt-oss-20b", ["functions"]),
+        (llm.llama_cpp(answer), "", ["functions"]),
+        ([llm.good("no"), llm.without_schema(llm.good("no"))], "m", ["JSON schema", "functions"]),
+    ],
+)
+def test_each_endpoint_is_described(script: Script, model: str, lacking: list[str]) -> None:
+    found = examine(script, model)
+    assert [name for name, check in found.items() if not check.found and name != "speed"] == lacking
+    assert found["model"].detail == llm.MODEL
+    assert "tokens per second" in found["speed"].detail
+    assert all("without" in found[name].job for name in lacking)
+
+
+@pytest.mark.parametrize(
+    ("reply", "failed", "before"),
+    [
+        (llm.status(401, message=f"wrong {KEY}"), "key", ["reachable"]),
+        (llm.status(404, message="no model m"), "model", ["reachable", "key"]),
+        (llm.status(503, llm.AT_ONCE), "answer", []),
+        (llm.html(), "answer", []),
+    ],
+)
+def test_what_is_missing_is_named(reply: llm.Reply, failed: str, before: list[str]) -> None:
+    found = examine([reply], "m")
+    assert list(found) == [*before, failed]
+    assert not found[failed].found
+    assert KEY not in format_table(list(found.values()))
+
+
+def test_the_command_fails_where_no_model_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    shown = CliRunner().invoke(app, ["doctor", "--endpoints"])
+    assert shown.exit_code == 1
+    assert "nothing answers at http://127.0.0.1:9/v1" in shown.stdout
+    assert "missing: both roles: reachable" in shown.stdout
