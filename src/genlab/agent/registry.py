@@ -71,7 +71,7 @@ class Attempt(BaseModel):
     def parameters(self) -> int | None:
         """Number of parameters; None where the model could not be built."""
         found = self.metrics_summary.get("parameters")
-        return int(found) if _is_number(found) else None
+        return int(found) if isinstance(found, int | float) else None
 
 
 class Registry:

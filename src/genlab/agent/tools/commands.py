@@ -13,7 +13,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from genlab.agent.tools import packages
 from genlab.agent.tools.files import PACKAGES, find_fault, is_judges
@@ -58,7 +58,7 @@ def python_run(script_path: str, *args: str) -> str:
     toolbox = current()
     path = toolbox.workspace.inside(script_path)
     script = toolbox.workspace.relative(path)
-    if not path.is_file() or is_judges(PurePath(script)):
+    if not path.is_file() or is_judges(Path(script)):
         raise GenlabError(f"{script_path}: no such script; list_directory shows what is there")
     return _run(toolbox, ["python", "-c", LAUNCH, script, *map(str, args)])
 
@@ -81,7 +81,7 @@ def _run(toolbox: Toolbox, argv: list[str]) -> str:
     return printable("\n".join(lines))
 
 
-def _copy(root: Path, room: Path) -> dict[PurePath, bool]:
+def _copy(root: Path, room: Path) -> dict[Path, bool]:
     """Copy what a command may see, without links and special files; the paths, True for folders."""
     found = {}
     for path, mode in _entries(root):
@@ -95,7 +95,7 @@ def _copy(root: Path, room: Path) -> dict[PurePath, bool]:
     return found
 
 
-def _bring_back(room: Path, workspace: Workspace, before: dict[PurePath, bool]) -> list[str]:
+def _bring_back(room: Path, workspace: Workspace, before: dict[Path, bool]) -> list[str]:
     """Write and remove in the workspace what a command did; a note for each file that is not kept.
 
     Nothing of the command runs any more, and what it left is not trusted: see `read_back`.
@@ -117,7 +117,7 @@ def _bring_back(room: Path, workspace: Workspace, before: dict[PurePath, bool]) 
     return [*notes[:MAX_NOTES], *([f"and {more} more are not kept"] if more > 0 else [])]
 
 
-def _keep(room: Path, workspace: Workspace, path: PurePath) -> str:
+def _keep(room: Path, workspace: Workspace, path: Path) -> str:
     """Write a file of the room to the workspace; why not, where it is not kept."""
     root = workspace.root.resolve()
     try:
@@ -134,11 +134,11 @@ def _keep(room: Path, workspace: Workspace, path: PurePath) -> str:
     return ""
 
 
-def _entries(root: Path) -> Iterator[tuple[PurePath, int]]:
+def _entries(root: Path) -> Iterator[tuple[Path, int]]:
     """Path below `root` and mode of everything but the judge's, folders first."""
     for folder, folders, names in os.walk(root):
         place = Path(folder).relative_to(root)
         folders[:] = [name for name in folders if not is_judges(place / name)]
         for path in (place / name for name in (*folders, *names)):
             if not is_judges(path):
-                yield PurePath(path), os.lstat(root / path).st_mode
+                yield path, os.lstat(root / path).st_mode

@@ -85,8 +85,8 @@ def writable(file_path: str) -> Path:
     workspace = current().workspace
     path = workspace.inside(file_path)
     fault = find_fault(path.relative_to(workspace.root.resolve()))
-    if path.is_dir():
-        fault = "that is a folder; name a file"
+    if path.is_dir() or any(above.is_file() for above in path.parents):
+        fault = "a folder or a file is in the way; choose another path"
     if fault:
         raise GenlabError(f"{file_path}: {fault}")
     return path

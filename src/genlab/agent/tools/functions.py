@@ -17,9 +17,16 @@ from genlab.core.text import printable
 MAX_RESULT = 20_000  # characters
 
 
-def function_schemas() -> list[dict[str, Any]]:
-    """All tools in the format of OpenAI's function calling, from signatures and docstrings."""
-    return [_schema(name) for name in tools.TOOLS]
+def function_schemas(task: str = "classify") -> list[dict[str, Any]]:
+    """All tools in the format of OpenAI's function calling, from signatures and docstrings.
+
+    model_config and eval_config are described as those of `task`.
+    """
+    from genlab.agent.architecture.schema import config_schema
+    from genlab.agent.architecture.training import Training
+
+    details = {"model_config": config_schema(task), "eval_config": Training.model_json_schema()}
+    return [_schema(name, details) for name in tools.TOOLS]
 
 
 def call(name: str, arguments: Mapping[str, Any]) -> str:
@@ -71,10 +78,12 @@ def _arguments(name: str) -> type[BaseModel]:
     return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
 
 
-def _schema(name: str) -> dict[str, Any]:
+def _schema(name: str, details: Mapping[str, Any]) -> dict[str, Any]:
     parameters = _arguments(name).model_json_schema()
-    for each in (parameters, *parameters["properties"].values()):
-        each.pop("title", None)
+    del parameters["title"]
+    for argument, found in parameters["properties"].items():
+        detailed = {**found, **details.get(argument, {})}
+        parameters["properties"][argument] = {k: v for k, v in detailed.items() if k != "title"}
     description = " ".join(str(inspect.getdoc(tools.TOOLS[name])).split())
     function = {"name": name, "description": description, "parameters": parameters}
     return {"type": "function", "function": function}

@@ -25,7 +25,7 @@ from genlab.core.params import PARAMS_FILE, AgentParams, load_params
 if TYPE_CHECKING:
     from genlab.agent.evaluator.datasets import Data
     from genlab.agent.evaluator.judge import Budget, Judge, Summary
-    from genlab.llm.chat import Backend
+    from genlab.llm.chat import Answer, Backend
 
 JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
 
@@ -73,7 +73,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
                 return None
             path = workspace.root / JOURNAL
             session = stack.enter_context(open_backend(agent, path, seed=params.seed))
-            return None if session is None else session.backend
+            return None if session is None else _OutsideOfRun(session.backend, path)
 
         data, threads = home / "data", params.threads
         return cls(workspace, agent, goal, data=data, backend=open_session, threads=threads)
@@ -159,6 +159,22 @@ class Toolbox(AbstractContextManager["Toolbox"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _OutsideOfRun:
+    """A backend whose spent budget is an error for the caller, as there is no run to end."""
+
+    def __init__(self, backend: Backend, path: Path) -> None:
+        self._backend, self._path = backend, path
+
+    def ask(self, *args: Any, **options: Any) -> Answer:
+        from genlab.llm.chat import BudgetSpentError
+
+        try:
+            return self._backend.ask(*args, **options)
+        except BudgetSpentError as error:
+            fix = f"raise the limit in params.yaml, or remove {self._path}"
+            raise GenlabError(f"{error.reason}; {fix}") from error
 
 
 _bound: ContextVar[Toolbox | None] = ContextVar("toolbox", default=None)

@@ -1,0 +1,79 @@
+"""The tools as a language model sees them: schemas from signatures, and calls that answer."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from genlab.agent import tools
+from genlab.agent.goals import Goal
+from genlab.agent.tools.functions import MAX_RESULT, call, function_schemas
+from genlab.agent.tools.toolbox import Toolbox, using
+from genlab.agent.workspace import lay_out
+from genlab.core.params import load_params
+
+GOAL = Goal("dummy, accuracy > 60 %", "dummy", "accuracy", 0.6)
+
+
+@pytest.fixture
+def box(tmp_path: Path, root: Path) -> Iterator[Toolbox]:
+    params = load_params(root / "params.yaml").agent
+    workspace = lay_out(tmp_path / "workspaces/demo", GOAL)
+    with Toolbox(workspace, params, GOAL, data=tmp_path) as toolbox, using(toolbox):
+        yield toolbox
+
+
+@pytest.mark.parametrize("task", ["classify", "generate"])
+def test_schemas_are_those_of_the_signatures(task: str) -> None:
+    schemas = function_schemas(task)
+    assert [each["function"]["name"] for each in schemas] == list(tools.TOOLS)
+    for schema in schemas:
+        function = schema["function"]
+        signature = inspect.signature(tools.TOOLS[function["name"]])
+        Draft202012Validator.check_schema(function["parameters"])
+        assert list(function["parameters"]["properties"]) == list(signature.parameters)
+        required = [
+            name
+            for name, each in signature.parameters.items()
+            if each.default is each.empty and each.kind is not each.VAR_POSITIONAL
+        ]
+        assert function["parameters"].get("required", []) == required
+        assert len(function["description"]) > 40
+    assembler = schemas[6]["function"]["parameters"]["properties"]["model_config"]
+    assert ("latent_dim" in assembler["properties"]) == (task == "generate")
+
+
+@pytest.mark.usefixtures("box")
+def test_calls_return_text_or_json_of_bounded_length() -> None:
+    assert call("write_file", {"file_path": "a.txt", "content": "\x1b[31mred\u202e"}) == "done"
+    assert call("read_file", {"file_path": "a.txt"}) == "red"
+    assert "src/" in json.loads(call("list_directory", {}))
+    call("write_file", {"file_path": "a.txt", "content": "x" * (MAX_RESULT + 1)})
+    assert call("read_file", {"file_path": "a.txt"}).endswith(f"cut at {MAX_RESULT} characters]")
+
+
+@pytest.mark.usefixtures("box")
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("rm", {}, "no tool is called 'rm'; name one of read_file"),
+        ("read_file", {}, "read_file: file_path is missing"),
+        ("read_file", {"file_paht": "a"}, "did you mean file_path?"),
+        ("read_file", {"file_path": "/etc/passwd"}, "leads out of the workspace"),
+        ("write_file", {"file_path": "numpy.py", "content": ""}, "source code belongs in src"),
+        ("python_run", {"script_path": "x.py", "args": "word"}, "args"),
+        ("pytorch_model_summary", {"input_size": ["a"]}, "input_size"),
+    ],
+)
+def test_what_a_caller_did_wrong_is_an_error_of_one_line(
+    name: str, arguments: dict[str, object], words: str
+) -> None:
+    result = call(name, arguments)
+    assert result.startswith("error: ")
+    assert "\n" not in result
+    assert words in result or name == "pytorch_model_summary"

@@ -1,0 +1,467 @@
+"""Nine tools with the issue's signatures, on a workspace that nothing they leave can subvert."""
+
+from __future__ import annotations
+
+import contextvars
+import hashlib
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from sandboxes import MODES, needs_sandbox
+
+from genlab.agent import tools
+from genlab.agent.evaluator.judge import Summary
+from genlab.agent.goals import Goal
+from genlab.agent.registry import Registry
+from genlab.agent.tools.files import find_fault
+from genlab.agent.tools.model import correct_figures
+from genlab.agent.tools.toolbox import Toolbox, using
+from genlab.agent.workspace import CONFIG, MODEL, PROJECT, Workspace, lay_out
+from genlab.core.errors import GenlabError
+from genlab.core.params import AgentParams, load_params
+from genlab.llm.chat import Answer, LLMFailure
+
+SIGNATURES = """
+read_file(file_path: str) -> str
+write_file(file_path: str, content: str) -> None
+bash_run(command: str) -> str
+python_run(script_path: str, *args: str) -> str
+list_directory(path: str = '.', recursive: bool = False) -> list[str]
+create_pytorch_project_scaffold(project_name: str, base_dir: str = '.') -> None
+pytorch_model_assembler(model_config: dict[str, Any], output_script_path: str) -> None
+pytorch_model_summary(model_script_path: str, model_class_name: str, input_size: tuple[int, ...]) -> dict[str, Any]
+pytorch_quick_evaluator(model_script_path: str, model_class_name: str, eval_config: dict[str, Any]) -> dict[str, Any]
+"""
+GOAL = Goal("dummy, accuracy > 60 %", "dummy", "accuracy", 0.6)
+LIMITS = {
+    "backend": "openai", "examples": 600, "subset": 300, "validation": 100, "seeds": 2,
+    "max_parameters": 20_000, "max_repairs": 1, "time_limit": 60.0,
+}  # fmt: skip
+LAYERS = [{"type": "Conv2d", "out_channels": 4, "kernel_size": 5}, {"type": "ReLU"}]
+CODE = """from torch import nn
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(256, 4)
+    def forward(self, x):
+        return self.head(x.flatten(1))
+"""
+
+
+class Scripted:
+    """A language model that gives these answers, and fails when there are no more."""
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self.answers, self.asked = list(answers), list[str]()
+
+    def ask(
+        self,
+        role: str,
+        messages: Sequence[dict[str, Any]],
+        *,
+        schema: type[BaseModel] | None = None,
+        functions: Sequence[Any] = (),
+    ) -> Answer:
+        self.asked.append(str(messages[-1]["content"]))
+        if not self.answers:
+            raise LLMFailure("it is gone")
+        assert schema is not None
+        answer = self.answers.pop(0)
+        parsed = schema.model_validate(answer)
+        return Answer(json.dumps(answer), parsed, (), role, 1, 1, 0.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def params(root: Path) -> AgentParams:
+    return load_params(root / "params.yaml").agent.model_copy(update=LIMITS)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, params: AgentParams) -> Iterator[Toolbox]:
+    needs_sandbox()
+    base = tmp_path_factory.mktemp("base")
+    workspace = lay_out(base / "workspaces/demo", GOAL)
+    with Toolbox(workspace, params, GOAL, data=base / "data") as toolbox:
+        yield toolbox
+
+
+@pytest.fixture
+def box(shared: Toolbox) -> Iterator[Toolbox]:
+    with using(shared):
+        yield shared
+
+
+@pytest.fixture
+def place(box: Toolbox) -> Path:
+    return box.workspace.root
+
+
+def _refused(call: Callable[[], object], words: str) -> None:
+    with pytest.raises(GenlabError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def _tree(folder: Path) -> dict[str, str]:
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".lock"
+    }
+
+
+def test_signatures_are_the_promised_ones() -> None:
+    assert list(tools.TOOLS) == [line.split("(")[0] for line in SIGNATURES.split("\n")[1:-1]]
+    for line, tool in zip(SIGNATURES.split("\n")[1:-1], tools.TOOLS.values(), strict=True):
+        found = f"{tool.__name__}{inspect.signature(tool)}"
+        assert found.replace("'", "") == line.replace("'", "")
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_read_and_listed(place: Path) -> None:
+    tools.write_file("notes/a.txt", "one ½\n")
+    assert tools.read_file("notes/a.txt") == "one ½\n"
+    assert tools.read_file(str(place / "notes/a.txt")) == "one ½\n"
+    assert tools.list_directory("notes") == ["notes/a.txt"]
+    assert "experiments/" in tools.list_directory()
+    assert str(MODEL) in tools.list_directory(recursive=True)
+
+
+@pytest.mark.parametrize("path", ["../x.txt", "/etc/passwd", "link/x.txt", "a\0b.txt"])
+def test_no_path_leads_out(place: Path, path: str) -> None:
+    if not (place / "link").is_symlink():
+        (place / "link").symlink_to(place.parent)
+    for call in (
+        lambda: tools.read_file(path),
+        lambda: tools.write_file(path, "x"),
+        lambda: tools.list_directory(path),
+        lambda: tools.python_run(path),
+        lambda: tools.pytorch_model_assembler({"layers": LAYERS}, path),
+        lambda: tools.pytorch_model_summary(path, "M", (1, 16, 16)),
+        lambda: tools.pytorch_quick_evaluator(path, "M", {}),
+    ):
+        _refused(call, "leads out of the workspace|is no path")
+    (place / "link").unlink()
+
+
+WRITABLE = (
+    "src/a.py",
+    "src/models/own.py",
+    "src/run.sh",
+    "a.txt",
+    "logs/b.json",
+    "requirements.txt",
+)
+FORBIDDEN = (
+    "experiments/registry.json", "experiments", PROJECT, "transcript.jsonl", "params.yaml",
+    "search/x.txt", ".packages/x.txt", ".", "numpy.py", "genlab.py", "torch/__init__.py",
+    "src/numpy.py", "src/torch/__init__.py", "src/models/genlab.py", "src/sitecustomize.py",
+    "a.so", "a.pyc", "a.pth", "src/__pycache__/a.py", "a/.git/config.txt", "Makefile",
+    "sub/dvc.yaml", "configs/x.pkl",
+)  # fmt: skip
+
+
+@pytest.mark.usefixtures("box")
+def test_nothing_is_written_that_runs_by_itself_or_is_the_judges() -> None:
+    assert [path for path in WRITABLE if find_fault(Path(path))] == []
+    for path in FORBIDDEN:
+        _refused(lambda path=path: tools.write_file(path, "x"), re.escape(path))
+
+
+def test_a_project_is_made_once_and_never_over_another(place: Path) -> None:
+    tools.create_pytorch_project_scaffold("second")
+    assert (place.parent / "second/experiments/registry.json").read_text() == "[]\n"
+    _refused(lambda: tools.create_pytorch_project_scaffold("second"), "isn't empty")
+    _refused(lambda: tools.create_pytorch_project_scaffold("x", "../.."), "leads out")
+
+
+def test_tools_find_the_nearest_workspace_with_the_parameters_of_a_run(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unbound = contextvars.Context()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(GenlabError, match="create_pytorch_project_scaffold"):
+        unbound.run(tools.list_directory)
+    unbound.run(tools.create_pytorch_project_scaffold, "alone")
+    text = (root / "params.yaml").read_text()
+    (tmp_path / "params.yaml").write_text(text.replace("backend: embedded", "backend: openai"))
+    monkeypatch.chdir(tmp_path / "workspaces/alone/src")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert "src/" in unbound.run(tools.list_directory)
+    with Toolbox.of_workspace(Workspace(tmp_path / "workspaces/alone")) as found:
+        assert (found.goal.dataset, found.data_folder) == ("fashion_mnist", tmp_path / "data")
+        assert found.backend is not None
+        assert found.without_backend().backend is None
+    assert (tmp_path / "workspaces/alone/tools.jsonl").exists()
+
+
+# --- commands --------------------------------------------------------------------------------
+
+
+def test_a_command_works_on_files_of_the_workspace(place: Path) -> None:
+    assert tools.bash_run("echo out; echo err >&2; exit 3") == "out\nerr\n[exit code 3]"
+    tools.write_file("old.txt", "old")
+    tools.write_file("kind/of.txt", "folder")
+    assert tools.bash_run("mkdir -p a/b; pwd > a/b/c.txt; rm old.txt; rm -r kind") == (
+        "[exit code 0]"
+    )
+    assert (place / "a/b/c.txt").exists()
+    assert not (place / "old.txt").exists()
+    assert not (place / "kind").exists()
+    assert "genlab-command" not in tools.bash_run("cat missing; pwd")
+    assert tools.bash_run("printf 'a\\033[31mb\\u202ec\\n'") == "abc\n[exit code 0]"
+
+
+@pytest.mark.usefixtures("box")
+def test_a_script_runs_with_its_arguments_and_neighbours() -> None:
+    tools.write_file("src/scripts/near.py", "WORD = 'near'\n")
+    tools.write_file("src/far.py", "WORD = 'far'\n")
+    tools.write_file(
+        "src/scripts/go.py", "import sys, near, far\nprint(near.WORD, far.WORD, sys.argv)\n"
+    )
+    output = tools.python_run("src/scripts/go.py", "a b", "$HOME")
+    assert output == "near far ['src/scripts/go.py', 'a b', '$HOME']\n[exit code 0]"
+    tools.write_file("src/bad.py", "1 / 0\n")
+    assert "ZeroDivisionError" in tools.python_run("src/bad.py")
+
+
+PLANTED = """
+import os
+for name in ("numpy", "genlab", "torch", "os", "sitecustomize"):
+    for place in (".", "src", "src/scripts"):
+        os.makedirs(f"{place}/{name}", exist_ok=True)
+        for path in (f"{name}.py", f"{name}.pyc", f"{name}.so", f"{name}.pth", f"{name}/__init__.py"):
+            open(f"{place}/{path}", "w").write("print('planted')")
+os.makedirs("__pycache__")
+open("__pycache__/numpy.cpython-311.pyc", "w").write("x")
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_script_leaves_nothing_that_is_imported_later(
+    shared: Toolbox, mode: str, params: AgentParams
+) -> None:
+    needs_sandbox(mode)
+    place = shared.workspace.root
+    alone = params.model_copy(update={"sandbox": mode})
+    with using(Toolbox(shared.workspace, alone, GOAL, data=shared.data_folder)):
+        tools.write_file("src/plant.py", PLANTED)
+        assert "not kept" in tools.python_run("src/plant.py")
+        tools.write_file("src/scripts/use.py", "import numpy, os\nprint(numpy.ones(1))\n")
+        assert tools.python_run("src/scripts/use.py") == "[1.]\n[exit code 0]"
+        assert "planted" not in tools.bash_run("python -c 'import numpy, sitecustomize'")
+    code = "import numpy, genlab.agent.goals; print('fine')"
+    env = {**os.environ, "PYTHONPATH": f"{Path(tools.__file__).parents[3]}"}
+    for folder in (place, place / "src"):
+        host = subprocess.run(
+            [sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True
+        )
+        assert host.stdout == "fine\n", host.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf experiments project.json; rm -f *",
+        "mkdir -p experiments; echo '[]' > experiments/registry.json; touch experiments/new",
+        "ln -s /etc experiments; echo '{}' > project.json",
+        "echo x > transcript.jsonl; mkdir search; echo x > search/project.json",
+    ],
+)
+def test_the_judges_files_survive_whatever_a_command_does(place: Path, command: str) -> None:
+    before = _tree(place / "experiments"), (place / PROJECT).read_bytes()
+    tools.bash_run(command)
+    assert (_tree(place / "experiments"), (place / PROJECT).read_bytes()) == before
+    assert not any((place / name).exists() for name in ("transcript.jsonl", "search"))
+    assert not (place / "experiments").is_symlink()
+    assert "registry" not in tools.bash_run("find . -name 'reg*'; cat project.json")
+
+
+def test_links_lead_nowhere_and_do_not_come_back(place: Path, tmp_path: Path) -> None:
+    output = tools.bash_run("ln -s /etc/passwd stolen.txt; ln -s .. up; mkfifo pipe.txt")
+    assert "not kept: stolen.txt" in output
+    assert not {"stolen.txt", "up", "pipe.txt"} & set(os.listdir(place))
+    (tmp_path / "mine.txt").write_text("mine")
+    (place / "linked").symlink_to(tmp_path)
+    output = tools.bash_run("cat linked/mine.txt; mkdir linked; echo x > linked/mine.txt")
+    assert "No such file" in output
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+    (place / "linked").unlink()
+
+
+@pytest.mark.usefixtures("box")
+def test_a_command_sees_no_key_and_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "squeamish-ossifrage")
+    output = tools.bash_run("env; (exec 3<>/dev/tcp/127.0.0.1/9) && echo open")
+    assert "ossifrage" not in output
+    assert "open" not in output
+
+
+# --- pip -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        ("pip install einops", r"agent\.allow_pip"),
+        ("/usr/bin/python3.11 -m pip --quiet install einops", r"agent\.allow_pip"),
+        ("pip install --index-url http://x y", "'--index-url' is no package"),
+        ("pip install 'y @ http://127.0.0.1/y.whl'", "names an address"),
+        ("pip install y; rm -r src", "is no package"),
+        ("pip3 install ./y", "is no package"),
+        ("pip install", "no package is named"),
+    ],
+)
+def test_pip_takes_packages_where_it_is_allowed(
+    box: Toolbox, params: AgentParams, command: str, fault: str
+) -> None:
+    allowed = params.model_copy(update={"allow_pip": "allow_pip" not in fault})
+    with using(Toolbox(box.workspace, allowed, GOAL, data=box.data_folder)):
+        _refused(lambda: tools.bash_run(command), fault)
+
+
+def test_an_allowed_package_goes_into_the_workspace_alone(
+    box: Toolbox, params: AgentParams, tmp_path: Path
+) -> None:
+    name, info = "genlabdemo", "genlabdemo-1.0.dist-info"
+    (tmp_path / name).mkdir()
+    file = f"{name}-1.0-py3-none-any.whl"
+    (tmp_path / name / "index.html").write_text(f'<a href="{file}">{file}</a>')
+    with zipfile.ZipFile(tmp_path / name / file, "w") as wheel:
+        wheel.writestr(f"{name}.py", "WORD = 'from a wheel'\n")
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n")
+    allowed, index = params.model_copy(update={"allow_pip": True}), tmp_path.as_uri()
+    with using(Toolbox(box.workspace, allowed, GOAL, data=box.data_folder, pip_index=index)):
+        output = tools.bash_run("pip install -q 'genlabdemo>=1'")
+        assert output.endswith("[exit code 0]"), output
+        found = tools.bash_run("python -c 'import genlabdemo as g; print(g.WORD)'")
+        assert found == "from a wheel\n[exit code 0]"
+    assert not any(name in each for each in tools.list_directory(recursive=True))
+
+
+# --- models ----------------------------------------------------------------------------------
+
+
+def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
+    tools.pytorch_model_assembler({"name": "Small", "layers": LAYERS}, str(MODEL))
+    code = tools.read_file(str(MODEL))
+    assert code.startswith("# Written by: template\n")
+    assert "out_channels: 4" in (place / CONFIG).read_text()
+    summary = tools.pytorch_model_summary(str(MODEL), "Small", (1, 16, 16))
+    assert summary["parameters"] > 104
+    assert summary["analysis"] == ""
+    config = {"lr": 5e-3, "epochs": 50, "dataset": "mnist"}
+    found = tools.pytorch_quick_evaluator(str(MODEL), "Small", config)
+    assert {"accuracy", "val_loss", "train_loss", "run_id", "seeds"} <= set(found)
+    assert len(found["seeds"]) == 2
+    assert len(found["notes"]) == 2
+    (attempt,) = Registry(box.workspace).attempts()
+    assert attempt.mean("accuracy") == pytest.approx(found["accuracy"])
+    assert (attempt.code_origin, attempt.config["name"]) == ("template", "Small")
+    folder = place / attempt.experiment_dir
+    assert set(os.listdir(folder)) == {
+        "model_config.yaml", "model_code.py", "summary.json", "results.json", "weights.safetensors"
+    }  # fmt: skip
+    assert (folder / "model_code.py").read_text() == code
+    assert not list((place / "experiments/unfinished").iterdir())
+    again = tools.pytorch_quick_evaluator(str(MODEL), "Small", {"lr": 5e-3})
+    assert again["run_id"] == found["run_id"]
+
+
+def test_hopeless_models_stop_after_a_seed_and_failed_ones_are_recorded(box: Toolbox) -> None:
+    tools.write_file("src/m.py", CODE)
+    found = tools.pytorch_quick_evaluator("src/m.py", "M", {"stop_below": 1.1})
+    assert len(found["seeds"]) == 1
+    tools.write_file("src/broken.py", CODE.replace("256", "255"))
+    runs = []
+    for _ in range(2):
+        with pytest.raises(tools.EvaluationFailedError, match="M: ") as caught:
+            tools.pytorch_quick_evaluator("src/broken.py", "M", {})
+        runs.append(caught.value.run_id)
+    assert runs[0] == runs[1]
+    attempt = Registry(box.workspace).attempts()[-1]
+    assert (attempt.run_id, attempt.verdict, attempt.parameters) == (runs[0], "failed", None)
+    assert attempt.code_origin == "file"
+    _refused(lambda: tools.pytorch_model_summary("src/broken.py", "M", (1, 16, 16)), "M fails")
+
+
+def test_a_language_model_writes_is_corrected_and_replaced_by_the_template(box: Toolbox) -> None:
+    def written(*answers: dict[str, Any], layers: list[dict[str, Any]] = LAYERS) -> str:
+        box._backend = Scripted(*answers)
+        try:
+            tools.pytorch_model_assembler({"name": "M", "layers": layers}, "src/llm.py")
+        finally:
+            box._backend = None
+        return tools.read_file("src/llm.py").splitlines()[0]
+
+    broken = {"code": CODE.replace("256", "255")}
+    assert written({"code": CODE}) == "# Written by: llm"
+    assert written(broken, {"code": CODE}) == "# Written by: llm+repaired(1)"
+    assert written(broken, broken, {"code": CODE}) == "# Written by: template"
+    assert written() == "# Written by: template"
+    custom = [{"type": "custom", "description": "a flat layer"}]
+    assert written({"code": CODE}, layers=custom) == "# Written by: llm"
+    with pytest.raises(GenlabError, match="the custom layer of M was not written: no answer"):
+        written(layers=custom)
+
+
+def test_an_analysis_is_held_against_the_measured_figures(box: Toolbox) -> None:
+    tools.write_file("src/m.py", CODE)
+    words = "All 1,028 parameters (1k parameters) are in head, not in 5,000 parameters of others."
+    box._backend = Scripted({"analysis": words, "parameters": 5000})
+    try:
+        found = tools.pytorch_model_summary("src/m.py", "M", (8, 1, 16, 16))
+        gone = tools.pytorch_model_summary("src/m.py", "M", (1, 16, 16))
+    finally:
+        box._backend = None
+    assert found["analysis"] == words.replace("5,000", "1,028")
+    assert len(found["overruled"]) == 2
+    assert gone["no_analysis"] == "it is gone"
+    layers = [{"name": "a.b", "parameters": 700}, {"name": "a.c", "parameters": 500}]
+    summary = Summary(parameters=2000, trainable=2000, layers=layers)
+    right = "2 thousand parameters, of which 1.2k params in a and 700 parameters in a.b"
+    assert correct_figures(right, summary) == (right, [])
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "fault"),
+    [
+        ("read_file", ("src",), "src: a folder"),
+        ("write_file", ("src/x.py/y.txt", "x"), "y.txt"),
+        ("write_file", ("long.txt", "x" * 200_001), "long.txt: 200001 characters"),
+        ("list_directory", ("none",), "none: no such folder"),
+        ("python_run", ("none.py",), "none.py: no such script"),
+        ("pytorch_model_assembler", ("a big one", "src/x.py"), "model_config"),
+        ("pytorch_model_assembler", ({"layers": 3}, "src/x.py"), "layers"),
+        ("pytorch_model_assembler", ({"layers": LAYERS}, "x.txt"), "output_script_path"),
+        ("pytorch_model_summary", (str(MODEL), "M", (1, 2)), "input_size"),
+        ("pytorch_model_summary", (str(MODEL), "M M", (1, 16, 16)), "model_class_name"),
+        ("pytorch_quick_evaluator", (str(MODEL), "M", "quick"), "eval_config"),
+        ("pytorch_quick_evaluator", (str(MODEL), "M", {"colour": 1}), "colour"),
+        ("pytorch_quick_evaluator", (str(MODEL), "M", {"stop_below": "x"}), "stop_below"),
+    ],
+)
+def test_a_call_that_cannot_work_is_one_line_and_writes_nothing(
+    place: Path, tool: str, arguments: tuple[Any, ...], fault: str
+) -> None:
+    (place / "src/x.py").write_text("")
+    before = _tree(place)
+    _refused(lambda: tools.TOOLS[tool](*arguments), fault)
+    assert _tree(place) == before
