@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,16 +80,16 @@ class GenerativeJudge:
         misshapen, or where draws are copies of training images.
         """
         items = part.items if probe is None else np.concatenate([probe.items, part.items])
-        nll, kl = self.elbo_terms(job, source, weights, items)
+        nll, kl, latents = self.elbo_terms(job, source, weights, items)
         split = 0 if probe is None else len(probe)
         bits = (nll + kl) * self.bits
         columns = {"bits_per_dim": bits[split:], "kl": kl[split:]}
         found = mean_metrics(columns, bootstrap=BOOTSTRAP if intervals else 1, seed=0)
         ranges = found.pop("intervals")
         if self.frechet:
-            latents = self._latents
             draws = self.draw(job, source, weights, latents, min(len(part), MOST_DRAWS))
-            close = self.compare(draws, part, intervals=intervals)
+            self._extractor = self._extractor or load_extractor(self.data)
+            close = compare_draws(draws, part, self.data, self._extractor, intervals=intervals)
             ranges |= close.pop("intervals")
             found |= close
         if intervals:
@@ -100,15 +99,14 @@ class GenerativeJudge:
 
     def elbo_terms(
         self, job: Job, source: str, weights: bytes, items: Items
-    ) -> tuple[Floats, Floats]:
-        """-log p(x|z) and KL of each item in nats, (n,) each, at one z per item."""
+    ) -> tuple[Floats, Floats, int]:
+        """-log p(x|z) and KL of each item in nats, (n,), at one z per item; length of a code."""
         answers = self.encoding.answer(
             {**job, "what": "encode"}, source, weights, {"items.npy": items}, limit=256 * MIB
         )
         mean, logvar = (_checked(answers, name, len(items)) for name in ("mean", "logvar"))
         if mean.shape != logvar.shape or mean.ndim != 2:
             raise EvaluationError(f"encode gives {tuple(mean.shape)} and {tuple(logvar.shape)}")
-        self._latents = mean.shape[1]
         digest = hashlib.sha256(mean.numpy().tobytes() + logvar.numpy().tobytes())
         digest.update(str(job["seed"]).encode())
         generator = torch.Generator().manual_seed(int.from_bytes(digest.digest()[:7], "big"))
@@ -125,7 +123,7 @@ class GenerativeJudge:
             nll[rows.numpy()] = -self._likelihood(out).log_prob(out.double(), x).numpy()
         if not np.isfinite(nll).all() or nll.min() < -1e-3:
             raise EvaluationError("the log likelihood is not finite")
-        return nll, kl
+        return nll, kl, mean.shape[1]
 
     def draw(self, job: Job, source: str, weights: bytes, latents: int, count: int) -> Items:
         """Draw images x ~ p(x|z), z ~ N(0, I): uint8 (count, height, width, channels)."""
@@ -136,40 +134,6 @@ class GenerativeJudge:
             for _, out in self._decode(job, source, weights, z)
         ]
         return np.concatenate(drawn)
-
-    def compare(self, draws: Items, part: Part, *, intervals: bool = False) -> dict[str, Any]:
-        """`frechet_distance` of draws to a part, and `near_duplicate_rate` of training images."""
-        images, train = (p.items.transpose(0, 2, 3, 1) for p in (part, self.data.train))
-        _, drawn_distances = duplicates.nearest(draws[:QUERIES], train)
-        _, held_out = duplicates.nearest(images[:QUERIES], train)
-        near = duplicates.memorisation(drawn_distances, held_out)["near_duplicate_rate"]
-        if near > MEMORISED:
-            raise EvaluationError(f"{near:.0%} of the draws are copies of training images")
-        features = self.extractor().features
-        drawn, real = features(draws), features(np.ascontiguousarray(images))
-        if not intervals:
-            value = frechet.distance(drawn, real)
-            return {"frechet_distance": value, "near_duplicate_rate": near, "intervals": {}}
-        found = frechet.frechet(drawn, real, bootstrap=FRECHET_BOOTSTRAP)
-        kept = {key: found[key] for key in ("frechet_distance", "intervals")}
-        return {**kept, "near_duplicate_rate": near}
-
-    def extractor(self) -> Classifier:
-        """The pipeline's classifier of the dataset, from the user's cache; of own data, another."""
-        if self._extractor is None:
-            name, folder = self.data.name, self.data.folder
-            if folder is not None and (folder / MANIFEST_FILE).is_file():
-                train, labels = load_images(folder, "train"), load_labels(folder, "train")
-                source = sha256(Path(folder) / MANIFEST_FILE)
-            else:
-                name = "own" if ":" in name else name
-                train = np.ascontiguousarray(self.data.train.items.transpose(0, 2, 3, 1))
-                labels = self.data.train.labels
-                source = hashlib.sha256(train.tobytes() + labels.tobytes()).hexdigest()
-            self._extractor = cached_classifier(
-                name, train, labels, source, seed=0, examples=EXTRACTOR_EXAMPLES
-            )
-        return self._extractor
 
     def _decode(self, job: Job, source: str, weights: bytes, z: Tensor) -> Any:
         """(start, parameters) of successive codes, in jobs whose answers are not too large."""
@@ -206,3 +170,39 @@ def _checked(answers: dict[str, Tensor], name: str, n: int) -> Tensor:
     if not bool(value.isfinite().all()):
         raise EvaluationError(f"{name} is not finite (nan or inf)")
     return value.double()
+
+
+def load_extractor(data: Data) -> Classifier:
+    """The pipeline's classifier of the dataset, from the user's cache; of own data, another."""
+    folder = data.folder
+    if folder is not None and (folder / MANIFEST_FILE).is_file():
+        train, labels = load_images(folder, "train"), load_labels(folder, "train")
+        source = sha256(folder / MANIFEST_FILE)
+    else:
+        train = np.ascontiguousarray(data.train.items.transpose(0, 2, 3, 1))
+        labels = data.train.labels
+        source = hashlib.sha256(train.tobytes() + labels.tobytes()).hexdigest()
+    name = "own" if ":" in data.name else data.name
+    return cached_classifier(name, train, labels, source, seed=0, examples=EXTRACTOR_EXAMPLES)
+
+
+def compare_draws(
+    draws: Items, part: Part, data: Data, extractor: Classifier, *, intervals: bool = False
+) -> dict[str, Any]:
+    """`frechet_distance` of draws to a part, `near_duplicate_rate` of training images, `intervals`.
+
+    draws: uint8 (n, height, width, channels). Raises EvaluationError where most are copies.
+    """
+    images, train = (p.items.transpose(0, 2, 3, 1) for p in (part, data.train))
+    _, distances = duplicates.nearest(draws[:QUERIES], train)
+    _, held_out = duplicates.nearest(images[:QUERIES], train)
+    near = duplicates.memorisation(distances, held_out)["near_duplicate_rate"]
+    if near > MEMORISED:
+        raise EvaluationError(f"{near:.0%} of the draws are copies of training images")
+    drawn, real = extractor.features(draws), extractor.features(np.ascontiguousarray(images))
+    if not intervals:
+        value = frechet.distance(drawn, real)
+        return {"frechet_distance": value, "near_duplicate_rate": near, "intervals": {}}
+    found = frechet.frechet(drawn, real, bootstrap=FRECHET_BOOTSTRAP)
+    kept = {key: found[key] for key in ("frechet_distance", "intervals")}
+    return {**kept, "near_duplicate_rate": near}

@@ -1,14 +1,117 @@
-"""Reference models, measured once per workspace by the same judge (skeleton)."""
+"""Reference models beside every attempt, measured once per workspace by the same judge."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from genlab.agent.evaluator import classification
+from genlab.core.io import read_json, write_json
 
 if TYPE_CHECKING:
+    from genlab.agent.evaluator.datasets import Part
     from genlab.agent.evaluator.judge import Judge
 
+Metrics = dict[str, float]
 
-def measure_references(judge: Judge, workspace_file: Path) -> dict[str, dict[str, float]]:
-    """Metrics of each reference model by its name; read from `workspace_file` where it is there."""
-    raise NotImplementedError
+OF_STAGE = Path("results/agent_reference.json")  # written by stages/agent_reference.py
+STAGE = "dvc repro agent_reference"
+LOGISTIC_STEPS = 100
+SMALL_CNN = """
+from torch import nn
+
+
+class SmallCNN(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.LazyConv2d(16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.LazyConv2d(32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4),
+            nn.Flatten(), nn.LazyLinear({classes}),
+        )
+
+    def forward(self, x):
+        return self.net(x)
+"""
+
+
+def measure_references(
+    judge: Judge, workspace_file: Path, stage_file: Path = OF_STAGE
+) -> dict[str, Metrics]:
+    """Metrics of each reference model by its name, read from `workspace_file` if it is there.
+
+    Classifiers: majority class, logistic regression (here, not in the sandbox), and a small CNN by
+    the judge. Generative: the pipeline's VAE with a factorised likelihood and p(z) = N(0, I), by
+    `stage_file`, where that was written for the same data and budget; else none.
+    """
+    if judge.task == "generate":
+        return _of_stage(judge, stage_file)
+    if workspace_file.exists():
+        found: dict[str, Metrics] = read_json(workspace_file, producer_command="genlab agent")
+        return found
+    found = {
+        "majority class": _majority(judge),
+        "logistic regression": _logistic(judge),
+        "small CNN": _small_cnn(judge),
+    }
+    write_json(workspace_file, found)
+    return found
+
+
+def facts(judge: Judge) -> dict[str, Any]:
+    """What a figure of the stage has to agree in to be shown."""
+    data = judge.data
+    return {
+        "dataset": data.name,
+        "examples": judge.budget.examples,
+        "subset": len(data.train),
+        "validation": len(data.validation),
+    }
+
+
+def _of_stage(judge: Judge, file: Path) -> dict[str, Metrics]:
+    if not file.exists():
+        return {}
+    found = read_json(file, producer_command=STAGE)
+    fits = all(found.get(key) == value for key, value in facts(judge).items())
+    return {"VAE": found["metrics"]} if fits else {}
+
+
+def _majority(judge: Judge) -> Metrics:
+    """Class frequencies of the training part as the answer to everything."""
+    data = judge.data
+    counts = np.bincount(data.train.labels, minlength=data.classes)
+    logits = np.log(np.maximum(counts, 0.5) / counts.sum())
+    return classification.measure(
+        np.tile(logits, (len(data.validation), 1)), data.validation.labels
+    )
+
+
+def _logistic(judge: Judge) -> Metrics:
+    """Logistic regression on levels, for at most LOGISTIC_STEPS steps of L-BFGS."""
+    import warnings
+
+    from sklearn.linear_model import LogisticRegression
+
+    data = judge.data
+
+    def flat(part: Part) -> Any:
+        return part.items.reshape(len(part), -1).astype(np.float32) / data.scale
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where more steps would change it a little
+        model = LogisticRegression(max_iter=LOGISTIC_STEPS).fit(flat(data.train), data.train.labels)
+    scores = model.predict_log_proba(flat(data.validation))
+    logits = np.full((len(data.validation), data.classes), -50.0)
+    logits[:, model.classes_] = np.maximum(scores, -50.0)
+    return classification.measure(logits, data.validation.labels)
+
+
+def _small_cnn(judge: Judge) -> Metrics:
+    """Two convolutions with the default recipe, on seed 0."""
+    from genlab.agent.architecture.training import Training
+
+    source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
+    return judge.evaluate(source, "SmallCNN", Training(), 0)[0].metrics
