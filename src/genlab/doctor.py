@@ -138,7 +138,8 @@ def check_endpoints(params: AgentParams) -> Iterator[Check]:
     from genlab.llm.backends import resolve_roles
 
     roles = resolve_roles(params)
-    same = roles["planning"] == roles["tools"]
+    named = [(each.base_url, each.model, each.key) for each in roles.values()]
+    same = named[0] == named[1]
     for role, settings in roles.items():
         if not same or role == "planning":
             yield from _check_endpoint(role, "both roles" if same else role, settings)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import llm_server as llm
 import pytest
 from llm_server import Request, Server
+from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from genlab.cli import app
@@ -15,6 +18,7 @@ from genlab.core.params import load_params
 from genlab.doctor import Check, check_endpoints, format_table
 
 KEY = "sk-test-0123456789abcdef"
+ROOT = Path(__file__).parents[2]
 Script = Callable[[Request], llm.Reply]
 
 
@@ -30,10 +34,10 @@ def answer(request: Request) -> llm.Reply:
     return llm.good({"total": 42}, usage=(20, 5000))
 
 
-def examine(script: Script | list[llm.Reply], model: str) -> dict[str, Check]:
-    params = load_params(Path(__file__).parents[2] / "params.yaml").agent
+def examine(script: Script | list[llm.Reply], model: str, **others: Any) -> dict[str, Check]:
+    params = load_params(ROOT / "params.yaml").agent
     with Server(script, ["listed"]) as server:
-        changes = {"base_url": server.url, "model": model}
+        changes = {**others, "base_url": server.url, "model": model}
         planning = params.planning.model_copy(update=changes)
         found = check_endpoints(params.model_copy(update={"planning": planning}))
         return {check.name.removeprefix("both roles: "): check for check in found}
@@ -80,3 +84,22 @@ def test_the_command_fails_where_no_model_answers(monkeypatch: pytest.MonkeyPatc
     assert shown.exit_code == 1
     assert "nothing answers at http://127.0.0.1:9/v1" in shown.stdout
     assert "missing: both roles: reachable" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("section", "script"),
+    [
+        ("OpenAI", llm.openai(answer)),
+        ("Ollama", llm.ollama(answer)),
+        ("vLLM", llm.vllm(answer)),
+        ("llama.cpp server", llm.llama_cpp(answer)),
+    ],
+)
+def test_the_settings_of_the_how_to_page_work(section: str, script: Script) -> None:
+    page = (ROOT / "docs" / "how-to" / "language-models.md").read_text(encoding="utf-8")
+    block = re.search(rf"## {section}\n.*?```yaml\n(.*?)```", page, re.DOTALL)
+    assert block is not None
+    planning = {"model": "", **YAML(typ="safe").load(block[1])["planning"]}
+    assert planning.get("base_url", "http://x/v1").endswith("/v1")
+    found = examine(script, **planning)
+    assert {found[name].found for name in ("reachable", "key", "model", "JSON schema")} == {True}

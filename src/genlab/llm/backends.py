@@ -110,9 +110,9 @@ def writes_code(params: AgentParams) -> bool:
 
 
 def resolve_roles(params: AgentParams) -> dict[Role, RoleParams]:
-    """Both roles; tools without model and address have those of planning, with key and prices."""
+    """Both roles; tools without a model, and no other address, have planning's model and prices."""
     planning, tools = params.planning, params.tools
-    if not tools.model and not tools.base_url:
+    if not tools.model and tools.base_url in ("", planning.base_url):
         shared = ("base_url", "model", "key", "price_in", "price_out")
         tools = tools.model_copy(update={name: getattr(planning, name) for name in shared})
     return {"planning": planning, "tools": tools}
