@@ -1,33 +1,271 @@
-"""The policy of the tree of attempts, and the space of random search."""
+"""The policy of the tree of attempts (AIDE, Jiang et al. 2025), and random search over networks."""
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
 
-from genlab.agent.architecture.schema import ModelConfig
+from genlab.agent.architecture.schema import Layer, ModelConfig, has_custom
+from genlab.agent.architecture.template import count_parameters
 from genlab.agent.architecture.training import Training
 from genlab.agent.registry import Attempt
+from genlab.core.errors import GenlabError
+
+DEBUG_SHARE, DEBUG_DEPTH, TRAINING_SHARE = 0.5, 3, 0.35
+TRIES = 100  # proposals that are drawn until one can be assembled
+WIDTHS = ("out_channels", "out_features", "hidden_size")
+FIRST_WIDTHS, HIDDEN = (8, 12, 16, 24, 32), (32, 64, 96, 128, 192, 256)
+ACTIVATIONS = ("ReLU", "GELU", "SiLU", "LeakyReLU", "Mish", "Hardswish")
+NORMS = ("BatchNorm2d", "BatchNorm2d", "GroupNorm", "Identity")
+CHANGES = ("insert", "insert", "remove", "widths", "width", "kernel", "act", "norm")
+KINDS, POOLS = ("plain", "residual", "depthwise"), ("MaxPool2d", "MaxPool2d", "AvgPool2d")
+TRAINING: dict[str, tuple[Any, ...]] = {
+    "optimiser": ("adamw", "adamw", "adamw", "adam", "nadam", "radam", "rmsprop", "sgd"),
+    "lr": (5e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 4e-3, 6e-3, 1e-2),
+    "schedule": ("cosine", "cosine", "linear", "constant"),
+    "warmup": (0.0, 0.05, 0.1, 0.2),
+    "batch_size": (16, 32, 32, 64, 64, 128, 256),
+    "weight_decay": (0.0, 1e-4, 0.01, 0.01, 0.05),
+    "label_smoothing": (0.0, 0.0, 0.05, 0.1),
+    "mixup": (0.0, 0.0, 0.0, 0.2),
+    "ema": (0.0, 0.0, 0.97, 0.99),
+    "clip": (0.0, 0.0, 1.0),
+}
+SGD_FACTOR = 20  # between good learning rates of sgd and of the other optimisers
 
 Kind = Literal["draft", "improve", "debug"]
+Size = tuple[int, int, int]
 
 
 def choose_parent(
     attempts: Sequence[Attempt], *, drafts: int, rng: random.Random, metric: str, higher: bool
 ) -> tuple[Kind, Attempt | None]:
-    """What to do next, and with which attempt."""
-    raise NotImplementedError
+    """What to do next, and with which attempt.
+
+    Drafts until there are `drafts`; then with some probability a failed leaf is debugged, at most
+    three times in a row; else the attempt with the best mean of `metric` is improved.
+    """
+    usable = [each for each in attempts if each.config]  # others were called by hand
+    if sum(not each.parent for each in usable) < drafts:
+        return "draft", None
+    known, parents = {each.run_id: each for each in usable}, {each.parent for each in usable}
+
+    def depth(attempt: Attempt | None) -> int:
+        return 1 + depth(known.get(attempt.parent)) if attempt and attempt.failure else 0
+
+    broken = [x for x in usable if x.run_id not in parents and 0 < depth(x) <= DEBUG_DEPTH]
+    means = [(each.mean(metric), each) for each in usable]
+    measured = [(mean if higher else -mean, each) for mean, each in means if mean is not None]
+    if broken and (not measured or rng.random() < DEBUG_SHARE):
+        return "debug", rng.choice(broken)
+    return ("improve", max(measured, key=lambda pair: pair[0])[1]) if measured else ("draft", None)
 
 
 def random_proposal(
     task: str,
-    shape: tuple[int, int, int],
+    shape: Size,
     outputs: int,
     max_parameters: int,
     parent_config: ModelConfig | None,
     parent_training: Training | None,
     rng: random.Random,
 ) -> tuple[ModelConfig, Training, str]:
-    """A random draft, or one random change of the parent, with the change in a sentence."""
-    raise NotImplementedError
+    """A random draft, or one random change of the parent, and the change in a sentence.
+
+    The template assembles it with at most `max_parameters`. A parent that no change brings to that
+    is given up for a draft. Raises a GenlabError where no draft is small enough.
+    """
+    usable = parent_config is not None and parent_config.parts and not has_custom(parent_config)
+    parent = parent_config if usable else None
+    for tries in range(2 * TRIES):
+        training = parent_training or Training()
+        if parent is None or tries >= TRIES:
+            config, training = _draft(task, shape, rng), _draw_training(task, shape, rng)
+            change = "a random draft"
+        elif rng.random() < TRAINING_SHARE:
+            config, (training, change) = parent, _change_training(training, task, shape, rng)
+        else:
+            config, change = _change_config(parent, outputs, rng)
+        fitting = _fit(config, task, shape, outputs, max_parameters)
+        if fitting and (fitting, training) != (parent, parent_training):
+            return fitting, training, change
+    raise GenlabError(f"max_parameters: no network was found with at most {max_parameters:,}")
+
+
+def _fit(
+    config: ModelConfig, task: str, shape: Size, outputs: int, most: int
+) -> ModelConfig | None:
+    """The config with widths that `most` parameters allow; None where it cannot be assembled."""
+    for _ in range(20):
+        parts = {name: _copy(each) for name, each in config.parts.items()}
+        for name, each in parts.items():
+            _set_groups(each, shape[0] if name != "decoder" else config.latent_dim)
+        config = config.model_copy(update={name: tuple(each) for name, each in parts.items()})
+        try:
+            count = count_parameters(config, shape, outputs, task)
+        except GenlabError:
+            return None
+        if count <= most:
+            return config
+        for each in parts.values():
+            _scale(_walk(each, outputs), max(0.5, 0.95 * (most / count) ** 0.5))
+    return None
+
+
+def _draft(task: str, shape: Size, rng: random.Random) -> ModelConfig:
+    """Convolutions whose width grows where a pooling follows, then perhaps hidden layers."""
+    act, norm, kind = {"type": rng.choice(ACTIVATIONS)}, rng.choice(NORMS), rng.choice(KINDS)
+    width, side, kernel = rng.choice(FIRST_WIDTHS), min(shape[1:]), rng.choice((3, 3, 3, 5))
+    dropout = rng.choice((0.0, 0.0, 0.1, 0.3, 0.5))
+    stages = rng.choice((0, 1, 2, 2, 2, 3, 3) if task == "classify" else (1, 2, 2))
+    layers = _block("plain", width, kernel, norm, act) if stages else []
+    for _ in range(stages):
+        if side >= 4:
+            layers.append({"type": rng.choice(POOLS), "kernel_size": 2})
+            side, width = side // 2, min(rng.choice((1, 2, 2)) * width, 256)
+        for _ in range(rng.randint(1, 2)):
+            layers += _block(kind, width, kernel, norm, act)
+    if task == "classify":
+        if stages and (pooled := rng.choice((0, 1, 1, 2, 3))):
+            layers.append({"type": "AdaptiveAvgPool2d", "output_size": min(pooled, side)})
+        layers.append({"type": "Flatten"})
+        layers += [{"type": "Dropout", "p": dropout}] if stages and dropout else []
+        for _ in range(rng.randint(0 if stages else 1, 2)):
+            layers += [{"type": "Linear", "out_features": rng.choice(HIDDEN)}, act]
+            layers += [{"type": "Dropout", "p": dropout}] if dropout else []
+        return ModelConfig(name="SearchNet", layers=tuple(layers))
+    sides = [-(-each // 2 ** min(stages, 2)) for each in shape[1:]]
+    decoder = [{"type": "ConvTranspose2d", "out_channels": width, "kernel_size": sides}, act]
+    for _ in range(min(stages, 2)):
+        width = max(8, width // rng.choice((1, 2)))
+        decoder += [{"type": "Upsample", "scale_factor": 2}, *_block(kind, width, 3, norm, act)]
+    parts = {"encoder": tuple(layers), "decoder": tuple(decoder)}
+    return ModelConfig(name="SearchVAE", latent_dim=rng.choice((4, 8, 16, 32, 64)), **parts)
+
+
+def _block(kind: str, width: int, kernel: int, norm: str, act: Layer) -> list[Layer]:
+    conv = {"type": "Conv2d", "out_channels": width, "kernel_size": kernel, "padding": kernel // 2}
+    normed: Layer = {"type": norm}
+    if kind == "residual":
+        return [{"type": "Residual", "layers": [conv, normed, act, conv, normed]}, act]
+    if kind == "depthwise":  # _set_groups makes as many groups as there are channels
+        point = {"type": "Conv2d", "out_channels": width, "kernel_size": 1}
+        return [conv | {"groups": width}, normed, act, point, normed, act]
+    return [conv, normed, act]
+
+
+def _draw_training(task: str, shape: Size, rng: random.Random) -> Training:
+    values = {name: rng.choice(choices) for name, choices in TRAINING.items()}
+    values["lr"] *= SGD_FACTOR if values["optimiser"] == "sgd" else 1
+    if task == "generate":
+        return Training(**{**values, "label_smoothing": 0.0, "mixup": 0.0})
+    transforms: list[dict[str, Any]] = [
+        {"type": "RandomCrop", "size": list(shape[1:]), "padding": 2},
+        {"type": "RandomHorizontalFlip"},
+        {"type": "RandomAffine", "degrees": 10, "translate": [0.07, 0.07], "scale": [0.9, 1.1]},
+        {"type": "RandomErasing", "p": 0.25},
+    ]
+    return Training(**values, augmentation=rng.sample(transforms, rng.choice((0, 0, 0, 1, 1, 2))))
+
+
+def _change_training(
+    training: Training, task: str, shape: Size, rng: random.Random
+) -> tuple[Training, str]:
+    name = rng.choice(("lr", "lr", "augmentation", *TRAINING))
+    drawn = _draw_training(task, shape, rng)
+    values = {name: getattr(drawn, name)}
+    if name == "lr":
+        values["lr"] = min(10.0, float(f"{training.lr * rng.choice((0.3, 0.6, 1.6, 3)):.2g}"))
+    elif name == "optimiser":  # each has learning rates that suit it
+        values["lr"] = drawn.lr
+    return training.model_copy(update=values), f"{name} becomes {values[name]}"
+
+
+def _change_config(
+    config: ModelConfig, outputs: int, rng: random.Random
+) -> tuple[ModelConfig, str]:
+    part = rng.choice((*config.parts, *(["latent_dim"] if config.latent_dim else [])))
+    factor = rng.choice((0.5, 0.75, 1.5, 2))
+    if part == "latent_dim":
+        latents = max(2, min(256, round(config.latent_dim * factor)))
+        return config.model_copy(update={part: latents}), f"latent_dim becomes {latents}"
+    layers, kind = _copy(config.parts[part]), rng.choice(CHANGES)
+    if kind == "insert":
+        done = _insert(layers, rng)
+    elif kind == "remove" and len(layers) > 1:
+        start = rng.randrange(len(layers))
+        end = start + 1
+        while end < len(layers) and layers[end]["type"] in (*NORMS, *ACTIVATIONS, "Dropout"):
+            end += 1
+        done = f"without {' '.join(each['type'] for each in layers[start:end])}"
+        del layers[start:end]
+    else:
+        kinds = {"act": ACTIVATIONS, "norm": NORMS, "kernel": ("Conv2d",)}.get(kind, ())
+        found = [each for each in _walk(layers, outputs) if not kinds or each["type"] in kinds]
+        found = [rng.choice(found)] if found and kind in ("width", "kernel") else found
+        side, new = rng.choice((1, 3, 5, 7)), rng.choice(kinds or ("",))
+        for each in found:
+            if kind == "kernel":
+                each |= {"kernel_size": side, "padding": side // 2}
+            elif kinds:
+                each.clear()
+                each["type"] = new
+        if not kinds:
+            _scale(found, factor)
+        done = f"{kind}: {side if kind == 'kernel' else new or f'x {factor:g}'}"
+    return config.model_copy(update={part: tuple(layers)}), f"{part}: {done}"
+
+
+def _insert(layers: list[Layer], rng: random.Random) -> str:
+    """Insert a block, a pooling, a dropout or a hidden layer somewhere."""
+    used = [each["type"] for each in layers if each["type"] in ACTIVATIONS]
+    act, norm = {"type": rng.choice(used or ACTIVATIONS)}, rng.choice(NORMS)
+    widths = [each["out_channels"] for each in _walk(layers) if "out_channels" in each]
+    blocks = {kind: _block(kind, rng.choice(widths or [16]), 3, norm, act) for kind in KINDS}
+    others: dict[str, list[Layer]] = {
+        "pooling": [{"type": rng.choice(POOLS), "kernel_size": 2}],
+        "dropout": [{"type": "Dropout", "p": rng.choice((0.1, 0.2, 0.3, 0.5))}],
+        "hidden layer": [{"type": "Linear", "out_features": rng.choice(HIDDEN)}, act],
+    }
+    name, new = rng.choice(list((blocks | others).items()))
+    start = rng.randint(0, len(layers))
+    layers[start:start] = new
+    return f"a {name} inserted at {start}"
+
+
+def _copy(layers: Sequence[Layer]) -> list[Layer]:
+    """A copy in which no two layers are the same object, without the Identity that means none."""
+    copied: list[Layer] = json.loads(json.dumps(layers))
+    for layer in _walk(copied):
+        if "layers" in layer:
+            layer["layers"] = [each for each in layer["layers"] if each["type"] != "Identity"]
+    return [each for each in copied if each["type"] != "Identity"]
+
+
+def _walk(layers: Sequence[Layer], outputs: int = 0) -> Iterator[Layer]:
+    """Every layer, but not a last one whose width is the number of outputs."""
+    for index, layer in enumerate(layers):
+        if index + 1 < len(layers) or outputs not in [layer.get(name) for name in WIDTHS]:
+            yield layer
+        for inner in (layer.get("layers", ()), *layer.get("branches", ())):
+            yield from _walk(inner)
+
+
+def _scale(layers: Iterable[Layer], factor: float) -> None:
+    for layer in layers:
+        for name in WIDTHS:
+            if name in layer:
+                layer[name] = max(4, 4 * round(layer[name] * factor / 4))
+
+
+def _set_groups(layers: Sequence[Layer], channels: int) -> int:
+    """Give depthwise convolutions as many groups and outputs as inputs; returns the channels."""
+    for layer in layers:
+        if layer.get("groups", 1) > 1 and layer["groups"] == layer["out_channels"]:
+            layer |= {"groups": channels, "out_channels": channels}
+        channels = layer.get("out_channels", channels)
+        for inner in (layer.get("layers", ()), *layer.get("branches", ())):
+            channels = _set_groups(inner, channels)
+    return channels

@@ -120,6 +120,7 @@ def layer_names() -> tuple[str, ...]:
     return tuple(found)
 
 
+@lru_cache
 def layer_arguments(name: str) -> dict[str, inspect.Parameter]:
     """The arguments of a layer's constructor, in order."""
     from torch import nn
@@ -167,44 +168,27 @@ def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
         if key not in ("type", *allowed):
             listed = ", ".join(allowed) or "none"
             raise GenlabError(f"{where}: {kind} has no argument {key}; it has {listed}")
-        if kind not in BLOCKS:
-            _check_value(value, f"{where}.{key}", MAX_TIMES if key == "num_layers" else MAX_NUMBER)
+        most = MAX_TIMES if key == "num_layers" else MAX_NUMBER
+        if isinstance(value, int | float) and not abs(value) <= most:
+            raise GenlabError(f"{where}.{key}: {value} is beyond {most}")
     return _read_block(layer, where, depth + 1) if kind in BLOCKS else layer
 
 
 def _read_block(layer: Layer, where: str, depth: int) -> Layer:
-    kind = layer["type"]
+    kind, branches = layer["type"], layer.get("branches")
     if kind in ("Residual", "Repeat"):
         layer["layers"] = _read_layers(layer.get("layers"), f"{where}.layers", depth)
     if kind == "Repeat" and layer.get("times") not in range(1, MAX_TIMES + 1):
         raise GenlabError(f"{where}: times of Repeat is a number from 1 to {MAX_TIMES}")
-    if kind == "Permute":
-        dims = layer.get("dims")
-        if not isinstance(dims, list) or set(map(repr, dims)) != {
-            *map(str, range(1, len(dims) + 1))
-        }:
-            raise GenlabError(f"{where}: dims of Permute are those after the batch, from 1")
+    if kind == "Permute" and not isinstance(layer.get("dims"), list | tuple):
+        raise GenlabError(f"{where}: dims of Permute is a list of dimensions after the batch")
     if kind == "Parallel":
-        branches = layer.get("branches")
-        if layer.setdefault("merge", "sum") not in ("sum", "concat") or not branches:
+        merge = layer.setdefault("merge", "sum")
+        if merge not in ("sum", "concat") or not isinstance(branches, list | tuple) or not branches:
             raise GenlabError(f"{where}: Parallel needs branches and a merge of sum or concat")
-        if not isinstance(branches, list | tuple):
-            raise GenlabError(f"{where}.branches: it has to be a list of lists of layers")
-        layer["branches"] = [
-            _read_layers(each, f"{where}.branches[{index}]", depth)
-            for index, each in enumerate(branches)
-        ]
+        named = [(each, f"{where}.branches[{index}]") for index, each in enumerate(branches)]
+        layer["branches"] = [_read_layers(each, place, depth) for each, place in named]
     return layer
-
-
-def _check_value(value: Any, where: str, most: int) -> None:
-    if isinstance(value, list | tuple):
-        for each in value:
-            _check_value(each, where, most)
-    elif isinstance(value, Mapping):
-        raise GenlabError(f"{where}: it has to be a number, a word or a list")
-    elif isinstance(value, int | float) and not abs(value) <= most:
-        raise GenlabError(f"{where}: {value} is beyond {most}")
 
 
 def config_schema(task: str, *, small: bool = False) -> dict[str, Any]:
@@ -224,20 +208,15 @@ def _small_layers() -> list[dict[str, Any]]:
     width = {"type": "integer", "minimum": 4, "maximum": 128}
     fixed = {"kernel_size": {"enum": [1, 3, 5]}, "padding": {"enum": ["same"]}}
     simple: dict[str, dict[str, Any]] = {
-        "Conv2d": {"out_channels": width, **fixed},
-        "BatchNorm2d": {},
-        "ReLU": {},
-        "GELU": {},
+        "Conv2d": {"out_channels": width, **fixed}, "BatchNorm2d": {}, "ReLU": {}, "GELU": {},
         "Dropout": {"p": {"enum": [0.1, 0.2, 0.3, 0.5]}},
-    }
-    layers = [_object(type={"enum": [name]}, **each) for name, each in simple.items()]
-    return [
-        *layers,
-        _object(type={"enum": ["MaxPool2d"]}, kernel_size={"enum": [2]}),
-        _object(type={"enum": ["Upsample"]}, scale_factor={"enum": [2]}),
-        _object(type={"enum": ["Linear"]}, out_features=width),
-        _object(type={"enum": ["Residual"]}, layers=_list(*layers, most=6)),
-    ]
+    }  # fmt: skip
+    inner = [_object(type={"enum": [name]}, **each) for name, each in simple.items()]
+    others: dict[str, dict[str, Any]] = {
+        "MaxPool2d": {"kernel_size": {"enum": [2]}}, "Upsample": {"scale_factor": {"enum": [2]}},
+        "Linear": {"out_features": width}, "Residual": {"layers": _list(*inner, most=6)},
+    }  # fmt: skip
+    return [*inner, *(_object(type={"enum": [name]}, **each) for name, each in others.items())]
 
 
 def _object(**fields: Any) -> dict[str, Any]:
@@ -252,17 +231,18 @@ def _list(*items: dict[str, Any], most: int) -> dict[str, Any]:
 
 def example(task: str, shape: Sequence[int], outputs: int) -> ModelConfig:
     """A small network that works, for prompts and tests."""
-    act: Layer = {"type": "ReLU"}
+    act, pool = {"type": "ReLU"}, {"type": "MaxPool2d", "kernel_size": 2}
     conv: Layer = {"type": "Conv2d", "out_channels": 16, "kernel_size": 3, "padding": 1}
     if task == "classify":
         inner = [{**conv, "out_channels": 32}, {"type": "BatchNorm2d"}, act]
         end = ({"type": "Flatten"}, {"type": "Linear", "out_features": outputs})
-        pool = {"type": "MaxPool2d", "kernel_size": 2}
-        layers = (conv, act, pool, {"type": "Residual", "layers": inner}, pool, *end)
-        return ModelConfig(name="SmallResidual", layers=layers)
+        layers: tuple[Layer, ...] = (conv, act, pool, {"type": "Residual", "layers": inner}, pool)
+        return ModelConfig(name="SmallResidual", layers=(*layers, *end))
     sides = [-(-side // 2) for side in shape[1:]]
     first: Layer = {"type": "ConvTranspose2d", "out_channels": 16, "kernel_size": sides}
-    up: Layer = {"type": "Upsample", "scale_factor": 2}
-    decoder = (first, act, up, {**conv, "out_channels": outputs})
-    encoder = ({**conv, "stride": 2}, act)
-    return ModelConfig(name="SmallVAE", encoder=encoder, decoder=decoder, latent_dim=16)
+    last: tuple[Layer, ...] = (
+        {"type": "Upsample", "scale_factor": 2},
+        {**conv, "out_channels": outputs},
+    )
+    parts = {"encoder": ({**conv, "stride": 2}, act), "decoder": (first, act, *last)}
+    return ModelConfig(name="SmallVAE", latent_dim=16, **parts)

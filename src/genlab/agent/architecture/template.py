@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from genlab.agent.architecture.schema import CUSTOM, Layer, ModelConfig, layer_arguments
@@ -106,40 +107,25 @@ class Chain:
 
     def add(self, kind: str, **arguments: Any) -> None:
         """Add one layer of torch.nn; sizes of its input are inferred."""
-        import torch
-        from torch import nn
-
-        if kind == "LayerNorm" and len(self.shape) == 3 and not self._fits(arguments):
+        if kind == "LayerNorm" and len(self.shape) == 3 and _is_one(arguments):
             kind, arguments = "GroupNorm", {"num_groups": 1}  # of images: over all channels
-        arguments = {key: _freeze(value) for key, value in arguments.items()}
-        arguments |= self._infer(kind, arguments)
         known = layer_arguments(kind)
+        arguments |= {key: each for key, each in self._infer(arguments).items() if key in known}
+        if kind in SEQUENCE:
+            arguments["batch_first"] = True
         for name, parameter in known.items():
             if parameter.default is parameter.empty and name not in arguments:
                 raise self.fault(f"{kind} needs {name}")
         try:
-            with torch.device("meta"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                module = getattr(nn, kind)(**arguments)
-                x = torch.empty(BATCH, *self.shape)
-                out = module(x, x, x) if kind == "MultiheadAttention" else module(x)
+            self.nodes.append(_probe(kind, json.dumps(arguments), self.shape))
         except Exception as error:
             reason = " ".join(str(error).split())[:240] or type(error).__name__
             raise self.fault(f"{kind}: {reason}") from error
-        several = isinstance(out, tuple)
-        shape = tuple((out[0] if several else out).shape)
-        if shape[:1] != (BATCH,) or len(shape) < 2 or 0 in shape:
-            raise self.fault(f"{kind} gives {shape} for a batch of {BATCH}")
-        call = "SelfAttention" if kind == "MultiheadAttention" else f"nn.{kind}"
-        text, own = _write_arguments(known, arguments), sum(p.numel() for p in module.parameters())
-        if several and kind != "MultiheadAttention":
-            call, text = "First", f"{call}({text})"
-        self.nodes.append(Node(call, shape[1:], text, own=own))
 
     def add_permute(self, *dims: int) -> None:
         """Add a reordering of the dimensions after the batch."""
-        if len(dims) != len(self.shape):
-            raise self.fault(f"Permute names {len(dims)} dimensions after the batch")
+        if sorted(map(str, dims)) != sorted(str(dim + 1) for dim in range(len(self.shape))):
+            raise self.fault("Permute has to name each dimension after the batch, from 1")
         shape = tuple(self.shape[dim - 1] for dim in dims)
         self.nodes.append(Node("Permute", shape, ", ".join(map(str, dims))))
 
@@ -152,74 +138,81 @@ class Chain:
         self.nodes.append(Node("Residual", inner.shape, parts=tuple(parts)))
 
     def add_parallel(self, branches: Sequence[Sequence[Layer]], merge: str) -> None:
-        """Add branches that are summed, or concatenated along the first dimension that fits."""
-        places = [f"{self.where}.branches[{index}]" for index in range(len(branches))]
-        chains = [Chain(self.shape).extend(*pair) for pair in zip(branches, places, strict=True)]
+        """Add branches that are summed, or concatenated by channels or features."""
+        chains = [
+            Chain(self.shape).extend(branch, f"{self.where}.branches[{index}]")
+            for index, branch in enumerate(branches)
+        ]
         shapes, parts = [each.shape for each in chains], tuple(("", c.node()) for c in chains)
-        first = shapes[0]
-        if merge == "sum":
-            if len(set(shapes)) > 1:
-                raise self.fault(f"branches of these shapes cannot be summed: {shapes}")
-            return self.nodes.append(Node("Parallel", first, parts=parts))
-        for dim in range(len(first)):
-            if len({(len(each), *each[:dim], *each[dim + 1 :]) for each in shapes}) == 1:
-                shape = (*first[:dim], sum(each[dim] for each in shapes), *first[dim + 1 :])
-                return self.nodes.append(Node("Parallel", shape, f"dim={dim + 1}", parts))
-        raise self.fault(f"branches of these shapes cannot be concatenated: {shapes}")
+        dim = len(shapes[0]) - 1 if len(shapes[0]) < 3 else 0
+        others = shapes if merge == "sum" else [(*x[:dim], *x[dim + 1 :]) for x in shapes]
+        if len(set(others)) > 1:
+            raise self.fault(f"branches of these shapes have no {merge}: {shapes}")
+        shape = list(shapes[0])
+        if merge == "concat":
+            shape[dim] = sum(each[dim] for each in shapes)
+        text = f"dim={dim + 1}" if merge == "concat" else ""
+        self.nodes.append(Node("Parallel", tuple(shape), text, parts))
 
-    def lines(self) -> list[str]:
-        """The code of an nn.Sequential."""
-        parts = tuple(("", node) for node in self.nodes)
-        return Node("nn.Sequential", self.shape, parts=parts).lines(self.begin)
+    def sequential(self) -> Node:
+        """The chain as an nn.Sequential."""
+        return Node("nn.Sequential", self.shape, parts=tuple(("", node) for node in self.nodes))
 
     def node(self) -> Node:
         """The chain as one layer."""
-        if len(self.nodes) == 1:
-            return self.nodes[0]
-        parts = tuple(("", node) for node in self.nodes)
-        return Node("nn.Sequential" if parts else "nn.Identity", self.shape, parts=parts)
+        if not self.nodes:
+            return Node("nn.Identity", self.shape)
+        return self.nodes[0] if len(self.nodes) == 1 else self.sequential()
 
     def fault(self, reason: str) -> GenlabError:
         """An error at the current layer."""
         shape = " x ".join(("batch", *map(str, self.shape)))
         return GenlabError(f"model_config.{self.where}: {reason}; its input is {shape}")
 
-    def _fits(self, arguments: dict[str, Any]) -> bool:
-        """Whether a stated normalized_shape is that of the input."""
-        stated = _freeze(arguments.get("normalized_shape", ()))
-        stated = stated if isinstance(stated, tuple) else (stated,)
-        return bool(stated) and self.shape[-len(stated) :] == stated
-
-    def _infer(self, kind: str, stated: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of a layer that its input determines."""
+    def _infer(self, stated: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of layers that their input determines."""
         first, last = self.shape[0], self.shape[-1]
-        found: dict[str, Any] = dict.fromkeys(
-            ("in_channels", "num_features", "num_channels"), first
-        )
-        found |= dict.fromkeys(("in_features", "input_size", "embed_dim", "d_model"), last)
-        if not self._fits(stated):
-            found["normalized_shape"] = last
-        if "num_groups" not in stated:
-            found["num_groups"] = math.gcd(8, first)
-        if kind in SEQUENCE:
-            found["batch_first"] = True
-        return {key: value for key, value in found.items() if key in layer_arguments(kind)}
+        found = dict[str, Any](in_channels=first, num_features=first, num_channels=first)
+        found |= {"in_features": last, "input_size": last, "embed_dim": last, "d_model": last}
+        found |= {"normalized_shape": last} if _is_one(stated) else {}
+        return found | ({} if "num_groups" in stated else {"num_groups": math.gcd(8, first)})
 
     def _project(self, shape: Shape) -> Node:
         """A linear map from the chain's shape to `shape`, for the shortcut of a Residual."""
         chain = Chain(self.shape, self.where)
         if len(self.shape) == len(shape) == 3:
-            stride = -(-self.shape[1] // shape[1])
-            if shape[1:] != tuple(-(-side // stride) for side in self.shape[1:]):
+            if shape[1:] != self.shape[1:]:
                 chain.add("AdaptiveAvgPool2d", output_size=shape[1:])
-                stride = 1
-            if stride > 1 or self.shape[0] != shape[0]:
-                chain.add("Conv2d", out_channels=shape[0], kernel_size=1, stride=stride, bias=False)
+            if shape[0] != self.shape[0]:
+                chain.add("Conv2d", out_channels=shape[0], kernel_size=1, bias=False)
         elif self.shape[:-1] == shape[:-1]:
             chain.add("Linear", out_features=shape[-1], bias=False)
         if chain.shape != shape:
             raise self.fault(f"no shortcut leads to the output of the Residual, {shape}")
         return chain.node()
+
+
+@lru_cache(4096)
+def _probe(kind: str, text: str, shape: Shape) -> Node:
+    """Make a layer of the arguments in `text`, JSON, and call it on the meta device."""
+    import torch
+    from torch import nn
+
+    arguments = {key: _freeze(value) for key, value in json.loads(text).items()}
+    with torch.device("meta"), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = getattr(nn, kind)(**arguments)
+        x = torch.empty(BATCH, *shape)
+        out = module(x, x, x) if kind == "MultiheadAttention" else module(x)
+    several = isinstance(out, tuple)
+    found = tuple((out[0] if several else out).shape)
+    if found[:1] != (BATCH,) or len(found) < 2 or 0 in found:
+        raise ValueError(f"it gives {found} for a batch of {BATCH}")
+    call = "SelfAttention" if kind == "MultiheadAttention" else f"nn.{kind}"
+    code = _write_arguments(layer_arguments(kind), arguments)
+    if several and kind != "MultiheadAttention":
+        call, code = "First", f"{call}({code})"
+    return Node(call, found[1:], code, own=sum(p.numel() for p in module.parameters()))
 
 
 def write_source(
@@ -233,7 +226,10 @@ def write_source(
     from jinja2 import Environment, PackageLoader
 
     chains = _build(config, input_size, outputs, task)
-    parts = {name: f"\n{' ' * 8}".join(chain.lines()) for name, chain in chains.items()}
+    parts = {
+        name: f"\n{' ' * 8}".join(chain.sequential().lines(chain.begin))
+        for name, chain in chains.items()
+    }
     about = " ".join(config.description.replace("\\", "/").replace('"', "'").split())
     jinja = Environment(
         loader=PackageLoader("genlab.agent"), trim_blocks=True, keep_trailing_newline=True
@@ -291,6 +287,12 @@ def _flatten(chain: Chain) -> Chain:
     if len(chain.shape) > 1:
         chain.add("Flatten")
     return chain
+
+
+def _is_one(arguments: dict[str, Any]) -> bool:
+    """Whether a norm is over the last dimension, as far as its arguments are stated."""
+    stated = arguments.get("normalized_shape", ())
+    return not isinstance(stated, list | tuple) or len(stated) < 2
 
 
 def _freeze(value: Any) -> Any:

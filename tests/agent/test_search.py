@@ -1,0 +1,126 @@
+"""The tree's policy, and random search, a fair opponent: in its limits, varied, always runnable."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from genlab.agent.architecture.compare import config_differences
+from genlab.agent.architecture.schema import ModelConfig, parse_config, walk
+from genlab.agent.architecture.template import count_parameters, write_source
+from genlab.agent.architecture.training import Training, parse_training
+from genlab.agent.registry import Attempt
+from genlab.agent.search import DEBUG_DEPTH, choose_parent, random_proposal
+from genlab.core.errors import GenlabError
+
+SHAPE = (1, 28, 28)
+
+
+def attempt(run_id: str, value: float | None, parent: str = "", **fields: Any) -> Attempt:
+    seeds = [] if value is None else [{"seed": 0, "metrics": {"accuracy": value}}]
+    fields.setdefault("failure", "broken" if value is None else "")
+    fields.setdefault("config", {"layers": [{"type": "ReLU"}]})
+    return Attempt(
+        run_id=run_id, timestamp="", model_name="Net", dataset="dummy", metrics_summary={},
+        experiment_dir="", parent=parent, seeds=seeds, **fields,
+    )  # fmt: skip
+
+
+def kinds(attempts: list[Attempt], **options: Any) -> set[tuple[str, str]]:
+    """What 60 generators choose."""
+    given = {"drafts": 2, "metric": "accuracy", "higher": True, **options}
+    chosen = [choose_parent(attempts, rng=random.Random(seed), **given) for seed in range(60)]
+    return {(kind, parent.run_id if parent else "") for kind, parent in chosen}
+
+
+def test_drafts_come_first_and_calls_by_hand_are_none() -> None:
+    assert kinds([]) == {("draft", "")}
+    assert kinds([attempt("a", 0.5), attempt("tool", 0.9, config={})]) == {("draft", "")}
+
+
+def test_the_best_is_improved_in_the_metrics_direction() -> None:
+    attempts = [attempt("a", 0.5), attempt("b", 0.7), attempt("c", 0.6, "b")]
+    assert kinds(attempts) == {("improve", "b")}
+    assert kinds(attempts, higher=False) == {("improve", "a")}
+
+
+def test_failed_leaves_are_debugged_sometimes_and_not_for_ever() -> None:
+    attempts = [attempt("a", 0.5), attempt("b", None)]
+    assert kinds(attempts) == {("improve", "a"), ("debug", "b")}
+    for number in range(1, DEBUG_DEPTH):
+        attempts.append(attempt(f"b{number}", None, "b" if number == 1 else f"b{number - 1}"))
+        assert kinds(attempts) == {("improve", "a"), ("debug", f"b{number}")}
+    attempts.append(attempt("last", None, f"b{DEBUG_DEPTH - 1}"))
+    assert kinds(attempts) == {("improve", "a")}
+
+
+def test_without_any_number_there_is_debugging_or_a_draft() -> None:
+    assert kinds([attempt("a", None), attempt("b", None)]) == {("debug", "a"), ("debug", "b")}
+    chain = [attempt("a", None), attempt("b", None)]
+    chain += [attempt(f"{name}{i}", None, name if i == 1 else f"{name}{i - 1}")
+              for name in "ab" for i in range(1, DEBUG_DEPTH + 1)]  # fmt: skip
+    assert kinds(chain) == {("draft", "")}
+
+
+@pytest.mark.parametrize(("task", "outputs", "most"), [
+    ("classify", 10, 50_000), ("classify", 10, 2_000), ("generate", 12, 200_000),
+])  # fmt: skip
+def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: int) -> None:
+    rng, config, training = random.Random(1), None, None
+    for step in range(24):
+        parent = (config, training) if step % 6 else (None, None)
+        config, training, change = random_proposal(task, SHAPE, outputs, most, *parent, rng)
+        assert change
+        assert parse_config(config.model_dump(mode="json"), task) == config
+        assert parse_training(training.model_dump(mode="json")) == training
+        if parent[0] is not None and parent[1] is not None:
+            assert config_differences(parent[0], config, parent[1], training)
+        space: dict[str, Any] = {}
+        exec(write_source(config, SHAPE, outputs, task), space)
+        model, x = space[config.name](), torch.rand(2, *SHAPE)
+        out = model(x) if task == "classify" else model.decode(model.encode(x)[0])
+        assert out.shape == ((2, 10) if task == "classify" else (2, 12, 28, 28))
+        assert sum(p.numel() for p in model.parameters()) <= most
+
+
+def test_drafts_cover_the_space() -> None:
+    rng = random.Random(2)
+    drafts = [random_proposal("classify", SHAPE, 10, 50_000, None, None, rng) for _ in range(80)]
+    types = {layer["type"] for config, *_ in drafts for layer in walk(config)}
+    assert {"Residual", "Conv2d", "Linear", "Dropout", "BatchNorm2d", "GroupNorm", "MaxPool2d",
+            "AvgPool2d", "AdaptiveAvgPool2d", "ReLU", "GELU", "SiLU"} <= types  # fmt: skip
+    assert any(layer.get("groups", 1) > 1 for config, *_ in drafts for layer in walk(config))
+    recipes = [training for _, training, _ in drafts]
+    assert len({recipe.optimiser for recipe in recipes}) > 3
+    assert any(recipe.augmentation for recipe in recipes)
+    sizes = [count_parameters(config, SHAPE, 10, "classify") for config, *_ in drafts]
+    assert sum(size > 25_000 for size in sizes) > 20
+
+
+def test_the_same_generator_proposes_the_same() -> None:
+    one, two = (random_proposal("classify", SHAPE, 10, 9000, None, None, random.Random(5))
+                for _ in range(2))  # fmt: skip
+    assert one == two
+
+
+@pytest.mark.parametrize("layers", [
+    [],
+    [{"type": "custom", "description": "anything"}],
+    [{"type": "Conv2d", "out_channels": 8, "kernel_size": 99}],
+    [{"type": "Flatten"}, {"type": "Linear", "out_features": 4096}, {"type": "Linear",
+                                                                    "out_features": 10}],
+])  # fmt: skip
+def test_any_parent_leads_to_a_proposal(layers: list[dict[str, Any]]) -> None:
+    parent = ModelConfig(layers=tuple(layers))
+    config, *_ = random_proposal(
+        "classify", SHAPE, 10, 20_000, parent, Training(), random.Random(3)
+    )
+    assert 0 < count_parameters(config, SHAPE, 10, "classify") <= 20_000
+
+
+def test_a_limit_that_nothing_meets_is_refused() -> None:
+    with pytest.raises(GenlabError, match="at most 5"):
+        random_proposal("classify", SHAPE, 10, 5, None, None, random.Random(0))

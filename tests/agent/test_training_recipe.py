@@ -1,0 +1,60 @@
+"""Training recipes: aliases, ranges, transforms that are checked before anything is trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torchvision.transforms import v2
+
+from genlab.agent.architecture.training import TRANSFORMS, Training, parse_training
+from genlab.core.errors import GenlabError
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "RandomCrop": {"size": [28, 28], "padding": 2},
+    "RandomResizedCrop": {"size": 28},
+    "RandomRotation": {"degrees": 10},
+    "RandomAffine": {"degrees": 5, "translate": [0.1, 0.1]},
+    "GaussianBlur": {"kernel_size": 3},
+    "RandomAdjustSharpness": {"sharpness_factor": 2},
+    "RandomPosterize": {"bits": 4},
+    "RandomSolarize": {"threshold": 0.5},
+}
+
+
+def test_an_empty_recipe_is_the_default() -> None:
+    assert parse_training({}) == Training()
+    assert parse_training(Training().model_dump(mode="json")) == Training()
+
+
+def test_spellings_of_models_are_read() -> None:
+    found = parse_training({"optimizer": "SGD", "augmentation": "randomhorizontalflip"})
+    assert found.optimiser == "sgd"
+    assert found.augmentation == ({"type": "RandomHorizontalFlip"},)
+    assert parse_training({"augmentation": None}).augmentation == ()
+
+
+@pytest.mark.parametrize(("raw", "reason"), [
+    ({"lr": 0}, "training: lr should be greater than 0, got 0"),
+    ({"lrr": 1}, "did you mean lr"),
+    ({"optimiser": "lion"}, "optimiser"),
+    ({"batch_size": 10**6}, "batch_size"),
+    ({"mixup": float("nan")}, "mixup"),
+    ({"ema": 1}, "ema"),
+    ({"augmentation": ["MixUp"]}, "did you mean mixup"),
+    ({"augmentation": ["Resize"]}, "no transform that keeps"),
+    ({"augmentation": [{"type": "RandomCrop", "pad": 3}]}, r"augmentation\[0\]: RandomCrop: .*'pad'"),
+])  # fmt: skip
+def test_a_faulty_recipe_is_refused_by_name(raw: dict[str, Any], reason: str) -> None:
+    with pytest.raises(GenlabError, match=reason):
+        parse_training(raw)
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_every_transform_keeps_the_shape_of_an_image(name: str) -> None:
+    training = parse_training({"augmentation": [{"type": name, **ARGUMENTS.get(name, {})}]})
+    arguments = {key: value for key, value in training.augmentation[0].items() if key != "type"}
+    for channels in (1, 3):
+        image = torch.rand(channels, 28, 28)
+        assert getattr(v2, name)(**arguments)(image).shape == image.shape
