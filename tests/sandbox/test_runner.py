@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +62,33 @@ def test_a_guest_that_was_root_owns_nothing_but_its_workspace(sandbox: Sandbox) 
     assert (uid == os.getuid()) == (os.getuid() != 0)
     assert (sandbox.workspace / "mine").stat().st_uid == uid
     assert read_back(sandbox.workspace, "mine") == b""
+
+
+def test_code_can_use_temporary_files_and_none_is_left(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o700)  # as a folder in root's home, which the guest's user cannot enter
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code = "import tempfile; open(tempfile.mkdtemp() + '/f', 'w'); tempfile.TemporaryFile()"
+    assert sandbox.run(["python", "-c", code]).output == ""
+    (sandbox.workspace / "job.py").write_text(code)
+    (sandbox.workspace / "endless.py").write_text(code + "\nwhile True: pass")
+    with Worker(sandbox, ("tempfile",)) as worker:
+        assert worker.run("job.py").output == ""
+        assert worker.run("endless.py", limits=replace(SHORT, wall_seconds=0.5)).output == ""
+    assert os.listdir(tmp_path) == []
+    if os.getuid() == 0:
+        tmp_path.chmod(0o1777)  # as the system's
+    guard = sandbox.supervisor()
+    guard.control.close()  # as when the caller is killed
+    guard.process.wait(20)
+    assert os.listdir(tmp_path) == []
+    guard.close()
+
+
+def test_output_can_be_shown_on_a_terminal(sandbox: Sandbox) -> None:
+    code = r"print('\x1b]0;title\x07\x1b[31mred\x1b[0m \u202eevil\x08\u2066\ttab')"
+    assert sandbox.run(["python", "-c", code]).output == "red evil\ttab\n"
 
 
 def test_files_of_the_caller_are_the_guests_to_change(target: attacks.Target) -> None:
@@ -154,6 +182,12 @@ def test_without_a_working_bubblewrap_the_best_mode_warns(
         assert Sandbox(tmp_path).mode == "landlock"
     with pytest.raises(GenlabError, match="bubblewrap does not work here"):
         Sandbox(tmp_path, mode="bubblewrap")
+
+
+def test_landlock_alone_warns_of_what_it_does_not_cover(tmp_path: Path) -> None:
+    needs_sandbox("landlock")
+    with pytest.warns(SandboxWarning, match="names, sizes and dates of files"):
+        Sandbox(tmp_path, mode="landlock")
 
 
 def test_nothing_runs_where_there_is_no_sandbox(

@@ -33,7 +33,8 @@ class Limits:
 class Finished:
     """How a job ended.
 
-    `output` of both streams, cut at the limit with a mark; `exit_code` as subprocess has it (minus
+    `output` of both streams, cut at the limit with a mark, without control, escape and
+    bidirectional characters; `exit_code` as subprocess has it (minus
     the signal's number); wall `seconds`; `stopped_by`: None where it ended by itself, "time",
     "memory", "output", "files" or "signal". None of it is a result: a job can print anything.
     """

@@ -19,6 +19,10 @@ from genlab.sandbox.limits import MIB, Finished, Limits
 from genlab.sandbox.supervisor import Supervisor
 
 MODES = ("auto", "bubblewrap", "landlock")
+LANDLOCK_ALONE = (
+    "generated code runs behind Landlock, seccomp and limits alone, without namespaces:"
+    " names, sizes and dates of files outside the workspace stay visible"
+)
 INSTALL = "install bubblewrap (sudo apt-get install bubblewrap), or use Linux 5.13 with Landlock"
 SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share/zoneinfo")
 ROOT_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
@@ -38,7 +42,7 @@ class SandboxWarning(UserWarning):
 
 
 class Sandbox:
-    """Run code that nobody has read; this package's docstring says what is kept out.
+    """Run code that nobody has read; this package's docstring lists what is kept out.
 
     `workspace` is the one folder it may write; the guest sees it under its real path. `readable`
     paths are added for reading, `devices` (such as /dev/nvidia0) for use: a GPU is passed in by
@@ -67,8 +71,12 @@ class Sandbox:
                 raise GenlabError(f"sandbox: {path} is not there; correct readable or devices")
         if mode == "auto":
             mode = best_mode()
-        elif self.workspace.name != _PROBE and (fault := find_fault(mode, shutil.which("bwrap"))):
-            raise GenlabError(f"sandbox: {mode} does not work here ({fault}); {INSTALL}")
+        elif self.workspace.name != _PROBE:
+            if fault := find_fault(mode, shutil.which("bwrap")):
+                raise GenlabError(f"sandbox: {mode} does not work here ({fault}); {INSTALL}")
+            if mode == "landlock":
+                fix = "choose bubblewrap or auto where it works"
+                warnings.warn(f"{LANDLOCK_ALONE}; {fix}", SandboxWarning, stacklevel=2)
         self.mode = mode
         self.limits = limits or Limits()
         self.readable = [str(Path(path).resolve()) for path in readable]
@@ -93,12 +101,13 @@ class Sandbox:
     def supervisor(self, preload: Sequence[str] = ()) -> Supervisor:
         """Start a guard in this sandbox that has imported `preload`; close it when done."""
         uid = _guest_uid(self.workspace) if os.getuid() == 0 else None
-        private = Path(tempfile.mkdtemp(prefix="genlab-guest-"))
-        if uid is not None:
-            os.chown(private, uid, uid)
         bubblewrap = self.mode == "bubblewrap"
-        tmp = "/tmp" if bubblewrap else str(private)
+        private = None if bubblewrap else Path(tempfile.mkdtemp(prefix="genlab-guest-")).resolve()
+        if private is not None and uid is not None:
+            os.chown(private, uid, uid)
+        tmp = str(private or "/tmp")
         readable = [*_interpreter(), *self.readable]
+        search = uid is not None and self._needs_search(readable, tmp)
         config = {
             "uid": uid,
             "preload": list(preload),
@@ -106,25 +115,26 @@ class Sandbox:
             "pid_namespace": bubblewrap,
             "count_processes": uid is None and not bubblewrap,
             "landlock": not bubblewrap,
-            "search": uid is not None and self._needs_search(readable),
+            "search": search,
             "readable": [*readable, *SYSTEM, *ROOT_LINKS, *FACTS, *PROC_FACTS],
             "writable": [str(self.workspace), tmp, *PLAIN_DEVICES, *self.devices],
         }
         argv = [sys.executable, "-I", "-u", *([] if preload else ["-S"]), "-c", START]
         if bubblewrap:
-            argv = [*self._bubblewrap(readable), *argv]
+            argv = [*self._bubblewrap(readable, search=search), *argv]
         return Supervisor(argv, config, _environment(tmp), self.workspace, private)
 
-    def _needs_search(self, readable: Sequence[str]) -> bool:
-        """Whether a guest of another uid needs a capability to read what it may read.
+    def _needs_search(self, readable: Sequence[str], tmp: str) -> bool:
+        """Whether a guest of another uid needs a capability to reach what it may use.
 
-        For an interpreter or data in a home that others cannot enter: see `lockdown.become`.
+        For an interpreter, data or a temporary folder in a home that others cannot enter: see
+        `lockdown.become`.
         """
         if not all(map(_open_to_all, readable)):
             return True
-        return self.mode == "landlock" and not _reachable(*readable, self.workspace)
+        return self.mode == "landlock" and not _reachable(*readable, self.workspace, tmp)
 
-    def _bubblewrap(self, readable: Sequence[str]) -> list[str]:
+    def _bubblewrap(self, readable: Sequence[str], *, search: bool) -> list[str]:
         """Bubblewrap's command line."""
         found = shutil.which("bwrap")
         if found is None:
@@ -134,8 +144,8 @@ class Sandbox:
         if os.getuid() == 0:
             # Root needs no user namespace, and a guest's uid shields the guard better than one.
             argv += ["--cap-drop", "ALL"]
-            search = ["CAP_DAC_READ_SEARCH"] if self._needs_search(readable) else []
-            for name in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", *search):
+            kept = ["CAP_DAC_READ_SEARCH"] if search else []
+            for name in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", *kept):
                 argv += ["--cap-add", name]
         else:
             argv += ["--unshare-user"]
@@ -179,8 +189,7 @@ def best_mode() -> str:
             f" landlock: {second}); {INSTALL}"
         )
     warnings.warn(
-        "generated code runs behind Landlock, seccomp and limits alone, without namespaces:"
-        f" {fault}; {INSTALL.split(',')[0]}",
+        f"{LANDLOCK_ALONE} ({fault}); {INSTALL.split(',')[0]}",
         SandboxWarning,
         stacklevel=3,
     )
@@ -242,7 +251,7 @@ def _reachable(*paths: str | Path) -> bool:
 def _environment(tmp: str) -> dict[str, str]:
     """All that a guest's environment holds: python's -P, -s, -B and -u, as children inherit them.
 
-    Python 3.10 knows no -P: there a command line must say -I itself; a `Worker` is safe anyway.
+    Python 3.10 knows no -P: there a command line needs -I; a `Worker` is safe anyway.
     """
     return {
         "PATH": f"{sys.prefix}/bin:{sys.base_prefix}/bin:/usr/bin:/bin",
@@ -255,6 +264,6 @@ def _environment(tmp: str) -> dict[str, str]:
         "PYTHONSAFEPATH": "1",
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONUNBUFFERED": "1",  # what a job said before it was stopped
+        "PYTHONUNBUFFERED": "1",  # what a job printed before it was stopped
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 4))),
     }

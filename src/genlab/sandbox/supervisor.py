@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from genlab.core.errors import GenlabError
+from genlab.core.text import printable
 from genlab.sandbox.limits import Finished, Limits
 
 PACKET = 1 << 18
@@ -38,7 +39,7 @@ class Supervisor(AbstractContextManager["Supervisor"]):
         config: Mapping[str, Any],
         environment: Mapping[str, str],
         workspace: Path,
-        private: Path,
+        private: Path | None,
     ) -> None:
         self.environment, self.workspace, self.private = dict(environment), workspace, private
         self.uid: int | None = config["uid"]
@@ -70,9 +71,9 @@ class Supervisor(AbstractContextManager["Supervisor"]):
         except OSError as error:
             self.complaints.seek(0)
             lines = self.complaints.read(4096).decode(errors="replace").split("\n")
-            said = next((line for line in reversed(lines) if line.strip()), str(error))
+            reason = next((line for line in reversed(lines) if line.strip()), str(error))
             self.close()
-            raise GenlabError(f"sandbox: {Path(argv[0]).name} did not start: {said}") from error
+            raise GenlabError(f"sandbox: {Path(argv[0]).name} did not start: {reason}") from error
 
     @property
     def alive(self) -> bool:
@@ -86,7 +87,8 @@ class Supervisor(AbstractContextManager["Supervisor"]):
         except subprocess.TimeoutExpired:
             self.kill()
         self.complaints.close()
-        shutil.rmtree(self.private, ignore_errors=True)
+        if self.private is not None:
+            shutil.rmtree(self.private, ignore_errors=True)
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -211,11 +213,11 @@ class _Job:
         if "error" in report:
             raise GenlabError(f"sandbox: a job could not be locked in: {report['error']}")
         self.supervisor.clean = bool(report.get("clean", False))
-        text = self.kept.decode(errors="replace")
+        text = printable(self.kept.decode(errors="replace"))
         code = int(report["exit"])
         why = self.stopped or report["stopped"]
-        said_memory = any(sign in text[-2000:] for sign in ("MemoryError", "can't allocate memory"))
-        if why is None and code != 0 and said_memory:
+        lacked_memory = any(sign in text[-2000:] for sign in ("MemoryError", "can't allocate memory"))
+        if why is None and code != 0 and lacked_memory:
             why = "memory"  # a help to who reads it, not a limit
         if why is None and code < 0:
             why = "signal"

@@ -73,6 +73,7 @@ class Guard:
         while True:
             packet, handles, _, _ = socket.recv_fds(self.control, PACKET, 1)
             if not packet:
+                self.clean(last=True)
                 return
             message = json.loads(packet)
             if "stop" not in message:
@@ -116,12 +117,13 @@ class Guard:
                 entries += [folder] if os.path.isdir(folder) else []
         return [path for path in entries if path not in self.ours]
 
-    def clean(self) -> bool:
+    def clean(self, *, last: bool = False) -> bool:
         """Empty the guest's private folders, as the guest's user; False where something is left.
 
         A job must not find there what an earlier one has left: its home, and caches with pickles.
+        last: the folders themselves are removed too, also after the caller was killed.
         """
-        if not self.left():
+        if not (last or self.left()):
             return True
         cleaner = os.fork()
         if cleaner == 0:
@@ -134,7 +136,11 @@ class Guard:
                         shutil.rmtree(entry, ignore_errors=True)
                     else:
                         os.unlink(entry)
-                os._exit(1 if self.left() else 0)
+                status = 1 if self.left() else 0
+                for folder in self.config["private"] if last else ():
+                    with suppress(OSError):  # a mount, or not empty
+                        os.rmdir(folder)
+                os._exit(status)
             finally:
                 os._exit(1)
         return os.waitpid(cleaner, 0)[1] == 0
@@ -151,6 +157,7 @@ class Guard:
                     packet = self.control.recv(PACKET)
                     if not packet:
                         self.sweep(child)
+                        self.clean(last=True)
                         os._exit(1)
                     return str(json.loads(packet).get("stop", "time"))
                 if ended in ready:
@@ -230,6 +237,8 @@ class Guard:
 def run_script(script: str, args: list[str]) -> int:
     """Run a Python file as `__main__`, as the interpreter would: its exit status."""
     sys.argv[:] = [script, *args]
+    if "tempfile" in sys.modules:  # a preload may have chosen a folder that only the guard can use
+        sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]
     status = 0
     try:
         runpy.run_path(script, run_name="__main__")
