@@ -111,17 +111,17 @@ _OTHER_NAMES = {
     "other_dataset": r"[\w-]*mnist[\w-]*|cifar[-_ ]?[\w-]*|[\w-]*imagenet[\w-]*|svhn|stl-?10|celeba"
     "|coco|usps|omniglot|caltech-?[0-9]*|food-?101|ffhq|lsun",
     "other_metric": r"top[- ]?\d+(?: accuracy)?|(?:micro|weighted)?[-_ ]?f[-_ ]?1(?:[-_ ]score)?"
-    "|f-score|(?:roc[- ])?auc|auroc|(?:train(?:ing)?|test)[-_ ](?:loss|accuracy)|perplexity|fid|ssim"
-    "|balanced[- ]accuracy|errors?(?: rate)?|fr[eé]chet inception distance|inception score|elbo|nll"
-    "|psnr|m[as]e|rmse",
+    "|f-score|(?:roc[- ])?auc|auroc|(?:train(?:ing)?|test)[-_ ](?:loss|accuracy)|perplexity|elbo|nll"
+    "|balanced[- ]accuracy|errors?(?: rate)?|(?:fr[eé]chet )?inception (?:distance|score)|fid|ssim"
+    "|psnr|r?m[as]e",
     "vague_metric": "loss|precision|recall|likelihood|cross[- ]entropy|distance|score",
-    "no_limit": "latency|inference time|memory",
+    "unlimited": "latency|inference time",
 }
 _SIGNS = {
     "more": r"\bmin\.|\b(?:at least|over|above|(?:more|greater|higher|larger) than|minimum|min"
     r"|exceed(?:s|ing)?|or (?:more|higher|above|over))(?![\w-])|>=|≥|=>|>",
-    "less": r"\bmax\.|\b(?:at most|under|below|within|up to|(?:less|fewer|lower|smaller) than|maximum"
-    r"|max(?! pool)|or (?:less|fewer|lower|below|under))(?![\w-])|<=|≤|=<|<",
+    "less": r"\bmax\.|\b(?:at most|under|below|within|up to|(?:less|fewer|lower|smaller) than"
+    r"|maximum|max(?! pool)|or (?:less|fewer|lower|below|under))(?![\w-])|<=|≤|=<|<",
     "better": r"\b(?:or better|better than|beat(?:s|ing)?)\b",
     "worse": r"\bworse than\b",
 }
@@ -133,7 +133,7 @@ _UNITS = {
     "seconds": "|".join(_TIMES),
     "count": r"(?:(?:conv(?:olutional)?|hidden|residual|dense|linear|training)[- ])?(?:layers?|d"
     "|epochs?|kernels?|filters?|channels?|blocks?|heads?|units?|neurons?|classes|stages?|seeds?)",
-    "no_limit_unit": "ms|milliseconds?|[kmgt]?i?b(?:ytes?)?|[kmgt]?(?:flop|mac)s?|dollars?|days?",
+    "unlimited_unit": "ms|milliseconds?|[kmgt]?i?b(?:ytes?)?|[kmgt]?(?:flop|mac)s?|dollars?|days?",
 }
 _SCALES = {"hundred": 1e2, "k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6}
 _WORDS = {
@@ -155,16 +155,18 @@ _KINDS = {
     "word": r"[^\W\d_]\w*(?:[-'_]\w+)*",
     "stop": r"[,;.!?()]",
 }
+_LIMITS = "the limits that a run enforces are --max-parameters and --max-seconds"
 _TOKEN = re.compile(_any(_KINDS), re.IGNORECASE)
-_JOINTS = frozenset(
-    "on of for in with and or at to by from using within but as while after correct right".split()
-)
-"""Words after a percentage that is an accuracy, though the sentence does not name it."""
+_JOINTS = (
+    "", "on", "of", "for", "in", "with", "and", "or", "at", "to", "by", "from", "using", "within",
+    "but", "as", "while", "after", "correct", "right",
+)  # fmt: skip
+"""What follows a percentage that is an accuracy though the sentence does not name it."""
 
 
 @dataclass(frozen=True)
 class _Token:
-    """A part of the sentence; kind: the name of the innermost group, such as mnist or less."""
+    """A part of the sentence; kind: what its innermost group is called, such as mnist or less."""
 
     kind: str
     text: str
@@ -173,7 +175,7 @@ class _Token:
 
 @dataclass(frozen=True)
 class _Phrase:
-    """A quantity in the sentence; after: the word that follows."""
+    """A quantity of the sentence; after: the word that follows."""
 
     text: str
     value: float
@@ -199,24 +201,19 @@ def parse_goal(
     cannot be read or enforced: a GenlabError names the word and the option.
     """
     words = " ".join(printable(unicodedata.normalize("NFC", text)).split())
-    tokens = _tokenise(words)
-    phrases = _read_phrases(tokens)
     if not words and (dataset is None or metric is None or at_least is at_most):
         raise _refuse("there is none", 'write "CNN for Fashion-MNIST, > 90 % accuracy"')
-    _check_enforceable(tokens, phrases)
+    tokens = _tokenise(words)
+    phrases = _read_phrases(tokens)
     chosen = _choose_metric(tokens, phrases, metric)
     place = _choose_dataset(tokens, dataset)
     if chosen.name in UNFIT.get(place, ()):
         raise _refuse(f"{chosen.name} cannot be measured on {place}", "choose another --dataset")
+    threshold = _choose_threshold(phrases, chosen, at_least, at_most)
     parameters = _choose_limit(phrases, "parameters", max_parameters)
-    goal = Goal(
-        words,
-        place,
-        chosen.name,
-        _choose_threshold(phrases, chosen, at_least, at_most),
-        None if parameters is None else max(1, round(parameters)),
-        _choose_limit(phrases, "seconds", max_seconds),
-    )
+    seconds = _choose_limit(phrases, "seconds", max_seconds)
+    count = None if parameters is None else round(parameters)
+    goal = Goal(words, place, chosen.name, threshold, count, seconds)
     return goal if words else replace(goal, text=goal.description)
 
 
@@ -231,26 +228,27 @@ def _tokenise(words: str) -> list[_Token]:
     plain = re.sub(r"n't\b|(?<=\bcan)not\b", " not", plain, flags=re.IGNORECASE)
     tokens = []
     for match in _TOKEN.finditer(plain):
-        kind = next(name for name in _KINDS if match[name] is not None)
-        if kind in ("name", "sign"):
-            group = _DATASET_NAMES | _METRIC_NAMES | _OTHER_NAMES if kind == "name" else _SIGNS
-            kind = next(name for name in group if match[name] is not None)
-        tokens.append(_Token(kind, match[0], match))
+        inner = [*_DATASET_NAMES, *_METRIC_NAMES, *_OTHER_NAMES, *_SIGNS, *_KINDS]
+        kind = next(name for name in inner if match[name] is not None)
+        if kind in ("unread", "unlimited"):
+            raise _refuse(f"{match[0]!r} cannot be read or enforced", _LIMITS)
+        tokens.append(_Token(kind, match[0].strip(), match))
     return tokens
 
 
 def _read_phrases(tokens: Sequence[_Token]) -> list[_Phrase]:
     """Read every quantity with its unit and comparison."""
-    signs = _bind_signs(tokens)
-    found = []
+    signs, found = _bind_signs(tokens), []
     for at, token in enumerate(tokens):
-        if token.kind == "quantity":
-            unit, sign = _read_unit(tokens, at), signs.get(at, "")
-            if unit == "seconds" and at and tokens[at - 1].text.lower() in ("in", "for"):
-                sign = sign or "less"
-            after = "".join(each.text for each in tokens[at + 1 : at + 2] if each.kind == "word")
-            value = _read_number(token.match)
-            found.append(_Phrase(token.text.strip(), value, unit, sign, after.lower()))
+        if token.kind != "quantity":
+            continue
+        unit, sign = _read_unit(tokens, at), signs.get(at, "")
+        if unit in ("unread", "unlimited_unit") or (unit == "count" and sign):
+            raise _refuse(f"{token.text!r} is not enforced", _LIMITS)
+        if unit == "seconds" and at and tokens[at - 1].text.lower() in ("in", "for"):
+            sign = sign or "less"
+        after = "".join(each.text for each in tokens[at + 1 : at + 2] if each.kind == "word")
+        found.append(_Phrase(token.text, _read_number(token.match), unit, sign, after.lower()))
     return found
 
 
@@ -270,59 +268,42 @@ def _read_unit(tokens: Sequence[_Token], at: int) -> str:
     """Return the unit that follows a quantity, or parameters where that noun is beside it."""
     if unit := next((name for name in _UNITS if tokens[at].match[name]), ""):
         return unit
-    after = next((each.kind for each in tokens[at + 1 :] if each.kind not in _SIGNS), "")
-    before = next((each.kind for each in reversed(tokens[:at]) if not _is_filler(each)), "")
-    if after not in METRICS and "noun" in (after, before):
+    skipped = ("count", "is", "be", "of", "the", "a")
+    before = [each for each in tokens[:at] if each.text.lower() not in skipped]
+    beside = [
+        next((each.kind for each in side if each.kind not in _SIGNS), "")
+        for side in (tokens[at + 1 :], before[::-1])
+    ]
+    if beside[0] not in METRICS and "noun" in beside:
         return "parameters"
     return "unread" if tokens[at].match["scale"] else ""
-
-
-def _is_filler(token: _Token) -> bool:
-    return token.kind in _SIGNS or token.text.lower() in ("count", "is", "be", "of", "the", "a")
 
 
 def _bind_signs(tokens: Sequence[_Token]) -> dict[int, str]:
     """Map the index of a quantity to its comparison, which stands before it or after it."""
     bound: dict[int, str] = {}
     for at, token in enumerate(tokens):
-        if token.kind not in _SIGNS:
-            continue
-        ahead = None if token.text.lower().startswith("or ") else _walk(tokens[at + 1 :])
-        behind = _walk(tokens[:at][::-1])
-        if ahead is not None:
-            target = at + 1 + ahead
-        elif behind is not None:
-            target = at - 1 - behind
-        else:
-            if any(each.kind == "noun" for each in tokens[at + 1 :]):
-                raise _refuse("a limit on parameters has no number", "give --max-parameters")
-            continue
-        sign = _OPPOSITE[token.kind] if token.match["no"] else token.kind
-        if bound.setdefault(target, sign) != sign:
-            reason = f"{tokens[target].text.strip()!r} has two comparisons"
-            raise _refuse(reason, "leave one of them out")
+        if token.kind in _SIGNS:
+            sign = _OPPOSITE[token.kind] if token.match["no"] else token.kind
+            trailing = token.text.lower().startswith("or ")
+            ahead = None if trailing else _find_quantity(tokens, range(at + 1, len(tokens)))
+            target = _find_quantity(tokens, range(at - 1, -1, -1)) if ahead is None else ahead
+            if target is None or bound.setdefault(target, sign) != sign:
+                if any(each.kind == "noun" for each in tokens[at + 1 :]):
+                    raise _refuse("a limit on parameters has no number", "give --max-parameters")
+                if target is not None:
+                    raise _refuse(f"{tokens[target].text!r} has two comparisons", "leave one out")
     return bound
 
 
-def _walk(tokens: Sequence[_Token]) -> int | None:
-    """Return the index of the first quantity, if words, metrics and nouns alone precede it."""
-    for index, token in enumerate(tokens):
-        if token.kind == "quantity":
+def _find_quantity(tokens: Sequence[_Token], indices: range) -> int | None:
+    """Return the first quantity that no comparison, dataset or punctuation stands before."""
+    for index in indices:
+        if tokens[index].kind == "quantity":
             return index
-        if token.kind not in ("word", "noun", *METRICS):
+        if tokens[index].kind not in ("word", "noun", *METRICS):
             return None
     return None
-
-
-def _check_enforceable(tokens: Sequence[_Token], phrases: Sequence[_Phrase]) -> None:
-    fix = "the limits that a run enforces are --max-parameters and --max-seconds"
-    for token in tokens:
-        if token.kind in ("unread", "no_limit"):
-            raise _refuse(f"{token.text!r} cannot be read as a goal", fix)
-    for phrase in phrases:
-        counted = phrase.unit == "count" and phrase.sign
-        if counted or phrase.unit in ("no_limit_unit", "unread"):
-            raise _refuse(f"{phrase.text!r} is not enforced", fix)
 
 
 def _choose_name(
@@ -412,6 +393,7 @@ def _choose_limit(phrases: Sequence[_Phrase], unit: str, option: float | None) -
                 reason = f"{phrase.text!r} is not an upper limit of {unit}"
                 raise _refuse(reason, f"write 'at most {phrase.text}', or give --max-{unit}")
             limits.append(phrase.value)
-    if limits and not 1e-9 < min(limits) < math.inf:
+    least = 1 if unit == "parameters" else 0.001
+    if limits and not least <= min(limits) < math.inf:
         raise _refuse(f"{min(limits):g} {unit} are no limit", f"give a positive --max-{unit}")
     return min(limits, default=None)
