@@ -88,6 +88,7 @@ def test_of_two_limits_the_lower_one_holds() -> None:
         ("mnist accuracy 98", {}, "98"),
         ("mnist > 90 % in 50k parameters", {}, "'50k parameters'.*--max-parameters"),
         ("mnist > 90 % with at most 10⁵ parameters", {}, "10⁵"),
+        ("mnist > 90 %, under 50.000 parameters", {}, "50.000"),
         ("mnist > 90 % within a few minutes", {}, "minutes"),
         ("mnist > 90 % within a quarter of an hour", {}, "quarter"),
         ("mnist > 90 % in under twenty five seconds", {}, "twenty"),

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from genlab.core.errors import GenlabError, did_you_mean
 from genlab.core.text import printable
@@ -42,7 +42,6 @@ METRICS = {
 }
 DATASETS = ("fashion_mnist", "mnist", "cifar10", "arc_grids", "dummy")
 UNFIT = {"arc_grids": ("bits_per_dim", "frechet_distance"), "dummy": ("frechet_distance",)}
-"""Metrics of generative models that do not fit a dataset."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,8 @@ class Goal:
 
     def reached(self, values: Sequence[float]) -> bool:
         """Whether every value, one per seed and at least one, meets the threshold."""
-        met = (
-            value >= self.threshold if self.higher else value <= self.threshold for value in values
-        )
-        return bool(values) and all(met)
+        sign = 1 if self.higher else -1
+        return bool(values) and all(sign * value >= sign * self.threshold for value in values)
 
     @property
     def description(self) -> str:
@@ -111,9 +108,9 @@ _OTHER_NAMES = {
     "other_dataset": r"[\w-]*mnist[\w-]*|cifar[-_ ]?[\w-]*|[\w-]*imagenet[\w-]*|svhn|stl-?10|celeba"
     "|coco|usps|omniglot|caltech-?[0-9]*|food-?101|ffhq|lsun",
     "other_metric": r"top[- ]?\d+(?: accuracy)?|(?:micro|weighted)?[-_ ]?f[-_ ]?1(?:[-_ ]score)?"
-    "|f-score|(?:roc[- ])?auc|auroc|(?:train(?:ing)?|test)[-_ ](?:loss|accuracy)|perplexity|elbo|nll"
-    "|balanced[- ]accuracy|errors?(?: rate)?|(?:fr[eé]chet )?inception (?:distance|score)|fid|ssim"
-    "|psnr|r?m[as]e",
+    "|f-score|(?:roc[- ])?auc|auroc|(?:train(?:ing)?|test)[-_ ](?:loss|accuracy)|perplexity|elbo"
+    "|nll|balanced[- ]accuracy|errors?(?: rate)?|(?:fr[eé]chet )?inception (?:distance|score)|fid"
+    "|ssim|psnr|r?m[as]e",
     "vague_metric": "loss|precision|recall|likelihood|cross[- ]entropy|distance|score",
     "unlimited": "latency|inference time",
 }
@@ -157,31 +154,22 @@ _KINDS = {
 }
 _LIMITS = "the limits that a run enforces are --max-parameters and --max-seconds"
 _TOKEN = re.compile(_any(_KINDS), re.IGNORECASE)
-_JOINTS = (
-    "", "on", "of", "for", "in", "with", "and", "or", "at", "to", "by", "from", "using", "within",
-    "but", "as", "while", "after", "correct", "right",
-)  # fmt: skip
-"""What follows a percentage that is an accuracy though the sentence does not name it."""
+# What follows a percentage that is an accuracy though the sentence does not name it.
+_JOINTS = "|on|of|for|in|with|and|or|at|to|by|from|using|within|but|as|while|after|correct|right"
 
 
-@dataclass(frozen=True)
-class _Token:
-    """A part of the sentence; kind: what its innermost group is called, such as mnist or less."""
-
-    kind: str
+class _Token(NamedTuple):
+    kind: str  # what its innermost group is called, such as mnist or less
     text: str
     match: re.Match[str]
 
 
-@dataclass(frozen=True)
-class _Phrase:
-    """A quantity of the sentence; after: the word that follows."""
-
+class _Phrase(NamedTuple):
     text: str
     value: float
     unit: str
     sign: str
-    after: str
+    after: str  # the word that follows
 
 
 def parse_goal(
@@ -210,15 +198,15 @@ def parse_goal(
     if chosen.name in UNFIT.get(place, ()):
         raise _refuse(f"{chosen.name} cannot be measured on {place}", "choose another --dataset")
     threshold = _choose_threshold(phrases, chosen, at_least, at_most)
-    parameters = _choose_limit(phrases, "parameters", max_parameters)
+    most = _choose_limit(phrases, "parameters", max_parameters)
     seconds = _choose_limit(phrases, "seconds", max_seconds)
-    count = None if parameters is None else round(parameters)
-    goal = Goal(words, place, chosen.name, threshold, count, seconds)
+    parameters = None if most is None else round(most)
+    goal = Goal(words, place, chosen.name, threshold, parameters, seconds)
     return goal if words else replace(goal, text=goal.description)
 
 
 def _refuse(reason: str, fix: str) -> GenlabError:
-    return GenlabError(f"goal: {reason}; {fix}")
+    return GenlabError(f"goal: {reason[:200]}; {fix}")
 
 
 def _tokenise(words: str) -> list[_Token]:
@@ -266,17 +254,20 @@ def _read_number(match: re.Match[str]) -> float:
 
 def _read_unit(tokens: Sequence[_Token], at: int) -> str:
     """Return the unit that follows a quantity, or parameters where that noun is beside it."""
-    if unit := next((name for name in _UNITS if tokens[at].match[name]), ""):
-        return unit
-    skipped = ("count", "is", "be", "of", "the", "a")
-    before = [each for each in tokens[:at] if each.text.lower() not in skipped]
-    beside = [
-        next((each.kind for each in side if each.kind not in _SIGNS), "")
-        for side in (tokens[at + 1 :], before[::-1])
-    ]
-    if beside[0] not in METRICS and "noun" in beside:
-        return "parameters"
-    return "unread" if tokens[at].match["scale"] else ""
+    text, match = tokens[at].text, tokens[at].match
+    unit = next((name for name in _UNITS if match[name]), "")
+    if not unit:
+        fillers = ("count", "is", "be", "of", "the", "a")
+        before = [each for each in reversed(tokens[:at]) if each.text.lower() not in fillers]
+        sides = (tokens[at + 1 :], before)
+        kinds = [next((t.kind for t in side if t.kind not in _SIGNS), "") for side in sides]
+        if "noun" in kinds and kinds[0] not in METRICS:
+            unit = "parameters"
+        elif match["scale"]:
+            return "unread"
+    # 3.000 parameters may be three thousand
+    dotted = unit == "parameters" and not match["scale"] and re.match(r"\d+\.\d{3}(?!\d)", text)
+    return "unread" if dotted else unit
 
 
 def _bind_signs(tokens: Sequence[_Token]) -> dict[int, str]:
@@ -298,20 +289,17 @@ def _bind_signs(tokens: Sequence[_Token]) -> dict[int, str]:
 
 def _find_quantity(tokens: Sequence[_Token], indices: range) -> int | None:
     """Return the first quantity that no comparison, dataset or punctuation stands before."""
-    for index in indices:
-        if tokens[index].kind == "quantity":
-            return index
-        if tokens[index].kind not in ("word", "noun", *METRICS):
-            return None
-    return None
+    passed = ("word", "noun", *METRICS)
+    first = next((index for index in indices if tokens[index].kind not in passed), None)
+    return first if first is not None and tokens[first].kind == "quantity" else None
 
 
 def _choose_name(
-    tokens: Sequence[_Token], option: str | None, what: str, known: Sequence[str], other: str
+    tokens: Sequence[_Token], option: str | None, what: str, known: Sequence[str]
 ) -> str | None:
     """Return the one known name that the sentence or the option states, if any."""
-    names = ", ".join(known)
-    named = [name for name in known if any(token.kind == name for token in tokens)]
+    names, kinds = ", ".join(known), {token.kind: token for token in reversed(tokens)}
+    named = [name for name in known if name in kinds]
     if option is not None:
         if option not in known:
             near = did_you_mean(option, known)
@@ -319,10 +307,9 @@ def _choose_name(
         if named and option not in named:
             raise _refuse(f"it names {named[0]}, but --{what} is {option}", "correct one of them")
         return option
-    strange = (other,) if named else (other, f"vague_{what}")
-    for token in tokens:
-        if token.kind in strange:
-            raise _refuse(f"{token.text!r} is not one of {names}", f"choose with --{what}")
+    strange = kinds.get(f"other_{what}") or (None if named else kinds.get(f"vague_{what}"))
+    if strange:
+        raise _refuse(f"{strange.text!r} is not one of {names}", f"choose with --{what}")
     if len(named) > 1:
         raise _refuse(f"it names {' and '.join(named)}", f"choose one with --{what}")
     return named[0] if named else None
@@ -331,24 +318,21 @@ def _choose_name(
 def _choose_dataset(tokens: Sequence[_Token], option: str | None) -> str:
     if option is not None and re.match("path:.", option):
         return option
-    name = _choose_name(tokens, option, "dataset", DATASETS, "other_dataset")
-    if name is None:
-        fix = f"name one of {', '.join(DATASETS)}, or give --dataset path:FOLDER"
-        raise _refuse("it names no dataset", fix)
-    return name
+    if name := _choose_name(tokens, option, "dataset", DATASETS):
+        return name
+    raise _refuse("it names no dataset", f"give --dataset {', '.join(DATASETS)} or path:FOLDER")
 
 
 def _choose_metric(
     tokens: Sequence[_Token], phrases: Sequence[_Phrase], option: str | None
 ) -> Metric:
-    name = _choose_name(tokens, option, "metric", tuple(METRICS), "other_metric")
-    if name is not None:
+    if name := _choose_name(tokens, option, "metric", tuple(METRICS)):
         return METRICS[name]
     numbers = [phrase for phrase in phrases if phrase.unit in ("", "percent")]
     for phrase in numbers:
-        if phrase.unit != "percent" or (phrase.after and phrase.after not in _JOINTS):
-            what = f"{phrase.text} {phrase.after}".strip()
-            raise _refuse(f"what {what!r} measures is not clear", "give --metric, such as accuracy")
+        if phrase.unit != "percent" or not re.fullmatch(_JOINTS, phrase.after):
+            reason = f"what '{phrase.text} {phrase.after}' measures is not clear"
+            raise _refuse(reason, "give --metric, such as accuracy")
     if not numbers:
         raise _refuse("it holds no metric and no number to reach", "give --metric and --at-least")
     return METRICS["accuracy"]
@@ -390,8 +374,8 @@ def _choose_limit(phrases: Sequence[_Phrase], unit: str, option: float | None) -
     for phrase in phrases:
         if phrase.unit == unit:
             if phrase.sign not in ("less", "") or (not phrase.sign and option is None):
-                reason = f"{phrase.text!r} is not an upper limit of {unit}"
-                raise _refuse(reason, f"write 'at most {phrase.text}', or give --max-{unit}")
+                fix = f"write 'at most {phrase.text}', or give --max-{unit}"
+                raise _refuse(f"{phrase.text!r} is not an upper limit of {unit}", fix)
             limits.append(phrase.value)
     least = 1 if unit == "parameters" else 0.001
     if limits and not least <= min(limits) < math.inf:
