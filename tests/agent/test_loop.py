@@ -1,0 +1,178 @@
+"""Whole runs on drawn data: in both modes, resumed, replayed, beside search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_runs import GOAL, UNREACHABLE, attempt, settings
+from sandboxes import needs_sandbox
+from scripted_llm import Server, reply
+
+from genlab.agent.config import Settings
+from genlab.agent.loop import hopeless_bound, is_stalled, leader, reaches, settle
+from genlab.agent.planner import Review
+from genlab.agent.progress import Progress
+from genlab.agent.record import RunRecord, read_run
+from genlab.agent.run import JOURNAL, run
+from genlab.agent.snapshot import headline, numbers
+from genlab.agent.workspace import open_workspace
+from genlab.core.errors import GenlabError
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(reply) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+def complete(wanted: Settings, folder: Path, progress: Progress | None = None) -> RunRecord:
+    workspace = open_workspace(folder, wanted.goal, wanted.key)
+    run(wanted, workspace, progress or Progress())
+    return read_run(workspace)
+
+
+def stable(record: RunRecord) -> list[dict[str, Any]]:
+    """Attempts without what a clock decides."""
+    clocks = {"run_id", "timestamp", "experiment_dir", "parent", "spend", "wall_seconds", "digest"}
+    found = []
+    for each in record.attempts:
+        content = {k: v for k, v in each.model_dump().items() if k not in clocks}
+        content["metrics_summary"] = {
+            k: v for k, v in content["metrics_summary"].items() if k != "seconds"
+        }
+        content["seeds"] = [
+            {k: v for k, v in seed.items() if k != "seconds"} for seed in content["seeds"]
+        ]
+        found.append(content)
+    return found
+
+
+@pytest.mark.parametrize("mode", ["loop", "tools"])
+def test_a_run_of_the_scripted_model_is_complete(server: Server, tmp_path: Path, mode: str) -> None:
+    needs_sandbox()
+    wanted = settings(backend="openai", mode=mode, base_url=server.url, compare_with_search=True)
+    found = complete(wanted, tmp_path)
+    assert found.verdict == "stopped: 3 attempts were made, as many as allowed"
+    assert [each.origin for each in found.attempts] == ["llm"] * 3
+    assert {each.code_origin for each in found.attempts} == {"llm"}
+    assert all(each.seeds and each.decision for each in found.attempts)
+    best = found.best
+    assert best is not None
+    assert best.test["val_loss"] > 0
+    assert len(found.search) == 3
+    assert found.comparison is not None
+    assert set(found.references) >= {"majority class", "logistic regression"}
+    folder = found.workspace.root / best.experiment_dir
+    names = {"model_config.yaml", "model_code.py", "summary.json", "results.json"}
+    assert names <= {path.name for path in folder.iterdir()}
+    current = found.workspace.root / "src/models/current_model.py"
+    assert current.read_text() == (folder / "model_code.py").read_text()
+    registry = json.loads((found.workspace.experiments / "registry.json").read_text())
+    fields = {"run_id", "timestamp", "model_name", "dataset", "metrics_summary", "experiment_dir"}
+    assert all({*fields, "decision"} <= set(each) for each in registry)
+    assert found.spend["questions"] > 0
+    shown = headline(numbers(found))
+    assert shown["attempts"] == 3
+    assert shown["validation"] == pytest.approx(best.mean("val_loss"))
+
+
+def test_a_stopped_run_resumes_without_asking_or_training_again(
+    server: Server, tmp_path: Path
+) -> None:
+    needs_sandbox()
+    wanted = settings(backend="openai", base_url=server.url, candidates=2)
+
+    class Stop(Progress):
+        def attempt(self, found: Any) -> None:
+            if found.number == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        complete(wanted, tmp_path / "one", Stop())
+    asked = len(server.requests)
+    first = json.loads(next(tmp_path.glob("one/*/experiments/registry.json")).read_text())
+    found = complete(wanted, tmp_path / "one")
+    again = len(server.requests) - asked
+    whole = complete(wanted, tmp_path / "two")
+    assert stable(found) == stable(whole)
+    assert [each["run_id"] for each in first] == [
+        each.run_id for each in found.attempts[: len(first)]
+    ]
+    assert again < len(server.requests) - asked - again  # fewer than a whole run asks
+
+
+def test_a_journal_is_replayed_without_an_endpoint(server: Server, tmp_path: Path) -> None:
+    needs_sandbox()
+    wanted = settings(backend="openai", base_url=server.url, max_iterations=2)
+    recorded = complete(wanted, tmp_path / "one")
+    journal = recorded.workspace.root / JOURNAL
+    asked = len(server.requests)
+    replayed = settings(backend="replay", transcript=str(journal), max_iterations=2)
+    found = complete(replayed, tmp_path / "two")
+    assert len(server.requests) == asked
+    assert stable(found) == stable(recorded)
+    assert found.spend == recorded.spend
+
+
+def test_the_goal_ends_a_run(server: Server, tmp_path: Path) -> None:
+    needs_sandbox()
+    easy = replace(GOAL, threshold=0.01)
+    found = complete(settings(easy, backend="openai", base_url=server.url), tmp_path)
+    assert found.verdict == "achieved"
+    assert len(found.attempts) == 1
+    assert found.sentence.startswith("Goal reached: attempt 1 reaches")
+
+
+def test_a_workspace_is_not_shared_by_two_runs(tmp_path: Path) -> None:
+    wanted = settings()
+    workspace = open_workspace(tmp_path, wanted.goal, wanted.key)
+    with workspace.lock(), pytest.raises(GenlabError, match="another run"):
+        run(wanted, workspace, Progress())
+
+
+def test_numbers_decide_whatever_the_planner_says() -> None:
+    wanted = settings(GOAL)
+    good, bad = attempt(1, 0.95, 0.91), attempt(2, 0.95, 0.89)
+    assert settle(good, Review(decision="stop"), wanted)[0] == "achieved"
+    verdict, sentence = settle(bad, Review(decision="achieved", sentence="Done!"), wanted)
+    assert verdict == "iterate"
+    assert "the numbers do not" in sentence
+    assert settle(attempt(3), Review(decision="achieved"), wanted)[0] == "failed"
+    assert not reaches(attempt(1, 0.99), wanted)  # one seed of two
+
+
+def test_the_best_attempt_has_all_seeds() -> None:
+    wanted = settings(GOAL)
+    lucky, whole = attempt(1, 0.99), attempt(2, 0.8, 0.82)
+    assert leader([lucky, whole], wanted) == whole
+    assert leader([lucky, attempt(3)], wanted) == lucky
+    assert leader([attempt(3)], wanted) is None
+    assert leader([attempt(1, 0.95, 0.95), attempt(2, 0.99, 0.89)], wanted).number == 1  # type: ignore[union-attr]
+
+
+def test_hopeless_attempts_are_told_by_the_spread_of_the_best() -> None:
+    wanted = settings(GOAL)
+    assert hopeless_bound(None, wanted) is None
+    assert hopeless_bound(attempt(1, 0.8), wanted) is None
+    bound = hopeless_bound(attempt(1, 0.80, 0.82), wanted)
+    assert bound == pytest.approx(0.81 - 3 * 0.0141, abs=1e-3)
+    assert hopeless_bound(attempt(1, 0.8, 0.82), settings(UNREACHABLE)) == pytest.approx(
+        0.19 + 3 * 0.0141, abs=1e-3
+    )
+
+
+def test_a_run_stalls_after_patience() -> None:
+    found = [attempt(1, 0.5), attempt(2, 0.6), attempt(3, 0.55), attempt(4)]
+    assert is_stalled(found, "accuracy", 2, higher=True)
+    assert not is_stalled(found, "accuracy", 3, higher=True)
+    assert not is_stalled(found[:2], "accuracy", 2, higher=True)
