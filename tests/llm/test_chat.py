@@ -172,6 +172,15 @@ def test_each_protocol_is_learnt_once(
         assert asker.ask("planning", turn, functions=[ADD]).calls
 
 
+def test_a_prompt_that_is_too_long_teaches_nothing() -> None:
+    text = "This model's maximum context length is 8192 tokens, 5000 of yours are in the functions."
+    with Server([llm.status(400, message=text)]) as server:
+        asker = backend(server)
+        with pytest.raises(LLMFailure, match="maximum context length"):
+            asker.ask("planning", ASKED, schema=Plan, functions=[ADD])
+    assert len(server.requests) == 1
+
+
 def test_calls_are_read_whatever_is_in_them() -> None:
     with Server([llm.called("add", "{broken: [", id="")]) as server:
         (call,) = backend(server).ask("planning", ASKED, functions=[ADD]).calls
@@ -216,13 +225,6 @@ def test_an_endpoint_that_has_answered_may_fail_later() -> None:
         asker.ask("planning", ASKED)
         with pytest.raises(LLMFailure, match="HTTP 404"):
             asker.ask("planning", ASKED)
-
-
-def test_the_default_model_is_the_first_that_is_listed() -> None:
-    for models, expected in ((("one", "two"), "one"), ((), "default")):
-        with Server([llm.good("fine")], models) as server:
-            backend(server, model="").ask("planning", ASKED)
-        assert server.requests[0].body["model"] == expected
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def answer(request: Request) -> llm.Reply:
 
 def examine(script: Script | list[llm.Reply], model: str, **others: Any) -> dict[str, Check]:
     params = load_params(ROOT / "params.yaml").agent
-    with Server(script, ["listed"]) as server:
+    with Server(script) as server:
         changes = {**others, "base_url": server.url, "model": model}
         planning = params.planning.model_copy(update=changes)
         found = check_endpoints(params.model_copy(update={"planning": planning}))
@@ -82,7 +82,7 @@ def test_the_command_fails_where_no_model_answers(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     shown = CliRunner().invoke(app, ["doctor", "--endpoints"])
     assert shown.exit_code == 1
-    assert "nothing answers at http://127.0.0.1:9/v1" in shown.stdout
+    assert "http://127.0.0.1:9/v1: nothing answers" in shown.stdout
     assert "missing: both roles: reachable" in shown.stdout
 
 

@@ -133,10 +133,7 @@ class Server:
     `sent` says which requests were answered whole with status 200, and when (time.time()).
     """
 
-    def __init__(
-        self, script: Sequence[Reply] | Callable[[Request], Reply], models: Sequence[str] = ()
-    ) -> None:
-        self.models = models  # what it lists; it knows no list without them
+    def __init__(self, script: Sequence[Reply] | Callable[[Request], Reply]) -> None:
         self.requests: list[Request] = []
         self.sent: list[tuple[float, Request]] = []
         self.closing = threading.Event()
@@ -217,12 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
 
     def do_GET(self) -> None:
-        """The list of models, or the image that an answer named by its address."""
-        if self.path == "/v1/models":
-            data = [{"id": name, "object": "model"} for name in self.owner.models]
-            listing = payload({"object": "list", "data": data})
-            self.write(listing if data else status(404, message="no such path"))
-            return
+        """The image that an answer named by its address."""
         self.write(raw(encoded(Image.new("RGB", (64, 64), "navy")), kind="image/png"))
 
     def log_message(self, format: str, *args: Any) -> None:

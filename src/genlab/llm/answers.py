@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import json_repair
 from pydantic import BaseModel, ValidationError
 
+from genlab.core.errors import violations
 from genlab.core.text import map_strings, printable
 from genlab.llm.redaction import excerpt
 
@@ -20,7 +24,17 @@ MAX_STARTS = 32  # places in it at which JSON may begin
 MAX_DEPTH = 40  # levels of lists and objects in an answer
 
 
-class MalformedError(ValueError):
+@dataclass(frozen=True)
+class ToolCall:
+    """A function that the model calls; unreadable arguments are {} with the reason in `error`."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    error: str = ""
+
+
+class MalformedError(Exception):
     """An answer that does not hold what was asked for; the message is for the model to read."""
 
 
@@ -49,61 +63,66 @@ def parse(text: str, schema: type[BaseModel]) -> BaseModel:
             misfits.append(error)
     if not misfits:
         raise MalformedError(f"it has no JSON object with fields of {schema.__name__}")
-    rules = min(misfits, key=ValidationError.error_count).errors(
-        include_url=False, include_context=False
-    )
-    lines = [
-        f"{'.'.join(map(str, rule['loc'])) or 'the answer'}: {rule['msg']},"
-        f" got {excerpt(repr(rule['input']), length=60)}"
-        for rule in rules[:5]
-    ]
-    raise MalformedError(excerpt("; ".join(lines), length=600))
+    rules = violations(min(misfits, key=ValidationError.error_count))
+    raise MalformedError(excerpt("; ".join(line for _, line in rules[:5]), length=600))
 
 
 def json_values(text: str) -> Iterator[Any]:
     """JSON values in `text`, likely ones first, with printable strings. Raises MalformedError."""
-    text = without_thoughts(text)
-    if len(text) > MAX_TEXT:
-        raise MalformedError(f"it is longer than {MAX_TEXT} characters")
-    try:
-        yield _checked(json.loads(text, parse_constant=_refuse))
+    for value in _find_values(without_thoughts(text)):
+        _check(value, MAX_DEPTH)
+        yield map_strings(value, printable)
+
+
+def _find_values(text: str) -> Iterator[Any]:
+    with suppress(ValueError, RecursionError):
+        yield json.loads(text)
         return
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, MalformedError):
-            raise
-    try:
+    found = None
+    with suppress(ValueError, RecursionError):
         found = json_repair.loads(text) if len(text) <= MAX_REPAIR else None
-    except (ValueError, RecursionError) as error:
-        raise MalformedError("it has no JSON that can be read") from error
-    for value in (found, *(found if isinstance(found, list) else ())):
-        if isinstance(value, dict | list):
-            yield _checked(value)
+    yield from (each for each in (found, *_items(found)) if isinstance(each, dict | list))
     end = 0
-    for start in [match.start() for match in re.finditer(r"\{", text)][:MAX_STARTS]:
-        if start >= end:
-            try:
-                value, end = _DECODER.raw_decode(text, start)
-            except (ValueError, RecursionError):
-                continue
-            yield _checked(value)
+    for start in [match.start() for match in islice(re.finditer(r"\{", text), MAX_STARTS)]:
+        with suppress(ValueError, RecursionError):
+            if start >= end:
+                value, end = json.JSONDecoder().raw_decode(text, start)
+                yield value
 
 
-def _refuse(name: str) -> float:
-    raise MalformedError(f"it has {name}, which is no number of JSON")
+def read_calls(calls: Any, text: str, names: Sequence[str]) -> tuple[ToolCall, ...]:
+    """The calls of a message: the field `tool_calls`, or one that `text` states as JSON."""
+    if not calls and names:
+        with suppress(MalformedError):
+            stated = (each for each in json_values(text) if isinstance(each, dict))
+            calls = [{"function": each} for each in stated if each.get("name") in names][:1]
+    found = []
+    for number, call in enumerate(_items(calls), 1):
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict) and isinstance(function.get("name"), str):
+            arguments, error = _read_arguments(function)
+            id = printable(str(call.get("id") or f"call_{number}"))
+            found.append(ToolCall(id, printable(function["name"]), arguments, error))
+    return tuple(found)
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+def _read_arguments(function: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    stated = function.get("arguments", function.get("parameters")) or {}
+    text = stated if isinstance(stated, str) else json.dumps(stated)
+    try:
+        return next(value for value in json_values(text) if isinstance(value, dict)), ""
+    except (MalformedError, StopIteration) as error:
+        return {}, str(error) or "they are no JSON object"
 
 
-def _checked(value: Any) -> Any:
-    _check(value, MAX_DEPTH)
-    return map_strings(value, printable)
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _check(value: Any, levels: int) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        _refuse(str(value))
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        raise MalformedError(f"it has {value}, which is no number of JSON")
+    parts = list(value.values()) if isinstance(value, dict) else _items(value)
     if parts and not levels:
         raise MalformedError(f"it is nested more than {MAX_DEPTH} deep")
     for part in parts:

@@ -64,9 +64,9 @@ def open_backend(
             backend = ChatBackend(resolve_roles(params), budget, seed=seed)
             _warn_of_prices(params, backend, note)
         journal = stack.enter_context(Journal(path, note=note, secrets=secrets))
-        for value in (entry.value for entry in journal.all_entries if entry.kind == "answer"):
-            tokens = value["tokens_in"] + value["tokens_out"]
-            budget.add(tokens, value["cost"], value["seconds"])
+        for entry in journal.all_entries:
+            if entry.kind == "answer":
+                budget.add(entry.value)
         yield Session(Recorded(backend, journal), journal)
 
 

@@ -20,7 +20,8 @@ from pydantic import BaseModel, Field, ValidationError
 from genlab.core.errors import GenlabError
 from genlab.core.params import RoleParams
 from genlab.core.text import map_strings, printable
-from genlab.llm.answers import MalformedError, json_values, parse, without_thoughts
+from genlab.llm.answers import MAX_TEXT, MalformedError, parse, read_calls, without_thoughts
+from genlab.llm.answers import ToolCall as ToolCall
 from genlab.llm.client import Client, Completion, is_openai
 from genlab.llm.dialect import Dialect
 from genlab.llm.errors import EndpointError
@@ -32,17 +33,8 @@ Message = dict[str, Any]
 RETRIES = 4  # of the openai client, after passing faults: half a second to four between them
 REPAIRS = 2  # further questions after an answer that cannot be used
 NOTHING: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
+MAX_ECHO = 20_000  # characters of an unusable answer that are shown to the model again
 BYTES_PER_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """A function that the model calls; unreadable arguments are {} with the reason in `error`."""
-
-    id: str
-    name: str
-    arguments: dict[str, Any]
-    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,11 +102,11 @@ class Budget:
         """Seconds until the limit; None where there is none."""
         return max(0.0, self.max_seconds - self.seconds) if self.max_seconds else None
 
-    def add(self, tokens: int, cost: float, seconds: float) -> None:
-        """Count what a request took."""
-        self.tokens += tokens
-        self.cost += cost
-        self.seconds += seconds
+    def add(self, spent: Mapping[str, Any]) -> None:
+        """Count the tokens_in, tokens_out, seconds and cost of a request."""
+        self.tokens += spent["tokens_in"] + spent["tokens_out"]
+        self.cost += spent["cost"]
+        self.seconds += spent["seconds"]
 
     def check(self) -> None:
         """Raise `BudgetSpentError` where a limit is reached; a run exceeds it by one request."""
@@ -137,9 +129,8 @@ class Endpoint:
     params: RoleParams
     client: Client
     dialect: Dialect
-    model: str = ""
+    limit: int  # tokens of an answer: doubled once, when one was cut
     answered: bool = False
-    limit: int = 0  # tokens of an answer: doubled once, when one was cut
 
     @classmethod
     def open(
@@ -147,37 +138,34 @@ class Endpoint:
     ) -> Endpoint:
         """Raises a GenlabError for an address or a key that cannot work, or a missing model."""
         client = Client(
-            params.base_url,
-            key_name=params.key,
-            max_retries=retries,
-            timeout=params.timeout,
+            params.base_url, key_name=params.key, max_retries=retries, timeout=params.timeout
         )
         openai = is_openai(client.base_url)
         if openai and not params.model:
-            raise GenlabError(
-                f"agent.{role}.model is empty; name one of OpenAI's models",
-                key=f"agent.{role}.model",
-            )
+            key = f"agent.{role}.model"
+            raise GenlabError(f"{key} is empty; name one of OpenAI's models", key=key)
         # OpenAI's models that reason refuse max_tokens; many other servers know nothing else.
         dialect = Dialect(frozenset({"max_tokens"} if openai else ()), extra)
-        return cls(role, params, client, dialect, params.model, limit=params.max_output_tokens)
+        return cls(role, params, client, dialect, params.max_output_tokens)
+
+    @property
+    def model(self) -> str:
+        """Its name; servers of one model accept any."""
+        return self.params.model or "default"
 
     def correction(self, error: EndpointError) -> str:
         """What a person has to correct; empty where nothing is known."""
-        at, role = excerpt(self.client.base_url), f"agent.{self.role}"
-        return {
-            "wrong_key": f"{self.params.key} is rejected at {at} ({error.reason}); set a valid key",
-            "forbidden": f"{self.params.key} may not use model {self.model!r} at {at}"
-            f" ({error.reason}); choose another key or model",
-            "quota": f"{self.params.key} has no quota left at {at} ({error.reason}); add credit",
-            "unreachable": f"nothing answers at {at} ({error.reason}); start the endpoint, or"
-            f" correct {role}.base_url (OPENAI_BASE_URL where that is empty)",
-        }.get(error.kind) or (
-            f"model {self.model!r} is not found at {at} ({error.reason}); correct {role}.model, or"
-            f" {role}.base_url (it often ends in /v1)"
-            if error.kind in ("not_found", "retired")
-            else ""
-        )
+        key, role = self.params.key, f"agent.{self.role}"
+        cases = {
+            "wrong_key": f"{key} is rejected; set a valid key",
+            "forbidden": f"{key} may not use model {self.model!r}; choose another key or model",
+            "quota": f"{key} has no quota left; add credit",
+            "unreachable": f"start the endpoint, or correct {role}.base_url or OPENAI_BASE_URL",
+            "not_found": f"model {self.model!r} is not there; correct {role}.model, or"
+            f" {role}.base_url (it often ends in /v1)",
+        }
+        fix = cases.get("not_found" if error.kind == "retired" else error.kind)
+        return f"{excerpt(self.client.base_url)}: {error.reason}; {fix}" if fix else ""
 
 
 @dataclass
@@ -251,7 +239,12 @@ class ChatBackend:
             if completion.refusal:
                 raise LLMFailure(f"the model refused: {excerpt(completion.refusal)}")
             if completion.choices[0].finish_reason == "length":
-                fault = self._lengthen(turn.endpoint)
+                if turn.endpoint.limit > turn.endpoint.params.max_output_tokens:
+                    limit = f"agent.{turn.endpoint.role}.max_output_tokens"
+                    raise LLMFailure(
+                        f"the answer was cut at {turn.endpoint.limit} tokens; raise {limit}"
+                    )
+                turn.endpoint.limit *= 2
                 continue
             text = printable(without_thoughts(completion.text)).strip()
             try:
@@ -259,26 +252,15 @@ class ChatBackend:
             except MalformedError as error:
                 fault, turn.number = f"the answer cannot be used: {error}", turn.number + 1
                 ask = f"That answer cannot be used: {error}. Answer again."
-                turn.messages += [{"role": "assistant", "content": text}] if text else []
-                turn.messages.append({"role": "user", "content": ask})
+                said = [{"role": "assistant", "content": text[:MAX_ECHO]}] if text else []
+                turn.messages += [*said, {"role": "user", "content": ask}]
         raise LLMFailure(turn.endpoint.client.redact(fault))
 
-    def _lengthen(self, endpoint: Endpoint) -> str:
-        if endpoint.limit > endpoint.params.max_output_tokens:
-            raise LLMFailure(
-                f"the answer was cut at {endpoint.limit} tokens; raise"
-                f" agent.{endpoint.role}.max_output_tokens"
-            )
-        endpoint.limit *= 2
-        return "the answer was cut"
-
     def _answer(self, turn: _Turn, completion: Completion, text: str) -> Answer:
-        calls = read_calls(completion.choices[0].message.tool_calls)
-        names = [each.get("function", each).get("name") for each in turn.functions]
-        if turn.functions and not calls:
-            calls = calls_in(text, names)
-        if not text and not calls:
-            raise MalformedError("it is empty")
+        names = [each["function"]["name"] for each in turn.functions]
+        calls = read_calls(completion.choices[0].message.tool_calls, text, names)
+        if not calls and not 0 < len(text) <= MAX_TEXT:
+            raise MalformedError("it is longer than I can read" if text else "it is empty")
         parsed = parse(text, turn.schema) if turn.schema and not calls else None
         model = printable(completion.model or turn.endpoint.model)
         return Answer(text, parsed, calls, model, **turn.spent)
@@ -287,8 +269,6 @@ class ChatBackend:
         """A completion, asked again at once without what the endpoint rejects."""
         endpoint = turn.endpoint
         dialect = endpoint.dialect
-        if not endpoint.model:
-            endpoint.model = _first_model(endpoint.client)
         options: dict[str, Any] = {"model": endpoint.model}
         if self._seed is not None:
             options["seed"] = self._seed + turn.number
@@ -330,52 +310,9 @@ class ChatBackend:
         finally:
             prices, seconds = turn.endpoint.params, time.monotonic() - begin
             cost = (tokens_in * prices.price_in + tokens_out * prices.price_out) / 1e6
-            self.budget.add(tokens_in + tokens_out, cost, seconds)
-            for name, value in zip(NOTHING, (tokens_in, tokens_out, seconds, cost), strict=True):
-                turn.spent[name] += value
-
-
-def read_calls(calls: Any) -> tuple[ToolCall, ...]:
-    """The calls of a message, whatever is in them."""
-    found = []
-    for number, call in enumerate(calls if isinstance(calls, list) else (), 1):
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
-            name = printable(function["name"])
-            found.append(_call(call.get("id"), number, name, function.get("arguments")))
-    return tuple(found)
-
-
-def calls_in(text: str, names: Sequence[str]) -> tuple[ToolCall, ...]:
-    """A call that a model without function calling states as JSON."""
-    try:
-        for value in json_values(text):
-            if isinstance(value, dict) and value.get("name") in names:
-                arguments = value.get("arguments", value.get("parameters"))
-                return (_call(None, 1, value["name"], arguments),)
-    except MalformedError:
-        pass
-    return ()
-
-
-def _call(id: Any, number: int, name: str, arguments: Any) -> ToolCall:
-    label = printable(id) if id and isinstance(id, str) else f"call_{number}"
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
-    try:
-        for value in json_values(text or "{}"):
-            if isinstance(value, dict):
-                return ToolCall(label, name, value)
-    except MalformedError as error:
-        return ToolCall(label, name, {}, str(error))
-    return ToolCall(label, name, {}, "they are no JSON object")
-
-
-def _first_model(client: Client) -> str:
-    """The endpoint's default: the first model that it lists."""
-    try:
-        return client.list_models(30.0)[0]
-    except EndpointError:
-        return "default"
+            spent = dict(zip(NOTHING, (tokens_in, tokens_out, seconds, cost), strict=True))
+            self.budget.add(spent)
+            turn.spent = {name: turn.spent[name] + spent[name] for name in NOTHING}
 
 
 def _estimate(text: str) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError
 
 from genlab.core.errors import GenlabError
 from genlab.llm.errors import EndpointError, status_error, transport_error
@@ -30,15 +30,6 @@ class ChatMessage(BaseModel):
     content: str | None = None
     refusal: str | None = None
     tool_calls: Any = None
-
-    @field_validator("content", mode="before")
-    @classmethod
-    def _join_parts(cls, value: Any) -> Any:
-        """The text of a list of parts, as some models that reason answer."""
-        if not isinstance(value, list):
-            return value
-        texts = (part.get("text") for part in value if isinstance(part, dict))
-        return "".join(text for text in texts if isinstance(text, str))
 
 
 class Choice(BaseModel):
@@ -66,18 +57,6 @@ class Completion(BaseModel):
         choice = self.choices[0]
         filtered = choice.finish_reason == "content_filter"
         return choice.message.refusal or ("stopped by a content filter" if filtered else "")
-
-
-class Model(BaseModel):
-    """An entry of the list of models."""
-
-    id: str
-
-
-class Models(BaseModel):
-    """Answer of the list of models."""
-
-    data: list[Model] = Field(min_length=1)
 
 
 class ImageData(BaseModel):
@@ -135,14 +114,6 @@ class Client:
     def chat_sync(self, request: Mapping[str, Any], seconds: float | None = None) -> Completion:
         """Call `chat` from a thread without an event loop."""
         return asyncio.run(self.chat(request, seconds))
-
-    def list_models(self, seconds: float | None = None) -> list[str]:
-        """Names of the endpoint's models, from a thread without an event loop.
-
-        Raises `EndpointError`.
-        """
-        listing = self._send(lambda api: api.models.with_raw_response.list, {}, Models, seconds)
-        return [model.id for model in asyncio.run(listing).data]
 
     async def edit_image(self, request: Mapping[str, Any]) -> Images:
         """Call `images.edit`. Raises `EndpointError`."""

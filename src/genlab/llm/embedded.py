@@ -94,6 +94,7 @@ def _server(file: str, seed: int) -> Any:
 
     params = xllamacpp.CommonParams()
     params.model.path = file
+    params.model_alias = {Path(file).stem}  # else answers name the whole path
     params.hostnames = ["127.0.0.1"]
     params.port = 0  # any that is free
     params.cors_origins = ""  # no page in a browser needs it

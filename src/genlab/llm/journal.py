@@ -14,10 +14,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from genlab.core.errors import GenlabError
 from genlab.core.text import map_strings
@@ -117,17 +118,11 @@ class Journal(AbstractContextManager["Journal"]):
         else:
             if kind == "answer" and start < len(self.entries):
                 self._note(f"{self.path}: the run departs from entry {start}; asking again")
-        value = self._redact(produce())
-        standing = self.entries[self.position : self.position + 1]
-        entry = Entry(
-            position=self.position,
-            start=start,
-            kind=kind,
-            digest=digest,
-            request=request if shown is None else self._redact(shown),
-            value=value,
-        )
-        if standing != [entry]:
+        value = self._redact(produce())  # first: it may move the position
+        fields = {"position": self.position, "start": start, "kind": kind, "digest": digest}
+        shown = request if shown is None else self._redact(shown)
+        entry = Entry(**fields, request=shown, value=value)
+        if self.entries[self.position : self.position + 1] != [entry]:
             self._append(entry)
         self.position += 1
         return entry.value
@@ -197,11 +192,9 @@ class Journal(AbstractContextManager["Journal"]):
                 if entry.position > (entries[-1].position + 1 if entries else 0):
                     raise ValueError(f"position {entry.position} has none before it")
             except ValueError as error:
-                rules = error.errors() if isinstance(error, ValidationError) else []
-                what = excerpt(rules[0]["msg"] if rules else str(error))
+                fix = "restore the file, or move it away to ask (and pay) again"
                 raise GenlabError(
-                    f"{self.path}: line {number} is damaged ({what}); restore the file, or move it"
-                    " away to ask (and pay) again",
+                    f"{self.path}: line {number} is damaged ({excerpt(str(error))}); {fix}",
                     path=self.path,
                 ) from error
             entries.append(entry)
@@ -233,10 +226,8 @@ class Recorded:
     ) -> Answer:
         """Answer from the record, or ask and record. Raises what the backend raises."""
         asked = [dict(message) for message in messages]
-        pairs = enumerate(zip(self._last, asked, strict=False))
-        same = next(
-            (at for at, (old, new) in pairs if old != new), min(len(self._last), len(asked))
-        )
+        pairs = zip(self._last, asked, strict=False)
+        same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
         self._last = asked
         head = {
             "role": role,
