@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import attacks
 import pytest
 from sandboxes import MODES, needs_sandbox, run_as_ordinary_user
+
+from genlab.agent import tools
+from genlab.agent.goals import parse_goal
+from genlab.agent.tools.toolbox import Toolbox, using
+from genlab.agent.workspace import Workspace
+from genlab.core.params import load_params
 
 FIRST = {attack.layer: attack for attack in reversed(attacks.ATTACKS)}
 TRIED = attacks.ATTACKS if os.environ.get("GENLAB_FAULTS") else list(FIRST.values())
@@ -27,6 +34,30 @@ def target(request: pytest.FixtureRequest) -> Iterator[attacks.Target]:
 def test_attack_is_stopped(attack: attacks.Attack, target: attacks.Target) -> None:
     fault = attacks.judge(attack, target)
     OUTCOMES[target.sandbox.mode, attack.name] = fault
+    assert fault == ""
+
+
+# A command's workspace lies in /tmp, which is private in bubblewrap: `..` is no place outside.
+SCRIPTS = [each for each in TRIED if type(each) is attacks.Attack and ".." not in each.name]
+
+
+@pytest.mark.parametrize("attack", SCRIPTS, ids=lambda attack: attack.name)
+def test_attack_by_a_script_of_the_agent_is_stopped(
+    attack: attacks.Attack, target: attacks.Target, root: Path
+) -> None:
+    mode = target.sandbox.mode
+    params = load_params(root / "params.yaml").agent.model_copy(update={"sandbox": mode})
+    goal = parse_goal("dummy stripes, accuracy > 90 %")
+    workspace, folder = Workspace(target.workspace), target.workspace / "src"
+    folder.mkdir(exist_ok=True)
+    environ = f"import os; os.environ.update({target.environ!r})\n"
+    (folder / "attack.py").write_text(environ + attack.script)
+    with using(Toolbox(workspace, params, goal, data=target.base)):
+        output = tools.python_run("src/attack.py")
+    found = [path for path in target.workspace.rglob("*.py") if path.parent != folder]
+    breached = "BREACH" in output or attacks.SECRET in output or "refused" not in output
+    fault = output if breached or found or not attacks.intact(target) else ""
+    OUTCOMES[f"{mode}, python_run", attack.name] = fault
     assert fault == ""
 
 

@@ -77,17 +77,21 @@ class Target:
         script = self.workspace / "guest.py"
         script.unlink(missing_ok=True)
         script.write_text(code)
-        known = {
+        if start == "cold":
+            return self.sandbox.run(["python", script.name], env=self.environ, limits=limits)
+        worker = self.torch if start == "torch" else self.worker
+        return worker.run(script.name, env=self.environ, limits=limits)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What an attack knows of its surroundings."""
+        return {
             "BASE": str(self.base),
             "PARENT": str(os.getpid()),
             "NEEDLE": SECRET[::-1],
             "SOURCE": str(GUEST.parents[3]),
             "GUARD": str(GUEST / "guard.py"),
         }
-        if start == "cold":
-            return self.sandbox.run(["python", script.name], env=known, limits=limits)
-        worker = self.torch if start == "torch" else self.worker
-        return worker.run(script.name, env=known, limits=limits)
 
 
 @dataclass(frozen=True)

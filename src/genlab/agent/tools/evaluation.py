@@ -144,24 +144,14 @@ class Trial:
             if (self._unfinished / WEIGHTS).exists():
                 shutil.copyfile(self._unfinished / WEIGHTS, folder / WEIGHTS)
             attempt = Attempt(
-                run_id=folder.name,
+                run_id=folder.name, model_name=self.class_name, dataset=goal.dataset,
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
-                model_name=self.class_name,
-                dataset=goal.dataset,
                 metrics_summary=metrics if failure else _average(results) | metrics,
-                experiment_dir=workspace.relative(folder),
+                experiment_dir=workspace.relative(folder), failure=failure, notes=self.notes,
                 decision=f"Failed: {failure}" if failure else "",
-                verdict="failed" if failure else "",
-                origin="tool",
-                code_origin=origin,
-                config=config,
-                training=training,
-                built=built,
-                seeds=results,
-                failure=failure,
-                digest=self.digest,
-                notes=self.notes,
-            )
+                verdict="failed" if failure else "", origin="tool", code_origin=origin,
+                config=config, training=training, built=built, seeds=results, digest=self.digest,
+            )  # fmt: skip
             registry.put(attempt)
         shutil.rmtree(self._unfinished, ignore_errors=True)
         return attempt

@@ -26,7 +26,10 @@ DATA = (
     ".csv", ".gif", ".jpeg", ".jpg", ".json", ".jsonl", ".log", ".md", ".npy", ".npz", ".png",
     ".rst", ".safetensors", ".tsv", ".txt", ".yaml", ".yml",
 )  # fmt: skip
-EXECUTED = ("dvc.yaml", "cmakelists.txt", "package.json", "docker-compose.yml", "compose.yaml")
+RESERVED = (  # files that genlab or another program obeys in the folder where it is started
+    "project.json", "params.yaml", "dvc.yaml", "cmakelists.txt", "package.json", "compose.yaml",
+    "docker-compose.yml",
+)  # fmt: skip
 IMPORTED = ("genlab", "sitecustomize", "usercustomize")  # beside installed packages
 MAX_CHARACTERS = 200_000  # read from a file, or written to one
 MAX_ENTRIES = 1000
@@ -38,7 +41,7 @@ def read_file(file_path: str) -> str:
     if not path.is_file():
         what = "a folder" if path.is_dir() else "no such file"
         raise GenlabError(f"{file_path}: {what}; list_directory shows what is there")
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
         text = file.read(MAX_CHARACTERS)
         return text + (f"\n[... cut at {MAX_CHARACTERS} characters]" if file.read(1) else "")
 
@@ -69,14 +72,13 @@ def list_directory(path: str = ".", recursive: bool = False) -> list[str]:
 def create_pytorch_project_scaffold(project_name: str, base_dir: str = ".") -> None:
     """Make the project workspaces/<project_name>/ under base_dir; an existing one is left alone.
 
-    Within a run base_dir is relative to the folder that holds its workspaces, and stays inside.
+    Within a run it stands beside the run's own workspace, and base_dir is left out.
     """
-    base = Path(base_dir)
-    if (toolbox := bound()) is not None:
-        home = toolbox.workspace.root.resolve().parent.parent
-        base = (home / base_dir).resolve()
-        if not base.is_relative_to(home):
-            raise GenlabError(f"base_dir {base_dir!r} leads out of {home}; choose a folder in it")
+    base, toolbox = Path(base_dir), bound()
+    if toolbox is not None:
+        base = toolbox.workspace.root.resolve().parent.parent
+        if (base / base_dir).resolve() != base:
+            raise GenlabError(f"base_dir {base_dir!r} is not the run's; leave it out")
     scaffold(project_name, base)
 
 
@@ -103,15 +105,16 @@ def find_fault(path: PurePath) -> str:
     parts, suffix = [part.lower() for part in path.parts], path.suffix.lower()
     if not parts or is_judges(path):
         return "that is the judge's, and no tool writes it; choose another path, such as one in src"
-    if any(part.startswith(".") or part == "__pycache__" for part in parts):
-        return "hidden files and caches are not written; choose another name"
+    unfit = (part.startswith(".") or part == "__pycache__" for part in parts)
+    if any(unfit) or not str(path).isprintable():
+        return "hidden files, caches and unprintable names are not written; choose another name"
     if suffix in SOURCES:
         if len(parts) < 2 or path.parts[0] != SOURCE:
             return f"source code belongs in {SOURCE}; choose a path there"
         names = (parts[1].removesuffix(suffix), path.stem)
         taken = [name for name in names if is_package(name)]
         return f"{taken[0]} is the name of a package; choose another name" if taken else ""
-    if suffix not in DATA or parts[-1] in EXECUTED:
+    if suffix not in DATA or parts[-1] in RESERVED:
         return f"only data may be written ({', '.join(DATA)}), and source code in {SOURCE}"
     return ""
 

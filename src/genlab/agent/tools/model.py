@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from genlab.llm.chat import Message
 
 WRITTEN, WRITTEN_KIND = "written", "assembled code"
-MAX_SIDE, MAX_CELLS = 4096, 1 << 24
 MAX_CODE = 40_000  # characters of a file that a language model writes or reads
 FROM_DATA = ("input_size", "num_classes")  # in a model_config; the goal's data decide
 
@@ -67,7 +66,7 @@ class Analysis(BaseModel):
 def pytorch_model_assembler(model_config: dict[str, Any], output_script_path: str) -> None:
     """Write the nn.Module of a model_config to a .py file in src: by a language model, or template.
 
-    The file is checked in the sandbox before it is kept; its first lines say who wrote it.
+    A language model's file is checked in the sandbox. The first lines say who wrote the file.
     """
     from genlab.agent.architecture.schema import parse_config
 
@@ -113,7 +112,8 @@ def write_code(toolbox: Toolbox, config: ModelConfig) -> tuple[str, str]:
             return source, origin
         faults.append(fault)
         repair = f"That does not work: {fault}. Answer with the whole file."
-        messages += [
+        messages = [
+            *messages,
             {"role": "assistant", "content": answer.text},
             {"role": "user", "content": repair},
         ]
@@ -132,8 +132,10 @@ def pytorch_model_summary(
 
     input_size: channels, height and width, with or without a batch size before them.
     """
+    from genlab.agent.evaluator.judge import parse_size
+
     toolbox = current()
-    source, size = read_source(model_script_path, model_class_name), _check_size(input_size)
+    source, size = read_source(model_script_path, model_class_name), parse_size(input_size)
     other = None if size == toolbox.data.shape else size
     summary = toolbox.inspect(source, model_class_name, other)
     if summary.failure:
@@ -175,19 +177,18 @@ def correct_figures(words: str, summary: Summary) -> tuple[str, list[str]]:
     A number is compared as precisely as it is written: 12k stands for 11,500 to 12,500.
     """
     overruled: list[str] = []
-    known = {summary.parameters or 0, summary.trainable or 0}
+    parts: Counter[str] = Counter()
     for layer in summary.layers:
         names = str(layer["name"]).split(".")
-        for part in (".".join(names[: depth + 1]) + "." for depth in range(len(names))):
-            inside = [each for each in summary.layers if f"{each['name']}.".startswith(part)]
-            known.add(sum(int(each["parameters"]) for each in inside))
+        for depth in range(1, len(names) + 1):
+            parts[".".join(names[:depth])] += int(layer["parameters"])
+    known = {summary.parameters or 0, summary.trainable or 0, *parts.values()}
 
     def check(hit: re.Match[str]) -> str:
         number, scale = hit[1].replace(",", ""), SCALES[(hit[2] or "").lower()]
         step = scale / 10 ** len(number.partition(".")[2])
-        if any(
-            abs(float(number) * scale - each) <= (step / 2 if step != 1 else 0) for each in known
-        ):
+        slack = 0 if step == 1 else step / 2
+        if any(abs(float(number) * scale - each) <= slack for each in known):
             return hit[0]
         overruled.append(f"{hit[0]} parameters, {summary.parameters} measured")
         return f"{summary.parameters or 0:,}"
@@ -218,19 +219,6 @@ def to_yaml(value: Mapping[str, Any]) -> str:
     text = io.StringIO()
     YAML().dump(dict(value), text)
     return text.getvalue()
-
-
-def _check_size(input_size: Sequence[int]) -> tuple[int, int, int]:
-    """Channels, height and width of `input_size`. Raises a GenlabError where it is no such size."""
-    sides = input_size if isinstance(input_size, list | tuple) else ()
-    valid = all(type(side) is int and 1 <= side <= MAX_SIDE for side in sides)
-    if len(sides) not in (3, 4) or not valid or math.prod(sides) > MAX_CELLS:
-        raise GenlabError(
-            f"input_size must be channels, height and width of 1 to {MAX_SIDE}, such as"
-            f" (1, 28, 28), got {repr(input_size)[:60]}"
-        )
-    channels, height, width = sides[-3:]
-    return channels, height, width
 
 
 def _ask_for_code(toolbox: Toolbox, config: ModelConfig) -> list[Message]:
