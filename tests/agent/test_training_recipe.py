@@ -44,7 +44,7 @@ def test_spellings_of_models_are_read() -> None:
     ({"ema": 1}, "ema"),
     ({"augmentation": ["MixUp"]}, "did you mean mixup"),
     ({"augmentation": ["Resize"]}, "no transform that keeps"),
-    ({"augmentation": [{"type": "RandomCrop", "pad": 3}]}, r"augmentation\[0\]: RandomCrop: .*'pad'"),
+    ({"augmentation": [{"type": "RandomCrop", "pad": 3}]}, r"augmentation\[0\]: RandomCrop: "),
 ])  # fmt: skip
 def test_a_faulty_recipe_is_refused_by_name(raw: dict[str, Any], reason: str) -> None:
     with pytest.raises(GenlabError, match=reason):

@@ -19,20 +19,16 @@ WIDTHS = ("out_channels", "out_features", "hidden_size")
 FIRST_WIDTHS, HIDDEN = (8, 12, 16, 24, 32), (32, 64, 96, 128, 192, 256)
 ACTIVATIONS = ("ReLU", "GELU", "SiLU", "LeakyReLU", "Mish", "Hardswish")
 NORMS = ("BatchNorm2d", "BatchNorm2d", "GroupNorm", "Identity")
-CHANGES = ("insert", "insert", "remove", "widths", "width", "kernel", "act", "norm")
+CHANGES = ("insert", "insert", "remove", "widths", "width", "kernel", "activation", "norm")
 KINDS, POOLS = ("plain", "residual", "depthwise"), ("MaxPool2d", "MaxPool2d", "AvgPool2d")
 TRAINING: dict[str, tuple[Any, ...]] = {
-    "optimiser": ("adamw", "adamw", "adamw", "adam", "nadam", "radam", "rmsprop", "sgd"),
-    "lr": (5e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 4e-3, 6e-3, 1e-2),
-    "schedule": ("cosine", "cosine", "linear", "constant"),
-    "warmup": (0.0, 0.05, 0.1, 0.2),
-    "batch_size": (16, 32, 32, 64, 64, 128, 256),
-    "weight_decay": (0.0, 1e-4, 0.01, 0.01, 0.05),
-    "label_smoothing": (0.0, 0.0, 0.05, 0.1),
-    "mixup": (0.0, 0.0, 0.0, 0.2),
+    "optimiser": ("adamw", "adamw", "adamw", "adam", "nadam", "radam", "sgd"),
+    "lr": (5e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 4e-3, 6e-3, 1e-2), "warmup": (0.0, 0.05, 0.1, 0.2),
+    "batch_size": (16, 32, 32, 64, 64, 128, 256), "weight_decay": (0.0, 1e-4, 0.01, 0.01, 0.05),
+    "schedule": ("cosine", "cosine", "linear", "constant"), "clip": (0.0, 0.0, 1.0),
+    "label_smoothing": (0.0, 0.0, 0.05, 0.1), "mixup": (0.0, 0.0, 0.0, 0.2),
     "ema": (0.0, 0.0, 0.97, 0.99),
-    "clip": (0.0, 0.0, 1.0),
-}
+}  # fmt: skip
 SGD_FACTOR = 20  # between good learning rates of sgd and of the other optimisers
 
 Kind = Literal["draft", "improve", "debug"]
@@ -85,7 +81,8 @@ def random_proposal(
             config, training = _draft(task, shape, rng), _draw_training(task, shape, rng)
             change = "a random draft"
         elif rng.random() < TRAINING_SHARE:
-            config, (training, change) = parent, _change_training(training, task, shape, rng)
+            drawn = _draw_training(task, shape, rng)
+            config, (training, change) = parent, _change_training(training, drawn, rng)
         else:
             config, change = _change_config(parent, outputs, rng)
         fitting = _fit(config, task, shape, outputs, max_parameters)
@@ -160,88 +157,90 @@ def _draw_training(task: str, shape: Size, rng: random.Random) -> Training:
     values = {name: rng.choice(choices) for name, choices in TRAINING.items()}
     values["lr"] *= SGD_FACTOR if values["optimiser"] == "sgd" else 1
     if task == "generate":
-        return Training(**{**values, "label_smoothing": 0.0, "mixup": 0.0})
+        return _suit(values | {"label_smoothing": 0.0, "mixup": 0.0})
     transforms: list[dict[str, Any]] = [
         {"type": "RandomCrop", "size": list(shape[1:]), "padding": 2},
         {"type": "RandomHorizontalFlip"},
         {"type": "RandomAffine", "degrees": 10, "translate": [0.07, 0.07], "scale": [0.9, 1.1]},
         {"type": "RandomErasing", "p": 0.25},
     ]
-    return Training(**values, augmentation=rng.sample(transforms, rng.choice((0, 0, 0, 1, 1, 2))))
+    return _suit(values | {"augmentation": rng.sample(transforms, rng.choice((0, 0, 0, 1, 1, 2)))})
 
 
-def _change_training(
-    training: Training, task: str, shape: Size, rng: random.Random
-) -> tuple[Training, str]:
+def _suit(values: dict[str, Any]) -> Training:
+    """A recipe whose weight decay suits its optimiser: that of adamw alone is decoupled."""
+    most = 1.0 if values["optimiser"] == "adamw" else 5e-4
+    return Training.model_validate(values | {"weight_decay": min(most, values["weight_decay"])})
+
+
+def _change_training(old: Training, drawn: Training, rng: random.Random) -> tuple[Training, str]:
     name = rng.choice(("lr", "lr", "augmentation", *TRAINING))
-    drawn = _draw_training(task, shape, rng)
     values = {name: getattr(drawn, name)}
     if name == "lr":
-        values["lr"] = min(10.0, float(f"{training.lr * rng.choice((0.3, 0.6, 1.6, 3)):.2g}"))
+        values["lr"] = min(10.0, float(f"{old.lr * rng.choice((0.3, 0.6, 1.6, 3)):.2g}"))
     elif name == "optimiser":  # each has learning rates that suit it
         values["lr"] = drawn.lr
-    return training.model_copy(update=values), f"{name} becomes {values[name]}"
+    return _suit(old.model_dump() | values), f"{name} becomes {values[name]}"
 
 
 def _change_config(
     config: ModelConfig, outputs: int, rng: random.Random
 ) -> tuple[ModelConfig, str]:
     part = rng.choice((*config.parts, *(["latent_dim"] if config.latent_dim else [])))
-    factor = rng.choice((0.5, 0.75, 1.5, 2))
+    factor, kind = rng.choice((0.5, 0.75, 1.5, 2)), rng.choice(CHANGES)
     if part == "latent_dim":
         latents = max(2, min(256, round(config.latent_dim * factor)))
         return config.model_copy(update={part: latents}), f"latent_dim becomes {latents}"
-    layers, kind = _copy(config.parts[part]), rng.choice(CHANGES)
+    layers = _copy(config.parts[part])
     if kind == "insert":
         done = _insert(layers, rng)
-    elif kind == "remove" and len(layers) > 1:
+    elif kind == "remove":
         start = rng.randrange(len(layers))
         end = start + 1
         while end < len(layers) and layers[end]["type"] in (*NORMS, *ACTIVATIONS, "Dropout"):
             end += 1
         done = f"without {' '.join(each['type'] for each in layers[start:end])}"
         del layers[start:end]
-    else:
-        kinds = {"act": ACTIVATIONS, "norm": NORMS, "kernel": ("Conv2d",)}.get(kind, ())
-        found = [each for each in _walk(layers, outputs) if not kinds or each["type"] in kinds]
-        found = [rng.choice(found)] if found and kind in ("width", "kernel") else found
-        side, new = rng.choice((1, 3, 5, 7)), rng.choice(kinds or ("",))
-        for each in found:
-            if kind == "kernel":
-                each |= {"kernel_size": side, "padding": side // 2}
-            elif kinds:
+    elif kind in ("widths", "width"):
+        wide = [each for each in _walk(layers, outputs) if {*WIDTHS} & {*each}]
+        _scale([rng.choice(wide)] if wide and kind == "width" else wide, factor)
+        done = f"{kind} x {factor:g}"
+    else:  # another activation, norm or kernel
+        types = {"activation": ACTIVATIONS, "norm": NORMS}.get(kind, ("Conv2d",))
+        found = [each for each in _walk(layers) if each["type"] in types]
+        new, side = rng.choice(types), rng.choice((1, 3, 5, 7))
+        for each in found if kind != "kernel" else rng.sample(found, min(1, len(found))):
+            if kind != "kernel":
                 each.clear()
-                each["type"] = new
-        if not kinds:
-            _scale(found, factor)
-        done = f"{kind}: {side if kind == 'kernel' else new or f'x {factor:g}'}"
+            each |= (
+                {"kernel_size": side, "padding": side // 2} if kind == "kernel" else {"type": new}
+            )
+        done = f"{kind} becomes {side if kind == 'kernel' else new}"
     return config.model_copy(update={part: tuple(layers)}), f"{part}: {done}"
 
 
 def _insert(layers: list[Layer], rng: random.Random) -> str:
-    """Insert a block, a pooling, a dropout or a hidden layer somewhere."""
     used = [each["type"] for each in layers if each["type"] in ACTIVATIONS]
-    act, norm = {"type": rng.choice(used or ACTIVATIONS)}, rng.choice(NORMS)
-    widths = [each["out_channels"] for each in _walk(layers) if "out_channels" in each]
-    blocks = {kind: _block(kind, rng.choice(widths or [16]), 3, norm, act) for kind in KINDS}
-    others: dict[str, list[Layer]] = {
+    act: Layer = {"type": rng.choice(used or ACTIVATIONS)}
+    widths = [each["out_channels"] for each in _walk(layers) if "out_channels" in each] or [16]
+    name = rng.choice((*KINDS, *KINDS, "pooling", "dropout", "hidden layer"))
+    new: dict[str, list[Layer]] = {
         "pooling": [{"type": rng.choice(POOLS), "kernel_size": 2}],
         "dropout": [{"type": "Dropout", "p": rng.choice((0.1, 0.2, 0.3, 0.5))}],
         "hidden layer": [{"type": "Linear", "out_features": rng.choice(HIDDEN)}, act],
     }
-    name, new = rng.choice(list((blocks | others).items()))
-    start = rng.randint(0, len(layers))
-    layers[start:start] = new
-    return f"a {name} inserted at {start}"
+    start, norm = rng.randint(0, len(layers)), rng.choice(NORMS)
+    layers[start:start] = new.get(name) or _block(name, rng.choice(widths), 3, norm, act)
+    return f"{name} inserted at {start}"
 
 
 def _copy(layers: Sequence[Layer]) -> list[Layer]:
-    """A copy in which no two layers are the same object, without the Identity that means none."""
-    copied: list[Layer] = json.loads(json.dumps(layers))
-    for layer in _walk(copied):
+    """A copy in which no two layers are one object, without the Identity that means no norm."""
+    copied = [json.loads(json.dumps(each)) for each in layers if each["type"] != "Identity"]
+    for layer in copied:
         if "layers" in layer:
-            layer["layers"] = [each for each in layer["layers"] if each["type"] != "Identity"]
-    return [each for each in copied if each["type"] != "Identity"]
+            layer["layers"] = _copy(layer["layers"])
+    return copied
 
 
 def _walk(layers: Sequence[Layer], outputs: int = 0) -> Iterator[Layer]:
@@ -265,7 +264,9 @@ def _set_groups(layers: Sequence[Layer], channels: int) -> int:
     for layer in layers:
         if layer.get("groups", 1) > 1 and layer["groups"] == layer["out_channels"]:
             layer |= {"groups": channels, "out_channels": channels}
-        channels = layer.get("out_channels", channels)
-        for inner in (layer.get("layers", ()), *layer.get("branches", ())):
-            channels = _set_groups(inner, channels)
+        if "branches" in layer:
+            ends = [_set_groups(branch, channels) for branch in layer["branches"]]
+            channels = sum(ends) if layer.get("merge") == "concat" else ends[0]
+        else:
+            channels = _set_groups(layer.get("layers", ()), layer.get("out_channels", channels))
     return channels
