@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from genlab.core.errors import GenlabError
 from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure, ToolCall
-from genlab.llm.journal import Journal, Recorded
+from genlab.llm.journal import Journal, Recorded, read_entries
 
 
 class Plan(BaseModel):
@@ -62,6 +62,17 @@ def test_a_replay_and_a_resumed_run_give_the_same_answers(path: Path) -> None:
     resumed = record(path, backend, "one", "two", "three")
     assert answers == replayed == resumed[:2]
     assert backend.asked == ["three"]
+
+
+def test_a_request_is_recorded_without_the_messages_of_the_one_before(path: Path) -> None:
+    assert read_entries(path) == []
+    with Journal(path) as journal:
+        recorded = Recorded(Scripted(*ANSWERS), journal)
+        for texts in (["one"], ["one", "two"]):
+            recorded.ask("tools", [{"role": "user", "content": text} for text in texts])
+        first, second = (entry["request"] for entry in read_entries(path))  # while it is written
+    assert (first["role"], first["same"], len(first["messages"])) == ("tools", 0, 1)
+    assert (second["same"], second["messages"]) == (1, [{"role": "user", "content": "two"}])
 
 
 def test_calls_are_recorded(path: Path) -> None:

@@ -13,7 +13,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, RoleParams
 from genlab.llm import embedded
 from genlab.llm.chat import NOTHING, Answer, Backend, Budget, ChatBackend, Role
-from genlab.llm.journal import Journal, Recorded
+from genlab.llm.journal import Journal, Recorded, read_entries
 from genlab.llm.transport import is_loopback
 
 # A small model rambles on to any limit, and was seen to write one token per second.
@@ -62,7 +62,10 @@ def open_backend(
             backend = _Embedded(params, budget, seed, stack)
         else:
             backend = ChatBackend(resolve_roles(params), budget, seed=seed)
-            _warn_of_prices(params, backend, note)
+            for role, endpoint in backend.endpoints.items():
+                free = not endpoint.params.price_in + endpoint.params.price_out
+                if params.max_cost and free and not is_loopback(endpoint.client.base_url):
+                    note(f"agent.max_cost does not limit agent.{role}, whose prices are 0")
         journal = stack.enter_context(Journal(path, note=note, secrets=secrets))
         for entry in journal.all_entries:
             if entry.kind == "answer":
@@ -101,11 +104,8 @@ def writes_code(params: AgentParams) -> bool:
     SmolLM2's never ran, repairs included. A replay asks what its journal answers.
     """
     if params.backend == "replay":
-        with Journal(_recorded(params), replay=True, note=lambda line: None) as journal:
-            return any(
-                entry.kind == "answer" and entry.request["role"] == "tools"
-                for entry in journal.entries
-            )
+        answers = [each for each in read_entries(_recorded(params)) if each["kind"] == "answer"]
+        return any(each["request"]["role"] == "tools" for each in answers)
     return params.backend == "openai" or (params.backend == "embedded" and bool(params.gguf))
 
 
@@ -140,15 +140,6 @@ class _Embedded:
                 extra=embedded.COMPACT_JSON,
             )
         return self._chat.ask(role, messages, **options)
-
-
-def _warn_of_prices(params: AgentParams, backend: ChatBackend, note: Callable[[str], None]) -> None:
-    for role, endpoint in backend.endpoints.items():
-        prices = endpoint.params.price_in + endpoint.params.price_out
-        if params.max_cost and not prices and not is_loopback(endpoint.client.base_url):
-            note(
-                f"agent.max_cost does not limit the {role} model: its price_in and price_out are 0"
-            )
 
 
 def _recorded(params: AgentParams) -> Path:

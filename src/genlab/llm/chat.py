@@ -30,6 +30,10 @@ from genlab.llm.redaction import excerpt
 Role = Literal["planning", "tools"]
 Message = dict[str, Any]
 """A chat message of OpenAI's: role, content, tool_calls, tool_call_id."""
+Messages = Sequence[Message]
+Schema = type[BaseModel] | None
+Functions = Sequence[Mapping[str, Any]]
+"""Functions that the model may call, as OpenAI's parameter `tools` has them."""
 RETRIES = 4  # of the openai client, after passing faults: half a second to four between them
 REPAIRS = 2  # further questions after an answer that cannot be used
 NOTHING: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
@@ -74,12 +78,7 @@ class Backend(Protocol):
     """Whatever answers questions."""
 
     def ask(
-        self,
-        role: Role,
-        messages: Sequence[Message],
-        *,
-        schema: type[BaseModel] | None = None,
-        functions: Sequence[Mapping[str, Any]] = (),
+        self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
     ) -> Answer:
         """Answer. Raises `LLMFailure`, `BudgetSpentError` or, for what a person has to correct, a
         GenlabError."""
@@ -174,8 +173,8 @@ class _Turn:
 
     endpoint: Endpoint
     messages: list[Message]
-    schema: type[BaseModel] | None
-    functions: Sequence[Mapping[str, Any]]
+    schema: Schema
+    functions: Functions
     number: int = 0  # of the attempt
     spent: dict[str, Any] = field(default_factory=NOTHING.copy)
 
@@ -205,12 +204,7 @@ class ChatBackend:
         self._seed = seed
 
     def ask(
-        self,
-        role: Role,
-        messages: Sequence[Message],
-        *,
-        schema: type[BaseModel] | None = None,
-        functions: Sequence[Mapping[str, Any]] = (),
+        self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
     ) -> Answer:
         """Answer. Raises `LLMFailure`, `BudgetSpentError`, or a GenlabError for what a person has
         to correct."""

@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from itertools import takewhile
@@ -28,9 +28,12 @@ from genlab.llm.chat import (
     Answer,
     Backend,
     BudgetSpentError,
+    Functions,
     LLMFailure,
     Message,
+    Messages,
     Role,
+    Schema,
     ToolCall,
     UnansweredError,
 )
@@ -205,6 +208,17 @@ class Journal(AbstractContextManager["Journal"]):
             self._file.close()
 
 
+def read_entries(path: Path) -> list[dict[str, Any]]:
+    """The entries of a journal, also while a run writes it; none where there is no file.
+
+    `messages` of a request are those that the question before did not have; `same` counts the rest.
+    """
+    if not Path(path).is_file():
+        return []
+    with Journal(path, replay=True, note=lambda line: None) as journal:
+        return [entry.model_dump() for entry in journal.entries]
+
+
 class Recorded:
     """A backend whose answers and failures are recorded in a journal, and come from it.
 
@@ -217,12 +231,7 @@ class Recorded:
         self._last: list[Message] = []
 
     def ask(
-        self,
-        role: Role,
-        messages: Sequence[Message],
-        *,
-        schema: type[BaseModel] | None = None,
-        functions: Sequence[Mapping[str, Any]] = (),
+        self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
     ) -> Answer:
         """Answer from the record, or ask and record. Raises what the backend raises."""
         asked = [dict(message) for message in messages]
@@ -245,11 +254,7 @@ class Recorded:
         return self._restore(value, schema)
 
     def _produce(
-        self,
-        role: Role,
-        messages: Sequence[Message],
-        schema: type[BaseModel] | None,
-        functions: Sequence[Mapping[str, Any]],
+        self, role: Role, messages: Messages, schema: Schema, functions: Functions
     ) -> dict[str, Any]:
         assert self._backend is not None  # a replay produces no answer
         try:
@@ -260,7 +265,7 @@ class Recorded:
         fields = {k: v for k, v in vars(answer).items() if k != "parsed"}
         return {"outcome": "answer", **fields, "calls": [asdict(call) for call in answer.calls]}
 
-    def _restore(self, value: dict[str, Any], schema: type[BaseModel] | None) -> Answer:
+    def _restore(self, value: dict[str, Any], schema: Schema) -> Answer:
         spent = {name: value[name] for name in NOTHING}
         if value["outcome"] != "answer":
             kind = BudgetSpentError if value["outcome"] == "budget" else LLMFailure
