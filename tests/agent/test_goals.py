@@ -83,7 +83,7 @@ def test_of_two_limits_the_lower_one_holds() -> None:
         ("mnist > 90 %", {"at_most": 0.95}, "--at-least"),
         ("mnist", {"metric": "val_loss", "at_least": 1.0}, "--at-most"),
         ("mnist > 90 %", {"at_least": math.nan}, "accuracy"),
-        ("mnist > 90 %", {"max_seconds": math.inf}, "--max-seconds"),
+        ("mnist > 90 %", {"max_seconds": math.inf}, "--training-seconds"),
         ("mnist > 90 %", {"max_parameters": 0}, "--max-parameters"),
         ("mnist accuracy 98", {}, "98"),
         ("mnist > 90 % in 50k parameters", {}, "'50k parameters'.*--max-parameters"),

@@ -88,6 +88,9 @@ def work(
     transcript: Annotated[str | None, typer.Option(help="Journal that is replayed.")] = None,
     max_iterations: Annotated[int | None, typer.Option(help="Most attempts.")] = None,
     max_parameters: Annotated[int | None, typer.Option(help="Most parameters of a model.")] = None,
+    training_seconds: Annotated[
+        float | None, typer.Option(help="Most seconds of the training of one seed.")
+    ] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Most tokens; 0 = no limit.")] = None,
     max_cost: Annotated[float | None, typer.Option(help="Most dollars; 0 = no limit.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Most seconds; 0 = no limit.")] = None,
@@ -114,10 +117,18 @@ def work(
     from genlab.agent.progress import progress
     from genlab.agent.run import check, run
 
-    wanted = parse_goal(goal, dataset=dataset, metric=metric, at_least=at_least, at_most=at_most)
+    wanted = parse_goal(
+        goal,
+        dataset=dataset,
+        metric=metric,
+        at_least=at_least,
+        at_most=at_most,
+        max_parameters=max_parameters,
+        max_seconds=training_seconds,
+    )
     given = {
         "mode": mode, "backend": backend, "gguf": gguf, "transcript": transcript, "device": device,
-        "max_iterations": max_iterations, "max_parameters": max_parameters,
+        "max_iterations": max_iterations,
         "max_tokens": max_tokens, "max_cost": max_cost, "max_seconds": max_seconds,
         "candidates": candidates, "compare_with_search": compare,
     }  # fmt: skip

@@ -24,6 +24,8 @@ LIMITS = (
     "compare_with_search", "allow_pip", "transcript",
 )  # fmt: skip
 """Parameters that may change between two starts of one run: they change no attempt's worth."""
+CONNECTION = {"base_url", "key", "price_in", "price_out", "timeout"}
+"""Of both roles: how a language model is reached, which may change as well."""
 DRAWN = "dummy"  # the dataset that no stage has to make
 
 
@@ -61,7 +63,10 @@ class Settings:
     @property
     def key(self) -> str:
         """Identifies runs whose attempts can be compared; limits may be raised within one."""
-        params = self.params.model_dump(mode="json", exclude=set(LIMITS))
+        roles = {"planning": CONNECTION, "tools": CONNECTION}
+        params = self.params.model_dump(
+            mode="json", exclude={**dict.fromkeys(LIMITS, True), **roles}
+        )
         goal = asdict(self.goal) | {"text": ""}
         parts = [goal, params, self.seed, self.threads, self.stop_at_goal, code_digest()]
         return _digest(json.dumps(parts, sort_keys=True).encode())

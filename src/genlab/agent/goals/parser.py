@@ -21,6 +21,9 @@ from genlab.core.text import printable
 _JOINTS = "|on|of|for|in|with|and|or|at|to|by|from|using|within|but|as|while|after|correct|right"
 
 
+OPTIONS = {"parameters": "--max-parameters", "seconds": "--training-seconds"}
+
+
 def parse_goal(
     text: str,
     *,
@@ -134,10 +137,10 @@ def _choose_limit(phrases: Sequence[Phrase], unit: str, option: float | None) ->
     for phrase in phrases:
         if phrase.unit == unit:
             if phrase.sign not in ("less", "") or (not phrase.sign and option is None):
-                fix = f"write 'at most {phrase.text}', or give --max-{unit}"
+                fix = f"write 'at most {phrase.text}', or give {OPTIONS[unit]}"
                 raise refuse(f"{phrase.text!r} is not an upper limit of {unit}", fix)
             limits.append(phrase.value)
     least = 1 if unit == "parameters" else 0.001
     if limits and not least <= min(limits) < math.inf:
-        raise refuse(f"{min(limits):g} {unit} are no limit", f"give a positive --max-{unit}")
+        raise refuse(f"{min(limits):g} {unit} are no limit", f"give a positive {OPTIONS[unit]}")
     return min(limits, default=None)

@@ -82,7 +82,7 @@ _KINDS = {
     "word": r"[^\W\d_]\w*(?:[-'_]\w+)*",
     "stop": r"[,;.!?()]",
 }
-_LIMITS = "the limits that a run enforces are --max-parameters and --max-seconds"
+_LIMITS = "the limits that a run enforces are --max-parameters and --training-seconds"
 _TOKEN = re.compile(_any(_KINDS), re.IGNORECASE)
 
 

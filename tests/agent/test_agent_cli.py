@@ -1,0 +1,129 @@
+"""`genlab agent`: what people type, and one clear line for what cannot work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from agent_runs import GOAL as REACHABLE
+from agent_runs import attempt, write_attempts, write_params
+from llm_server import Server, status
+from sandboxes import needs_sandbox
+from scripted_llm import reply
+from typer.testing import CliRunner
+
+from genlab.agent.cli import app
+from genlab.agent.registry import Registry
+from genlab.agent.workspace import lay_out
+from genlab.core.errors import GenlabError
+
+GOAL = "dummy stripes, at least 100 % accuracy"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the parameters of a tiny run, in which the process stands."""
+    write_params(tmp_path, seeds=1, max_iterations=2)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return tmp_path
+
+
+def run(*arguments: str) -> str:
+    """What a command prints."""
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exception is None, done.exception
+    return done.stdout
+
+
+def refuse(*arguments: str) -> str:
+    """The line with which a command refuses."""
+    done = CliRunner().invoke(app, list(arguments))
+    assert isinstance(done.exception, GenlabError), (done.exception, done.output)
+    assert "\n" not in str(done.exception)
+    return str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["a CNN for MNIST"], "--at-least"),
+        (["a CNN, > 90 %"], "--dataset"),
+        (["CIFAR-100 > 40 %"], "CIFAR-100"),
+        (["mnist > 90 %", "--backend", "oracle"], "--backend"),
+        (["mnist > 90 %", "--backend", "search"], "data/mnist"),
+        (["mnist > 90 %", "--max-iterations", "0"], "--max-iterations"),
+        ([GOAL, "--backend", "search", "--mode", "tools"], "agent.mode"),
+        ([GOAL, "--seed", "-1"], "seed"),
+        ([GOAL, "--backend", "openai"], "OPENAI_API_KEY"),
+        ([GOAL, "--backend", "replay", "--transcript", "no.jsonl"], "no.jsonl"),
+        ([GOAL, "--backend", "embedded", "--gguf", "no.gguf"], "no.gguf"),
+        (["report"], "no workspace"),
+        (["report", "nowhere"], "list"),
+        (["tool", "eval"], "read_file"),
+    ],
+)
+def test_bad_input_is_one_line(place: Path, arguments: list[str], expected: str) -> None:
+    assert expected in refuse(*arguments)
+    assert not (place / "workspaces").exists()  # nothing is opened for what cannot run
+
+
+def test_a_folder_of_something_else_is_left_alone(place: Path) -> None:
+    (place / "mine").mkdir()
+    (place / "mine" / "thesis.txt").write_text("years of work")
+    assert "holds no project" in refuse(GOAL, "--backend", "search", "--workspace", "mine")
+    lay_out(place / "other", REACHABLE)
+    assert "another goal" in refuse(GOAL, "--backend", "search", "--workspace", "other")
+    assert [path.name for path in (place / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_a_run_resumes_after_its_endpoint_and_key_were_corrected(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_sandbox()
+    options = ["--backend", "openai", "--planning-model", "scripted", "--no-compare"]
+    assert "127.0.0.1:9" in refuse(GOAL, *options, "--base-url", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-key-of-nobody-1")
+    with Server([status(401, message="no such key")]) as server:
+        line = refuse(GOAL, *options, "--base-url", server.url)
+    assert "OPENAI_API_KEY" in line
+    assert "sk-wrong" not in line
+    with Server(reply) as server:
+        output = run(GOAL, *options, "--base-url", server.url)
+        asked = len(server.requests)
+        again = run(GOAL, *options, "--base-url", server.url)  # finished: nothing is asked
+        assert len(server.requests) == asked
+    assert again.splitlines()[-1] == output.splitlines()[-1]
+    assert len(list(place.glob("workspaces/*/project.json"))) == 1
+    fresh = run(GOAL, "--backend", "search", "--no-compare", "--fresh")
+    assert "Goal not reached" in fresh
+    assert len(list(place.glob("workspaces/*/project.json"))) == 2
+
+
+def test_a_tool_is_called_on_its_own(place: Path) -> None:
+    workspace = lay_out(place / "workspaces" / "one", REACHABLE)
+    run("tool", "write_file", json.dumps({"file_path": "src/notes.txt", "content": "wide"}))
+    assert (workspace.root / "src/notes.txt").read_text() == "wide"
+    assert "src/notes.txt" in run("tool", "list_directory", '{"path": "src"}')
+    assert "project.json" in refuse(
+        "tool", "write_file", '{"file_path": "project.json", "content": "x"}'
+    )
+    assert "JSON" in refuse("tool", "read_file", "src/notes.txt")
+    assert "pytorch_quick_evaluator:" in run("tool")
+
+
+def test_damaged_files_are_rebuilt_and_hide_no_other_workspace(place: Path) -> None:
+    workspace = lay_out(place / "workspaces" / "one", REACHABLE)
+    lay_out(place / "workspaces" / "other", REACHABLE)
+    write_attempts(workspace, attempt(1, 0.5, 0.6))
+    before = Registry(workspace).attempts()
+    Registry(workspace).path.write_text("[{")
+    assert "rebuild workspaces/one" in run("list")
+    assert len(run("list").splitlines()) == 2
+    run("rebuild", "one")
+    assert "rebuild" not in run("list")
+    assert Registry(workspace).attempts() == before
+    run("report", "one")
+    assert (workspace.experiments / "report.html").exists()

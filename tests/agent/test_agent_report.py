@@ -1,0 +1,104 @@
+"""The report tells the run as it was, and hostile words in it do nothing."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from agent_runs import EVIL, GOAL, attempt, write_attempts
+
+from genlab.agent import report
+from genlab.agent.chart import best_so_far
+from genlab.agent.comparison import Comparison
+from genlab.agent.record import read_run
+from genlab.agent.workspace import Workspace, lay_out
+from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, write_json
+
+
+class Tags(HTMLParser):
+    """Collects names of tags and attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags, self.attributes = set[str](), set[str]()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {f"{name}={value}" for name, value in attrs}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    evil = {"change": EVIL, "decision": EVIL, "notes": [EVIL], "model_name": EVIL}
+    best = attempt(2, 0.93, 0.91, parent=attempt(1).run_id, kind="improve", verdict="achieved",
+                   test={"accuracy": 0.92, "interval": [0.9, 0.94], "n": 1000}, **evil)  # fmt: skip
+    return write_attempts(
+        lay_out(tmp_path / "one", GOAL), attempt(1, 0.6, 0.5), best, attempt(3), code=f"# {EVIL.splitlines()[0]}"
+    )
+
+
+def test_the_report_holds_goal_numbers_and_reasons(workspace: Workspace) -> None:
+    page = report.write(workspace).read_text()
+    text = (workspace.experiments / report.MARKDOWN).read_text()
+    for words in ("Goal reached: attempt 2", "0.9300 / 0.9100", "0.92, 95 % interval 0.9 to 0.94",
+                  "majority class", "it broke", "No search was run"):  # fmt: skip
+        assert words in text.replace("\\", "")
+        assert words in page
+    assert read_run(workspace).best.number == 2  # type: ignore[union-attr]
+
+
+def test_words_of_a_model_have_no_effect(workspace: Workspace) -> None:
+    found = Tags()
+    found.feed(report.write(workspace).read_text())
+    assert "script" not in found.tags
+    assert not any("javascript" in each for each in found.attributes)
+    markdown = (workspace.experiments / report.MARKDOWN).read_text()
+    assert "\n# head" not in markdown
+
+
+def test_a_report_is_the_same_bytes_again(workspace: Workspace) -> None:
+    first = report.write(workspace).read_bytes()
+    assert report.write(workspace).read_bytes() == first
+
+
+def test_a_run_of_another_format_or_damaged_is_one_line(workspace: Workspace) -> None:
+    path = workspace.experiments / "run.json"
+    stored = read_json(path, producer_command="")
+    write_json(path, stored | {"version": 1})
+    with pytest.raises(GenlabError, match="begin a new run"):
+        read_run(workspace)
+    write_json(path, {key: value for key, value in stored.items() if key != "settings"})
+    with pytest.raises(GenlabError, match="damaged"):
+        read_run(workspace)
+
+
+def test_a_parameter_that_is_newer_than_the_run_does_no_harm(workspace: Workspace) -> None:
+    path = workspace.experiments / "run.json"
+    stored = read_json(path, producer_command="")
+    del stored["settings"]["params"]["candidates"]
+    stored["settings"]["params"]["retired"] = 1
+    del stored["settings"]["params"]["planning"]["reasoning_effort"]
+    write_json(path, stored)
+    assert read_run(workspace).settings.params.candidates >= 1
+
+
+def test_the_best_so_far_passes_over_failures() -> None:
+    found = [attempt(1), attempt(2, 0.5), attempt(3, 0.4), attempt(4, 0.7)]
+    assert best_so_far(found, GOAL) == ([2, 3, 4], [0.5, 0.5, 0.7])
+
+
+@pytest.mark.parametrize(
+    ("run", "search", "words"),
+    [
+        ([0.90, 0.91, 0.90], [0.80, 0.81, 0.80], "better"),
+        ([0.80, 0.81, 0.80], [0.90, 0.91, 0.90], "worse"),
+        ([0.80, 0.90], [0.81, 0.89], "cannot be told"),
+        ([0.80], [0.81, 0.89], "too few"),
+    ],
+)
+def test_the_comparison_says_what_its_interval_allows(
+    run: list[float], search: list[float], words: str
+) -> None:
+    assert words in Comparison("accuracy", True, run, search, 1, None, 3).conclusion
