@@ -68,6 +68,7 @@ BROKEN: dict[str, tuple[list[Any], str]] = {
     "no shortcut": ([{"type": "Residual", "layers": ["Flatten"]}], "no shortcut leads"),
     "a lost batch": ([{"type": "Flatten", "start_dim": 0}], "batch of 3"),
     "a wrong permutation": ([{"type": "Permute", "dims": [1, 2]}], "each dimension"),
+    "words in a permutation": ([{"type": "Permute", "dims": [1, 2, "3"]}], "each dimension"),
     "too many layers": ([{"type": "Repeat", "times": 64, "layers": ["ReLU"] * 9}], "more than 400"),
     "a number too large": ([{"type": "Linear", "out_features": 10**9}], "is beyond"),
     "an object as argument": ([{**CONV, "padding": {"x": 1}}], r"layers\[0\]"),
@@ -239,6 +240,6 @@ def test_what_is_built_otherwise_is_listed() -> None:
 
 
 def test_schemas_and_configs_need_no_torch() -> None:
-    code = "import sys, genlab.agent.architecture.compare, genlab.agent.architecture.template as t;"
+    code = "import sys, genlab.agent.search, genlab.agent.architecture.template as t;"
     code += "t.ModelConfig(layers=[{'type': 'ReLU'}]); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

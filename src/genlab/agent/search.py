@@ -95,6 +95,8 @@ def _fit(
     config: ModelConfig, task: str, shape: Size, outputs: int, most: int
 ) -> ModelConfig | None:
     """The config with widths that `most` parameters allow; None where it cannot be assembled."""
+    if len(config.parts) < (1 if task == "classify" else 2):  # a change left nothing of one
+        return None
     for _ in range(20):
         parts = {name: _copy(each) for name, each in config.parts.items()}
         for name, each in parts.items():
@@ -209,12 +211,11 @@ def _change_config(
         types = {"activation": ACTIVATIONS, "norm": NORMS}.get(kind, ("Conv2d",))
         found = [each for each in _walk(layers) if each["type"] in types]
         new, side = rng.choice(types), rng.choice((1, 3, 5, 7))
-        for each in found if kind != "kernel" else rng.sample(found, min(1, len(found))):
-            if kind != "kernel":
-                each.clear()
-            each |= (
-                {"kernel_size": side, "padding": side // 2} if kind == "kernel" else {"type": new}
-            )
+        if kind == "kernel" and found:
+            rng.choice(found).update(kernel_size=side, padding=side // 2)
+        for each in found if kind != "kernel" else ():
+            each.clear()
+            each["type"] = new
         done = f"{kind} becomes {side if kind == 'kernel' else new}"
     return config.model_copy(update={part: tuple(layers)}), f"{part}: {done}"
 
@@ -229,7 +230,9 @@ def _insert(layers: list[Layer], rng: random.Random) -> str:
         "dropout": [{"type": "Dropout", "p": rng.choice((0.1, 0.2, 0.3, 0.5))}],
         "hidden layer": [{"type": "Linear", "out_features": rng.choice(HIDDEN)}, act],
     }
-    start, norm = rng.randint(0, len(layers)), rng.choice(NORMS)
+    ends = (*ACTIVATIONS, *POOLS, "Flatten")  # a block begins after one of these
+    starts = [index for index, each in enumerate(layers, 1) if each["type"] in ends]
+    start, norm = rng.choice(starts or [0]), rng.choice(NORMS)
     layers[start:start] = new.get(name) or _block(name, rng.choice(widths), 3, norm, act)
     return f"{name} inserted at {start}"
 

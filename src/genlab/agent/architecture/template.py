@@ -124,7 +124,7 @@ class Chain:
 
     def add_permute(self, *dims: int) -> None:
         """Add a reordering of the dimensions after the batch."""
-        if sorted(map(str, dims)) != sorted(str(dim + 1) for dim in range(len(self.shape))):
+        if sorted(dims, key=str) != list(range(1, len(self.shape) + 1)):
             raise self.fault("Permute has to name each dimension after the batch, from 1")
         shape = tuple(self.shape[dim - 1] for dim in dims)
         self.nodes.append(Node("Permute", shape, ", ".join(map(str, dims))))
