@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from genlab.llm.answers import MAX_TEXT, MalformedError, parse, response_format
+from genlab.llm.answers import (
+    MAX_TEXT,
+    MalformedError,
+    parse,
+    response_format,
+    without_thoughts,
+)
 
 
 class Plan(BaseModel):
@@ -42,7 +48,7 @@ GOOD = {"blocks": 2, "lr": 0.5}
         'Sure, {as you like}: {"blocks": 2, "lr": 0.5} and so on {}',
         'He said "no,} and {"blocks": 2, "lr": 0.5,}',
         '<think>{"blocks": 1}?</think>{"blocks": 2, "lr": 0.5}',
-        '{"blocks": 1}? No.</think>\n{"blocks": 2, "lr": 0.5}',
+        'Perhaps {"blocks": 1}? No.</think>\n{"blocks": 2, "lr": 0.5}',
         'First {"blocks": 77}, no: {"blocks": 2, "lr": 0.5}',
         "{'blocks': 2, 'lr': 0.5}",
         "x" * 20_000 + json.dumps(GOOD),
@@ -50,6 +56,15 @@ GOOD = {"blocks": 2, "lr": 0.5}
 )
 def test_json_is_found_in_what_surrounds_it(text: str) -> None:
     assert parse(text, Plan) == Plan.model_validate(GOOD)
+
+
+def test_thoughts_are_removed_and_code_that_names_them_is_not() -> None:
+    assert without_thoughts("<think>hm</think>yes") == "yes"
+    assert without_thoughts("<think>cut off") == ""
+    for text in ('{"code": "</think>"}', "A <think> tag ends with </think>."):
+        assert without_thoughts(text) == text
+    long = json.dumps({"sentence": "x" * 20_000 + "\n"}).replace("\\n", "\n")
+    assert parse(long, Lenient) == Lenient(sentence="x" * 20_000 + "\n")
 
 
 def test_a_part_of_an_object_is_no_answer() -> None:

@@ -84,6 +84,13 @@ def test_a_bad_answer_is_asked_again(bad: llm.Reply) -> None:
     assert len(server.requests) == 2
 
 
+def test_an_endpoint_that_hangs_is_tried_twice() -> None:
+    with Server([llm.hang()]) as server, pytest.raises(LLMFailure, match="answer in time") as end:
+        backend(server, timeout=0.3, retries=4).ask("planning", ASKED)
+    assert len(server.requests) == 2
+    assert end.value.spent["tokens_in"] > 0  # it may have been read, and charged
+
+
 def test_the_model_is_asked_again_with_its_fault_twice_at_most() -> None:
     with Server([llm.good({"blocks": 9})]) as server, pytest.raises(LLMFailure) as failure:
         backend(server).ask("planning", ASKED, schema=Plan)

@@ -41,8 +41,8 @@ class MalformedError(Exception):
 def without_thoughts(text: str) -> str:
     """The answer after a `<think>…</think>` prefix, whose first tag some servers leave out."""
     head, end, answer = text.partition("</think>")
-    thought = head.lstrip().startswith("<think>") or (end and "<think>" not in head)
-    return answer if thought else text
+    stated = head.lstrip().startswith(("{", "[")) or "<think>" in head  # in code, or in prose
+    return answer if head.lstrip().startswith("<think>") or (end and not stated) else text
 
 
 def parse(text: str, schema: type[BaseModel]) -> BaseModel:
@@ -76,7 +76,7 @@ def json_values(text: str) -> Iterator[Any]:
 
 def _find_values(text: str) -> Iterator[Any]:
     with suppress(ValueError, RecursionError):
-        yield json.loads(text)
+        yield json.loads(text, strict=False)  # with line breaks in strings
         return
     found = None
     with suppress(ValueError, RecursionError):
@@ -86,7 +86,7 @@ def _find_values(text: str) -> Iterator[Any]:
     for start in [match.start() for match in islice(re.finditer(r"\{", text), MAX_STARTS)]:
         with suppress(ValueError, RecursionError):
             if start >= end:
-                value, end = json.JSONDecoder().raw_decode(text, start)
+                value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
                 yield value
 
 

@@ -226,9 +226,10 @@ class ChatBackend:
             try:
                 completion = self._complete(turn)
             except EndpointError as error:
-                if error.kind != "invalid_answer":
+                if error.kind not in ("invalid_answer", "timeout"):
                     raise
-                fault, turn.number = error.reason, turn.number + 1
+                fault = error.reason
+                turn.number += 1 if error.kind == "invalid_answer" else REPAIRS  # late: once more
                 continue
             if completion.refusal:
                 raise LLMFailure(f"the model refused: {excerpt(completion.refusal)}")

@@ -37,8 +37,11 @@ class BoundedClient(httpx2.AsyncClient):
         """Send a request and read its answer. Raises an `httpx2.TransportError`."""
         try:
             return await asyncio.wait_for(self._send(request, **options), self._seconds)
-        except asyncio.TimeoutError as error:
-            raise httpx2.ReadTimeout(f"no complete answer in {self._seconds:g} s") from error
+        except asyncio.TimeoutError:
+            import openai  # its client retries after any error but its own: as long every time
+
+            late = httpx2.ReadTimeout(f"more than {self._seconds:g} s")
+            raise openai.APITimeoutError(request=request) from late
 
     async def _send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         streamed = options.pop("stream", False)
