@@ -24,10 +24,10 @@ KINDS, POOLS = ("plain", "residual", "depthwise"), ("MaxPool2d", "MaxPool2d", "A
 TRAINING: dict[str, tuple[Any, ...]] = {
     "optimiser": ("adamw", "adamw", "adamw", "adam", "nadam", "radam", "sgd"),
     "lr": (5e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 4e-3, 6e-3, 1e-2), "warmup": (0.0, 0.05, 0.1, 0.2),
-    "batch_size": (16, 32, 32, 64, 64, 128, 256), "weight_decay": (0.0, 1e-4, 0.01, 0.01, 0.05),
+    "batch_size": (16, 32, 32, 64, 64, 128), "weight_decay": (0.0, 1e-4, 0.01, 0.01, 0.05),
     "schedule": ("cosine", "cosine", "linear", "constant"), "clip": (0.0, 0.0, 1.0),
     "label_smoothing": (0.0, 0.0, 0.05, 0.1), "mixup": (0.0, 0.0, 0.0, 0.2),
-    "ema": (0.0, 0.0, 0.97, 0.99),
+    "ema": (0.0, 0.0, 0.0, 0.95, 0.99),
 }  # fmt: skip
 SGD_FACTOR = 20  # between good learning rates of sgd and of the other optimisers
 
