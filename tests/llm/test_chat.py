@@ -69,6 +69,7 @@ BAD = {
     **llm.BROKEN,
     "out of range": llm.good({"blocks": 9}),
     "not finite": llm.good('{"blocks": 1, "lr": NaN}'),
+    "a call of nothing": llm.called("add", {}),
     "hanging": llm.hang(),
     "dripping": llm.dripping(0.02),
     "dripping error": replace(llm.dripping(0.02), status=500),

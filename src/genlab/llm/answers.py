@@ -91,8 +91,13 @@ def _find_values(text: str) -> Iterator[Any]:
 
 
 def read_calls(calls: Any, text: str, names: Sequence[str]) -> tuple[ToolCall, ...]:
-    """The calls of a message: the field `tool_calls`, or one that `text` states as JSON."""
-    if not calls and names:
+    """The calls of a message: the field `tool_calls`, or one that `text` states as JSON.
+
+    names: the functions that were offered; there is no call where none was.
+    """
+    if not names:
+        return ()
+    if not calls:
         with suppress(MalformedError):
             stated = (each for each in json_values(text) if isinstance(each, dict))
             calls = [{"function": each} for each in stated if each.get("name") in names][:1]

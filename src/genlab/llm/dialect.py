@@ -71,6 +71,8 @@ class Dialect:
         """The dialect to try next; None where the error is not about a parameter."""
         if error.status not in (400, 404, 422, 500, 501) or error.kind in ("refused", "quota"):
             return None
+        if error.status == 500 and not re.search("requires|support|implement", error.reason):
+            return None  # it broke
         too_long = "context" in error.reason.lower()  # leaving out tools may help, but by chance
         sent = [name for name in (LIMITS if too_long else SIGNS) if name in request]
         named = [name for name in sent if error.param.partition(".")[0] == name]
