@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from sandboxes import MODES, needs_sandbox
 
 from genlab.agent import tools
-from genlab.agent.evaluator.judge import Summary
+from genlab.agent.evaluator.judge import Judge, Summary
 from genlab.agent.goals import Goal
 from genlab.agent.registry import Registry
 from genlab.agent.tools.files import find_fault
@@ -301,6 +301,21 @@ def test_links_lead_nowhere_and_do_not_come_back(place: Path, tmp_path: Path) ->
     (place / "linked").unlink()
 
 
+DEEP = "import os\nfor _ in range(3000):\n    os.mkdir('d' * 9)\n    os.chdir('d' * 9)\n"
+
+
+def test_folders_without_end_stop_nobody_but_their_maker(place: Path) -> None:
+    tools.write_file("src/deep.py", DEEP + "print('made')\n")
+    output = tools.python_run("src/deep.py")
+    assert "made\n[stopped by the sandbox: files" in output
+    assert "nothing is kept" in output
+    tools.write_file("src/deeper.py", DEEP.replace("import os", f"import os\n{CODE}"))
+    with pytest.raises(tools.EvaluationFailedError):
+        tools.pytorch_quick_evaluator("src/deeper.py", "M", {})
+    assert "made" in tools.python_run("src/deep.py")
+    assert not any("ddd" in name for name in os.listdir(place))
+
+
 @pytest.mark.usefixtures("box")
 def test_a_command_sees_no_key_and_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "squeamish-ossifrage")
@@ -442,7 +457,7 @@ def test_an_analysis_is_held_against_the_measured_figures(box: Toolbox) -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "fault"),
     [
-        ("read_file", ("src",), "src: a folder"),
+        ("read_file", ("src",), "src: no such file"),
         ("write_file", ("src/x.py/y.txt", "x"), "y.txt"),
         ("write_file", ("long.txt", "x" * 200_001), "long.txt: 200001 characters"),
         ("list_directory", ("none",), "none: no such folder"),
@@ -464,3 +479,25 @@ def test_a_call_that_cannot_work_is_one_line_and_writes_nothing(
     before = _tree(place)
     _refused(lambda: tools.TOOLS[tool](*arguments), fault)
     assert _tree(place) == before
+
+
+def test_a_killed_evaluation_trains_no_finished_seed_again(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools.write_file("src/killed.py", CODE + "# killed\n")
+    train, seeds = Judge.evaluate, list[int]()
+
+    def stop_at_the_second(judge: Judge, *args: Any) -> Any:
+        seeds.append(args[-1])
+        if seeds == [0, 1]:
+            raise KeyboardInterrupt
+        return train(judge, *args)
+
+    monkeypatch.setattr(Judge, "evaluate", stop_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        tools.pytorch_quick_evaluator("src/killed.py", "M", {})
+    found = tools.pytorch_quick_evaluator("src/killed.py", "M", {})
+    assert seeds == [0, 1, 1]
+    assert [each["seed"] for each in found["seeds"]] == [0, 1]
+    folder = box.workspace.experiments / found["run_id"]
+    assert (folder / "weights.safetensors").exists()

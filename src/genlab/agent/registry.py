@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from genlab.agent.workspace import Workspace
+from genlab.agent.workspace import Workspace, hold
 from genlab.core.errors import GenlabError, violations
 from genlab.core.io import read_json, write_json
 
@@ -125,22 +124,12 @@ class Registry:
                     shutil.rmtree(folder, ignore_errors=True)
             self.rebuild()
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Hold the registry; reentrant within a thread."""
-        # A singleton counts how often its thread holds it.
-        lock = FileLock(self.path.with_suffix(".lock"), timeout=LOCK_TIMEOUT, is_singleton=True)
-        try:
-            lock.acquire()
-        except Timeout as error:
-            raise GenlabError(
-                f"{self.path} has been locked for {LOCK_TIMEOUT:g} s by another process of this"
-                " workspace; wait for it, or stop it"
-            ) from error
-        try:
-            yield
-        finally:
-            lock.release()
+        path = self.path.with_suffix(".lock")
+        lock = FileLock(path, timeout=LOCK_TIMEOUT, is_singleton=True)  # which counts its holds
+        fault = f"another process has held {path} for {LOCK_TIMEOUT:g} s; wait for it, or stop it"
+        return hold(lock, fault)
 
     def _write(self, attempts: dict[str, Attempt]) -> None:
         write_json(self.path, [each.model_dump(mode="json") for each in attempts.values()])
@@ -149,10 +138,8 @@ class Registry:
 def _parse(stored: Any, place: str, fix: str) -> Attempt:
     version = stored.get("version", VERSION) if isinstance(stored, dict) else VERSION
     if version != VERSION:
-        raise GenlabError(
-            f"{place} has format version {version}, this genlab reads {VERSION}; start a new"
-            " workspace"
-        )
+        fault = f"has format version {version}, this genlab reads {VERSION}"
+        raise GenlabError(f"{place} {fault}; start a new workspace")
     try:
         return Attempt.model_validate(stored)
     except ValidationError as error:

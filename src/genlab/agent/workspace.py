@@ -19,7 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from genlab.agent.goals import Goal
 from genlab.core.errors import GenlabError
@@ -57,9 +57,7 @@ class Workspace:
         except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a zero byte
             raise GenlabError(f"{str(path)[:100]!r} is no path; choose another one") from error
         if not found.is_relative_to(root):
-            raise GenlabError(
-                f"{path}: leads out of the workspace {self.root}; choose a path inside it"
-            )
+            raise GenlabError(f"{path}: leads out of the workspace {self.root}; stay inside it")
         return found
 
     def relative(self, path: Path) -> str:
@@ -81,23 +79,31 @@ class Workspace:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the workspace for a run. Raises a GenlabError where another run holds it."""
-        lock, root = FileLock(self.experiments / LOCK, timeout=0), self.root.resolve()
-        try:
-            lock.acquire()
-        except Timeout as error:
-            message = f"{self.root} is in use by another run; wait for it or stop it"
-            raise GenlabError(message) from error
-        _held.add(root)
-        try:
-            yield
-        finally:
-            _held.discard(root)
-            lock.release()
+        root, fault = self.root.resolve(), f"{self.root} is in use by another run"
+        with hold(FileLock(self.experiments / LOCK, timeout=0), f"{fault}; wait for it or stop it"):
+            _held.add(root)
+            try:
+                yield
+            finally:
+                _held.discard(root)
 
     @property
     def is_locked(self) -> bool:
         """Whether this process holds the workspace, or the one that it lies in."""
         return any(self.root.resolve().is_relative_to(root) for root in _held)
+
+
+@contextmanager
+def hold(lock: BaseFileLock, fault: str) -> Iterator[None]:
+    """Hold a file lock. Raises a GenlabError with `fault` where another process holds it."""
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise GenlabError(fault) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def scaffold(project_name: str, base_dir: str | Path = ".") -> Workspace:
@@ -106,9 +112,8 @@ def scaffold(project_name: str, base_dir: str | Path = ".") -> Workspace:
     Raises a GenlabError where the name is no plain name, or where that folder holds something.
     """
     if not NAME.fullmatch(project_name):
-        raise GenlabError(
-            f"project name must be letters, digits, - and _, at most 64, got {project_name!r}"
-        )
+        rule = "letters, digits, - and _, at most 64"
+        raise GenlabError(f"project name must be {rule}, got {project_name!r}")
     return lay_out(Path(base_dir) / "workspaces" / project_name)
 
 
@@ -158,10 +163,8 @@ def goal_of(root: Path) -> Goal | None:
     stored = _read_project(root)
     version, goal = stored.get("version"), stored.get("goal")
     if stored and version != VERSION:
-        raise GenlabError(
-            f"{root} has format version {version}, this genlab reads {VERSION}; start a new"
-            " workspace"
-        )
+        fault = f"has format version {version}, this genlab reads {VERSION}"
+        raise GenlabError(f"{root} {fault}; start a new workspace")
     if not isinstance(goal, dict):
         return None
     known = {each.name for each in fields(Goal)}

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 from genlab.core.errors import GenlabError
 from genlab.sandbox.limits import MIB
+
+
+def remove_tree(path: str | Path) -> None:
+    """Remove a folder that a guest filled, nested deeper perhaps than shutil.rmtree recurses."""
+    subprocess.run(["rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)
 
 
 def read_back(workspace: str | Path, path: str | Path, *, limit: int = 256 * MIB) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
 import stat
@@ -21,6 +20,7 @@ from typing import Any
 from genlab.core.errors import GenlabError
 from genlab.core.text import printable
 from genlab.sandbox.limits import Finished, Limits
+from genlab.sandbox.readback import remove_tree
 
 PACKET = 1 << 18
 START_SECONDS = 180.0  # for a preload of torch on a busy machine
@@ -88,7 +88,7 @@ class Supervisor(AbstractContextManager["Supervisor"]):
             self.kill()
         self.complaints.close()
         if self.private is not None:
-            shutil.rmtree(self.private, ignore_errors=True)
+            remove_tree(self.private)
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -199,13 +199,16 @@ class _Job:
     def _overfull(self) -> bool:
         """Whether the workspace holds more than it may; what changes underfoot is passed over."""
         files = size = 0
-        for _, folders, names, handle in os.fwalk(self.supervisor.workspace, onerror=None):
-            files += len(folders) + len(names)
-            if files > self.limits.files:
-                return True
-            for name in names:
-                with suppress(OSError):
-                    size += os.stat(name, dir_fd=handle, follow_symlinks=False).st_blocks * 512
+        try:
+            for _, folders, names, handle in os.fwalk(self.supervisor.workspace, onerror=None):
+                files += len(folders) + len(names)
+                if files > self.limits.files:
+                    return True
+                for name in names:
+                    with suppress(OSError):
+                        size += os.stat(name, dir_fd=handle, follow_symlinks=False).st_blocks * 512
+        except RecursionError:  # folders in folders in folders
+            return True
         return size > self.limits.disk_bytes
 
     def _finished(self, seconds: float) -> Finished:
@@ -216,7 +219,9 @@ class _Job:
         text = printable(self.kept.decode(errors="replace"))
         code = int(report["exit"])
         why = self.stopped or report["stopped"]
-        lacked_memory = any(sign in text[-2000:] for sign in ("MemoryError", "can't allocate memory"))
+        lacked_memory = any(
+            sign in text[-2000:] for sign in ("MemoryError", "can't allocate memory")
+        )
         if why is None and code != 0 and lacked_memory:
             why = "memory"  # a help to who reads it, not a limit
         if why is None and code < 0:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from genlab.agent.tools import packages
@@ -23,7 +22,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes
 from genlab.core.text import printable
 from genlab.sandbox.limits import GIB, Limits
-from genlab.sandbox.readback import read_back
+from genlab.sandbox.readback import read_back, remove_tree
 from genlab.sandbox.runner import Sandbox
 
 LIMITS = Limits(wall_seconds=300.0, output_bytes=20_000, disk_bytes=1 * GIB, files=5000)
@@ -67,13 +66,20 @@ def _run(toolbox: Toolbox, argv: list[str]) -> str:
     workspace = toolbox.workspace
     installed = workspace.root.resolve() / PACKAGES
     readable = [installed] if installed.is_dir() else []
-    with tempfile.TemporaryDirectory(prefix="genlab-command-") as folder:
-        room = Path(folder).resolve()
-        before = _copy(workspace.root.resolve(), room)
+    room = Path(tempfile.mkdtemp(prefix="genlab-command-")).resolve()
+    try:
+        root = workspace.root.resolve()
+        shutil.copytree(root, room, ignore=partial(_ignore, root), dirs_exist_ok=True)
+        before = _list(room)
         sandbox = Sandbox(room, LIMITS, mode=toolbox.params.sandbox, readable=readable)
         done = sandbox.run(argv, env={"PYTHONPATH": str(installed)} if readable else {})
-        notes = _bring_back(room, workspace, before)
+        try:
+            notes = _bring_back(room, workspace, before)
+        except (OSError, RecursionError):
+            notes = ["nothing is kept: folders are nested too deeply"]
         output = done.output.replace(f"{room}/", "").replace(str(room), ".")
+    finally:
+        remove_tree(room)
     if done.stopped_by is not None:
         notes = [f"stopped by the sandbox: {done.stopped_by}, after {done.seconds:.0f} s", *notes]
     lines = [output.removesuffix("\n")] if output else []
@@ -81,18 +87,21 @@ def _run(toolbox: Toolbox, argv: list[str]) -> str:
     return printable("\n".join(lines))
 
 
-def _copy(root: Path, room: Path) -> dict[Path, bool]:
-    """Copy what a command may see, without links and special files; the paths, True for folders."""
-    found = {}
-    for path, mode in _entries(root):
-        if stat.S_ISDIR(mode):
-            (room / path).mkdir()
-        elif stat.S_ISREG(mode):
-            shutil.copyfile(root / path, room / path)
-        else:
-            continue
-        found[path] = stat.S_ISDIR(mode)
-    return found
+def _ignore(root: Path, folder: str, names: list[str]) -> set[str]:
+    """What a command does not see: links, special files, and what is the judge's."""
+    paths = {name: Path(folder, name) for name in names}
+    seen = {name for name, path in paths.items() if path.is_dir() or path.is_file()}
+    hidden = {name for name, path in paths.items() if path.is_symlink()}
+    if Path(folder) == root:
+        hidden |= {name for name in names if is_judges(Path(name))}
+    return set(names) - seen | hidden
+
+
+def _list(room: Path) -> dict[Path, bool]:
+    """Relative paths of everything but the judge's, links not followed; True for folders."""
+    found = {path.relative_to(room): path for path in room.rglob("*")}
+    return {name: os.path.isdir(path) and not os.path.islink(path) for name, path in found.items()
+            if not is_judges(name)}  # fmt: skip
 
 
 def _bring_back(room: Path, workspace: Workspace, before: dict[Path, bool]) -> list[str]:
@@ -100,19 +109,17 @@ def _bring_back(room: Path, workspace: Workspace, before: dict[Path, bool]) -> l
 
     Nothing of the command runs any more, and what it left is not trusted: see `read_back`.
     """
-    root, left = workspace.root.resolve(), dict(_entries(room))
+    root, left = workspace.root.resolve(), _list(room)
     for path in sorted(before, reverse=True):  # what is in a folder before the folder
-        if path in left and stat.S_ISDIR(left[path]) == before[path]:
-            continue
         with suppress(OSError):  # a folder that still holds something
+            if left.get(path) == before[path]:
+                continue
             if before[path]:
                 (root / path).rmdir()
             elif not find_fault(path):
                 (root / path).unlink()
-    notes = []
-    for path, mode in sorted(left.items()):
-        if not stat.S_ISDIR(mode) and (fault := _keep(room, workspace, path)):
-            notes.append(f"not kept: {path}: {fault}")
+    faults = {path: _keep(room, workspace, path) for path in sorted(left) if not left[path]}
+    notes = [f"not kept: {path}: {fault}" for path, fault in faults.items() if fault]
     more = len(notes) - MAX_NOTES
     return [*notes[:MAX_NOTES], *([f"and {more} more are not kept"] if more > 0 else [])]
 
@@ -124,21 +131,9 @@ def _keep(room: Path, workspace: Workspace, path: Path) -> str:
         target, data = workspace.inside(path), read_back(room, path)
         if target == root / path and target.is_file() and target.read_bytes() == data:
             return ""
-        if fault := find_fault(path):
-            return fault
-        if target != root / path:
-            return "a link is in its place"
-        write_bytes(target, data)
+        fault = find_fault(path) or ("a link is in its place" if target != root / path else "")
+        if not fault:
+            write_bytes(target, data)
     except (GenlabError, OSError) as error:
         return str(error).removeprefix(f"{path}: ")
-    return ""
-
-
-def _entries(root: Path) -> Iterator[tuple[Path, int]]:
-    """Path below `root` and mode of everything but the judge's, folders first."""
-    for folder, folders, names in os.walk(root):
-        place = Path(folder).relative_to(root)
-        folders[:] = [name for name in folders if not is_judges(place / name)]
-        for path in (place / name for name in (*folders, *names)):
-            if not is_judges(path):
-                yield path, os.lstat(root / path).st_mode
+    return fault

@@ -39,8 +39,7 @@ def read_file(file_path: str) -> str:
     """Read a text file of the workspace; a long one is cut, with a mark."""
     path = current().workspace.inside(file_path)
     if not path.is_file():
-        what = "a folder" if path.is_dir() else "no such file"
-        raise GenlabError(f"{file_path}: {what}; list_directory shows what is there")
+        raise GenlabError(f"{file_path}: no such file; list_directory shows what is there")
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         text = file.read(MAX_CHARACTERS)
         return text + (f"\n[... cut at {MAX_CHARACTERS} characters]" if file.read(1) else "")

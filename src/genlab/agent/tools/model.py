@@ -186,9 +186,8 @@ def correct_figures(words: str, summary: Summary) -> tuple[str, list[str]]:
 
     def check(hit: re.Match[str]) -> str:
         number, scale = hit[1].replace(",", ""), SCALES[(hit[2] or "").lower()]
-        step = scale / 10 ** len(number.partition(".")[2])
-        slack = 0 if step == 1 else step / 2
-        if any(abs(float(number) * scale - each) <= slack for each in known):
+        step = scale / 10 ** len(number.partition(".")[2])  # the least digit that is written
+        if any(abs(float(number) * scale - each) <= (step - 1) / 2 for each in known):
             return hit[0]
         overruled.append(f"{hit[0]} parameters, {summary.parameters} measured")
         return f"{summary.parameters or 0:,}"

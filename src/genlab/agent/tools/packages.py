@@ -1,13 +1,9 @@
 """pip for a workspace, where the parameter agent.allow_pip allows it.
 
-The sandbox has no network, so pip runs outside of it, with narrow arguments: names and versions of
-packages only (no address, path, file or option), wheels only, so that no package's code runs while
-it is installed, into the workspace's `.packages`, with an environment that holds no key. What is
-installed is imported in the sandbox alone, by `bash_run` and `python_run`.
-
-What that leaves open, and why it is off by default: a language model chooses the name, so a
-squatted name brings a stranger's wheel to the disk; the index's logs show what was asked for; and
-nothing bounds the size of a wheel.
+It runs outside of the sandbox, which has no network, with names and versions of packages only,
+wheels only, so that no package's code runs, and no key in its environment. What is installed is
+imported in the sandbox alone. Not protected, so off by default: a language model chooses the name,
+which may be a squatted one; the index sees it; and nothing bounds the size of a wheel.
 """
 
 from __future__ import annotations
@@ -19,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from subprocess import DEVNULL, PIPE, STDOUT
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -51,10 +48,8 @@ def install(toolbox: Toolbox, words: Sequence[str]) -> str:
     Raises a GenlabError where that is not allowed, or where `words` are more than packages.
     """
     if not toolbox.params.allow_pip:
-        raise GenlabError(
-            "pip install is refused, code has no network here; set agent.allow_pip: true in"
-            " params.yaml to let it install into the workspace"
-        )
+        fix = "agent.allow_pip: true in params.yaml lets it install into the workspace"
+        raise GenlabError(f"pip install is refused, code has no network here; {fix}")
     wanted = [_check(word) for word in words if word not in IGNORED]
     if not wanted:
         raise GenlabError(f"pip install: no package is named; {FIX}")
@@ -68,10 +63,8 @@ def install(toolbox: Toolbox, words: Sequence[str]) -> str:
     with tempfile.TemporaryDirectory() as home:
         env = {"PATH": os.defpath, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"}
         try:
-            done = subprocess.run(
-                argv, env=env, cwd=home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True, errors="replace", timeout=TIMEOUT,
-            )  # fmt: skip
+            done = subprocess.run(argv, env=env, cwd=home, stdin=DEVNULL, stdout=PIPE,
+                                  stderr=STDOUT, errors="replace", timeout=TIMEOUT)  # fmt: skip
         except subprocess.TimeoutExpired:
             return f"[stopped: pip took longer than {TIMEOUT:g} s]\n[exit code 1]"
     return f"{printable(done.stdout)[-MAX_OUTPUT:]}[exit code {done.returncode}]"

@@ -96,16 +96,11 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         """The goal's data, of which every training sees the same."""
         from genlab.agent.evaluator.datasets import load_data
 
-        params = self.params
+        sizes = {"subset": self.params.subset, "validation": self.params.validation}
         with self._lock:
             if "data" not in self._kept:
-                self._kept["data"] = load_data(
-                    self.goal.dataset,
-                    self.data_folder,
-                    subset=params.subset,
-                    validation=params.validation,
-                )
-        return self._kept["data"]  # type: ignore[no-any-return]
+                self._kept["data"] = load_data(self.goal.dataset, self.data_folder, **sizes)
+            return self._kept["data"]  # type: ignore[no-any-return]
 
     @property
     def budget(self) -> Budget:
@@ -178,6 +173,7 @@ class _OutsideOfRun:
 
 
 _bound: ContextVar[Toolbox | None] = ContextVar("toolbox", default=None)
+bound = _bound.get  # the toolbox of the block around, if there is one
 
 
 @contextmanager
@@ -190,26 +186,19 @@ def using(toolbox: Toolbox) -> Iterator[Toolbox]:
         _bound.reset(token)
 
 
-def bound() -> Toolbox | None:
-    """The toolbox of the block around, if there is one."""
-    return _bound.get()
-
-
 def current() -> Toolbox:
     """The toolbox that is bound, or one of the nearest workspace upwards.
 
     Raises a GenlabError where there is neither.
     """
-    if (found := _bound.get()) is not None:
+    if (found := bound()) is not None:
         return found
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / PROJECT).is_file():
             return _open(folder)
-    raise GenlabError(
-        f"{here} lies in no workspace; go to workspaces/<project>, or make one with"
-        " create_pytorch_project_scaffold"
-    )
+    fix = "go to workspaces/<project>, or make one with create_pytorch_project_scaffold"
+    raise GenlabError(f"{here} lies in no workspace; {fix}")
 
 
 @cache
