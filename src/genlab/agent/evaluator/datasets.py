@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -181,17 +180,12 @@ def _read_npz(file: Path) -> tuple[Items, Labels]:
     if x.ndim != 4 or x.shape[1] not in (1, 3) or y.shape != (len(x),):
         shapes = f"got x {x.shape} and y {y.shape}"
         raise GenlabError(f"{file}: x must be (n, height, width, 1 or 3), y (n,); {shapes}")
-    return np.ascontiguousarray(_levels(x, file)), np.unique(y, return_inverse=True)[1]
-
-
-def _levels(x: npt.NDArray[Any], file: Path) -> Items:
-    """Levels 0..255 of numbers that are levels already, or on [0, 1]."""
-    floats = x.dtype.kind == "f"
-    top = 1 if floats else 255
+    top = 1 if x.dtype.kind == "f" else 255
     if x.dtype.kind not in "fiu" or not len(x) or not (x.min() >= 0 and x.max() <= top):
         kinds = "floats from 0 to 1 or integers from 0 to 255"
         raise GenlabError(f"{file}: x must hold {kinds}", path=file)
-    return (255 * x).round().astype(np.uint8) if floats else x.astype(np.uint8)
+    levels = (255 / top * x).round().astype(np.uint8)
+    return np.ascontiguousarray(levels), np.unique(y, return_inverse=True)[1]
 
 
 def _read_folders(folder: Path) -> tuple[Items, Labels]:
@@ -206,26 +200,19 @@ def _read_folders(folder: Path) -> tuple[Items, Labels]:
         if path.suffix.lower() in IMAGE_FILES
     ]
     if len({label for _, label in files}) < max(1, len(classes)):
-        raise GenlabError(
-            f"{folder}: each class needs a folder with .png or .jpg files", path=folder
-        )
-    if not files:
-        fix = "hold a folder of images per class, or an .npz with x and y"
-        raise GenlabError(f"{folder}: must {fix}", path=folder)
-    images = []
+        held = "a folder of .png or .jpg images per class, or an .npz with x and y"
+        raise GenlabError(f"{folder}: must hold {held}", path=folder)
+    images, grey = [], True
     for path, _ in files:
         try:
             with Image.open(path) as image:
-                grey = image.mode in ("1", "L")
-                images.append(np.asarray(image.convert("L" if grey else "RGB")))
+                grey &= image.mode in ("1", "L")
+                images.append(np.asarray(image.convert("RGB")))
         except (OSError, ValueError) as error:
             raise GenlabError(f"{path}: not a readable image; remove or replace it") from error
-        if images[-1].shape[:2] != images[0].shape[:2]:
+        if images[-1].shape != images[0].shape:
             sizes = f"{images[-1].shape[:2]}, not {images[0].shape[:2]} as the first"
             raise GenlabError(f"{path}: is {sizes}; resize the images to one size", path=path)
-    if any(image.ndim == 3 for image in images):
-        images = [image if image.ndim == 3 else image[..., None].repeat(3, 2) for image in images]
-    else:
-        images = [image[..., None] for image in images]
+    items = np.stack(images)[..., : 1 if grey else 3].transpose(0, 3, 1, 2)
     labels = np.array([label for _, label in files], dtype=np.int64)
-    return np.ascontiguousarray(np.stack(images).transpose(0, 3, 1, 2)), labels
+    return np.ascontiguousarray(items), labels

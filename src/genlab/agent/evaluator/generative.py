@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from genlab.agent.evaluator.datasets import COLOURS, Data, Items, Part
+from genlab.agent.evaluator.datasets import Data, Items, Part
 from genlab.agent.evaluator.room import EvaluationError, Room
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
@@ -54,7 +54,7 @@ class GenerativeJudge:
 
     def __init__(self, data: Data, encoding: Room, decoding: Room, *, frechet: bool = True) -> None:
         channels, height, width = data.shape
-        if data.scale == 1 or channels == COLOURS:
+        if data.scale == 1:
             raise GenlabError(f"{data.name} holds no images: generative metrics need levels 0..255")
         if frechet and height != width:
             raise GenlabError(f"frechet_distance needs square images, {data.name} has {data.shape}")
@@ -64,16 +64,9 @@ class GenerativeJudge:
         self._extractor: Classifier | None = None
 
     def measure(
-        self,
-        job: Job,
-        source: str,
-        weights: bytes,
-        part: Part,
-        probe: Part | None = None,
-        *,
-        intervals: bool = False,
+        self, job: Job, source: str, weights: bytes, part: Part, probe: Part | None = None
     ) -> tuple[dict[str, Any], float]:
-        """Metrics on a part, and bits per dimension of training items; nan without `probe`.
+        """Metrics on a part, and bits per dimension of `probe`; without it intervals, and nan.
 
         Returns `bits_per_dim`, `kl` (nats per item), `n`, `frechet_distance` and
         `near_duplicate_rate` of n draws. Raises EvaluationError where an answer is not finite or
@@ -81,30 +74,29 @@ class GenerativeJudge:
         """
         items = part.items if probe is None else np.concatenate([probe.items, part.items])
         nll, kl, latents = self.elbo_terms(job, source, weights, items)
-        split = 0 if probe is None else len(probe)
-        bits = (nll + kl) * self.bits
+        split, bits = len(items) - len(part), (nll + kl) * self.bits
         columns = {"bits_per_dim": bits[split:], "kl": kl[split:]}
-        found = mean_metrics(columns, bootstrap=BOOTSTRAP if intervals else 1, seed=0)
-        ranges = found.pop("intervals")
+        found = mean_metrics(columns, bootstrap=1 if probe else BOOTSTRAP, seed=0)
+        intervals = found.pop("intervals")
         if self.frechet:
-            draws = self.draw(job, source, weights, latents, min(len(part), MOST_DRAWS))
             self._extractor = self._extractor or load_extractor(self.data)
-            close = compare_draws(draws, part, self.data, self._extractor, intervals=intervals)
-            ranges |= close.pop("intervals")
+            draws = self.draw(job, source, weights, latents, min(len(part), MOST_DRAWS))
+            resamples = 1 if probe else FRECHET_BOOTSTRAP
+            close = compare_draws(draws, part, self.data, self._extractor, resamples)
+            intervals |= close.pop("intervals")
             found |= close
-        if intervals:
-            for name, each in ranges.items():
-                found[f"{name}_interval"] = [each["low"], each["high"]]
-        return found, float(bits[:split].mean()) if split else math.nan
+        if probe is not None:
+            return found, float(bits[:split].mean())
+        ranges = {f"{name}_interval": [i["low"], i["high"]] for name, i in intervals.items()}
+        return {**found, **ranges}, math.nan
 
     def elbo_terms(
         self, job: Job, source: str, weights: bytes, items: Items
     ) -> tuple[Floats, Floats, int]:
         """-log p(x|z) and KL of each item in nats, (n,), at one z per item; length of a code."""
-        answers = self.encoding.answer(
-            {**job, "what": "encode"}, source, weights, {"items.npy": items}, limit=256 * MIB
-        )
-        mean, logvar = (_checked(answers, name, len(items)) for name in ("mean", "logvar"))
+        asked = {**job, "what": "encode"}
+        answers = self.encoding.answer(asked, source, weights, {"items": items})
+        mean, logvar = (_checked(answers, k, len(items)).double() for k in ("mean", "logvar"))
         if mean.shape != logvar.shape or mean.ndim != 2:
             raise EvaluationError(f"encode gives {tuple(mean.shape)} and {tuple(logvar.shape)}")
         digest = hashlib.sha256(mean.numpy().tobytes() + logvar.numpy().tobytes())
@@ -140,16 +132,11 @@ class GenerativeJudge:
         start, count = 0, FIRST
         while start < len(z):
             codes = z[start : start + count]
-            answers = self.decoding.answer(
-                {**job, "what": "decode"},
-                source,
-                weights,
-                {"codes.npy": codes.numpy()},
-                limit=2 * ANSWER_BYTES,
-            )
+            asked = {**job, "what": "decode"}
+            answers = self.decoding.answer(asked, source, weights, {"codes": codes.numpy()})
             out = _checked(answers, "out", len(codes)).float()
             shape = tuple(out.shape)
-            if len(shape) != 4 or shape[1] % self.per_component or shape[2:] != self.data.shape[1:]:
+            if shape[2:] != self.data.shape[1:] or not shape[1] or shape[1] % self.per_component:
                 raise EvaluationError(f"decode gives the shape {shape}")
             for offset in range(0, len(out), CHUNK):
                 yield start + offset, out[offset : offset + CHUNK]
@@ -169,7 +156,7 @@ def _checked(answers: dict[str, Tensor], name: str, n: int) -> Tensor:
         raise EvaluationError(f"the answers hold no {name} of {n} items")
     if not bool(value.isfinite().all()):
         raise EvaluationError(f"{name} is not finite (nan or inf)")
-    return value.double()
+    return value
 
 
 def load_extractor(data: Data) -> Classifier:
@@ -187,9 +174,9 @@ def load_extractor(data: Data) -> Classifier:
 
 
 def compare_draws(
-    draws: Items, part: Part, data: Data, extractor: Classifier, *, intervals: bool = False
+    draws: Items, part: Part, data: Data, extractor: Classifier, bootstrap: int = 1
 ) -> dict[str, Any]:
-    """`frechet_distance` of draws to a part, `near_duplicate_rate` of training images, `intervals`.
+    """`frechet_distance` of draws to a part, with `intervals`; `near_duplicate_rate` of training.
 
     draws: uint8 (n, height, width, channels). Raises EvaluationError where most are copies.
     """
@@ -199,10 +186,7 @@ def compare_draws(
     near = duplicates.memorisation(distances, held_out)["near_duplicate_rate"]
     if near > MEMORISED:
         raise EvaluationError(f"{near:.0%} of the draws are copies of training images")
-    drawn, real = extractor.features(draws), extractor.features(np.ascontiguousarray(images))
-    if not intervals:
-        value = frechet.distance(drawn, real)
-        return {"frechet_distance": value, "near_duplicate_rate": near, "intervals": {}}
-    found = frechet.frechet(drawn, real, bootstrap=FRECHET_BOOTSTRAP)
+    features = [extractor.features(np.ascontiguousarray(each)) for each in (draws, images)]
+    found = frechet.frechet(*features, bootstrap=bootstrap)
     kept = {key: found[key] for key in ("frechet_distance", "intervals")}
     return {**kept, "near_duplicate_rate": near}

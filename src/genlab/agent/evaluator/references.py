@@ -11,7 +11,6 @@ from genlab.agent.evaluator import classification
 from genlab.core.io import read_json, write_json
 
 if TYPE_CHECKING:
-    from genlab.agent.evaluator.datasets import Part
     from genlab.agent.evaluator.judge import Judge
 
 Metrics = dict[str, float]
@@ -43,40 +42,29 @@ def measure_references(
     """Metrics of each reference model by its name, read from `workspace_file` if it is there.
 
     Classifiers: majority class, logistic regression (here, not in the sandbox), and a small CNN by
-    the judge. Generative: the pipeline's VAE with a factorised likelihood and p(z) = N(0, I), by
-    `stage_file`, where that was written for the same data and budget; else none.
+    the judge. Generative: the pipeline's VAE with a factorised likelihood and p(z) = N(0, I), if
+    `stage_file` was written for the same data and budget.
     """
     if judge.task == "generate":
-        return _of_stage(judge, stage_file)
-    if workspace_file.exists():
-        found: dict[str, Metrics] = read_json(workspace_file, producer_command="genlab agent")
-        return found
-    found = {
-        "majority class": _majority(judge),
-        "logistic regression": _logistic(judge),
-        "small CNN": _small_cnn(judge),
-    }
-    write_json(workspace_file, found)
-    return found
+        stored = read_json(stage_file, producer_command=STAGE) if stage_file.exists() else {}
+        fits = {**stored, **facts(judge)} == stored and stored["metrics"]
+        return {"VAE": stored["metrics"]} if fits else {}
+    if not workspace_file.exists():
+        found = {
+            "majority class": _majority(judge),
+            "logistic regression": _logistic(judge),
+            "small CNN": _small_cnn(judge),
+        }
+        write_json(workspace_file, found)
+    read: dict[str, Metrics] = read_json(workspace_file, producer_command="genlab agent")
+    return read
 
 
 def facts(judge: Judge) -> dict[str, Any]:
     """What a figure of the stage has to agree in to be shown."""
-    data = judge.data
-    return {
-        "dataset": data.name,
-        "examples": judge.budget.examples,
-        "subset": len(data.train),
-        "validation": len(data.validation),
-    }
-
-
-def _of_stage(judge: Judge, file: Path) -> dict[str, Metrics]:
-    if not file.exists():
-        return {}
-    found = read_json(file, producer_command=STAGE)
-    fits = all(found.get(key) == value for key, value in facts(judge).items())
-    return {"VAE": found["metrics"]} if fits else {}
+    data, examples = judge.data, judge.budget.examples
+    sizes = {"subset": len(data.train), "validation": len(data.validation)}
+    return {"dataset": data.name, "examples": examples, **sizes}
 
 
 def _majority(judge: Judge) -> Metrics:
@@ -95,18 +83,14 @@ def _logistic(judge: Judge) -> Metrics:
 
     from sklearn.linear_model import LogisticRegression
 
-    data = judge.data
-
-    def flat(part: Part) -> Any:
-        return part.items.reshape(len(part), -1).astype(np.float32) / data.scale
-
+    train, validation = judge.data.train, judge.data.validation
+    x, y = (p.items.reshape(len(p), -1) / np.float32(judge.data.scale) for p in (train, validation))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where more steps would change it a little
-        model = LogisticRegression(max_iter=LOGISTIC_STEPS).fit(flat(data.train), data.train.labels)
-    scores = model.predict_log_proba(flat(data.validation))
-    logits = np.full((len(data.validation), data.classes), -50.0)
-    logits[:, model.classes_] = np.maximum(scores, -50.0)
-    return classification.measure(logits, data.validation.labels)
+        model = LogisticRegression(max_iter=LOGISTIC_STEPS).fit(x, train.labels)
+    logits = np.full((len(validation), judge.data.classes), -50.0)
+    logits[:, model.classes_] = np.maximum(model.predict_log_proba(y), -50.0)
+    return classification.measure(logits, validation.labels)
 
 
 def _small_cnn(judge: Judge) -> Metrics:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -13,17 +12,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
+from torch import Tensor
 
 from genlab.agent.evaluator import guest
 from genlab.agent.evaluator.guest.run import BROKEN
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
-from genlab.core.text import printable
-from genlab.sandbox.limits import GIB, Finished, Limits
-from genlab.sandbox.readback import read_back, remove_tree
+from genlab.core.text import map_strings, printable
+from genlab.sandbox.limits import GIB, MIB, Finished, Limits
+from genlab.sandbox.readback import read_back
 from genlab.sandbox.runner import Sandbox
 from genlab.sandbox.worker import Worker
 
@@ -35,7 +35,6 @@ PRELOAD = ("torch", "torch._dynamo", "torchinfo", "numpy", "safetensors.torch")
 CORES = 8  # that a long training may keep busy before its CPU time is up
 ANSWER_SECONDS = 300.0
 LONGEST = 400  # characters of a reason
-GPU_ADDRESS_SPACE = 1 << 46  # bytes that a GPU's driver reserves, and does not use
 STOPPED = {
     "time": "it ran out of time",
     "memory": "it used more memory than it may",
@@ -54,125 +53,98 @@ class EvaluationError(Exception):
 
 
 class Room(AbstractContextManager["Room"]):
-    """A sandbox with a warm worker and a folder that is emptied before and after each job.
+    """A sandbox with a warm worker and a folder that is emptied before each job.
 
     A job sees the interpreter, the guest package and this folder; its process is a fresh fork.
+    device: cpu or cuda, whose nodes enter the sandbox; its driver reserves much address space.
     """
 
     def __init__(self, *, mode: str = "auto", device: str = "cpu") -> None:
-        self.device = device
+        if device not in ("cpu", "cuda"):
+            raise GenlabError(f"device {device} cannot enter the sandbox; use cpu or cuda")
+        nodes = sorted(map(str, Path("/dev").glob("nvidia*"))) if device == "cuda" else []
+        gpu = {"address_space": 1 << 46, "memory_bytes": 16 * GIB, "processes": 256}
+        self.device, self.more = device, gpu if nodes else {}
         self.folder = Path(tempfile.mkdtemp(prefix="genlab-room-")).resolve()
-        self.sandbox = Sandbox(
-            self.folder, mode=mode, readable=(GUEST,), devices=find_devices(device)
-        )
+        self.sandbox = Sandbox(self.folder, mode=mode, readable=(GUEST,), devices=nodes)
         self.worker = Worker(self.sandbox, preload=PRELOAD)
 
     def run(
         self,
         job: Mapping[str, Any],
         source: str,
-        *,
         seconds: float,
-        arrays: Mapping[str, Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]] | None = None,
+        inputs: Mapping[str, npt.NDArray[Any]] | None = None,
         weights: bytes = b"",
-        likelihoods: bool = False,
-    ) -> Finished:
-        """Run a job of the guest on the model file `source`; raises EvaluationError if it fails.
+    ) -> None:
+        """Run a job of the guest on the model file `source`. Raises EvaluationError if it fails.
 
-        arrays: files for the job, .npz of several arrays or .npy of one. likelihoods: whether it
-        gets copies of genlab.distributions. Read what it leaves before the next job.
+        inputs: arrays for the job. What it leaves is read before the next job.
         """
         self.empty()
-        model = self.folder / "model.py"
-        write_text(model, source)
-        for name, content in (arrays or {}).items():
-            if isinstance(content, Mapping):
-                np.savez(self.folder / name, **content)  # type: ignore[arg-type]
-            else:
-                np.save(self.folder / name, content)
+        write_text(self.folder / "model.py", source)
+        np.savez(self.folder / "inputs.npz", allow_pickle=False, **dict(inputs or {}))
         if weights:
             (self.folder / "kept.safetensors").write_bytes(weights)
-        if likelihoods:
-            self._copy_likelihoods()
-        places = {"model": str(model), "folder": str(self.folder), "device": self.device}
-        kept = str(self.folder / "kept.safetensors") if weights else ""
-        write_text(self.folder / "job.json", json.dumps({**job, **places, "weights": kept}))
-        limits = Limits(wall_seconds=seconds, cpu_seconds=max(60.0, CORES * seconds))
-        if self.device != "cpu":
-            limits = Limits(
-                wall_seconds=seconds,
-                cpu_seconds=max(60.0, CORES * seconds),
-                address_space=GPU_ADDRESS_SPACE,
-                memory_bytes=16 * GIB,
-                processes=256,
-            )
-        done = self.worker.run(
-            GUEST / "run.py",
-            [str(self.folder / "job.json")],
-            env={"CUBLAS_WORKSPACE_CONFIG": ":4096:8"},
-            limits=limits,
-        )
+        if job["task"] == "generate":  # copies of our files for its loss: genlab is not in there
+            package = self.folder / "genlab" / "distributions"
+            package.mkdir(parents=True)
+            for name in COPIED:
+                shutil.copyfile(DISTRIBUTIONS / name, package / name)
+        place = {"folder": str(self.folder), "device": self.device}
+        write_text(self.folder / "job.json", json.dumps({**job, **place}))
+        cpu = max(60.0, CORES * seconds)
+        limits = Limits(wall_seconds=seconds, cpu_seconds=cpu, **self.more)
+        env = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # without it cuBLAS is not deterministic
+        arguments = [str(self.folder / "job.json")]
+        done = self.worker.run(GUEST / "run.py", arguments, env=env, limits=limits)
         if reason := describe_failure(done):
-            self.empty()
             raise EvaluationError(reason)
-        return done
 
     def answer(
         self,
         job: Mapping[str, Any],
         source: str,
         weights: bytes,
-        arrays: Mapping[str, npt.NDArray[Any]],
-        *,
-        limit: int,
-    ) -> dict[str, torch.Tensor]:
-        """What the model with these weights answers, in an answer of at most `limit` bytes."""
+        inputs: Mapping[str, npt.NDArray[Any]],
+    ) -> dict[str, Tensor]:
+        """What the model with these weights answers; nothing of it is left in the room."""
         try:
-            self.run(job, source, seconds=ANSWER_SECONDS, arrays=arrays, weights=weights)
-            return read_safetensors(self.read("answers.safetensors", limit))
+            self.run({**job, "do": "answer"}, source, ANSWER_SECONDS, inputs, weights)
+            return read_safetensors(self.read("answers.safetensors", 512 * MIB))
         finally:
             self.empty()
 
     def read(self, name: str, limit: int) -> bytes:
-        """The bytes of a file that the last job left. Raises EvaluationError where it cannot be."""
+        """A file that the last job left. Raises EvaluationError where it is none."""
         try:
             return read_back(self.folder, name, limit=limit)
         except (GenlabError, OSError) as error:
             raise EvaluationError(f"the model ended without a result: {error}") from error
 
-    def read_json(self, name: str, limit: int) -> Any:
-        """A JSON file that the last job left."""
+    def read_json(self, name: str, kind: Any) -> Any:
+        """A JSON file that the last job left, as a `kind`, with printable strings."""
         try:
-            return json.loads(self.read(name, limit))
-        except (ValueError, RecursionError) as error:
-            raise EvaluationError(f"the result is not JSON: {error}") from error
+            value = map_strings(json.loads(self.read(name, 4 * MIB)), printable)
+            return TypeAdapter(kind).validate_python(value)
+        except (ValueError, RecursionError, ValidationError) as error:
+            raise EvaluationError(f"the model ended without a result: {name}: {error}") from error
 
     def empty(self) -> None:
         """Remove what the last job left; the folder itself stays, since the worker holds it."""
         for each in self.folder.iterdir():
             if each.is_dir() and not each.is_symlink():
-                remove_tree(each)
+                shutil.rmtree(each, ignore_errors=True)
             else:
                 each.unlink(missing_ok=True)
 
-    def close(self) -> None:
-        self.worker.close()
-        remove_tree(self.folder)
-
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _copy_likelihoods(self) -> None:
-        """Copies of our own files, which the guest may import: genlab itself is not there."""
-        package = self.folder / "genlab" / "distributions"
-        package.mkdir(parents=True)
-        (package.parent / "__init__.py").touch()
-        for name in COPIED:
-            shutil.copyfile(DISTRIBUTIONS / name, package / name)
+        self.worker.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def read_safetensors(data: bytes) -> dict[str, torch.Tensor]:
-    """Tensors of a safetensors file that a guest wrote. Raises EvaluationError for another file."""
+def read_safetensors(data: bytes) -> dict[str, Tensor]:
+    """Tensors of a file that a guest wrote. Raises EvaluationError where it is another file."""
     try:
         return load_tensors(data)
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
@@ -182,24 +154,9 @@ def read_safetensors(data: bytes) -> dict[str, torch.Tensor]:
 def describe_failure(done: Finished) -> str:
     """Why a job brought nothing; empty where it ended well."""
     lines = [line for line in printable(done.output).splitlines() if line.strip()]
-    last = lines[-1].strip() if lines else ""
-    if done.exit_code == BROKEN and last and done.stopped_by in (None, "memory"):
+    last = lines[-1] if lines else "no message"
+    if done.exit_code == BROKEN and done.stopped_by in (None, "memory"):
         return last
     if done.stopped_by is not None:
-        why = STOPPED.get(done.stopped_by, done.stopped_by)
-        return f"stopped after {done.seconds:.0f} seconds: {why}"
-    if done.exit_code:
-        return f"exit code {done.exit_code}: {last or 'no message'}"
-    return ""
-
-
-def find_devices(device: str) -> list[str]:
-    """The device nodes that a guest needs for torch's `device`: none for the CPU."""
-    if device == "cpu":
-        return []
-    if device != "cuda":
-        raise GenlabError(
-            f"device {device} cannot enter the sandbox; use cpu or cuda", key="device"
-        )
-    nodes = sorted(path for path in Path("/dev").glob("nvidia*") if path.is_char_device())
-    return [str(path) for path in nodes if os.access(path, os.R_OK | os.W_OK)]
+        return f"stopped after {done.seconds:.0f} seconds: {STOPPED[done.stopped_by]}"
+    return f"exit code {done.exit_code}: {last}" if done.exit_code else ""

@@ -1,6 +1,6 @@
 """Answer with kept weights: logits or codes of items, or the parameters that codes decode to.
 
-Reads items.npy (uint8) or codes.npy (float32) of the job's folder, and `scale`. Writes
+Reads inputs.npz (items uint8, or codes float32) and `what`: logits, encode or decode. Writes
 answers.safetensors: `logits`, or `mean` and `logvar`, or `out`.
 """
 
@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
 
 from .module import Job, decode, encode, logits, prepare
 
@@ -20,18 +19,16 @@ CHUNK = 250
 
 @torch.no_grad()
 def run(job: Job) -> None:
-    folder, model = Path(job["folder"]), prepare(job).eval()
-    name = "codes.npy" if job["what"] == "decode" else "items.npy"
-    inputs = torch.from_numpy(np.load(folder / name, allow_pickle=False))
-    rows: list[tuple[Tensor, ...]] = []
+    folder, model, rows = Path(job["folder"]), prepare(job).eval(), []
+    with np.load(folder / "inputs.npz", allow_pickle=False) as arrays:
+        inputs = torch.from_numpy(arrays["codes" if job["what"] == "decode" else "items"])
     for part in torch.split(inputs, CHUNK):
-        x = part.to(job["device"])
+        x = part.to(job["device"]).float()
         if job["what"] == "decode":
-            rows.append((decode(model, x, job),))
+            rows.append({"out": decode(model, x, job)})
         elif job["what"] == "encode":
-            rows.append(encode(model, x.float() / job["scale"]))
+            rows.append(dict(zip(("mean", "logvar"), encode(model, x / job["scale"]), strict=True)))
         else:
-            rows.append((logits(model, x.float() / job["scale"], job["classes"]),))
-    names = {"decode": ("out",), "encode": ("mean", "logvar"), "logits": ("logits",)}[job["what"]]
-    columns = (torch.cat([each.cpu() for each in column]) for column in zip(*rows, strict=True))
-    save_file(dict(zip(names, columns, strict=True)), folder / "answers.safetensors")
+            rows.append({"logits": logits(model, x / job["scale"], job["classes"])})
+    columns = {name: torch.cat([row[name].cpu() for row in rows]) for name in rows[0]}
+    save_file(columns, folder / "answers.safetensors")

@@ -1,8 +1,7 @@
-"""Describe a generated model, and check that it can be trained and evaluated.
+"""Describe a generated model, and where `check` asks so, whether it can be trained and evaluated.
 
-Reads `check` and `sizes`, the batch sizes whose answers are checked. Writes summary.json:
-`parameters`, `trainable`, `multiply_adds` (per item, or null), `output` (for a batch of two),
-`layers` and torchinfo's `table`.
+Writes summary.json: `parameters`, `trainable`, `multiply_adds` (per item), `output` (for a batch of
+two), `layers` and torchinfo's `table`; the last three of no use where torchinfo cannot follow.
 """
 
 from __future__ import annotations
@@ -16,34 +15,16 @@ import torch
 import torchinfo
 from torch import Tensor, nn
 
-from .loss import make_loss
 from .module import BrokenModelError, Job, answer, prepare
+from .train import make_loss
 
-MOST_LAYERS = 200
-LONGEST_TABLE = 30_000  # characters
+MOST_LAYERS, LONGEST_TABLE = 200, 30_000
 UNITS = re.compile(r"Units\.(\w)\w*BYTES")  # torchinfo's millions, printed as its enum's name
 COLUMNS = ("input_size", "output_size", "num_params", "mult_adds")
 
 
-def run(job: Job) -> None:
-    model = prepare(job).eval()
-    x = torch.rand(2, *job["shape"], device=job["device"])
-    with torch.no_grad():
-        output = answer(model, x, job)[-1]
-    parameters = list(model.parameters())
-    found = {
-        "parameters": sum(each.numel() for each in parameters),
-        "trainable": sum(each.numel() for each in parameters if each.requires_grad),
-        "output": list(output.shape),
-        **describe(model, x, job),
-    }
-    if job["check"]:
-        check(model, x, job)
-    Path(job["folder"], "summary.json").write_text(json.dumps(found), encoding="utf-8")
-
-
 class Whole(nn.Module):
-    """A generative model as one function, from images to the parameters of their pixels."""
+    """A model as one function from its input to its last answer."""
 
     def __init__(self, model: nn.Module, job: Job) -> None:
         super().__init__()
@@ -53,44 +34,48 @@ class Whole(nn.Module):
         return answer(self.model, x, self.job)[-1]
 
 
-def describe(model: nn.Module, x: Tensor, job: Job) -> dict[str, Any]:
-    """Layers and multiply-adds by torchinfo; without shapes where it cannot follow the model."""
-    whole = Whole(model, job) if job["task"] == "generate" else model
+def run(job: Job) -> None:
+    model = prepare(job).eval()
+    x = torch.rand(2, *job["shape"], device=job["device"])
+    whole, parameters = Whole(model, job), list(model.parameters())
+    with torch.no_grad():
+        found: dict[str, Any] = {"output": list(whole(x).shape)}
+    found["parameters"] = sum(each.numel() for each in parameters)
+    found["trainable"] = sum(each.numel() for each in parameters if each.requires_grad)
     try:
-        found = torchinfo.summary(
-            whole, input_data=x, col_names=COLUMNS, depth=8, verbose=0, mode="eval",
-            cache_forward_pass=False,
-        )  # fmt: skip
-        leaves = [layer for layer in found.summary_list if layer.is_leaf_layer]
-        layers = [
-            {
-                "name": _name(layer).removeprefix("model." if whole is not model else ""),
-                "kind": layer.class_name,
-                "output": [int(side) for side in layer.output_size],
-                "parameters": 0 if layer.is_recursive else int(layer.num_params),
-            }
-            for layer in leaves[:MOST_LAYERS]
-        ]
-        table = UNITS.sub(lambda hit: hit[1], str(found))[:LONGEST_TABLE]
-        return {"multiply_adds": int(found.total_mult_adds) // 2, "layers": layers, "table": table}
-    except Exception:
-        parts = [(n, m) for n, m in model.named_modules() if n and not list(m.children())]
-        layers = [
-            {
-                "name": name,
-                "kind": type(module).__name__,
-                "output": [],
-                "parameters": sum(each.numel() for each in module.parameters()),
-            }
-            for name, module in parts[:MOST_LAYERS]
-        ]
-        return {"multiply_adds": None, "layers": layers, "table": ""}
+        found |= describe(whole, x)
+    except Exception as error:  # of torchinfo: the model itself has just answered
+        found["table"] = f"not described: {type(error).__name__}"
+    if job["check"]:
+        check(model, x, job)
+    Path(job["folder"], "summary.json").write_text(json.dumps(found), encoding="utf-8")
 
 
-def _name(layer: Any) -> str:
-    """The path of a layer in its model, such as `layers.0`."""
+def describe(whole: Whole, x: Tensor) -> dict[str, Any]:
+    """Layers without layers below them, multiply-adds and table, by torchinfo."""
+    found = torchinfo.summary(
+        whole, input_data=x, col_names=COLUMNS, depth=9, verbose=0, mode="eval",
+        cache_forward_pass=False,
+    )  # fmt: skip
+    layers = [
+        {
+            "name": name_of(layer),
+            "kind": layer.class_name,
+            "output": [int(side) for side in layer.output_size],
+            "parameters": 0 if layer.is_recursive else int(layer.num_params),
+        }
+        for layer in found.summary_list
+        if layer.is_leaf_layer
+    ]
+    table = UNITS.sub(lambda hit: hit[1], str(found))[:LONGEST_TABLE]
+    adds = int(found.total_mult_adds) // len(x)
+    return {"multiply_adds": adds, "layers": layers[:MOST_LAYERS], "table": table}
+
+
+def name_of(layer: Any) -> str:
+    """The path of a layer in the generated model, such as `layers.0`."""
     parts = []
-    while layer is not None and layer.parent_info is not None:
+    while layer.parent_info is not None and layer.parent_info.parent_info is not None:
         parts.append(layer.var_name)
         layer = layer.parent_info
     return ".".join(reversed(parts))
@@ -103,21 +88,19 @@ def check(model: nn.Module, x: Tensor, job: Job) -> None:
             answers = answer(model.eval(), torch.rand(size, *x.shape[1:], device=x.device), job)
         if not all(bool(each.isfinite().all()) for each in answers):
             raise BrokenModelError(f"the output for {size} items is not finite (nan or inf)")
-    trained = {id(p): name for name, p in model.named_parameters() if p.requires_grad}
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
         raise BrokenModelError("the model has no parameters that can be trained")
     target = torch.full((2, job["classes"]), 1 / job["classes"], device=x.device)
-    loss = make_loss(model.train(), job)((x * 255).round() / 255, target, 1.0)
+    loss = make_loss(model.train(), job)(x, target, 1.0)
     if loss.grad_fn is None:
         raise BrokenModelError("the output has no gradient (detached, or under no_grad)")
-    if stray := [each for each in _leaves(loss) if id(each) not in trained]:
-        shape = tuple(stray[0].shape)
-        raise BrokenModelError(
-            f"a parameter of shape {shape} gets a gradient but is not registered in the model;"
-            " keep layers in nn.ModuleList, not in a list"
-        )
+    known = {id(parameter) for parameter in trained.values()}
+    if stray := [each for each in leaves_of(loss) if id(each) not in known]:
+        fault = f"a parameter of shape {tuple(stray[0].shape)} is not registered in the model"
+        raise BrokenModelError(f"{fault}; keep layers in nn.ModuleList, not in a list")
     loss.backward()  # type: ignore[no-untyped-call]
-    gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+    gradients = {name: p.grad for name, p in trained.items() if p.grad is not None}
     for name, gradient in gradients.items():
         if not bool(gradient.isfinite().all()):
             raise BrokenModelError(f"the gradient of {name} is not finite (nan or inf)")
@@ -126,15 +109,12 @@ def check(model: nn.Module, x: Tensor, job: Job) -> None:
     torch.optim.SGD(model.parameters(), 1e-3).step()
 
 
-def _leaves(loss: Tensor) -> list[Tensor]:
+def leaves_of(loss: Tensor) -> list[Tensor]:
     """The tensors that gradients of `loss` are accumulated in."""
-    waiting, known, found = [loss.grad_fn], set(), []
+    waiting, known = [loss.grad_fn], set[Any]()
     while waiting:
         node: Any = waiting.pop()
-        if node is None or node in known:
-            continue
-        known.add(node)
-        if hasattr(node, "variable"):
-            found.append(node.variable)
-        waiting += [following for following, _ in node.next_functions]
-    return found
+        if node is not None and node not in known:
+            known.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    return [node.variable for node in known if hasattr(node, "variable")]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 Job = dict[str, Any]
@@ -23,23 +23,20 @@ class BrokenModelError(Exception):
 
 
 def prepare(job: Job) -> nn.Module:
-    """Build the job's model on its device, with lazy layers initialised and kept weights loaded."""
+    """Build the job's model, initialise lazy layers by a batch of two, load kept weights."""
     torch.set_num_threads(job["threads"])
     torch.set_flush_denormal(True)
     torch.use_deterministic_algorithms(True, warn_only=True)
     warnings.simplefilter("ignore")
     seed_all(job["seed"])
-    model = load(job["model"], job["class_name"]).to(job["device"])
+    model = load(Path(job["folder"], "model.py"), job["class_name"]).to(job["device"]).eval()
     with torch.no_grad():
-        model.eval()
         answer(model, torch.rand(2, *job["shape"], device=job["device"]), job)
-    if job.get("weights"):
-        state = load_file(job["weights"], device=job["device"])
+    if (kept := Path(job["folder"], "kept.safetensors")).exists():
+        state = load_file(kept, device=job["device"])
         model.load_state_dict(state, strict=False)
         if lost := sorted(set(tensors_of(model)) - set(state)):
-            raise BrokenModelError(
-                f"weights lack {lost[0]}: the module changes while it is trained"
-            )
+            raise BrokenModelError(f"weights lack {lost[0]}: the module changes in training")
     seed_all(job["seed"])
     return model
 
@@ -51,7 +48,7 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def load(path: str, class_name: str) -> nn.Module:
+def load(path: Path, class_name: str) -> nn.Module:
     """Build the class of the file without arguments."""
     spec = importlib.util.spec_from_file_location("model", path)
     assert spec is not None
@@ -60,11 +57,10 @@ def load(path: str, class_name: str) -> nn.Module:
     spec.loader.exec_module(module)
     found = getattr(module, class_name, None)
     if found is None:
-        raise BrokenModelError(f"{Path(path).name} has no class {class_name}, an nn.Module")
+        raise BrokenModelError(f"model.py has no class {class_name}, an nn.Module")
     if not isinstance(found, type) or not issubclass(found, nn.Module):
         raise BrokenModelError(f"{class_name} is not a class of nn.Module")
-    model = found()
-    assert isinstance(model, nn.Module)
+    model: nn.Module = found()
     return model
 
 
@@ -72,14 +68,6 @@ def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers that are saved, by name."""
     state = nn.Module.state_dict(model)
     return {name: value for name, value in state.items() if isinstance(value, Tensor)}
-
-
-def save_weights(model: nn.Module, path: Path) -> None:
-    """Write `tensors_of` as safetensors; tied weights are written once per name."""
-    state = tensors_of(model)
-    save_file(
-        {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}, path
-    )
 
 
 def answer(model: nn.Module, x: Tensor, job: Job) -> tuple[Tensor, ...]:
@@ -95,7 +83,7 @@ def logits(model: nn.Module, x: Tensor, classes: int | None) -> Tensor:
     given = model(x)
     if classes is None and isinstance(given, Tensor):
         return given
-    return _checked("forward", given, (len(x), classes or 0), "logits")
+    return _checked("forward", given, (len(x), classes or 0))
 
 
 def encode(model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,7 +94,7 @@ def encode(model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     latents = given[0].shape[-1] if isinstance(given[0], Tensor) and given[0].ndim else 0
     if not 1 <= latents <= MOST_LATENTS:
         raise BrokenModelError(f"encode gives {latents} latents, must be 1 to {MOST_LATENTS}")
-    mean, logvar = (_checked("encode", part, (len(x), latents), "codes") for part in given)
+    mean, logvar = (_checked("encode", part, (len(x), latents)) for part in given)
     return mean, logvar
 
 
@@ -114,30 +102,26 @@ def decode(model: nn.Module, z: Tensor, job: Job) -> Tensor:
     """Parameters of the mixture of each pixel, (n, components * K, height, width)."""
     out = _method(model, "decode")(z)
     channels = out.shape[1] if isinstance(out, Tensor) and out.ndim == 4 else 0
-    each = job["components"]
-    if not channels or channels % each:
-        wanted = f"(n, K x {each}, height, width) for K mixture components per pixel"
+    if not channels or channels % job["components"]:
+        wanted = f"(n, K x {job['components']}, height, width) for K mixture components per pixel"
         raise BrokenModelError(f"decode gives the shape {_kind(out)}, not {wanted}")
-    return _checked("decode", out, (len(z), channels, *job["shape"][1:]), "parameters")
+    return _checked("decode", out, (len(z), channels, *job["shape"][1:]))
 
 
 def _method(model: nn.Module, name: str) -> Any:
-    found = getattr(model, name, None)
-    if not callable(found):
+    if not callable(found := getattr(model, name, None)):
         raise BrokenModelError(f"{type(model).__name__} has no method {name}")
     return found
 
 
-def _checked(method: str, value: object, shape: tuple[int, ...], noun: str) -> Tensor:
+def _checked(method: str, value: object, shape: tuple[int, ...]) -> Tensor:
     if not isinstance(value, Tensor):
-        raise BrokenModelError(f"{method} gives {_kind(value)}, not a tensor of {noun}")
+        raise BrokenModelError(f"{method} gives {_kind(value)}, not a tensor")
     if tuple(value.shape) != shape:
-        found = tuple(value.shape)
-        raise BrokenModelError(
-            f"{method} gives the shape {found} for {shape[0]} items, not {shape}"
-        )
+        given = f"the shape {tuple(value.shape)} for {shape[0]} items"
+        raise BrokenModelError(f"{method} gives {given}, not {shape}")
     if not value.is_floating_point():
-        raise BrokenModelError(f"{method} gives {value.dtype}, not floating-point {noun}")
+        raise BrokenModelError(f"{method} gives {value.dtype}, not floating-point numbers")
     return value.float()
 
 

@@ -1,9 +1,9 @@
 """Run one job in the sandbox: `python run.py JOB.json`.
 
-JOB.json: `do` (describe, train, answer), `model` (path of the generated file), `class_name`,
-`task`, `shape` (channels, height, width), `classes`, `components` (channels of a mixture component,
-of a generative task), `folder` (for inputs and outputs), `seed`, `threads`, `device`, and what the
-action reads. What breaks is reported as the last line of stderr, with exit code BROKEN.
+JOB.json: `do` (describe, train or answer), `folder` (of model.py, inputs.npz and what the job
+leaves), `class_name`, `task`, `shape` (channels, height, width), `classes`, `components` (channels
+per mixture component), `scale`, `seed`, `threads`, `device`, and what the action reads. What breaks
+is the last line of stderr, with exit code BROKEN.
 """
 
 from __future__ import annotations
@@ -14,54 +14,40 @@ import json
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
 
 NAME = "evaluator_guest"
-BROKEN = 3  # the model broke, and not the judge's code
-LONGEST = 300  # characters of a reason
-
-
-def load_package() -> Any:
-    """The package of this file, under another name and without a change of `sys.path`."""
-    folder = Path(__file__).resolve().parent
-    spec = importlib.util.spec_from_file_location(
-        NAME, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules[NAME] = package = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(package)
-    return package
+BROKEN = 3
 
 
 def describe_error(error: BaseException, model: str) -> str:
     """What broke in one line, with the line of the generated file `model` if it is involved."""
+    if type(error).__name__ == "BrokenModelError":
+        return " ".join(str(error).split())
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    line = next((frame.lineno for frame in frames if frame.filename == model), None)
+    text = str(error)
     if isinstance(error, SyntaxError) and error.filename == model:
-        line: int | None = error.lineno
-        text = error.msg
-    else:
-        frames = traceback.extract_tb(error.__traceback__)
-        line = next((f.lineno for f in reversed(frames) if f.filename == model), None)
-        text = str(error)
-    where = f" at line {line} of {Path(model).name}" if line else ""
-    return f"{type(error).__name__}{where}: {' '.join(text.split())[:LONGEST]}"
+        line, text = error.lineno, error.msg
+    where = f" at line {line} of model.py" if line else ""
+    return f"{type(error).__name__}{where}: {' '.join(text.split())}"
 
 
 def main(path: str) -> int:
     job = json.loads(Path(path).read_text(encoding="utf-8"))
-    reason = ""
+    here = Path(__file__).resolve().parent
+    # The package gets another name, and no folder is added to sys.path.
+    spec = importlib.util.spec_from_file_location(
+        NAME, here / "__init__.py", submodule_search_locations=[str(here)]
+    )
+    assert spec is not None
+    sys.modules[NAME] = importlib.util.module_from_spec(spec)
     try:
-        load_package()
         importlib.import_module(f"{NAME}.{job['do']}").run(job)
     except BaseException as error:
-        reason = describe_error(error, job["model"])
-        if type(error).__name__ == "BrokenModelError":
-            reason = str(error)
-    if not reason:
-        return 0
-    sys.stdout.flush()
-    print(f"\n{reason}", file=sys.stderr, flush=True)
-    return BROKEN
+        sys.stdout.flush()
+        print("\n" + describe_error(error, job["folder"] + "/model.py"), file=sys.stderr)
+        return BROKEN
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """Train a generated model: so many examples, or until the time is up.
 
-Reads train.npz (items, labels) of the job's folder, `scale`, `examples`, `seconds` and `training`
-(the fields of genlab.agent.architecture.training.Training). Writes weights.safetensors and
-trained.json with the examples seen and the training loss over at most CURVE equal parts.
+Reads `examples`, `seconds` and `training`, the fields of genlab.agent.architecture.training. Writes
+weights.safetensors, and trained.json: examples seen, loss over at most CURVE equal parts.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,47 +17,48 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .loss import make_loss
-from .module import BrokenModelError, Job, prepare, save_weights, tensors_of
+from .module import BrokenModelError, Job, decode, encode, logits, prepare, tensors_of
 
 CURVE = 50
 KL_WARMUP = 0.1  # share of the steps in which the weight of the KL rises to 1
-SIZED = ("RandomCrop", "RandomResizedCrop")
+OPTIMISERS = {
+    "adamw": "AdamW", "adam": "Adam", "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop",
+    "sgd": "SGD",
+}  # fmt: skip
 
 
 def run(job: Job) -> None:
-    folder = Path(job["folder"])
-    with np.load(folder / "train.npz", allow_pickle=False) as arrays:
-        items, labels = (torch.from_numpy(arrays[name]) for name in ("items", "labels"))
+    folder, device = Path(job["folder"]), job["device"]
+    with np.load(folder / "inputs.npz", allow_pickle=False) as arrays:
+        items, labels = (torch.from_numpy(arrays[k]).to(device) for k in ("items", "labels"))
     model = prepare(job)
-    seen, losses = train(model, items.to(job["device"]), labels.to(job["device"]), job)
-    save_weights(model, folder / "weights.safetensors")
+    size = min(job["training"]["batch_size"], job["examples"])
+    losses = train(model, items, labels, size, job)
+    state = {name: value.detach().cpu() for name, value in tensors_of(model).items()}
+    save_file({k: v.contiguous().clone() for k, v in state.items()}, folder / "weights.safetensors")
     curve = [float(part.mean()) for part in np.array_split(losses, min(CURVE, len(losses)))]
-    found = {"examples": seen, "curve": curve}
+    found = {"examples": len(losses) * size, "curve": curve}
     (folder / "trained.json").write_text(json.dumps(found), encoding="utf-8")
 
 
-def train(model: nn.Module, items: Tensor, labels: Tensor, job: Job) -> tuple[int, list[float]]:
-    """Train in place, to averaged weights where asked; returns examples seen and loss per step."""
-    asked = job["training"]
-    size = min(asked["batch_size"], job["examples"])
-    steps = job["examples"] // size
+def train(model: nn.Module, items: Tensor, labels: Tensor, size: int, job: Job) -> list[float]:
+    """Train in place, to averaged weights where asked; returns the loss of each step."""
+    asked, steps = job["training"], job["examples"] // size
     loss_of, optimiser = make_loss(model, job), make_optimiser(model, asked)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate_schedule(asked, steps))
-    augment = make_augmentation(asked["augmentation"], tuple(job["shape"][1:]))
-    average = Average(model, asked["ema"]) if asked["ema"] else None
-    generator = torch.Generator().manual_seed(job["seed"])
-    losses: list[float] = []
+    rate = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: factor(asked, step / steps))
+    augment, average = make_augmentation(asked["augmentation"]), tensors_of(model)
+    average = {name: value.clone() for name, value in average.items() if asked["ema"]}
+    generator, losses = torch.Generator().manual_seed(job["seed"]), list[float]()
     started = time.monotonic()
     model.train()
     for step, rows in enumerate(batches(len(items), size, steps, generator)):
         x = augment(items[rows.to(items.device)].float() / job["scale"])
         x, target = mix(x, labels[rows.to(items.device)], asked, job["classes"])
-        beta = min(1.0, (step + 1) / (KL_WARMUP * steps))
-        loss = loss_of(x, target, beta)
+        loss = loss_of(x, target, min(1.0, (step + 1) / (KL_WARMUP * steps)))
         losses.append(float(loss.detach()))
         if not math.isfinite(losses[-1]):
             raise BrokenModelError(f"the training loss is not finite at step {step + 1} of {steps}")
@@ -65,14 +67,39 @@ def train(model: nn.Module, items: Tensor, labels: Tensor, job: Job) -> tuple[in
         if asked["clip"]:
             nn.utils.clip_grad_norm_(model.parameters(), asked["clip"])
         optimiser.step()
-        schedule.step()
-        if average:
-            average.update(model)
+        rate.step()
+        if average:  # faster over the first steps
+            update(average, model, min(asked["ema"], (2 + step) / (11 + step)))
         if time.monotonic() - started > job["seconds"]:
             break
-    if average:
-        average.copy_to(model)
-    return len(losses) * size, losses
+    model.load_state_dict(average, strict=False)
+    return losses
+
+
+def make_loss(model: nn.Module, job: Job) -> Callable[[Tensor, Tensor, float], Tensor]:
+    """The training loss of a batch: (x on [0, 1], class probabilities, beta) to a number.
+
+    Classifiers: cross-entropy. Generative models: the negative ELBO in nats per dimension with the
+    KL weighted by beta, by the judge's copies of genlab.distributions in the job's folder.
+    """
+    if job["task"] == "classify":
+        return lambda x, target, _: F.cross_entropy(logits(model, x, job["classes"]), target)
+    sys.path.insert(0, job["folder"])
+    names = ("discretized_logistic", "gaussian")
+    likelihoods, gaussian = (importlib.import_module(f"genlab.distributions.{n}") for n in names)
+    sys.path.remove(job["folder"])
+
+    def negative_elbo(x: Tensor, _: Tensor, beta: float) -> Tensor:
+        mean, logvar = encode(model, x)
+        out = decode(model, gaussian.reparameterize(mean, logvar, torch.randn_like(mean)), job)
+        components = out.shape[1] // job["components"]
+        mixture = likelihoods.DiscretizedLogisticMixture(x.shape[1], components)
+        kl = gaussian.kl_standard_normal(mean, logvar).sum(1)
+        nll = -mixture.log_prob(out, (x * 255).round())
+        loss: Tensor = (nll + beta * kl).mean() / x[0].numel()
+        return loss
+
+    return negative_elbo
 
 
 def batches(count: int, size: int, steps: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -86,72 +113,46 @@ def batches(count: int, size: int, steps: int, generator: torch.Generator) -> It
 
 
 def make_optimiser(model: nn.Module, asked: dict[str, Any]) -> torch.optim.Optimizer:
-    """The optimiser of the recipe; without decay of vectors, which are biases and norms."""
+    """The optimiser of the recipe; vectors, which are biases and norms, do not decay."""
     trained = [p for p in model.parameters() if p.requires_grad]
     if not trained:
         raise BrokenModelError("the model has no parameters that can be trained")
-    decayed, other = [p for p in trained if p.ndim > 1], [p for p in trained if p.ndim <= 1]
-    groups = [
-        {"params": decayed, "weight_decay": asked["weight_decay"]},
-        {"params": other, "weight_decay": 0.0},
-    ]
-    lr, momentum = asked["lr"], asked["momentum"]
-    choices: dict[str, Callable[[], torch.optim.Optimizer]] = {
-        "sgd": lambda: torch.optim.SGD(groups, lr, momentum, nesterov=momentum > 0),
-        "adam": lambda: torch.optim.Adam(groups, lr),
-        "adamw": lambda: torch.optim.AdamW(groups, lr),
-        "nadam": lambda: torch.optim.NAdam(groups, lr),
-        "radam": lambda: torch.optim.RAdam(groups, lr),
-        "rmsprop": lambda: torch.optim.RMSprop(groups, lr, momentum=momentum),
-    }
-    return choices[asked["optimiser"]]()
+    matrices, vectors = [p for p in trained if p.ndim > 1], [p for p in trained if p.ndim <= 1]
+    groups = [{"params": matrices, "weight_decay": asked["weight_decay"]}, {"params": vectors}]
+    more = {"momentum": asked["momentum"]} if asked["optimiser"] in ("sgd", "rmsprop") else {}
+    if asked["optimiser"] == "sgd":
+        more["nesterov"] = asked["momentum"] > 0
+    kind = getattr(torch.optim, OPTIMISERS[asked["optimiser"]])
+    found: torch.optim.Optimizer = kind(groups, lr=asked["lr"], weight_decay=0.0, **more)
+    return found
 
 
-def rate_schedule(asked: dict[str, Any], steps: int) -> Callable[[int], float]:
-    """The factor of the learning rate at each step: a linear warm-up, then the schedule."""
-    warm: int = round(asked["warmup"] * steps)
-
-    def factor(step: int) -> float:
-        if step < warm:
-            return (step + 1) / warm
-        share: float = (step - warm) / max(1, steps - warm)
-        if asked["schedule"] == "cosine":
-            return 0.5 * (1 + math.cos(math.pi * share))
-        if asked["schedule"] == "linear":
-            return 1 - share
-        return 1.0
-
-    return factor
+def factor(asked: dict[str, Any], share: float) -> float:
+    """The factor of the learning rate after a share of the steps: warm-up, then the schedule."""
+    warmup: float = asked["warmup"]
+    if share < warmup:
+        return max(share, 0.1 * warmup) / warmup
+    share = (share - warmup) / (1 - warmup)
+    if asked["schedule"] == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * share))
+    if asked["schedule"] == "step":
+        return 1.0 if share < 0.5 else 0.1 if share < 0.75 else 0.01
+    return 1 - share if asked["schedule"] == "linear" else 1.0
 
 
-def make_augmentation(
-    asked: list[dict[str, Any]], size: tuple[int, int]
-) -> Callable[[Tensor], Tensor]:
-    """Transforms of torchvision.transforms.v2, drawn for each image by itself.
-
-    size: height and width, to which crops without a size go.
-    """
+def make_augmentation(asked: list[dict[str, Any]]) -> Callable[[Tensor], Tensor]:
+    """Transforms of torchvision.transforms.v2, drawn for each image by itself."""
     if not asked:
         return lambda x: x
     from torchvision.transforms import v2
 
-    steps = []
-    for each in asked:
-        arguments = {name: value for name, value in each.items() if name != "type"}
-        if each["type"] in SIZED:
-            arguments.setdefault("size", list(size))
-        try:
-            steps.append(getattr(v2, each["type"])(**arguments))
-        except Exception as error:
-            raise BrokenModelError(f"augmentation {each['type']}: {error}") from error
+    chain = v2.Compose(
+        [getattr(v2, t["type"])(**{k: v for k, v in t.items() if k != "type"}) for t in asked]
+    )
 
     def augment(x: Tensor) -> Tensor:
-        images = []
-        for image in x:
-            for step in steps:
-                image = step(image)
-            images.append(image)
-        if not all(isinstance(i, Tensor) and i.shape == x.shape[1:] for i in images):
+        images = [chain(image) for image in x]
+        if any(image.shape != x.shape[1:] for image in images):
             names = ", ".join(each["type"] for each in asked)
             raise BrokenModelError(f"augmentation {names} does not keep the shape of an image")
         return torch.stack(images).to(x).clamp(0, 1)
@@ -170,22 +171,11 @@ def mix(x: Tensor, y: Tensor, asked: dict[str, Any], classes: int) -> tuple[Tens
     return share * x + (1 - share) * x[other], share * target + (1 - share) * target[other]
 
 
-class Average:
-    """An exponential moving average of the weights, faster over the first steps."""
-
-    def __init__(self, model: nn.Module, memory: float) -> None:
-        self.memory, self.steps = memory, 0
-        self.state = {name: value.detach().clone() for name, value in tensors_of(model).items()}
-
-    @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
-        self.steps += 1
-        memory = min(self.memory, (1 + self.steps) / (10 + self.steps))
-        for name, value in tensors_of(model).items():
-            if value.is_floating_point():
-                self.state[name].lerp_(value, 1 - memory)
-            else:
-                self.state[name].copy_(value)
-
-    def copy_to(self, model: nn.Module) -> None:
-        model.load_state_dict(self.state, strict=False)
+@torch.no_grad()
+def update(average: dict[str, Tensor], model: nn.Module, memory: float) -> None:
+    """Move averaged weights towards those of the model; counters are copied."""
+    for name, value in tensors_of(model).items():
+        if value.is_floating_point():
+            average[name].lerp_(value, 1 - memory)
+        else:
+            average[name].copy_(value)
