@@ -305,14 +305,14 @@ DEEP = "import os\nfor _ in range(3000):\n    os.mkdir('d' * 9)\n    os.chdir('d
 
 
 def test_folders_without_end_stop_nobody_but_their_maker(place: Path) -> None:
-    tools.write_file("src/deep.py", DEEP + "print('made')\n")
+    tools.write_file("src/deep.py", DEEP)
     output = tools.python_run("src/deep.py")
-    assert "made\n[stopped by the sandbox: files" in output
+    assert "[stopped by the sandbox: files" in output
     assert "nothing is kept" in output
     tools.write_file("src/deeper.py", DEEP.replace("import os", f"import os\n{CODE}"))
     with pytest.raises(tools.EvaluationFailedError):
         tools.pytorch_quick_evaluator("src/deeper.py", "M", {})
-    assert "made" in tools.python_run("src/deep.py")
+    assert tools.bash_run("echo fine") == "fine\n[exit code 0]"
     assert not any("ddd" in name for name in os.listdir(place))
 
 
