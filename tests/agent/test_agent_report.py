@@ -35,7 +35,11 @@ def workspace(tmp_path: Path) -> Workspace:
     best = attempt(2, 0.93, 0.91, parent=attempt(1).run_id, kind="improve", verdict="achieved",
                    test={"accuracy": 0.92, "interval": [0.9, 0.94], "n": 1000}, **evil)  # fmt: skip
     return write_attempts(
-        lay_out(tmp_path / "one", GOAL), attempt(1, 0.6, 0.5), best, attempt(3), code=f"# {EVIL.splitlines()[0]}"
+        lay_out(tmp_path / "one", GOAL),
+        attempt(1, 0.6, 0.5),
+        best,
+        attempt(3),
+        code=f"# {EVIL.splitlines()[0]}",
     )
 
 

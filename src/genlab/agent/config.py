@@ -129,7 +129,8 @@ def code_digest() -> str:
     for folder in (root / "architecture", root / "evaluator", root.parent / "distributions"):
         paths += sorted(folder.rglob("*.py"))
     trees = [ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
-    return _digest("".join([version("genlab"), *trees]).encode())
+    template = (root / "templates" / "model.py.j2").read_text(encoding="utf-8")
+    return _digest("".join([version("genlab"), template, *trees]).encode())
 
 
 def _digest(content: bytes) -> str:

@@ -69,19 +69,10 @@ class Loop:
     @property
     def verdict(self) -> str:
         """How the run has ended; empty while it goes on."""
-        params, goal, found = self.settings.params, self.settings.goal, self.attempts
-        if self.settings.stop_at_goal and any(each.verdict == "achieved" for each in found):
-            return "achieved"
-        if found and found[-1].verdict == "stop":
+        if self.attempts and self.attempts[-1].verdict == "stop":
             return "stopped: the planner has nothing left to try"
-        if len(found) >= params.max_iterations:
-            return f"stopped: {len(found)} attempts were made, as many as allowed"
-        if is_stalled(found, goal.metric, params.patience, higher=goal.higher):
-            return f"stopped: no gain in the last {params.patience} attempts"
-        seconds = sum(float(getattr(each, "wall_seconds", 0.0)) for each in found)
-        if params.max_seconds and seconds >= params.max_seconds:
-            return f"stopped: the budget of {params.max_seconds:g} seconds is spent"
-        return ""
+        seconds = sum(float(getattr(each, "wall_seconds", 0.0)) for each in self.attempts)
+        return find_verdict(self.attempts, self.settings, seconds)
 
     def propose(self) -> list[Proposal]:
         """The proposals of one round."""
@@ -221,6 +212,20 @@ class Loop:
             failure=model.failure,
             digest=digest,
         )
+
+
+def find_verdict(attempts: Sequence[Attempt], settings: Settings, seconds: float) -> str:
+    """How goal and limits end a run; empty where they do not. seconds: spent so far."""
+    params, goal = settings.params, settings.goal
+    if settings.stop_at_goal and any(each.verdict == "achieved" for each in attempts):
+        return "achieved"
+    if len(attempts) >= params.max_iterations:
+        return f"stopped: {len(attempts)} attempts were made, as many as allowed"
+    if is_stalled(attempts, goal.metric, params.patience, higher=goal.higher):
+        return f"stopped: no gain in the last {params.patience} attempts"
+    if params.max_seconds and seconds >= params.max_seconds:
+        return f"stopped: the budget of {params.max_seconds:g} seconds is spent"
+    return ""
 
 
 def leader(attempts: Sequence[Attempt], settings: Settings) -> Attempt | None:

@@ -23,10 +23,10 @@ yours to choose. Change one or two things at a time, and say what you change and
 the mean over the seeds on validation images, and success is decided by measured numbers alone."""
 
 FORMAT = {
-    "classify": """model_config holds `name` and `layers`, a list of {"type": ..., arguments}, applied
-in order. `type` is any layer of torch.nn by name, or Residual {"layers": [...]}, Parallel
-{"branches": [[...], [...]], "merge": "sum" or "concat"}, Repeat {"times": n, "layers": [...]}, or
-custom {"description": ...} for a block that is described in words. Sizes of inputs (in_channels,
+    "classify": """model_config holds `name` and `layers`, a list of {"type": ..., arguments},
+applied in order. `type` is any layer of torch.nn by name, or Residual {"layers": [...]}, Parallel
+{"branches": [[...], [...]], "merge": "sum" or "concat"}, Repeat {"times": n, "layers": [...]},
+Permute {"dims": [...]}, or custom {"description": ...} for a block that is described in words. Sizes of inputs (in_channels,
 in_features, num_features) are inferred; a last linear layer to the classes is added where it is
 missing.""",
     "generate": """model_config holds `name`, `encoder` and `decoder`, each a list of {"type": ...,

@@ -108,8 +108,8 @@ class RunRecord:
                          " random search proposed instead.")  # fmt: skip
         cut = _count_cut([*self.attempts, *self.search])
         if cut:
-            found.append(f"The clock ended the training of {cut} attempts (search's included): their"
-                         " numbers depend on the machine and its load.")  # fmt: skip
+            found.append(f"The clock ended the training of {cut} attempts (search's included):"
+                         " their numbers depend on the machine and its load.")  # fmt: skip
         if self.comparison is None:
             found.append("Search was not run beside it: nothing shows what the planner is worth.")
         return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from genlab.agent import tools
 from genlab.agent.config import Settings
-from genlab.agent.loop import is_stalled, leader, make_current, settle
+from genlab.agent.loop import find_verdict, leader, make_current, settle
 from genlab.agent.planner import Review
 from genlab.agent.progress import Progress
 from genlab.agent.prompts import CHARACTERS_PER_TOKEN, FORMAT, Problem, describe_problem
@@ -27,12 +27,13 @@ CALLS_PER_ATTEMPT = 20  # tool calls for every attempt that is allowed, at most
 EVALUATOR = "pytorch_quick_evaluator"
 SHORTENED = "[shortened: an old result]"
 
-SYSTEM = """You are a researcher who designs neural networks in PyTorch, with tools that act on a
-workspace. A usual attempt: pytorch_model_assembler writes src/models/NAME.py from a model_config (or
-write_file writes it), pytorch_model_summary reads it, pytorch_quick_evaluator trains it and returns
-its numbers. Say in a sentence what you decide after each evaluation, and call the next tool. The
-budget is the same for every attempt. Success is decided by the evaluator's numbers alone; when the
-goal is reached, or nothing is left to try, answer in words without a call."""
+SYSTEM = """You are a researcher who designs neural networks in PyTorch, with tools that act on
+a workspace. A usual attempt: pytorch_model_assembler writes src/models/NAME.py from a
+model_config (or write_file writes it), pytorch_model_summary reads it, pytorch_quick_evaluator
+trains it and returns its numbers. Say in a sentence what you decide after each evaluation, and
+call the next tool. The budget is the same for every attempt. Success is decided by the
+evaluator's numbers alone; when the goal is reached, or nothing is left to try, answer in words
+without a call."""
 
 
 @dataclass
@@ -108,7 +109,7 @@ class ToolLoop:
             self.progress.begin(number, self.settings.params.max_iterations)
 
     def decide(self, words: str) -> None:
-        """Record the decision on attempts that have none: the model's words, the numbers' verdict."""
+        """Decide on attempts that are open: the model's words, the numbers' verdict."""
         registry = Registry(self.toolbox.workspace)
         for position, attempt in enumerate(self.attempts):
             if attempt.verdict:
@@ -126,16 +127,7 @@ class ToolLoop:
     @property
     def verdict(self) -> str:
         """How the run has ended; empty while it goes on."""
-        params, goal = self.settings.params, self.settings.goal
-        if any(each.verdict == "achieved" for each in self.attempts) and self.settings.stop_at_goal:
-            return "achieved"
-        if len(self.attempts) >= params.max_iterations:
-            return f"stopped: {len(self.attempts)} attempts were made, as many as allowed"
-        if is_stalled(self.attempts, goal.metric, params.patience, higher=goal.higher):
-            return f"stopped: no gain in the last {params.patience} attempts"
-        if params.max_seconds and time.monotonic() - self.began >= params.max_seconds:
-            return f"stopped: the budget of {params.max_seconds:g} seconds is spent"
-        return ""
+        return find_verdict(self.attempts, self.settings, time.monotonic() - self.began)
 
 
 def shorten(messages: Sequence[Message], room: int) -> list[Message]:

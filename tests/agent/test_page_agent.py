@@ -1,0 +1,137 @@
+"""The page of the agent: it starts a run, follows it, and shows all of it; real processes only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_runs import GOAL as REACHABLE
+from agent_runs import ROOT, attempt, write_attempts, write_params
+from sandboxes import needs_sandbox
+from scripted_llm import Server, reply
+from streamlit.testing.v1 import AppTest
+
+from genlab.agent.record import read_run
+from genlab.agent.workspace import Workspace, lay_out
+from genlab.core.errors import GenlabError
+from genlab.web.pages import agent
+
+pytestmark = pytest.mark.slow
+
+GOAL = "Tell the dummy *stripes* apart, accuracy at least 100 %"
+PATIENCE = 240.0  # seconds; a loaded machine imports torch slowly
+PARAMS = {"seeds": 1, "backend": "openai"}
+
+
+def page() -> AppTest:
+    return AppTest.from_file(str(ROOT / "src/genlab/web/pages" / "agent.py"), default_timeout=60)
+
+
+def press(shown: AppTest, name: str) -> None:
+    next(each for each in shown.button if each.label == name).click().run()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, AppTest, list[Any]]]:
+    """A folder in which the page started a run and saw it end; what it showed on the way."""
+    needs_sandbox()
+    folder = tmp_path_factory.mktemp("page")
+    seen: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch, Server(reply) as server:
+        patch.chdir(folder)
+        patch.setenv("OPENAI_API_KEY", "none")
+        patch.setenv("PYTHONPATH", str(ROOT / "src"))
+        write_params(folder, base_url=server.url, **PARAMS)
+        shown = page().run()
+        assert not shown.exception
+        shown.text_area(key="goal").set_value(GOAL)
+        shown.number_input(key="attempts").set_value(2).run()
+        press(shown, "Start or resume")
+        end = time.monotonic() + PATIENCE
+        while any(each.label == "Stop" for each in shown.button) and time.monotonic() < end:
+            seen.append([line for code in shown.code for line in code.value.splitlines()])
+            time.sleep(0.5)
+            shown.run()
+        yield folder, shown, seen
+
+
+def test_a_run_that_was_started_is_followed_to_its_end(
+    place: tuple[Path, AppTest, list[Any]],
+) -> None:
+    _, shown, seen = place
+    assert not shown.exception
+    assert any("attempt 1 of 2" in line for lines in seen for line in lines)
+    rows = shown.dataframe[0].value
+    assert list(rows["attempt"]) == [1, 2]
+    assert list(rows["planned by"]) == ["llm", "llm"]
+    assert list(rows["code by"]) == ["llm", "llm"]
+
+
+def test_code_config_decision_numbers_and_transcript_are_shown(
+    place: tuple[Path, AppTest, list[Any]],
+) -> None:
+    folder, shown, _ = place
+    run = read_run(Workspace(next(folder.glob("workspaces/*/project.json")).parent))
+    shown.selectbox(key="attempt").set_value(2).run()
+    found = run.attempts[1]
+    files = run.workspace.root / found.experiment_dir
+    codes = {each.value.strip() for each in shown.code}
+    for name in ("model_code.py", "model_config.yaml"):
+        assert (files / name).read_text().strip() in codes
+    assert found.decision in [each.value for each in shown.text]
+    assert (
+        len([each for each in shown.expander if "tokens" in each.label]) == run.spend["questions"]
+    )
+    assert any(each.startswith("genlab agent run") for each in codes)
+
+
+def test_a_goal_that_cannot_be_measured_is_a_sentence_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_params(tmp_path, **PARAMS)
+    shown = page().run()
+    assert any("No workspace yet" in each.value for each in shown.info)
+    shown.text_area(key="goal").set_value("Make dummy better").run()
+    press(shown, "Start or resume")
+    assert any("number" in each.value for each in shown.error)
+    assert not (tmp_path / "workspaces").exists()
+    with pytest.raises(GenlabError, match="number"):
+        agent.start("Make dummy better", {}, tmp_path)
+
+
+def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_params(tmp_path, **PARAMS)
+    workspace = lay_out(tmp_path / "workspaces" / "project", REACHABLE)
+    shown = page().run()
+    assert not shown.exception
+    assert shown.info
+    (workspace.experiments / "run.json").write_text('{"kind": "agent')
+    shown = page().run()
+    assert any("run.json" in each.value for each in shown.error)
+
+
+def test_the_tree_has_an_arrow_from_a_model_to_its_change(tmp_path: Path) -> None:
+    one, two = attempt(1, 0.6, 0.5), attempt(2, 0.93, 0.91, kind="improve")
+    found = [one, two.model_copy(update={"parent": one.run_id}), attempt(3)]
+    run = read_run(write_attempts(lay_out(tmp_path / "one", REACHABLE), *found))
+    dot = agent.draw_tree(run)
+    assert "1 -> 2" in dot
+    assert "3 draft\\nfailed" in dot
+
+
+def test_a_run_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    write_params(tmp_path, **PARAMS)
+    run = agent.start(GOAL, {"backend": "search", "max_iterations": 3}, tmp_path / "workspaces")
+    assert run.is_running
+    run.process.terminate()
+    run.process.wait(PATIENCE)
+    assert not run.is_running
