@@ -32,6 +32,7 @@ from genlab.agent.registry import Attempt
 from genlab.core.errors import GenlabError
 from genlab.llm.chat import Backend, LLMFailure, Message
 
+SMALL_PROMPT_TOKENS = 4000  # of a model whose context is 8,192 tokens
 BUDGET_FIELDS = ("dataset", "subset", "examples", "validation", "seconds", "seeds", "device")
 
 
@@ -92,7 +93,11 @@ class SearchPlanner:
         problem, goal = self.problem, self.problem.settings.goal
         rng = random.Random(f"{problem.settings.seed}:{len(attempts) + len(pending)}")
         kind, parent = search.choose_parent(
-            attempts, drafts=problem.settings.params.drafts, rng=rng, higher=goal.higher
+            attempts,
+            drafts=problem.settings.params.drafts,
+            rng=rng,
+            metric=goal.metric,
+            higher=goal.higher,
         )
         config, training, change = search.random_proposal(
             problem.task,
@@ -117,6 +122,8 @@ class LLMPlanner:
 
     def __init__(self, problem: Problem, backend: Backend, *, small: bool = False) -> None:
         self.problem, self.backend = problem, backend
+        most = problem.settings.params.max_prompt_tokens
+        self.prompt_tokens = min(most, SMALL_PROMPT_TOKENS) if small else most
         self.schema = proposal_schema(problem, small=small)
         self.search = SearchPlanner(problem)
 
@@ -124,7 +131,11 @@ class LLMPlanner:
         settings = self.problem.settings
         rng = random.Random(f"{settings.seed}:{len(attempts) + len(pending)}")
         kind, parent = search.choose_parent(
-            attempts, drafts=settings.params.drafts, rng=rng, higher=settings.goal.higher
+            attempts,
+            drafts=settings.params.drafts,
+            rng=rng,
+            metric=settings.goal.metric,
+            higher=settings.goal.higher,
         )
         messages = self._ask(attempts, pending, kind, parent)
         notes: list[str] = []
@@ -182,8 +193,8 @@ class LLMPlanner:
         self, attempts: Sequence[Attempt], pending: Sequence[Proposal], task: str
     ) -> list[Message]:
         head = f"{describe_problem(self.problem)}\n{FORMAT[self.problem.task]}"
-        goal, params = self.problem.settings.goal, self.problem.settings.params
-        room = params.max_prompt_tokens * CHARACTERS_PER_TOKEN - len(SYSTEM + head + task)
+        goal = self.problem.settings.goal
+        room = self.prompt_tokens * CHARACTERS_PER_TOKEN - len(SYSTEM + head + task)
         history = describe_history(attempts, goal.metric, room)
         also = "".join(f"\nIn this round too: {compact(p.config, p.training)}" for p in pending)
         return [
