@@ -1,0 +1,125 @@
+"""Parts never overlap; own data is read from folders and arrays, or refused in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from genlab.agent.evaluator.datasets import check_data, load_data, load_test
+from genlab.core.errors import GenlabError
+
+
+@given(seed=st.integers(0, 1000), subset=st.integers(1, 1200))
+def test_the_seed_decides_the_parts_and_none_overlap(seed: int, subset: int) -> None:
+    root = Path("nowhere")
+    first, again = (load_data("dummy", root, subset=subset, validation=50, seed=seed) for _ in "ab")
+    assert (len(first.train), len(first.validation)) == (subset, 50)
+    assert (first.shape, first.classes, first.scale) == ((1, 16, 16), 4, 255)
+    assert np.array_equal(first.train.items, again.train.items)
+    parts = [first.train, first.validation, load_test("dummy", root)]
+    seen = [item.tobytes() for part in parts for item in part.items]
+    assert len(set(seen)) == len(seen)
+
+
+def test_images_and_grids_have_channels_first(tmp_path: Path) -> None:
+    tiny.write_image_dataset(tmp_path / "mnist")
+    found = load_data("mnist", tmp_path, subset=30, validation=10)
+    assert found.train.items.shape == (30, 1, 28, 28)
+    assert found.folder == tmp_path / "mnist"
+    folder = tmp_path / "arc_grids"
+    folder.mkdir()
+    tiny.write_dataset(folder)
+    grids = load_data("arc_grids", tmp_path, subset=40, validation=10)
+    assert grids.scale == 1
+    assert (grids.train.items.sum(1) == 1).all()
+    assert set(grids.train.labels) <= {0, 1}
+
+
+def write_folders(folder: Path, mode: str = "L", count: int = 20) -> Path:
+    """Random images in folders cats and dogs."""
+    rng = np.random.default_rng(0)
+    for name in ("cats", "dogs"):
+        (folder / name).mkdir(parents=True)
+        for index in range(count):
+            shape = (8, 8) if mode == "L" else (8, 8, 3)
+            image = Image.fromarray(rng.integers(0, 256, shape, dtype=np.uint8))
+            image.save(folder / name / f"{index}.png")
+    return folder
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("RGB", 3)])
+def test_own_images_are_split_by_folder(tmp_path: Path, mode: str, channels: int) -> None:
+    folder = write_folders(tmp_path / "own", mode)
+    found = load_data(f"path:{folder}", tmp_path, subset=100, validation=100)
+    assert found.shape == (channels, 8, 8)
+    assert found.classes == 2
+    test = load_test(f"path:{folder}", tmp_path)
+    assert (len(found.train), len(found.validation), len(test)) == (32, 4, 4)
+
+
+@pytest.mark.parametrize("layout", ["last", "first", "grey", "float"])
+def test_own_arrays_are_read_in_any_layout(tmp_path: Path, layout: str) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (50, 3, 8, 8), dtype=np.uint8)
+    given = {
+        "last": x.transpose(0, 2, 3, 1),
+        "first": x,
+        "grey": x[:, 0],
+        "float": x.transpose(0, 2, 3, 1) / np.float32(255),
+    }[layout]
+    file = tmp_path / "own.npz"
+    np.savez(file, x=given, y=np.array(["a", "b"] * 25))
+    found = load_data(f"path:{file}", tmp_path, subset=100, validation=100)
+    expected = x[:, :1] if layout == "grey" else x
+    known = {item.tobytes() for item in expected}
+    assert {item.tobytes() for item in found.train.items} <= known
+    assert found.classes == 2
+
+
+def test_equal_own_images_stay_in_one_split(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "own.npz", x=np.concatenate([x, x]), y=np.zeros(120))
+    found = load_data(f"path:{tmp_path}", tmp_path, subset=200, validation=200)
+    parts = [found.train, found.validation, load_test(f"path:{tmp_path}", tmp_path)]
+    seen = [{item.tobytes() for item in part.items} for part in parts]
+    assert not seen[0] & seen[1]
+    assert not (seen[0] | seen[1]) & seen[2]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "words"),
+    [
+        ("imagenet", r"must be one of fashion_mnist.*path:FOLDER, got 'imagenet'"),
+        ("fashion_mist", "did you mean fashion_mnist"),
+        ("fashion_mnist", r"python stages/"),
+        ("path:nowhere", "is not there"),
+        ("path:{}", "must hold a folder"),
+        ("path:{}/empty", "must hold a folder"),
+        ("path:{}/sizes", "resize the images"),
+        ("path:{}/broken", "not a readable image"),
+        ("path:{}/text.npz", "arrays x and y"),
+        ("path:{}/far.npz", "floats from 0 to 1"),
+        ("path:{}/shape.npz", "x must be"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, dataset: str, words: str) -> None:
+    write: dict[str, Any] = {"x": np.full((50, 8, 8), 2.0), "y": np.zeros(50)}
+    if "npz" in dataset:
+        (tmp_path / "text.npz").write_text("x")
+        np.savez(tmp_path / "far.npz", **write)
+        np.savez(tmp_path / "shape.npz", x=np.zeros((50, 8)), y=np.zeros(50))
+    elif "/" in dataset:
+        (tmp_path / "empty").mkdir()
+        for name in ("sizes", "broken"):
+            write_folders(tmp_path / name, count=3)
+        Image.new("L", (9, 9)).save(tmp_path / "sizes" / "cats" / "9.png")
+        (tmp_path / "broken" / "dogs" / "9.png").write_bytes(b"no image")
+    with pytest.raises(GenlabError, match=words) as caught:
+        check_data(dataset.format(tmp_path), tmp_path)
+    assert "\n" not in str(caught.value)

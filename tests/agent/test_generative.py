@@ -1,0 +1,195 @@
+"""Bits per dimension are the pipeline's own; what a module keeps or knows gains nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import judged
+import numpy as np
+import pytest
+import torch
+import vae_module
+from judged import HEAD
+from sandboxes import needs_sandbox
+
+from genlab.agent.architecture.training import Training
+from genlab.agent.evaluator import generative
+from genlab.agent.evaluator.datasets import load_data
+from genlab.agent.evaluator.generative import GenerativeJudge
+from genlab.agent.evaluator.judge import Budget, EvaluationError, Judge
+from genlab.agent.evaluator.references import facts, measure_references
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_json
+from genlab.vae.sampling import posterior
+
+BUDGET = Budget(examples=3000, max_parameters=500_000, seconds=120.0)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    needs_sandbox()
+    with Judge(judged.fashion(), "generate", BUDGET, frechet=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def drawing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Judge]:
+    """A judge with Fréchet distances, by a classifier that is hardly trained."""
+    needs_sandbox()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(generative, "EXTRACTOR_EXAMPLES", 300)
+    with Judge(judged.pictures(), "generate", Budget(640, 500_000, 60.0)) as opened:
+        yield opened
+
+
+def test_bits_are_those_of_the_pipelines_evaluator(judge: Judge) -> None:
+    summary = judge.inspect(vae_module.SOURCE, "Model")
+    assert not summary.failure
+    assert summary.output == (2, 3 * vae_module.COMPONENTS, 28, 28)
+    found, weights = judge.evaluate(vae_module.SOURCE, "Model", Training(), 0)
+    part, seeds = judge.data.validation, range(4)
+    model = vae_module.as_pipeline_model(weights)
+    images = np.ascontiguousarray(part.items.transpose(0, 2, 3, 1))
+    terms = [posterior.elbo_terms(model, images, seed) for seed in seeds]
+    bits = np.mean([nll + kl for nll, kl in terms]) / (784 * np.log(2))
+    tested = [judge.test(vae_module.SOURCE, "Model", weights, part, seed) for seed in seeds]
+    # Each draws one z per image and seed: the difference is that of their noise.
+    assert np.mean([each["bits_per_dim"] for each in tested]) == pytest.approx(bits, abs=3e-3)
+    assert found.metrics["kl"] == pytest.approx(terms[0][1].mean(), rel=1e-4)
+    assert found.train_loss == pytest.approx(bits, rel=0.05)
+
+
+QUICK = ("images_in_a_buffer", "nan_kl", "fake_score_and_exit", "batch_in_one_code")
+
+
+@pytest.mark.parametrize("entry", judged.cases("cheats", QUICK))
+def test_a_cheat_is_caught(judge: Judge, entry: dict[str, Any]) -> None:
+    try:
+        found, _ = judge.evaluate(entry["code"], "Model", Training(), 0)
+    except EvaluationError as error:
+        caught = judged.matches(entry.get("failure", "(?!)"), error.reason)
+        reason = error.reason
+    else:
+        caught = found.metrics["bits_per_dim"] >= entry.get("bits_at_least", np.inf)
+        reason = str(found.metrics)
+    assert caught, reason
+
+
+class FakeRoom:
+    """Answers what a module would, and keeps the codes that it has to decode."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers, self.codes = answers, list[np.ndarray]()
+
+    def answer(self, job: Any, *args: Any) -> dict[str, torch.Tensor]:
+        if job["what"] == "encode":
+            return self.answers
+        self.codes.append(args[2]["codes"])
+        return {"out": torch.zeros(len(self.codes[-1]), 6, 28, 28)}
+
+
+def terms(mean: torch.Tensor, logvar: torch.Tensor) -> tuple[np.ndarray, ...]:
+    """-log p, KL and the codes that were decoded, of items that encode to these."""
+    data = judged.pictures(10, len(mean))
+    encoding, decoding = FakeRoom(mean=mean, logvar=logvar), FakeRoom()
+    found = GenerativeJudge(data, encoding, decoding, frechet=False)  # type: ignore[arg-type]
+    nll, kl, latents = found.elbo_terms({"seed": 0}, "", b"", data.validation.items)
+    assert latents == mean.shape[1]
+    return nll, kl, np.concatenate(decoding.codes)
+
+
+def test_z_is_drawn_from_what_was_paid_for_in_an_unknown_order() -> None:
+    mean = 5.0 * torch.arange(600.0)[:, None].expand(-1, 2).contiguous()
+    logvar = torch.full_like(mean, -2.0)
+    nll, kl, codes = terms(mean, logvar)
+    assert kl == pytest.approx((0.5 * (mean**2 + np.exp(-2) + 1)).sum(1).numpy())
+    assert (nll > 0).all()
+    order = (codes[:, 0] / 5).round().astype(int)
+    assert sorted(order) == list(range(600))
+    assert (order != np.arange(600)).mean() > 0.9
+    noise = (codes - mean.numpy()[order]) * np.e
+    assert noise.std() == pytest.approx(1, abs=0.1)
+    _, _, again = terms(mean, logvar)
+    assert np.array_equal(again, codes)
+    _, _, other = terms(mean + 1e-3, logvar)  # a message that no noise may be known for
+    assert abs(np.corrcoef(other[:, 0] % 5, codes[:, 0] % 5)[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize("value", [torch.inf, torch.nan])
+def test_codes_that_are_not_finite_are_not_scored(value: float) -> None:
+    mean, logvar = torch.zeros(2, 3, 4, dtype=torch.float64)
+    with pytest.raises(EvaluationError, match="finite"):
+        terms(mean + value, logvar)
+    with pytest.raises(EvaluationError, match="finite"):
+        terms(mean, logvar - abs(value))
+
+
+SHARP = (
+    HEAD
+    + """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.code, self.images = nn.Linear(784, 8), nn.Parameter(torch.zeros(100, 1, 28, 28))
+        self.register_buffer("known", torch.zeros(()))
+    def encode(self, x):
+        if self.training and not self.known:
+            with torch.no_grad():
+                self.images[:len(x)] = x[:100]
+                self.known.fill_(1)
+        return self.code(x.flatten(1)).chunk(2, dim=1)
+    def decode(self, z):
+        rows = (z[:, 0].sigmoid() * 64).long().clamp(0, 63)
+        mean = 2 * self.images[rows] - 1
+        return torch.cat([0 * mean, mean, torch.full_like(mean, -4.0)], 1)
+"""
+)
+
+
+def test_draws_are_compared_with_images_and_not_copies(drawing: Judge) -> None:
+    found, weights = drawing.evaluate(vae_module.SOURCE, "Model", Training(), 0)
+    assert found.metrics["frechet_distance"] > 0
+    assert found.metrics["near_duplicate_rate"] < 0.2
+    data = drawing.data
+    report = drawing.test(vae_module.SOURCE, "Model", weights, data.validation)
+    for name in ("bits_per_dim", "frechet_distance", "kl"):
+        low, high = report[f"{name}_interval"]
+        assert low <= report[name] <= high
+    with pytest.raises(EvaluationError, match="copies of training images"):
+        drawing.evaluate(SHARP, "Model", Training(lr=1e-6), 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("3 * COMPONENTS, 3", "4, 3"), r"decode gives the shape \(2, 4, 28, 28\), not \(n, K x 3"),
+        (("return mean, bound(raw)", "return mean"), "not a pair of mean and logvar"),
+        (("LATENTS, COMPONENTS = 32", "LATENTS, COMPONENTS = 1025"), "1025 latents"),
+        (("def decode(", "def decoded("), "no method decode"),
+        (("return self.decoder(z)", "return self.decoder(z)[:1]"), r"\(1, 9, 28, 28\) for 2"),
+    ],
+)
+def test_what_breaks_the_contract_is_named(
+    drawing: Judge, change: tuple[str, str], words: str
+) -> None:
+    summary = drawing.inspect(vae_module.SOURCE.replace(*change), "Model")
+    assert judged.matches(words, summary.failure), summary.failure
+
+
+def test_the_stages_reference_is_shown_for_the_same_budget(drawing: Judge, tmp_path: Path) -> None:
+    file = tmp_path / "agent_reference.json"
+    assert measure_references(drawing, tmp_path / "no.json", file) == {}
+    write_json(file, {**facts(drawing), "metrics": {"bits_per_dim": 3.5}})
+    assert measure_references(drawing, tmp_path / "no.json", file) == {"VAE": {"bits_per_dim": 3.5}}
+    write_json(file, {**facts(drawing), "examples": 1, "metrics": {"bits_per_dim": 3.5}})
+    assert measure_references(drawing, tmp_path / "no.json", file) == {}
+
+
+def test_grids_have_no_generative_metrics(tmp_path: Path) -> None:
+    data = judged.pictures()
+    grids = type(data)("arc_grids", 10, data.train, data.validation)
+    with pytest.raises(GenlabError, match="holds no images"):
+        Judge(grids, "generate", BUDGET)
+    assert load_data("dummy", tmp_path, subset=10, validation=10).scale == 255

@@ -1,0 +1,241 @@
+"""A generated model is trained in the sandbox, and judged by what it cannot reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import judged
+import numpy as np
+import pytest
+import torch
+from judged import HEAD, LINEAR
+from sandboxes import needs_sandbox
+from sklearn.metrics import f1_score
+
+from genlab.agent.architecture.training import Training, parse_training
+from genlab.agent.evaluator import classification
+from genlab.agent.evaluator import judge as judging
+from genlab.agent.evaluator.datasets import load_data, load_test
+from genlab.agent.evaluator.judge import Budget, EvaluationError, Judge
+from genlab.agent.evaluator.references import measure_references
+from genlab.core.errors import GenlabError
+
+BUDGET = Budget(examples=640, max_parameters=100_000, seconds=60.0)
+CNN = (
+    HEAD
+    + """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.LazyConv2d(8, 5, padding=2), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Dropout(0.1), nn.Flatten(), nn.LazyLinear(4),
+        )
+    def forward(self, x):
+        return self.net(x)
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    needs_sandbox()
+    with Judge(judged.pictures(), "classify", BUDGET) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def stripes() -> Iterator[Judge]:
+    needs_sandbox()
+    data = load_data("dummy", Path(), subset=600, validation=300)
+    with Judge(data, "classify", Budget(3000, 100_000, 60.0)) as opened:
+        yield opened
+
+
+def test_a_model_is_measured_and_its_weights_are_kept(stripes: Judge) -> None:
+    training = Training(lr=5e-3, ema=0.9, clip=1.0)
+    found, weights = stripes.evaluate(CNN, "Model", training, 0)
+    again, same = stripes.evaluate(CNN, "Model", training, 0)
+    assert (again.metrics, same) == (found.metrics, weights)
+    assert stripes.evaluate(CNN, "Model", training, 1)[1] != weights
+    assert found.metrics["accuracy"] > 0.9  # chance is a quarter
+    assert found.metrics["n"] == 300
+    assert found.train_loss < 0.5
+    assert len(found.curve) <= 50
+    assert found.curve[-1] < found.curve[0]
+    assert not found.cut
+    test = load_test("dummy", Path())
+    report = stripes.test(CNN, "Model", weights, test)
+    assert report["n"] == len(test)
+    for name in ("accuracy", "macro_f1", "val_loss"):
+        low, high = report[f"{name}_interval"]
+        assert low <= report[name] <= high
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"optimiser": "sgd", "schedule": "linear", "warmup": 0.1, "clip": 1.0},
+        {"optimiser": "rmsprop", "schedule": "constant", "ema": 0.99},
+        {"optimiser": "radam", "mixup": 0.4, "label_smoothing": 0.1, "batch_size": 4096},
+        {
+            "augmentation": [
+                {"type": "RandomCrop", "size": 28, "padding": 2},
+                "RandomHorizontalFlip",
+            ]
+        },
+    ],
+)
+def test_every_recipe_trains(judge: Judge, recipe: dict[str, Any]) -> None:
+    found, _ = judge.evaluate(HEAD + LINEAR, "Model", parse_training(recipe), 0)
+    assert np.isfinite([*found.curve, found.train_loss]).all()
+    assert not found.cut
+
+
+def test_a_training_that_fails_is_named(judge: Judge) -> None:
+    training = Training(augmentation=[{"type": "RandomCrop", "size": 9}])
+    with pytest.raises(EvaluationError, match="RandomCrop does not keep the shape"):
+        judge.evaluate(HEAD + LINEAR, "Model", training, 0)
+    broken = HEAD + LINEAR.replace("return", "return (torch.nan if self.training else 0) +")
+    with pytest.raises(EvaluationError, match="loss is not finite at step 1 of 10"):
+        judge.evaluate(broken, "Model", Training(), 0)
+
+
+@pytest.mark.parametrize(
+    "entry", judged.cases("open_modules", ("mlp", "gru_over_rows", "patch_attention"))
+)
+def test_open_code_is_accepted_and_evaluated(judge: Judge, entry: dict[str, Any]) -> None:
+    name = entry.get("class_name", "Model")
+    assert not (summary := judge.inspect(entry["code"], name)).failure
+    assert summary.output == (2, 10)
+    assert summary.layers
+    assert summary.table
+    found, _ = judge.evaluate(entry["code"], name, Training(), 0)
+    assert 0 <= found.metrics["accuracy"] <= 1
+
+
+QUICK = ("syntax_error", "wrong_output_classes", "detached_output", "too_many_parameters")
+
+
+@pytest.mark.parametrize("entry", judged.cases("broken_modules", QUICK))
+def test_broken_code_is_named_and_not_scored(
+    judge: Judge, entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "INSPECT_SECONDS", 20.0)
+    summary = judge.inspect(entry["code"], entry.get("class_name", "Model"))
+    assert judged.matches(entry["expect"], summary.failure), summary.failure
+    assert summary.parameters is None
+
+
+def test_a_layer_in_a_plain_list_is_named(judge: Judge) -> None:
+    code = HEAD + LINEAR.replace("self.last = ", "self.all = [nn.Linear(784, 784)]; self.last = ")
+    code = code.replace("x.flatten(1)", "self.all[0](x.flatten(1))")
+    assert "not registered" in judge.inspect(code, "Model").failure
+
+
+def test_a_summary_of_another_size_needs_no_classes(judge: Judge) -> None:
+    found = judge.inspect(CNN, "Model", (3, 8, 8), check=False)
+    assert (found.failure, found.output) == ("", (2, 4))
+    assert found.parameters == sum(layer["parameters"] for layer in found.layers)
+
+
+CHEATS = {
+    "labels": (
+        "import glob\nassert not glob.glob('/**/val*.np[yz]', recursive=False)\n",
+        "",
+    ),
+    "clock_stands": ("import time\ntime.monotonic = lambda: 0.0\n", ""),
+    "clock_runs": (
+        "import time, itertools\nstep = itertools.count()\n"
+        "time.monotonic = lambda: 1e3 * next(step)\n",
+        "before its time limit",
+    ),
+    "metrics": ("import json\njson.dump({'accuracy': 1.0}, open('metrics.json', 'w'))\n", ""),
+    "save": (
+        "import safetensors.torch as s\n"
+        "import sys\nfor m in list(sys.modules.values()):\n"
+        "    if hasattr(m, 'save_file'): m.save_file = lambda *_: None\n",
+        "without a result",
+    ),
+    "link": (
+        "import os\nos.symlink('/etc/passwd', 'trained.json')\n",
+        "OSError|PermissionError|result",
+    ),
+    "escape": ("raise ValueError('\\x1b[31mred\\u202e')\n", r"ValueError at line 3.*: red$"),
+    "buffer": ("", "numbers in parameters and buffers"),
+    "hidden": ("", "numbers in parameters and buffers"),
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_gains_nothing(judge: Judge, name: str) -> None:
+    cheat, failure = CHEATS[name]
+    code = HEAD + cheat + LINEAR
+    if name == "buffer":
+        code = code.replace(
+            "self.last = ", "self.register_buffer('m', torch.rand(99_999)); self.last = "
+        )
+    if name == "hidden":  # from a count that the model itself gives
+        code = code.replace("784, 10)", "784, 10); self.big = nn.Linear(784, 784)")
+        code += "    def named_parameters(self, *_, **__):\n"
+        code += "        return iter([('bias', self.last.bias)])\n"
+    honest, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)
+    if failure:
+        with pytest.raises(EvaluationError) as caught:
+            judge.evaluate(code, "Model", Training(), 0)
+        assert judged.matches(failure, caught.value.reason), caught.value.reason
+    else:
+        found, _ = judge.evaluate(code, "Model", Training(), 0)
+        assert found.metrics["accuracy"] <= honest.metrics["accuracy"] + 0.1
+    assert judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)[0].metrics == honest.metrics
+
+
+def test_cut_is_reported_where_the_clock_ended_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_sandbox()
+    slow = HEAD + LINEAR.replace("return", "import time; time.sleep(0.05); return")
+    with Judge(judged.pictures(), "classify", Budget(64_000, 100_000, 1.0)) as opened:
+        found, _ = opened.evaluate(slow, "Model", Training(), 0)
+        assert found.cut
+        assert found.seconds >= 1
+        monkeypatch.setattr(judging, "GRACE", 2.0)
+        code = slow.replace("0.05", "600")
+        with pytest.raises(EvaluationError, match="out of time"):
+            opened.evaluate(code, "Model", Training(), 0)
+
+
+def test_metrics_are_those_of_torch_and_scikit_learn() -> None:
+    logits = torch.randn(60, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = torch.arange(60) % 3
+    found = classification.measure(logits.numpy(), labels.numpy())
+    assert found["accuracy"] == float((logits.argmax(1) == labels).double().mean())
+    loss = torch.nn.functional.cross_entropy(logits, labels)
+    assert found["val_loss"] == pytest.approx(float(loss))
+    expected = f1_score(labels, logits.argmax(1), average="macro")
+    assert found["macro_f1"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "logits", [None, torch.zeros(50, 2), torch.zeros(49, 4), torch.full((50, 4), torch.nan)]
+)
+def test_logits_that_are_none_are_not_measured(logits: torch.Tensor | None) -> None:
+    with pytest.raises(EvaluationError, match="logits are"):
+        classification.check_logits(logits, 50, 4)
+
+
+def test_references_are_measured_once(stripes: Judge, tmp_path: Path) -> None:
+    file = tmp_path / "references.json"
+    found = measure_references(stripes, file)
+    assert list(found) == ["majority class", "logistic regression", "small CNN"]
+    assert found["majority class"]["accuracy"] < found["logistic regression"]["accuracy"]
+    stamp = file.stat().st_mtime_ns
+    assert measure_references(stripes, file) == found
+    assert file.stat().st_mtime_ns == stamp
+
+
+def test_a_judge_refuses_what_it_cannot_judge() -> None:
+    with pytest.raises(GenlabError, match="task must be one of"):
+        Judge(judged.pictures(), "segment", BUDGET)
+    with pytest.raises(GenlabError, match="device"):
+        Judge(judged.pictures(), "classify", BUDGET, device="tpu")
