@@ -1,7 +1,7 @@
 """Stage agent_reference: train the pipeline's VAE under the budget of the agent's models.
 
 With a factorised likelihood and p(z) = N(0, I), as generated models have them. Writes
-results/agent_reference.json; its metrics are empty where agent.dataset holds no images of a stage.
+results/agent_reference.json; no metrics where agent.dataset holds no images of a stage.
 """
 
 from __future__ import annotations
@@ -24,43 +24,38 @@ from genlab.vae.sampling.posterior import elbo_terms
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
-RESULTS, LEVELS, EPOCHS = Path("results/agent_reference.json"), 256, 10
+EPOCHS, LEVELS, RESULTS = 10, 256, Path("results/agent_reference.json")
 OBJECTIVE = {"prior": "standard", "causal_channels": 0, "auxiliary": 0.0, "free_bits": 0.0}
 SCHEDULE = {"epochs": EPOCHS, "patience": EPOCHS, "ema": 0.0, "beta_warmup": 0.1}
-
-
-class Options(overridable("seed")):
-    """Measure the reference of generative goals. Example: dvc repro agent_reference"""
 
 
 def measure(params: Params, data: Data) -> dict[str, float]:
     """Train on the agent's training part; returns metrics on its validation part."""
     train, val = (part.items.transpose(0, 2, 3, 1) for part in (data.train, data.validation))
-    with tempfile.TemporaryDirectory() as state, engine.threads_of_torch(params.threads):
+    with tempfile.TemporaryDirectory() as state:
         task = make_task(params, data.name, train, LEVELS)
         model = Trainer(params, task, val, Path(state)).run(lambda *_: None)
-        nll, kl = elbo_terms(model, val, params.seed)
-        generator = torch.Generator().manual_seed(params.seed)
-        with torch.no_grad():
-            z = model.prior.sample(len(val), generator)
-            draws = torch.cat([model.sample(part, generator) for part in torch.split(z, 250)])
-        close = compare_draws(to_array(draws), data.validation, data, load_extractor(data))
+    nll, kl = elbo_terms(model, val, params.seed)
+    generator = torch.Generator().manual_seed(params.seed)
+    with torch.no_grad():
+        codes = torch.split(model.prior.sample(len(val), generator), 250)
+        draws = to_array(torch.cat([model.sample(z, generator) for z in codes]))
+    close = compare_draws(draws, data.validation, data, load_extractor(data))
     bits = float((nll + kl).mean() / (val[0].size * np.log(2)))
     return {"bits_per_dim": bits, "frechet_distance": close["frechet_distance"], "n": len(val)}
 
 
 def main() -> None:
     """Run the stage."""
-    params = parse_options(Options).params
+    params, metrics = parse_options(overridable("seed")).params, {}
     facts = params.agent.model_dump(include={"dataset", "examples", "subset", "validation"})
-    subset, validation, items = facts["subset"], facts["validation"], facts["examples"] // EPOCHS
-    data = load_data(facts["dataset"], Path("data"), subset=subset, validation=validation)
-    metrics = {}
+    sizes = {key: facts[key] for key in ("subset", "validation")}
+    data = load_data(facts["dataset"], Path("data"), **sizes)
     if data.folder and data.scale == LEVELS - 1:
-        params = params.for_dataset(data.name).with_overrides(**OBJECTIVE, **SCHEDULE)
-        params = params.with_overrides(samples_per_epoch=items)
-        engine.deterministic(params.seed)
-        metrics = measure(params, data)
+        own = params.for_dataset(data.name).with_overrides(**OBJECTIVE, **SCHEDULE)
+        engine.deterministic(own.seed)
+        items = facts["examples"] // EPOCHS
+        metrics = measure(own.with_overrides(samples_per_epoch=items), data)
     write_json(RESULTS, {**facts, "metrics": metrics})
     print(f"{RESULTS}: {metrics}")
 

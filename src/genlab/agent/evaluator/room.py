@@ -89,6 +89,7 @@ class Room(AbstractContextManager["Room"]):
         if job["task"] == "generate":  # copies of our files for its loss: genlab is not in there
             package = self.folder / "genlab" / "distributions"
             package.mkdir(parents=True)
+            (package.parent / "__init__.py").touch()
             for name in COPIED:
                 shutil.copyfile(DISTRIBUTIONS / name, package / name)
         place = {"folder": str(self.folder), "device": self.device}
