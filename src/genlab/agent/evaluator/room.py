@@ -23,7 +23,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
 from genlab.core.text import map_strings, printable
 from genlab.sandbox.limits import GIB, MIB, Finished, Limits
-from genlab.sandbox.readback import read_back
+from genlab.sandbox.readback import read_back, remove_tree
 from genlab.sandbox.runner import Sandbox
 from genlab.sandbox.worker import Worker
 
@@ -135,13 +135,13 @@ class Room(AbstractContextManager["Room"]):
         """Remove what the last job left; the folder itself stays, since the worker holds it."""
         for each in self.folder.iterdir():
             if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each, ignore_errors=True)
+                remove_tree(each)
             else:
                 each.unlink(missing_ok=True)
 
     def __exit__(self, *_: object) -> None:
         self.worker.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)
 
 
 def read_safetensors(data: bytes) -> dict[str, Tensor]:

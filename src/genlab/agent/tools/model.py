@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from genlab.llm.chat import Message
 
 WRITTEN, WRITTEN_KIND = "written", "assembled code"
+MAX_SIDE, MAX_CELLS = 4096, 1 << 24  # of an input
 MAX_CODE = 40_000  # characters of a file that a language model writes or reads
 FROM_DATA = ("input_size", "num_classes")  # in a model_config; the goal's data decide
 
@@ -132,10 +134,8 @@ def pytorch_model_summary(
 
     input_size: channels, height and width, with or without a batch size before them.
     """
-    from genlab.agent.evaluator.judge import parse_size
-
     toolbox = current()
-    source, size = read_source(model_script_path, model_class_name), parse_size(input_size)
+    source, size = read_source(model_script_path, model_class_name), _check_size(input_size)
     other = None if size == toolbox.data.shape else size
     summary = toolbox.inspect(source, model_class_name, other)
     if summary.failure:
@@ -218,6 +218,17 @@ def to_yaml(value: Mapping[str, Any]) -> str:
     text = io.StringIO()
     YAML().dump(dict(value), text)
     return text.getvalue()
+
+
+def _check_size(input_size: Sequence[int]) -> tuple[int, int, int]:
+    """Channels, height and width of an input_size. Raises a GenlabError where it is none."""
+    sides = input_size if isinstance(input_size, list | tuple) else ()
+    valid = all(type(side) is int and 1 <= side <= MAX_SIDE for side in sides)
+    if len(sides) not in (3, 4) or not valid or math.prod(sides[-3:]) > MAX_CELLS:
+        rule = f"channels, height and width of 1 to {MAX_SIDE}, such as (1, 28, 28)"
+        raise GenlabError(f"input_size must be {rule}, got {repr(input_size)[:60]}")
+    channels, height, width = sides[-3:]
+    return channels, height, width
 
 
 def _ask_for_code(toolbox: Toolbox, config: ModelConfig) -> list[Message]:
