@@ -386,7 +386,7 @@ def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
     assert {"accuracy", "val_loss", "train_loss", "run_id", "seeds"} <= set(found)
     assert len(found["seeds"]) == 2
     assert len(found["notes"]) == 2
-    (attempt,) = Registry(box.workspace).attempts()
+    attempt = Registry(box.workspace).attempts()[-1]
     assert attempt.mean("accuracy") == pytest.approx(found["accuracy"])
     assert (attempt.code_origin, attempt.config["name"]) == ("template", "Small")
     folder = place / attempt.experiment_dir
@@ -448,7 +448,11 @@ def test_an_analysis_is_held_against_the_measured_figures(box: Toolbox) -> None:
     assert found["analysis"] == words.replace("5,000", "1,028")
     assert len(found["overruled"]) == 2
     assert gone["no_analysis"] == "it is gone"
-    layers = [{"name": "a.b", "parameters": 700}, {"name": "a.c", "parameters": 500}]
+    plain = {"kind": "Linear", "output": [2, 1]}
+    layers = [
+        plain | {"name": "a.b", "parameters": 700},
+        plain | {"name": "a.c", "parameters": 500},
+    ]
     summary = Summary(parameters=2000, trainable=2000, layers=layers)
     right = "2 thousand parameters, of which 1.2k params in a and 700 parameters in a.b"
     assert correct_figures(right, summary) == (right, [])
