@@ -159,8 +159,9 @@ def tool(
     Example: genlab agent tool read_file '{"file_path": "src/models/current_model.py"}'
     """
     from genlab.agent import tools
-    from genlab.agent.tools.functions import function_schemas
+    from genlab.agent.tools.functions import function_schemas, run
     from genlab.agent.tools.toolbox import Toolbox
+    from genlab.core.text import printable
 
     if not name:
         for schema in function_schemas():
@@ -174,15 +175,10 @@ def tool(
         raise GenlabError(f"arguments must be a JSON object: {error}") from error
     if not isinstance(stated, dict):
         raise GenlabError(f"arguments must be a JSON object, got {arguments[:60]}")
-    positional = stated.pop("args", [])
     with Toolbox.of_workspace(_found(workspace, workspaces)) as box, tools.using(box):
-        try:
-            first = [stated.pop("script_path")] if positional else []
-            found = tools.TOOLS[name](*first, *positional, **stated)
-        except TypeError as error:
-            raise GenlabError(f"{name}: {error}; `genlab agent tool` describes it") from error
+        found = run(name, stated)
     text = found if isinstance(found, str) else json.dumps(found, indent=2)
-    typer.echo(text if found is not None else "done")
+    typer.echo("done" if found is None else printable(text))
 
 
 @app.command("report")

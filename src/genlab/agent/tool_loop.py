@@ -59,17 +59,17 @@ class ToolLoop:
             self.progress.step("choosing a tool")
             try:
                 answer = self.ask(messages)
+                self.decide(answer.text)
+                if verdict := self.verdict:
+                    return verdict
+                if not answer.calls:
+                    return "stopped: the planner has nothing left to try"
+                messages.append(_as_message(answer))
+                messages += [self.execute(each) for each in answer.calls]
             except LLMFailure as error:
                 return f"stopped: no answer of the planning model: {error.reason}"
             except BudgetSpentError as error:
                 return f"stopped: {error.reason}"
-            self.decide(answer.text)
-            if verdict := self.verdict:
-                return verdict
-            if not answer.calls:
-                return "stopped: the planner has nothing left to try"
-            messages.append(_as_message(answer))
-            messages += [self.execute(each) for each in answer.calls]
         self.decide("")
         return self.verdict or "stopped: as many tools were called as allowed"
 
@@ -77,7 +77,9 @@ class ToolLoop:
         """The model's next answer; the oldest results of tools are shortened to fit."""
         room = self.settings.params.max_prompt_tokens * CHARACTERS_PER_TOKEN
         asked = shorten(messages, room)
-        return self.session.backend.ask("planning", asked, functions=function_schemas())
+        return self.session.backend.ask(
+            "planning", asked, functions=function_schemas(self.problem.task)
+        )
 
     def execute(self, tool: ToolCall) -> Message:
         """The result of one call; a finished call is taken from the journal of a resumed run."""
