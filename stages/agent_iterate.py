@@ -32,7 +32,7 @@ def main() -> None:
     settings = Settings.of_stage(parse_options(Options).params, Path("data"))
     print(f"goal: {settings.goal.description}")
     check(settings)
-    workspace = open_workspace(Path("workspaces"), settings.goal.text, settings.stage_key)
+    workspace = open_workspace(Path("workspaces"), settings.goal, settings.stage_key)
     with progress(settings.goal) as reporter:
         run(settings, workspace, reporter)
     found = snapshot.write(

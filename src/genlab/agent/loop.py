@@ -282,7 +282,8 @@ def hopeless_bound(best: Attempt | None, settings: Settings) -> float | None:
         return None
     mean = sum(values) / len(values)
     deviation = (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
-    return mean - HOPELESS * deviation * (1 if settings.goal.higher else -1)
+    margin = HOPELESS * float(deviation)
+    return mean - margin if settings.goal.higher else mean + margin
 
 
 def make_current(toolbox: Toolbox, attempt: Attempt) -> None:

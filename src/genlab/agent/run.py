@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from genlab.agent import record, report
 from genlab.agent.config import Settings
@@ -125,7 +126,7 @@ def test_best(
         ) from error
     test = load_test(settings.goal.dataset, settings.data)
     try:
-        found = dict(toolbox.judge.test(source, best.model_name, weights, test))
+        found: dict[str, Any] = dict(toolbox.judge.test(source, best.model_name, weights, test))
     except EvaluationError as error:  # recorded, so that the test set is not opened again
         found = {"failure": str(error)}
     tested = best.model_copy(update={"test": found})

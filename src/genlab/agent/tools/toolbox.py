@@ -72,7 +72,8 @@ class Toolbox(AbstractContextManager["Toolbox"]):
             if agent.backend == "replay":  # a transcript answers the questions of its run alone
                 return None
             path = workspace.root / JOURNAL
-            session = stack.enter_context(open_backend(agent, path, seed=params.seed))
+            quiet = open_backend(agent, path, seed=params.seed, note=lambda line: None)
+            session = stack.enter_context(quiet)
             return None if session is None else _OutsideOfRun(session.backend, path)
 
         data, threads = home / "data", params.threads
