@@ -1,7 +1,7 @@
 """The command `genlab`: one entry to every tool of the project.
 
 Sub-commands are imported when they are called, so that `genlab --help` stays fast. Each has its
-older name as well: `python -m genlab.agent`, `genlab-benchmark`, and the scripts in stages/.
+older name as well: `genlab-benchmark`, and the scripts in stages/.
 """
 
 from __future__ import annotations

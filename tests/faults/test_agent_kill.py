@@ -23,14 +23,14 @@ from typing import Any
 
 from agent_runs import write_params
 from sandboxes import needs_sandbox
-from scripted_llm import Server, fluent
+from scripted_llm import Server, reply
 
-from genlab.agent import transcript
-from genlab.agent.attempt import Attempt, attempts
-from genlab.agent.backends import TRANSCRIPT
-from genlab.agent.registry import RESULTS, Registry
+from genlab.agent.record import read_attempts
+from genlab.agent.registry import RESULTS, Attempt
+from genlab.agent.run import JOURNAL
 from genlab.agent.workspace import PROJECT, Workspace
 from genlab.core.io import read_json
+from genlab.llm.journal import read_entries
 
 GOAL = "Classify the dummy images, validation loss below 0.000001"
 LINES = 9  # of progress, at most, that a process may print before it is killed
@@ -44,9 +44,8 @@ class Victim:
     def __init__(self, folder: Path, server: Server, attempts: int) -> None:
         folder.mkdir()
         write_params(
-            folder, base_url=server.url, max_iterations=attempts, patience=attempts, subset=200,
-            validation=100, seeds=1, time_limit=300.0, compare_with_search=False,
-            max_parameters=20_000, max_seconds=0.0,
+            folder, base_url=server.url, backend="openai", max_iterations=attempts,
+            patience=attempts, examples=200, subset=200, validation=100, seeds=1, max_seconds=0.0,
         )  # fmt: skip
         self.folder, self.server = folder, server
         self.first = len(server.requests)  # what was asked before this run
@@ -61,28 +60,28 @@ class Victim:
 
     @property
     def attempts(self) -> list[Attempt]:
-        return attempts(Registry(self.workspace))
+        return read_attempts(self.workspace)
 
     @property
     def outcomes(self) -> list[dict[str, Any]]:
         """The attempts' plans, code and results, without names and clocks."""
         kept = {
-            "iteration", "architecture", "training", "plan_origin", "code_origin", "decision",
-            "failure", "place", "checked",
+            "number", "config", "training", "origin", "code_origin", "decision", "verdict",
+            "failure", "seeds",
         }  # fmt: skip
         found = [each.model_dump(mode="json", include=kept) for each in self.attempts]
-        for seed in (seed for each in found for seed in each["checked"]):
+        for seed in (seed for each in found for seed in each["seeds"]):
             del seed["seconds"]
         return found
 
     @property
     def transcript_lines(self) -> int:
-        path = self.workspace.root / TRANSCRIPT
+        path = self.workspace.root / JOURNAL
         return path.read_bytes().count(b"\n") if path.exists() else 0
 
     def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "genlab.agent", GOAL],
+            [sys.executable, "-P", "-m", "genlab.cli", "agent", GOAL],
             cwd=self.folder,
             env={**os.environ, "OPENAI_API_KEY": "none", "COLUMNS": "200"},
             stdout=subprocess.DEVNULL,
@@ -118,8 +117,8 @@ class Victim:
         """Note what was complete at the kill before and is lost, or was trained again."""
         for run_id, before in self.complete.items():
             path = self.workspace.experiments / run_id / RESULTS
-            now = read_json(path, producer_command="agent")["checked"] if path.exists() else []
-            if now[: len(before["checked"])] != before["checked"]:
+            now = read_json(path, producer_command="agent")["seeds"] if path.exists() else []
+            if now[: len(before["seeds"])] != before["seeds"]:
                 self.faults.append(f"lost or trained twice: {run_id}")
 
     def finish(self) -> None:
@@ -134,8 +133,8 @@ class Victim:
         asked = len(self.server.requests) - self.first
         if more := asked - self.transcript_lines - self.in_flight:
             self.faults.append(f"repeated: {more} questions beyond those in flight")
-        if len(transcript.read(self.workspace.root / TRANSCRIPT)) != self.transcript_lines:
-            self.faults.append("repeated: a place of the transcript was asked again")
+        if len(read_entries(self.workspace.root / JOURNAL)) != self.transcript_lines:
+            self.faults.append("repeated: an entry of the journal was asked again")
 
 
 def test_killed_runs_of_the_agent(
@@ -144,7 +143,7 @@ def test_killed_runs_of_the_agent(
     needs_sandbox()
     kills, most = (20, 4) if full_size else (1, 2)
     rng, faults, deaths, number = random.Random(11), list[str](), 0, 0
-    with Server(fluent) as server:
+    with Server(reply) as server:
         undisturbed = Victim(tmp_path / "calm", server, most)
         undisturbed.finish()
         while deaths < kills:
