@@ -57,6 +57,11 @@ def read_set(name: str) -> list[dict[str, Any]]:
     return list(YAML(typ="safe", pure=True).load(text))
 
 
+def class_of(module: dict[str, Any]) -> str:
+    """The name of a module's class."""
+    return str(module.get("class_name", "Model"))
+
+
 @contextmanager
 def open_judge(task: str, budget: Budget = BUDGET) -> Iterator[Judge]:
     """A judge on Fashion-MNIST."""
@@ -71,11 +76,11 @@ def agent_modules() -> Iterator[Result]:
     with open_judge("classify") as judge:
         accepted, modules = 0, read_set("open_modules")
         for each in modules:
-            summary = judge.inspect(each["code"], each["name"])
+            summary = judge.inspect(each["code"], class_of(each))
             reason = summary.failure
             if not reason:
                 try:
-                    judge.evaluate(each["code"], each["name"], Training(), seed=0)
+                    judge.evaluate(each["code"], class_of(each), Training(), seed=0)
                 except EvaluationError as error:
                     reason = str(error)
             accepted += not reason
@@ -83,8 +88,7 @@ def agent_modules() -> Iterator[Result]:
         yield Result.rate("agent.expert.open_code", accepted, len(modules))
         named, broken = 0, read_set("broken_modules")
         for each in broken:
-            name = each.get("class_name", each["name"])
-            failure = judge.inspect(each["code"], name).failure
+            failure = judge.inspect(each["code"], class_of(each)).failure
             hit = bool(failure and re.search(each["expect"], failure, re.IGNORECASE))
             named += hit
             print(f"{each['name']}: {'' if hit else 'NOT NAMED: '}{failure}", flush=True)
@@ -97,10 +101,10 @@ def agent_cheats() -> Iterator[Result]:
     caught, cheats = 0, read_set("cheats")
     with open_judge("generate") as judge:
         for each in cheats:
-            failure, bits = judge.inspect(each["code"], each["name"]).failure, np.nan
+            failure, bits = judge.inspect(each["code"], class_of(each)).failure, np.nan
             if not failure:
                 try:
-                    result, _ = judge.evaluate(each["code"], each["name"], Training(), seed=0)
+                    result, _ = judge.evaluate(each["code"], class_of(each), Training(), seed=0)
                     bits = result.metrics["bits_per_dim"]
                 except EvaluationError as error:
                     failure = str(error)
@@ -141,7 +145,7 @@ def agent_settings(seed: int = 0, text: str = "", **changes: Any) -> Settings:
     limits = {"patience": PATIENCE_OFF, "max_tokens": 0, "max_seconds": 0.0, "max_cost": 0.0}
     changed = AgentParams.model_validate(params.agent.model_dump() | limits | changes)
     goal = parse_goal(text or params.agent.goal)
-    return Settings(goal, changed, seed, params.threads, DATA, stop_at_goal=False)
+    return Settings(goal, changed, seed, data=DATA, stop_at_goal=False)
 
 
 def scripted_roles(url: str) -> dict[str, Any]:

@@ -242,7 +242,7 @@ def _settings(
         for name in (name for name, value in given.items() if value is not None):
             fault = fault.replace(f"agent.{name} ", f"--{name.replace('_', '-')} ")
         raise GenlabError(fault) from error
-    return Settings(goal, params.agent, params.seed, params.threads, data)
+    return Settings(goal, params.agent, params.seed, data=data)
 
 
 def _place(

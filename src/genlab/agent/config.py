@@ -39,7 +39,6 @@ class Settings:
     goal: Goal
     params: AgentParams
     seed: int = 0
-    threads: int = 1
     data: Path = Path("data")
     stop_at_goal: bool = True
 
@@ -68,7 +67,7 @@ class Settings:
             mode="json", exclude={**dict.fromkeys(LIMITS, True), **roles}
         )
         goal = asdict(self.goal) | {"text": ""}
-        parts = [goal, params, self.seed, self.threads, self.stop_at_goal, code_digest()]
+        parts = [goal, params, self.seed, self.stop_at_goal, code_digest()]
         return _digest(json.dumps(parts, sort_keys=True).encode())
 
     @property
@@ -87,7 +86,6 @@ class Settings:
             "goal": asdict(self.goal),
             "params": self.params.model_dump(mode="json"),
             "seed": self.seed,
-            "threads": self.threads,
             "stop_at_goal": self.stop_at_goal,
         }
 
@@ -104,7 +102,6 @@ class Settings:
             Goal(**stored["goal"]),
             AgentParams.model_validate(params),
             int(stored.get("seed", 0)),
-            int(stored.get("threads", 1)),
             stop_at_goal=bool(stored.get("stop_at_goal", True)),
         )
 
@@ -119,7 +116,7 @@ class Settings:
                 f"params.yaml: agent.dataset must be one of {known}, got {goal.dataset!r}; add it"
                 " to datasets, or change agent.dataset and agent.goal"
             )
-        return cls(goal, agent, params.seed, params.threads, data)
+        return cls(goal, agent, params.seed, data=data)
 
 
 def code_digest() -> str:

@@ -173,5 +173,4 @@ def _toolbox(settings: Settings, workspace: Workspace, backend: object) -> Toolb
         settings.goal,
         data=settings.data,
         backend=backend,  # type: ignore[arg-type]
-        threads=settings.threads,
     )

@@ -45,11 +45,10 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         *,
         data: Path,
         backend: Backend | Callable[[ExitStack], Backend | None] | None = None,
-        threads: int = 1,
         pip_index: str = "",
     ) -> None:
         self.workspace, self.params, self.goal = workspace, params, goal
-        self.data_folder, self.threads, self.pip_index = data, threads, pip_index
+        self.data_folder, self.pip_index = data, pip_index
         self._backend = backend
         # Shared with the copy that has no language model.
         self._lock, self._stack, self._judges = Lock(), ExitStack(), list["Judge"]()
@@ -76,8 +75,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
             session = stack.enter_context(quiet)
             return None if session is None else _OutsideOfRun(session.backend, path)
 
-        data, threads = home / "data", params.threads
-        return cls(workspace, agent, goal, data=data, backend=open_session, threads=threads)
+        return cls(workspace, agent, goal, data=home / "data", backend=open_session)
 
     @property
     def backend(self) -> Backend | None:
@@ -123,7 +121,9 @@ class Toolbox(AbstractContextManager["Toolbox"]):
             judge = self._judges.pop()
         except IndexError:
             mode, device = self.params.sandbox, self.params.device
-            options: dict[str, Any] = {"mode": mode, "device": device, "threads": self.threads}
+            # The distance needs features that are learnt once per machine.
+            frechet = self.goal.metric == "frechet_distance"
+            options: dict[str, Any] = {"mode": mode, "device": device, "frechet": frechet}
             judge = Judge(self.data, self.goal.task, self.budget, **options)
             self._stack.enter_context(judge)
         try:
