@@ -32,8 +32,17 @@ class Tags(HTMLParser):
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     evil = {"change": EVIL, "decision": EVIL, "notes": [EVIL], "model_name": EVIL}
-    best = attempt(2, 0.93, 0.91, parent=attempt(1).run_id, kind="improve", verdict="achieved",
-                   test={"accuracy": 0.92, "accuracy_interval": [0.9, 0.94], "n": 1000}, **evil)  # fmt: skip
+    test = {"accuracy": 0.92, "accuracy_interval": [0.9, 0.94], "n": 1000}
+    best = attempt(
+        2,
+        0.93,
+        0.91,
+        parent=attempt(1).run_id,
+        kind="improve",
+        verdict="achieved",
+        test=test,
+        **evil,
+    )
     return write_attempts(
         lay_out(tmp_path / "one", GOAL),
         attempt(1, 0.6, 0.5),
