@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_runs import EVIL, GOAL, attempt, write_attempts
@@ -31,18 +32,10 @@ class Tags(HTMLParser):
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    evil = {"change": EVIL, "decision": EVIL, "notes": [EVIL], "model_name": EVIL}
+    evil: dict[str, Any] = {"change": EVIL, "decision": EVIL, "notes": [EVIL], "model_name": EVIL}
     test = {"accuracy": 0.92, "accuracy_interval": [0.9, 0.94], "n": 1000}
-    best = attempt(
-        2,
-        0.93,
-        0.91,
-        parent=attempt(1).run_id,
-        kind="improve",
-        verdict="achieved",
-        test=test,
-        **evil,
-    )
+    evil |= {"parent": attempt(1).run_id, "kind": "improve", "verdict": "achieved", "test": test}
+    best = attempt(2, 0.93, 0.91, **evil)
     return write_attempts(
         lay_out(tmp_path / "one", GOAL),
         attempt(1, 0.6, 0.5),
