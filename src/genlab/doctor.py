@@ -19,7 +19,8 @@ from genlab.core.errors import GenlabError
 
 if TYPE_CHECKING:
     from genlab.core.params import AgentParams, RoleParams
-    from genlab.llm.chat import ChatBackend, Role
+    from genlab.llm.chat import ChatBackend
+    from genlab.llm.endpoint import Role
 
 GIB = 1 << 30
 NEEDED_DISK = 2 * GIB  # data, checkpoints and DVC's cache of one full run
@@ -178,22 +179,19 @@ def _check_features(role: Role, label: str, backend: ChatBackend) -> Iterator[Ch
     """JSON schema, function calling, and whatever else the endpoint turned out to reject."""
     from genlab.llm.chat import LLMFailure
 
-    dialect = backend.endpoints[role].dialect
     numbers = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
     add = {"name": "add", "description": "Add two numbers.", "parameters": numbers}
-    features: dict[str, tuple[str, dict[str, Any], str]] = {
-        "response_format": (
-            "JSON schema",
+    features: dict[str, tuple[dict[str, Any], str]] = {
+        "JSON schema": (
             {"schema": create_model("Sum", total=int)},
             "without: schemas are stated in words, and more answers are asked for again",
         ),
-        "tools": (
-            "functions",
+        "functions": (
             {"functions": [{"type": "function", "function": add}]},
-            "without: mode tools describes functions in words; mode loop needs none",
+            "without: mode tools ends at once; mode loop needs none",
         ),
     }
-    for parameter, (name, options, job) in features.items():
+    for name, (options, job) in features.items():
         prompt = [{"role": "user", "content": "How much is 17 + 25? Add them with your function."}]
         try:
             answer = backend.ask(role, prompt, **options)
@@ -201,11 +199,10 @@ def _check_features(role: Role, label: str, backend: ChatBackend) -> Iterator[Ch
             detail = "works" if usable else "accepted, but the model does not use it"
         except LLMFailure as error:
             usable, detail = False, error.reason
-        dialect = backend.endpoints[role].dialect
-        rejected = parameter in dialect.left_out
-        detail = f"rejected; in words: {detail}" if rejected else detail
-        yield Check(f"{label}: {name}", usable and not rejected, detail, job)
-    if others := ", ".join(sorted(dialect.left_out - set(features))):
+        if "schema" in options and "response_format" in backend.endpoints[role].left_out:
+            usable, detail = False, f"rejected; in words: {detail}"
+        yield Check(f"{label}: {name}", usable, detail, job)
+    if others := ", ".join(sorted(backend.endpoints[role].left_out - {"response_format"})):
         yield Check(f"{label}: others", True, f"rejected: {others}", "these are left out")
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field
 
 from genlab.llm.answers import (
     MAX_TEXT,
     MalformedError,
     parse,
-    response_format,
     without_thoughts,
 )
 
@@ -45,7 +44,7 @@ GOOD = {"blocks": 2, "lr": 0.5}
     [
         json.dumps(GOOD),
         '```json\n{"blocks": 2, "lr": 0.5,}\n```',
-        'Sure, {as you like}: {"blocks": 2, "lr": 0.5} and so on {}',
+        'Sure, {as you like}:\n```json\n{"blocks": 2, "lr": 0.5}\n```\nand so on',
         'He said "no,} and {"blocks": 2, "lr": 0.5,}',
         '<think>{"blocks": 1}?</think>{"blocks": 2, "lr": 0.5}',
         'Perhaps {"blocks": 1}? No.</think>\n{"blocks": 2, "lr": 0.5}',
@@ -106,22 +105,3 @@ def test_a_hostile_answer_costs_seconds_at_most(piece: str) -> None:
 def test_an_answer_that_nests_too_deeply_is_malformed(levels: int) -> None:
     with pytest.raises(MalformedError, match=r"deep|no JSON"):
         parse('{"arguments": ' + "[" * levels + "1" + "]" * levels + "}", Plan)
-
-
-class Closed(BaseModel):
-    """Closed objects, a field called default, and a shape that another class states."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    default: int = 3
-    shape: Annotated[dict[str, Any], WithJsonSchema({"type": "object", "properties": {"a": {}}})]
-
-
-def test_the_schema_of_a_request_has_no_defaults_and_is_strict_where_all_is_closed() -> None:
-    found = response_format(Closed)["json_schema"]
-    assert found["strict"] is False  # `shape` is open
-    assert found["schema"]["required"] == ["default", "shape"]
-    assert "default" not in found["schema"]["properties"]["default"]
-    del found["schema"]["properties"]["shape"]
-    strict = type("Strict", (Lenient,), {"model_config": ConfigDict(extra="forbid")})
-    assert response_format(strict)["json_schema"]["strict"] is True

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import llm_server as llm
 import pytest
@@ -129,7 +124,7 @@ def test_no_weights_or_no_extra_is_one_line(
 
 @present
 @pytest.mark.slow
-def test_the_embedded_model_starts_at_the_first_question_and_repeats_itself(tmp_path: Path) -> None:
+def test_the_embedded_model_repeats_itself(tmp_path: Path) -> None:
     texts = []
     for name in ("one", "two"):
         with open_backend(agent(backend="embedded"), tmp_path / name) as session:
@@ -141,35 +136,13 @@ def test_the_embedded_model_starts_at_the_first_question_and_repeats_itself(tmp_
     assert texts[0] == texts[1]
 
 
-KILLED = """
-import os, signal
-from genlab.llm import embedded
-with embedded.serve(embedded.find_weights()) as url:
-    print(url, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@present
-@pytest.mark.slow
-def test_the_embedded_model_ends_when_its_parent_is_killed() -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, timeout=120)
-    port = urlsplit(done.stdout.decode().strip()).port
-    for _ in range(200):
-        with socket.socket() as client:
-            if client.connect_ex(("127.0.0.1", port)) != 0:
-                return
-        time.sleep(0.05)
-    pytest.fail("the server still answers")
-
-
 @present
 @pytest.mark.slow
 def test_a_broken_model_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF" + os.urandom(100))
     with (
-        pytest.raises(GenlabError, match="does not start") as error,
+        pytest.raises(GenlabError, match="cannot be loaded") as error,
         embedded.serve(embedded.find_weights(str(file))),
     ):
         pass

@@ -61,7 +61,7 @@ def test_a_good_answer_comes_with_its_tokens_and_cost() -> None:
     body = server.requests[0].body
     assert (body["model"], body["seed"], body["max_tokens"]) == ("big", 7, 8000)
     assert "temperature" not in body
-    assert body["response_format"]["json_schema"]["strict"] is True
+    assert body["response_format"]["json_schema"]["name"] == "Plan"
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
@@ -107,9 +107,7 @@ def test_a_model_that_reasons_gets_room_for_it(limit: int, counts: list[int]) ->
     answer = llm.openai(lambda request: llm.good(GOOD), thought=3000)
     with Server(answer) as server:
         asker = backend(server, max_output_tokens=limit)
-        asker.endpoints["planning"].dialect = replace(
-            asker.endpoints["planning"].dialect, left_out=frozenset({"max_tokens"})
-        )
+        asker.endpoints["planning"].left_out = frozenset({"max_tokens"})
         assert [asker.ask("planning", ASKED, schema=Plan).parsed for _ in range(2)]
     assert [request.body["max_completion_tokens"] for request in server.requests] == counts
 
@@ -131,24 +129,18 @@ def scripted(request: Request) -> llm.Reply:
     """A call where one is offered, the plan where a schema is, also in words."""
     if "tools" in request.body:
         return llm.called("add", {"a": 1, "b": 2})
-    if "Functions:" in request.prompt:
-        return llm.good('Let me add: {"name": "add", "arguments": {"a": 1, "b": 2}}')
     return llm.prose(GOOD)
 
 
 PROTOCOLS: dict[str, tuple[Callable[..., llm.Reply], str, set[str]]] = {
     "OpenAI": (llm.openai(scripted), "gpt-5", {"max_tokens"}),
-    "Ollama": (llm.ollama(scripted, tools=False), "gpt-oss:20b", {"tools", "reasoning_effort"}),
-    "vLLM": (
-        llm.vllm(scripted),
-        "openai/gpt-oss-20b",
-        {"tools", "max_tokens", "max_completion_tokens"},
-    ),
-    "llama.cpp": (llm.llama_cpp(scripted), "any", {"tools"}),
+    "Ollama": (llm.ollama(scripted), "gpt-oss:20b", {"reasoning_effort"}),
+    "vLLM": (llm.vllm(scripted), "openai/gpt-oss-20b", {"max_tokens", "max_completion_tokens"}),
+    "llama.cpp": (llm.llama_cpp(scripted), "any", set()),
     "no schemas": (
         lambda request: llm.without_schema(scripted(request)).make(request),
         "m",
-        {"strict", "response_format"},
+        {"response_format"},
     ),
     "unnamed": (
         lambda request: (
@@ -168,16 +160,19 @@ def test_each_protocol_is_learnt_once(
         asker = backend(server, model=model, reasoning_effort="low", retries=0)
         for _ in range(2):
             assert asker.ask("planning", ASKED, schema=Plan).parsed == Plan(**GOOD)
-            (call,) = asker.ask("planning", ASKED, functions=[ADD]).calls
-            assert (call.name, call.arguments) == ("add", {"a": 1, "b": 2})
-    assert asker.endpoints["planning"].dialect.left_out == lacks
-    assert len(server.requests) == 4 + len(lacks)
-    result = {"role": "tool", "tool_call_id": call.id, "content": "3"}
-    called = {"id": call.id, "type": "function", "function": {"name": "add", "arguments": "{}"}}
-    turn = [*ASKED, {"role": "assistant", "content": "", "tool_calls": [called]}, result]
-    with Server(answer) as server:
-        asker = backend(server, model=model, retries=0)
-        assert asker.ask("planning", turn, functions=[ADD]).calls
+    assert asker.endpoints["planning"].left_out == lacks
+    assert len(server.requests) == 2 + len(lacks)
+
+
+def test_functions_are_called_and_an_endpoint_without_them_is_a_failure() -> None:
+    with Server(llm.ollama(scripted)) as server:
+        (call,) = backend(server, model="gpt-oss:20b").ask("planning", ASKED, functions=[ADD]).calls
+    assert (call.name, call.arguments) == ("add", {"a": 1, "b": 2})
+    with (
+        Server(llm.ollama(scripted, tools=False)) as server,
+        pytest.raises(LLMFailure, match="does not support tools"),
+    ):
+        backend(server, model="gpt-oss:20b").ask("planning", ASKED, functions=[ADD])
 
 
 def test_a_prompt_that_is_too_long_teaches_nothing() -> None:

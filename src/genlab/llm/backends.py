@@ -12,12 +12,20 @@ from typing import Any
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, RoleParams
 from genlab.llm import embedded
-from genlab.llm.chat import NOTHING, Answer, Backend, Budget, ChatBackend, Role
+from genlab.llm.chat import NOTHING, Backend, Budget, ChatBackend
+from genlab.llm.endpoint import Role
 from genlab.llm.journal import Journal, Recorded, read_entries
 from genlab.llm.transport import is_loopback
 
 # A small model rambles on to any limit, and was seen to write one token per second.
-EMBEDDED = {"max_output_tokens": 1024, "timeout": 900.0, "reasoning_effort": ""}
+EMBEDDED = {
+    "max_output_tokens": 1024,
+    "timeout": 900.0,
+    "reasoning_effort": "",
+    "price_in": 0.0,
+    "price_out": 0.0,
+    "key": "NO_KEY",  # a variable that nobody sets: nothing secret is sent
+}
 
 
 @dataclass(frozen=True)
@@ -57,15 +65,17 @@ def open_backend(
     budget = Budget(params.max_tokens, params.max_cost, params.max_seconds)
     secrets = [os.environ.get(role.key, "") for role in (params.planning, params.tools)]
     with ExitStack() as stack:
-        backend: Backend
+        roles, extra = resolve_roles(params), dict[str, Any]()
         if params.backend == "embedded":
-            backend = _Embedded(params, budget, seed, stack)
-        else:
-            backend = ChatBackend(resolve_roles(params), budget, seed=seed)
-            for role, endpoint in backend.endpoints.items():
-                free = not endpoint.params.price_in + endpoint.params.price_out
-                if params.max_cost and free and not is_loopback(endpoint.client.base_url):
-                    note(f"agent.max_cost does not limit agent.{role}, whose prices are 0")
+            file, extra = embedded.find_weights(params.gguf), embedded.COMPACT_JSON
+            url = stack.enter_context(embedded.serve(file, seed=seed))
+            fixed = {**EMBEDDED, "base_url": url, "model": file.stem}
+            roles = dict.fromkeys(roles, params.planning.model_copy(update=fixed))
+        backend = ChatBackend(roles, budget, seed=seed, extra=extra)
+        for role, endpoint in backend.endpoints.items():
+            free = not endpoint.params.price_in + endpoint.params.price_out
+            if params.max_cost and free and not is_loopback(endpoint.client.base_url):
+                note(f"agent.max_cost does not limit agent.{role}, whose prices are 0")
         journal = stack.enter_context(Journal(path, note=note, secrets=secrets))
         for entry in journal.all_entries:
             if entry.kind == "answer":
@@ -116,30 +126,6 @@ def resolve_roles(params: AgentParams) -> dict[Role, RoleParams]:
         shared = ("base_url", "model", "key", "price_in", "price_out")
         tools = tools.model_copy(update={name: getattr(planning, name) for name in shared})
     return {"planning": planning, "tools": tools}
-
-
-class _Embedded:
-    """The model of this machine, served from the first question on: a finished run needs none."""
-
-    def __init__(self, params: AgentParams, budget: Budget, seed: int, stack: ExitStack) -> None:
-        self._file = embedded.find_weights(params.gguf)
-        self._params, self._budget, self._seed, self._stack = params, budget, seed, stack
-        self._chat: ChatBackend | None = None
-
-    def ask(self, role: Role, messages: Any, **options: Any) -> Answer:
-        if self._chat is None:
-            url = self._stack.enter_context(embedded.serve(self._file, seed=self._seed))
-            # The variable of the key names none: nothing secret is sent.
-            fixed = {**EMBEDDED, "base_url": url, "model": self._file.stem, "key": "NO_KEY"}
-            free = {"price_in": 0.0, "price_out": 0.0}
-            shared = self._params.planning.model_copy(update=fixed | free)
-            self._chat = ChatBackend(
-                {"planning": shared, "tools": shared},
-                self._budget,
-                seed=self._seed,
-                extra=embedded.COMPACT_JSON,
-            )
-        return self._chat.ask(role, messages, **options)
 
 
 def _recorded(params: AgentParams) -> Path:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -22,18 +22,12 @@ from genlab.core.params import RoleParams
 from genlab.core.text import map_strings, printable
 from genlab.llm.answers import MAX_TEXT, MalformedError, parse, read_calls, without_thoughts
 from genlab.llm.answers import ToolCall as ToolCall
-from genlab.llm.client import Client, Completion, is_openai
-from genlab.llm.dialect import Dialect
+from genlab.llm.client import Completion
+from genlab.llm.endpoint import Endpoint, Functions, Messages, Role, Schema, find_rejected
+from genlab.llm.endpoint import Message as Message
 from genlab.llm.errors import EndpointError
 from genlab.llm.redaction import excerpt
 
-Role = Literal["planning", "tools"]
-Message = dict[str, Any]
-"""A chat message of OpenAI's: role, content, tool_calls, tool_call_id."""
-Messages = Sequence[Message]
-Schema = type[BaseModel] | None
-Functions = Sequence[Mapping[str, Any]]
-"""Functions that the model may call, as OpenAI's parameter `tools` has them."""
 RETRIES = 4  # of the openai client, after passing faults: half a second to four between them
 REPAIRS = 2  # further questions after an answer that cannot be used
 NOTHING: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
@@ -97,9 +91,9 @@ class Budget:
     seconds: float = 0.0
 
     @property
-    def seconds_left(self) -> float | None:
-        """Seconds until the limit; None where there is none."""
-        return max(0.0, self.max_seconds - self.seconds) if self.max_seconds else None
+    def seconds_left(self) -> float:
+        """Seconds until the limit; infinity where there is none."""
+        return max(0.0, self.max_seconds - self.seconds) if self.max_seconds else math.inf
 
     def add(self, spent: Mapping[str, Any]) -> None:
         """Count the tokens_in, tokens_out, seconds and cost of a request."""
@@ -118,53 +112,6 @@ class Budget:
 class _Usage(BaseModel):
     prompt_tokens: int = Field(ge=0, le=10**9)
     completion_tokens: int = Field(ge=0, le=10**9)
-
-
-@dataclass
-class Endpoint:
-    """The model of a role: how it is reached, and what was learnt of it."""
-
-    role: Role
-    params: RoleParams
-    client: Client
-    dialect: Dialect
-    limit: int  # tokens of an answer: doubled once, when one was cut
-    answered: bool = False
-
-    @classmethod
-    def open(
-        cls, role: Role, params: RoleParams, extra: Mapping[str, Any], retries: int
-    ) -> Endpoint:
-        """Raises a GenlabError for an address or a key that cannot work, or a missing model."""
-        client = Client(
-            params.base_url, key_name=params.key, max_retries=retries, timeout=params.timeout
-        )
-        openai = is_openai(client.base_url)
-        if openai and not params.model:
-            key = f"agent.{role}.model"
-            raise GenlabError(f"{key} is empty; name one of OpenAI's models", key=key)
-        # OpenAI's models that reason refuse max_tokens; many other servers know nothing else.
-        dialect = Dialect(frozenset({"max_tokens"} if openai else ()), extra)
-        return cls(role, params, client, dialect, params.max_output_tokens)
-
-    @property
-    def model(self) -> str:
-        """Its name; servers of one model accept any."""
-        return self.params.model or "default"
-
-    def correction(self, error: EndpointError) -> str:
-        """What a person has to correct; empty where nothing is known."""
-        key, role = self.params.key, f"agent.{self.role}"
-        cases = {
-            "wrong_key": f"{key} is rejected; set a valid key",
-            "forbidden": f"{key} may not use model {self.model!r}; choose another key or model",
-            "quota": f"{key} has no quota left; add credit",
-            "unreachable": f"start the endpoint, or correct {role}.base_url or OPENAI_BASE_URL",
-            "not_found": f"model {self.model!r} is not there; correct {role}.model, or"
-            f" {role}.base_url (it often ends in /v1)",
-        }
-        fix = cases.get("not_found" if error.kind == "retired" else error.kind)
-        return f"{excerpt(self.client.base_url)}: {error.reason}; {fix}" if fix else ""
 
 
 @dataclass
@@ -197,11 +144,8 @@ class ChatBackend:
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.budget = budget or Budget()
-        self.endpoints = {
-            role: Endpoint.open(role, params, extra or {}, retries)
-            for role, params in roles.items()
-        }
-        self._seed = seed
+        self.endpoints = {role: Endpoint(role, each, retries) for role, each in roles.items()}
+        self._seed, self._extra = seed, extra
 
     def ask(
         self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
@@ -213,7 +157,7 @@ class ChatBackend:
         try:
             return self._ask(turn)
         except EndpointError as error:
-            fix = "" if endpoint.answered else endpoint.correction(error)
+            fix = "" if endpoint.answered else endpoint.describe_fix(error)
             if fix:
                 raise GenlabError(fix) from error
             raise LLMFailure(error.reason, **turn.spent) from error
@@ -252,8 +196,7 @@ class ChatBackend:
         raise LLMFailure(turn.endpoint.client.redact(fault))
 
     def _answer(self, turn: _Turn, completion: Completion, text: str) -> Answer:
-        names = [each["function"]["name"] for each in turn.functions]
-        calls = read_calls(completion.choices[0].message.tool_calls, text, names)
+        calls = read_calls(completion.choices[0].message.tool_calls) if turn.functions else ()
         if not calls and not 0 < len(text) <= MAX_TEXT:
             raise MalformedError("it is longer than I can read" if text else "it is empty")
         parsed = parse(text, turn.schema) if turn.schema and not calls else None
@@ -263,27 +206,25 @@ class ChatBackend:
     def _complete(self, turn: _Turn) -> Completion:
         """A completion, asked again at once without what the endpoint rejects."""
         endpoint = turn.endpoint
-        dialect = endpoint.dialect
-        options: dict[str, Any] = {"model": endpoint.model}
-        if self._seed is not None:
-            options["seed"] = self._seed + turn.number
-        if endpoint.params.reasoning_effort:
-            options["reasoning_effort"] = endpoint.params.reasoning_effort
+        seed = None if self._seed is None else self._seed + turn.number
+        left_out = endpoint.left_out
         while True:
             self.budget.check()
-            request = dialect.write_request(
-                turn.messages, turn.schema, turn.functions, endpoint.limit, options
+            request = endpoint.write_request(
+                turn.messages, turn.schema, turn.functions, seed=seed, left_out=left_out
             )
+            if turn.schema and self._extra:
+                request["extra_body"] = self._extra
             try:
                 completion = self._send(turn, map_strings(request, endpoint.client.redact))
             except EndpointError as error:
                 self.budget.check()  # a wait for its end is no fault of the endpoint
-                changed = dialect.adapt(error, request)
-                if changed is None:
+                name = find_rejected(error, request)
+                if not name:
                     raise
-                dialect = changed
+                left_out |= {name}
                 continue
-            endpoint.dialect, endpoint.answered = dialect, True
+            endpoint.left_out, endpoint.answered = left_out, True
             return completion
 
     def _send(self, turn: _Turn, request: dict[str, Any]) -> Completion:
@@ -291,7 +232,8 @@ class ChatBackend:
         begin = time.monotonic()
         tokens_in, tokens_out = _estimate(json.dumps(request["messages"])), 0
         try:
-            completion = turn.endpoint.client.chat_sync(request, self.budget.seconds_left)
+            client, left = turn.endpoint.client, self.budget.seconds_left
+            completion = client.chat_sync(request, min(turn.endpoint.params.timeout, left))
             tokens_out = _estimate(completion.text)
             try:
                 usage = _Usage.model_validate(completion.usage)

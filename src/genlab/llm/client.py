@@ -77,9 +77,9 @@ class Client:
     """Asynchronous client of one endpoint; safe for concurrent requests.
 
     base_url, api_key: default to OPENAI_BASE_URL (else OpenAI) and the variable `key_name`.
-    timeout: seconds of one attempt. max_retries: further attempts after passing faults; 0 where
-    the caller counts them against its budget. Raises a `GenlabError` for an address that is not
-    one, a malformed key, and a missing key of OpenAI.
+    max_retries: further attempts after passing faults; 0 where the caller counts them against its
+    budget. Raises a `GenlabError` for an address that is not one, a malformed key, and a missing
+    key of OpenAI.
     """
 
     def __init__(
@@ -90,7 +90,6 @@ class Client:
         key_name: str = "OPENAI_API_KEY",
         max_bytes: int = MAX_BYTES,
         max_retries: int = 0,
-        timeout: float | None = None,
     ) -> None:
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
         if not is_url(self.base_url):
@@ -100,12 +99,13 @@ class Client:
             )
         key = api_key or os.environ.get(key_name, "")
         self._key = _checked_key(key, key_name, self.base_url)
-        self._max_bytes, self._max_retries, self._timeout = max_bytes, max_retries, timeout
+        self._max_bytes, self._max_retries = max_bytes, max_retries
 
     async def chat(self, request: Mapping[str, Any], seconds: float | None = None) -> Completion:
         """Create a chat completion. Raises `EndpointError`.
 
-        request: arguments of `chat.completions.create`. seconds: limit of the whole request.
+        request: arguments of `chat.completions.create`. seconds: limit of answer and
+        retries together.
         """
         return await self._send(
             lambda api: api.chat.completions.with_raw_response.create, request, Completion, seconds
@@ -142,11 +142,13 @@ class Client:
                 base_url=self.base_url,
                 max_retries=self._max_retries,
                 timeout=TIMEOUT,
-                http_client=BoundedClient(self.base_url, self._max_bytes, self._timeout),
+                http_client=BoundedClient(self.base_url, self._max_bytes),
             ) as api:
                 raw = await asyncio.wait_for(resource(api)(**request), seconds)
         except asyncio.TimeoutError as error:
-            raise EndpointError("timeout", f"no complete answer in {seconds:g} s") from error
+            raise EndpointError(
+                "timeout", f"no complete answer in time: {seconds:.3g} s"
+            ) from error
         except openai.APIStatusError as error:
             raise status_error(error.response, [self._key]) from error
         except openai.OpenAIError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
@@ -34,33 +35,24 @@ QUOTAS = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_activ
 RETIRED = ("model_not_found", "deprecated", "retired", "decommissioned", "does not exist")
 
 
+@dataclass(eq=False)
 class EndpointError(Exception):
     """A request without a usable answer.
 
     kind: what happened. reason: one line without secrets. status: HTTP status, 0 without one.
-    code, param: fields of an OpenAI error body. body: the response's text, which may hold secrets.
+    param: the parameter that the service names. body: the response's text, which may hold secrets.
     retry_after: seconds that the service asks to wait, None where it does not say.
     """
 
-    def __init__(
-        self,
-        kind: Kind,
-        reason: str,
-        *,
-        status: int = 0,
-        code: str = "",
-        param: str = "",
-        body: str = "",
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(reason)
-        self.kind: Kind = kind
-        self.reason = reason
-        self.status = status
-        self.code = code
-        self.param = param
-        self.body = body
-        self.retry_after = retry_after
+    kind: Kind
+    reason: str
+    status: int = 0
+    param: str = ""
+    body: str = ""
+    retry_after: float | None = None
+
+    def __str__(self) -> str:
+        return self.reason
 
     @property
     def transient(self) -> bool:
@@ -80,13 +72,11 @@ class AnswerTooLargeError(httpx2.TransportError):
 def status_error(response: httpx2.Response, secrets: Iterable[str] = ()) -> EndpointError:
     """Describe a response that is no success; its body must have been read."""
     error = _error_body(response)
-    code = str(error.get("code") or error.get("type") or "")
     message = str(error.get("message") or response.text or response.reason_phrase)
     return EndpointError(
-        _kind(response.status_code, f"{code} {error.get('type')} {message}".lower()),
+        _kind(response.status_code, f"{error.get('code')} {error.get('type')} {message}".lower()),
         f"HTTP {response.status_code}: {excerpt(message, secrets)}",
         status=response.status_code,
-        code=code,
         param=str(error.get("param") or ""),
         body=response.text,
         retry_after=retry_after(response.headers),
@@ -113,19 +103,16 @@ def transport_error(error: BaseException, secrets: Iterable[str] = ()) -> Endpoi
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the headers ask to wait, given as a number or a date; None without them."""
-    for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        value = headers.get(name, "")
+    """Seconds that `Retry-After` asks to wait, given as a number or a date; None without it."""
+    value = headers.get("retry-after", "")
+    try:
+        seconds = float(value)
+    except ValueError:
         try:
-            seconds = float(value) * scale
-        except ValueError:
-            try:
-                seconds = parsedate_to_datetime(value).timestamp() - time.time()
-            except (ValueError, OverflowError, TypeError):
-                continue
-        if 0 < seconds < float("inf"):  # NaN is not
-            return seconds
-    return None
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, OverflowError, TypeError):
+            return None
+    return seconds if 0 < seconds < float("inf") else None  # NaN is not
 
 
 def _error_body(response: httpx2.Response) -> dict[str, Any]:

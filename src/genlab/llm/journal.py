@@ -28,15 +28,11 @@ from genlab.llm.chat import (
     Answer,
     Backend,
     BudgetSpentError,
-    Functions,
     LLMFailure,
-    Message,
-    Messages,
-    Role,
-    Schema,
     ToolCall,
     UnansweredError,
 )
+from genlab.llm.endpoint import Functions, Message, Messages, Role, Schema
 from genlab.llm.redaction import excerpt, redact
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,11 +17,10 @@ class BoundedClient(httpx2.AsyncClient):
     """HTTP client of one address; it reads at most `max_bytes` of an answer.
 
     Redirects are not followed: what is sent (photographs, keys) goes to this address only.
-    seconds: limit of a request with its answer; a timeout of httpx2 counts per read.
     """
 
-    def __init__(self, url: str, max_bytes: int, seconds: float | None = None) -> None:
-        self._max_bytes, self._seconds = max_bytes, seconds
+    def __init__(self, url: str, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         super().__init__(
             follow_redirects=False,
             timeout=TIMEOUT,
@@ -35,45 +33,21 @@ class BoundedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request and read its answer. Raises an `httpx2.TransportError`."""
+        response = await super().send(request, **{**options, "stream": True})
+        content = bytearray()
         try:
-            return await asyncio.wait_for(self._send(request, **options), self._seconds)
-        except asyncio.TimeoutError:
-            import openai  # its client retries after any error but its own: as long every time
-
-            late = httpx2.ReadTimeout(f"more than {self._seconds:g} s")
-            raise openai.APITimeoutError(request=request) from late
-
-    async def _send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        streamed = options.pop("stream", False)
-        response = await super().send(request, stream=True, **options)
-        packing = response.headers.get("content-encoding", "identity")
-        if packing != "identity":  # a small packed answer may unpack to any size
+            packing = response.headers.get("content-encoding", "identity")
+            if packing != "identity":  # a small packed answer may unpack to any size
+                raise AnswerTooLargeError(f"the answer is compressed ({packing[:20]}), unrequested")
+            async for chunk in response.aiter_raw():
+                content += chunk
+                if len(content) > self._max_bytes:
+                    raise AnswerTooLargeError(f"the answer exceeds {self._max_bytes >> 20} MiB")
+        finally:
             await response.aclose()
-            raise AnswerTooLargeError(f"the answer is compressed ({packing[:20]}), unrequested")
-        if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedStream(response.stream, self._max_bytes)
-        if not streamed:
-            try:
-                await response.aread()
-            finally:
-                await response.aclose()
-        return response
-
-
-class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, max_bytes: int) -> None:
-        self._stream, self._max_bytes = stream, max_bytes
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self._max_bytes
-        async for chunk in self._stream:
-            left -= len(chunk)
-            if left < 0:
-                raise AnswerTooLargeError(f"the answer exceeds {self._max_bytes >> 20} MiB")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+        return httpx2.Response(
+            response.status_code, headers=response.headers, content=bytes(content), request=request
+        )
 
 
 async def send_request(
