@@ -110,9 +110,7 @@ GENERATIVE = [
 ]  # fmt: skip
 
 
-DECODED = re.compile(
-    r"of shape \(n, ([\d, ]+)\) in \[0, 1\].*?raw parameters of shape \(n, (\d+),", re.DOTALL
-)
+DECODED = re.compile(r"of shape \(n, ([\d, ]+)\) in \[0, 1\].*?of shape \(n, (\d+), ", re.DOTALL)
 
 
 def everything(request: Request) -> str:
