@@ -24,7 +24,7 @@ from genlab.agent.run import JOURNAL, run  # noqa: E402
 from genlab.agent.workspace import open_workspace  # noqa: E402
 from genlab.core.params import AgentParams, load_params  # noqa: E402
 
-GENERATIVE = "Design a VAE for Fashion-MNIST, bits per dimension at most 4.4"
+GENERATIVE = "Design a VAE for Fashion-MNIST, bits per dimension at most 3.65"
 RUNS = {
     "expert-loop": ("loop", ""),
     "expert-tools": ("tools", ""),

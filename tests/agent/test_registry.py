@@ -84,7 +84,7 @@ def test_a_damaged_registry_is_not_an_empty_one(workspace: Workspace, damage: st
 def test_attempts_of_another_version_are_one_line(workspace: Workspace) -> None:
     registry = Registry(workspace)
     registry.path.write_text('[{"run_id": "qe_1", "version": 1, "parent": null}]')
-    with pytest.raises(GenlabError, match=r"format version 1.*start a new workspace"):
+    with pytest.raises(GenlabError, match=r"version.* 2, got 1; start a new workspace"):
         registry.attempts()
 
 
@@ -95,9 +95,6 @@ def test_a_killed_process_is_cleaned_up_by_the_run_that_holds_the_lock(
     finished, half_made = new_attempt(workspace, 0.5), workspace.new_run()
     registry.put(finished)
     registry.path.write_text("[]")  # killed between the two files of an attempt
-    with pytest.raises(RuntimeError, match="lock"):
-        registry.recover()
-    assert half_made.exists()
     with workspace.lock():
         registry.recover()
     assert registry.attempts() == [finished]

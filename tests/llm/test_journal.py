@@ -100,7 +100,7 @@ def test_a_replay_goes_on_with_other_words_and_notes_it_once(path: Path) -> None
     answers = record(path, Scripted(*ANSWERS), "loss 0.11", "loss 0.12")
     found = record(path, Scripted(), "loss 0.13", "loss 0.14", replay=True, note=notes.append)
     assert (found, len(notes)) == (answers, 1)
-    with pytest.raises(GenlabError, match="ends after 2 entries"):
+    with pytest.raises(GenlabError, match="entry 2 of kind answer, the record ends there"):
         record(path, Scripted(), "1", "2", "3", replay=True, note=notes.append)
 
 
@@ -142,7 +142,10 @@ def test_a_tool_that_asks_is_one_entry_after_its_questions(path: Path) -> None:
 
 def test_a_replay_of_another_kind_is_one_line(path: Path) -> None:
     record(path, Scripted(*ANSWERS), "one")
-    with Journal(path, replay=True) as journal, pytest.raises(GenlabError, match="kind answer"):
+    with (
+        Journal(path, replay=True) as journal,
+        pytest.raises(GenlabError, match="of kind tool, the record has kind answer"),
+    ):
         journal.remember("tool", {}, dict)
 
 

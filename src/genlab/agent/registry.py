@@ -20,7 +20,6 @@ from genlab.core.errors import GenlabError, violations
 from genlab.core.io import read_json, write_json
 
 FILE, RESULTS = "registry.json", "results.json"
-VERSION = 2
 LOCK_TIMEOUT = 30.0  # seconds
 
 
@@ -29,6 +28,7 @@ class Attempt(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
 
+    version: Literal[2] = 2
     run_id: str = Field(min_length=1)
     timestamp: str
     model_name: str
@@ -37,7 +37,6 @@ class Attempt(BaseModel):
     experiment_dir: str
     decision: str = ""  # a sentence
     verdict: Literal["", "iterate", "achieved", "stop", "failed"] = ""
-    version: int = VERSION
     number: int = 0  # from 1 in a run; 0: evaluated outside of one
     parent: str = ""  # run_id of the attempt that it changes
     kind: str = ""  # draft, improve, debug
@@ -58,8 +57,8 @@ class Attempt(BaseModel):
 
     def values(self, metric: str) -> list[float]:
         """The value of `metric` for every seed that has one; none where the attempt failed."""
-        found = [seed.get("metrics", {}).get(metric, seed.get(metric)) for seed in self.seeds]
-        return [] if self.failure else [float(value) for value in found if _is_number(value)]
+        found = [seed.get("metrics", {}).get(metric) for seed in self.seeds if not self.failure]
+        return [value for value in found if value is not None and math.isfinite(value)]
 
     def mean(self, metric: str) -> float | None:
         """The mean of `metric` over seeds; None where no seed has it: a failure is not zero."""
@@ -70,7 +69,7 @@ class Attempt(BaseModel):
     def parameters(self) -> int | None:
         """Number of parameters; None where the model could not be built."""
         found = self.metrics_summary.get("parameters")
-        return int(found) if isinstance(found, int | float) else None
+        return None if found is None else int(found)
 
 
 class Registry:
@@ -92,8 +91,7 @@ class Registry:
         with self.locked():
             attempts = {each.run_id: each for each in self.attempts()}
             stored = json.loads(attempt.model_dump_json())  # NaN and infinity become null
-            folder = self.workspace.root / attempt.experiment_dir
-            write_json(folder / RESULTS, stored)
+            write_json(self.workspace.root / attempt.experiment_dir / RESULTS, stored)
             self._write({**attempts, attempt.run_id: Attempt.model_validate(stored)})
 
     def rebuild(self) -> int:
@@ -105,19 +103,17 @@ class Registry:
             found = []
             for path in self.workspace.experiments.glob(f"*/{RESULTS}"):
                 fix = f"rm -r {path.parent}"
-                found.append(_parse(read_json(path, producer_command=fix), str(path), fix))
+                found.append(_parse(read_json(path, producer_command=fix), f"{path}", fix))
             found.sort(key=lambda each: (each.timestamp, each.run_id))
             self._write({each.run_id: each for each in found})
         return len(found)
 
     def recover(self) -> None:
-        """Undo what a killed process left half done; for a run, once it holds the workspace.
+        """Undo what a killed process left half done; for a run that holds the workspace.
 
         A folder without results.json is removed, one that is missing in the registry is entered.
         Whoever evaluates beside a run holds the registry while it writes a folder.
         """
-        if not self.workspace.is_locked:
-            raise RuntimeError("recover() needs workspace.lock()")
         with self.locked():
             for folder in self.workspace.experiments.glob("qe_*"):
                 if not (folder / RESULTS).exists():
@@ -136,15 +132,8 @@ class Registry:
 
 
 def _parse(stored: Any, place: str, fix: str) -> Attempt:
-    version = stored.get("version", VERSION) if isinstance(stored, dict) else VERSION
-    if version != VERSION:
-        fault = f"has format version {version}, this genlab reads {VERSION}"
-        raise GenlabError(f"{place} {fault}; start a new workspace")
     try:
         return Attempt.model_validate(stored)
     except ValidationError as error:
-        raise GenlabError(f"{place}: {violations(error)[0][1]}; make it with: {fix}") from error
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+        fault = f"{violations(error)[0][1]}; start a new workspace, or make it again with: {fix}"
+        raise GenlabError(f"{place}: {fault}") from error

@@ -12,27 +12,27 @@ A workspace is never an out of the pipeline: DVC deletes outs before a stage sta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from filelock import BaseFileLock, FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
 
 from genlab.agent.goals import Goal
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json, write_text
 
-PROJECT, KIND, VERSION = "project.json", "agent project", 2
+PROJECT, KIND = "project.json", "agent project"
 MODEL = Path("src/models/current_model.py")
 CONFIG = Path("configs/models/current_model_config.yaml")
 EXPERIMENTS, LOCK = "experiments", "run.lock"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 SLUG_LENGTH = 40
-
-_held: set[Path] = set()  # workspaces whose run lock this process holds
 
 
 @dataclass(frozen=True)
@@ -64,33 +64,22 @@ class Workspace:
         """`path` relative to the workspace, for people and prompts."""
         return path.resolve().relative_to(self.root.resolve()).as_posix()
 
-    def new_run(self, now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> Path:
+    def new_run(self) -> Path:
         """Make the folder of an attempt; its name, qe_<date>_<time>[_n], is the run_id."""
-        stem, number = f"qe_{now():%Y%m%d_%H%M%S}", 1
-        while True:
+        stem = f"qe_{datetime.now(timezone.utc):%Y%m%d_%H%M%S}"
+        for number in count(1):
             folder = self.experiments / (stem if number == 1 else f"{stem}_{number}")
             try:
                 folder.mkdir(parents=True)
-            except FileExistsError:
-                number += 1
-            else:
-                return folder
+            except FileExistsError:  # of another attempt in this second
+                continue
+            break
+        return folder
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Hold the workspace for a run. Raises a GenlabError where another run holds it."""
-        root, fault = self.root.resolve(), f"{self.root} is in use by another run"
-        with hold(FileLock(self.experiments / LOCK, timeout=0), f"{fault}; wait for it or stop it"):
-            _held.add(root)
-            try:
-                yield
-            finally:
-                _held.discard(root)
-
-    @property
-    def is_locked(self) -> bool:
-        """Whether this process holds the workspace, or the one that it lies in."""
-        return any(self.root.resolve().is_relative_to(root) for root in _held)
+        fault = f"{self.root} is in use by another run; wait for it or stop it"
+        return hold(FileLock(self.experiments / LOCK, timeout=0), fault)
 
 
 @contextmanager
@@ -125,28 +114,26 @@ def lay_out(root: Path, goal: Goal | None = None, key: str = "") -> Workspace:
         write_text(root / path, text)
     write_json(root / EXPERIMENTS / "registry.json", [])
     # Last: a folder without it was not laid out completely.
-    stored = None if goal is None else asdict(goal)
-    write_json(root / PROJECT, {"kind": KIND, "version": VERSION, "goal": stored, "key": key})
+    write_json(root / PROJECT, {"kind": KIND, "goal": goal and asdict(goal), "key": key})
     return Workspace(root)
 
 
-def open_workspace(folder: Path, goal: Goal, key: str = "", *, fresh: bool = False) -> Workspace:
-    """The newest workspace in `folder` that was opened for `goal` under `key`, or else a new one.
+def open_workspace(folder: Path, goal: Goal, key: str, *, fresh: bool = False) -> Workspace:
+    """The workspace in `folder` that was worked in last for `goal` and `key`, or else a new one.
 
     key: what besides the goal has to be the same for attempts to be comparable. fresh: always a
-    new one, which is the newest from then on. Workspaces of other versions are passed over.
+    new one.
     """
+    for root in () if fresh else reversed(all_workspaces(folder)):
+        stored = _read_project(root)
+        if stored.get("key") == key and stored.get("goal") == asdict(goal):
+            return Workspace(root)
     stem = re.sub(r"[^a-z0-9]+", "-", goal.text.lower()).strip("-")[:SLUG_LENGTH].rstrip("-")
     stem = stem or "project"
-    hits = [re.fullmatch(rf"{stem}(?:-(\d+))?", path.name) for path in folder.glob(f"{stem}*")]
-    found = {int(hit[1] or 1): folder / hit[0] for hit in hits if hit}
-    for number in () if fresh else sorted(found, reverse=True):
-        stored = _read_project(found[number])
-        same = stored.get("version") == VERSION and stored.get("key") == key
-        if same and goal_of(found[number]) == goal:
-            return Workspace(found[number])
-    number = max(found, default=0) + 1
-    return lay_out(folder / (stem if number == 1 else f"{stem}-{number}"), goal, key)
+    number = 1
+    while (root := folder / (stem if number == 1 else f"{stem}-{number}")).exists():
+        number += 1
+    return lay_out(root, goal, key)
 
 
 def all_workspaces(folder: Path) -> list[Path]:
@@ -158,20 +145,13 @@ def all_workspaces(folder: Path) -> list[Path]:
 def goal_of(root: Path) -> Goal | None:
     """The goal that a project was opened for; None where it has none.
 
-    Raises a GenlabError for a project of another format version.
+    Fields that this version does not know are left out. Raises a GenlabError for what is no goal.
     """
-    stored = _read_project(root)
-    version, goal = stored.get("version"), stored.get("goal")
-    if stored and version != VERSION:
-        fault = f"has format version {version}, this genlab reads {VERSION}"
-        raise GenlabError(f"{root} {fault}; start a new workspace")
-    if not isinstance(goal, dict):
-        return None
-    known = {each.name for each in fields(Goal)}
     try:
-        return Goal(**{name: value for name, value in goal.items() if name in known})
-    except TypeError as error:
-        raise GenlabError(f"{root / PROJECT} is damaged; start a new workspace") from error
+        return TypeAdapter(Goal | None).validate_python(_read_project(root).get("goal"))
+    except ValidationError as error:
+        fault = "is damaged or of another version of genlab; start a new workspace"
+        raise GenlabError(f"{root / PROJECT} {fault}") from error
 
 
 def key_of(root: Path) -> str | None:

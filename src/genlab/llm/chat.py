@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import RoleParams
 from genlab.core.text import map_strings, printable
 from genlab.llm.answers import MAX_TEXT, MalformedError, parse, read_calls, without_thoughts
 from genlab.llm.answers import ToolCall as ToolCall
-from genlab.llm.client import Completion
+from genlab.llm.client import Completion, Usage
 from genlab.llm.endpoint import Endpoint, Functions, Messages, Role, Schema, find_rejected
 from genlab.llm.endpoint import Message as Message
 from genlab.llm.errors import EndpointError
@@ -107,11 +107,6 @@ class Budget:
             spent, limit = getattr(self, name), getattr(self, f"max_{name}")
             if limit and spent >= limit:
                 raise BudgetSpentError(f"the budget of {limit:g} {name} is spent")
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int = Field(ge=0, le=10**9)
-    completion_tokens: int = Field(ge=0, le=10**9)
 
 
 @dataclass
@@ -235,11 +230,8 @@ class ChatBackend:
             client, left = turn.endpoint.client, self.budget.seconds_left
             completion = client.chat_sync(request, min(turn.endpoint.params.timeout, left))
             tokens_out = _estimate(completion.text)
-            try:
-                usage = _Usage.model_validate(completion.usage)
+            if isinstance(usage := completion.usage, Usage):
                 tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
-            except ValidationError:
-                pass  # the estimate stands
             return completion
         except EndpointError as error:
             tokens_in *= error.charged

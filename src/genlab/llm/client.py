@@ -39,11 +39,18 @@ class Choice(BaseModel):
     finish_reason: str | None = None
 
 
+class Usage(BaseModel):
+    """Tokens of a request."""
+
+    prompt_tokens: int = Field(ge=0, le=10**9)
+    completion_tokens: int = Field(ge=0, le=10**9)
+
+
 class Completion(BaseModel):
-    """Answer of chat completions."""
+    """Answer of chat completions; services that do not count have any `usage`."""
 
     choices: list[Choice] = Field(min_length=1)
-    usage: Any = None
+    usage: Usage | Any = Field(None, union_mode="left_to_right")
     model: str | None = None
 
     @property

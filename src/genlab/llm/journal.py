@@ -7,12 +7,13 @@ when the process was killed (it is asked, and paid for, again), and entries that
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
@@ -76,7 +77,7 @@ class Journal(AbstractContextManager["Journal"]):
             raise GenlabError(f"{path} is missing; name a recorded journal", path=path)
         if not replay:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("rb" if replay else "ab+")
+        self._file = self.path.open("rb" if replay else "ab+", buffering=0)
         try:
             self._lock()
             self.all_entries = self._read()
@@ -94,14 +95,13 @@ class Journal(AbstractContextManager["Journal"]):
         produce: Callable[[], dict[str, Any]],
         *,
         shown: Any = None,
-        again: Callable[[dict[str, Any]], bool] = lambda value: False,
     ) -> dict[str, Any]:
         """The recorded value for `request` at this position of the run, or that of `produce`.
 
         `produce` may call `remember` itself. shown: what is recorded of the request, all of it by
-        default. again: whether a recorded value is outdated. In a replay only values of kind
-        `answer` come from the file. Secrets are redacted. Raises a GenlabError where a replayed run
-        asks for more, or for something else.
+        default. A spent budget may have been raised, so it is asked again. In a replay only values
+        of kind `answer` come from the file. Secrets are redacted. Raises a GenlabError where a
+        replayed run asks for more, or for something else.
         """
         request = self._redact(request)
         digest = hashlib.sha256(json.dumps([kind, request], sort_keys=True).encode()).hexdigest()
@@ -110,7 +110,7 @@ class Journal(AbstractContextManager["Journal"]):
             return self._replay(kind, digest, produce)
         for entry in self.entries[start:]:
             if entry.start == start and (entry.kind, entry.digest) == (kind, digest):
-                if again(entry.value):
+                if entry.value.get("outcome") == "budget":
                     break
                 self.position = entry.position + 1
                 return entry.value
@@ -130,16 +130,12 @@ class Journal(AbstractContextManager["Journal"]):
         self, kind: str, digest: str, produce: Callable[[], dict[str, Any]]
     ) -> dict[str, Any]:
         value = produce() if kind != "answer" else {}
-        if self.position >= len(self.entries):
+        entry = self.entries[self.position] if self.position < len(self.entries) else None
+        if entry is None or entry.kind != kind:
+            found = f"has kind {entry.kind} there" if entry else "ends there"
             raise GenlabError(
-                f"{self.path} ends after {len(self.entries)} entries and the run asks for more;"
-                " record it to its end, or replay it with the params it was recorded with"
-            )
-        entry = self.entries[self.position]
-        if entry.kind != kind:
-            raise GenlabError(
-                f"{self.path}: entry {self.position} is of kind {entry.kind}, the run asks for"
-                f" {kind}; replay it with the params and the code it was recorded with"
+                f"{self.path}: the run asks for entry {self.position} of kind {kind}, the record"
+                f" {found}; replay it with the params and the code it was recorded with"
             )
         if entry.digest != digest and not self._noted:
             self._noted = True
@@ -154,15 +150,12 @@ class Journal(AbstractContextManager["Journal"]):
         return map_strings(value, lambda text: redact(text, self.secrets))
 
     def _append(self, entry: Entry) -> None:
-        size = os.fstat(self._file.fileno()).st_size
-        try:
-            self._file.write(entry.model_dump_json().encode() + b"\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            with suppress(OSError):
-                os.ftruncate(self._file.fileno(), size)
-            raise OSError(error.errno, error.strerror, str(self.path)) from error
+        line = entry.model_dump_json().encode() + b"\n"
+        written = self._file.write(line)
+        if written < len(line):  # a disk that is full takes a part, which must not stay
+            os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        os.fsync(self._file.fileno())
         self.all_entries.append(entry)
         self.entries[entry.position :] = [entry]
 
@@ -200,8 +193,7 @@ class Journal(AbstractContextManager["Journal"]):
         return entries
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):  # what a failed write left in the buffer is not on record
-            self._file.close()
+        self._file.close()
 
 
 def read_entries(path: Path) -> list[dict[str, Any]]:
@@ -245,7 +237,6 @@ class Recorded:
             [head, fields, asked],
             lambda: self._produce(role, messages, schema, functions),
             shown={**head, "same": same, "messages": asked[same:]},
-            again=lambda value: value["outcome"] == "budget",
         )
         return self._restore(value, schema)
 
@@ -269,11 +260,6 @@ class Recorded:
         calls = tuple(ToolCall(**call) for call in value["calls"])
         try:
             parsed = parse(value["text"], schema) if schema and not calls else None
-        except MalformedError as error:
-            if self._journal.replay:
-                place = f"{self._journal.path}: entry {self._journal.position - 1}"
-                raise GenlabError(
-                    f"{place} does not fit what is asked for ({error}); record the run again"
-                ) from error
-            raise LLMFailure(f"without its secrets the answer is unusable: {error}") from error
+        except MalformedError as error:  # a secret was in it, or the schema is another one
+            raise LLMFailure(f"the recorded answer cannot be used: {error}") from error
         return Answer(value["text"], parsed, calls, value["model"], **spent)
