@@ -1,0 +1,21 @@
+"""The recorded runs of examples/agent are whole, and say which model answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from agent_runs import ROOT
+
+from genlab.llm.journal import read_entries
+
+FOLDER = ROOT / "examples" / "agent"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_a_recorded_run_is_readable_and_named_in_the_readme(path: Path) -> None:
+    entries = read_entries(path)
+    answers = [each["value"] for each in entries if each["kind"] == "answer"]
+    assert answers
+    assert {each["model"] for each in answers if each.get("outcome") == "answer"} == {"scripted"}
+    assert f"`{path.name}`" in (FOLDER / "README.md").read_text()
