@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +69,10 @@ BAD = {
     "out of range": llm.good({"blocks": 9}),
     "not finite": llm.good('{"blocks": 1, "lr": NaN}'),
     "a call of nothing": llm.called("add", {}),
-    "hanging": llm.hang(),
-    "dripping": llm.dripping(0.02),
-    "dripping error": replace(llm.dripping(0.02), status=500),
-    "huge": llm.huge(2 * MAX_BYTES),
+    "hanging": llm.Reply(hang=True),
+    "dripping": llm.Reply(llm.WHOLE, drip=0.02),
+    "dripping error": llm.Reply(llm.WHOLE, 500, drip=0.02),
+    "huge": llm.good("x" * 2 * MAX_BYTES),
 }
 
 
@@ -86,7 +85,10 @@ def test_a_bad_answer_is_asked_again(bad: llm.Reply) -> None:
 
 
 def test_an_endpoint_that_hangs_is_tried_twice() -> None:
-    with Server([llm.hang()]) as server, pytest.raises(LLMFailure, match="answer in time") as end:
+    with (
+        Server([llm.Reply(hang=True)]) as server,
+        pytest.raises(LLMFailure, match="answer in time") as end,
+    ):
         backend(server, timeout=0.3, retries=4).ask("planning", ASKED)
     assert len(server.requests) == 2
     assert end.value.spent["tokens_in"] > 0  # it may have been read, and charged
@@ -113,12 +115,19 @@ def test_a_model_that_reasons_gets_room_for_it(limit: int, counts: list[int]) ->
 
 
 def test_an_answer_that_is_cut_again_is_a_failure() -> None:
-    with Server([llm.cut_off()]) as server, pytest.raises(LLMFailure, match="cut at 16000 tokens"):
+    with (
+        Server([llm.BROKEN["cut off"]]) as server,
+        pytest.raises(LLMFailure, match="cut at 16000 tokens"),
+    ):
         backend(server).ask("planning", ASKED, schema=Plan)
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("reply", [llm.refusal(), llm.filtered()], ids=["refusal", "filter"])
+@pytest.mark.parametrize(
+    "reply",
+    [llm.refusal(), llm.good("half an ans", finish="content_filter")],
+    ids=["refusal", "filter"],
+)
 def test_a_refusal_is_no_retry(reply: llm.Reply) -> None:
     with Server([reply]) as server, pytest.raises(LLMFailure, match=r"refused|filter"):
         backend(server).ask("planning", ASKED, schema=Plan)
@@ -248,7 +257,7 @@ def test_budgets_are_checked_before_each_request(budget: Budget, word: str) -> N
 
 
 def test_a_budget_of_seconds_ends_a_wait() -> None:
-    with Server([llm.hang()]) as server, pytest.raises(BudgetSpentError, match="seconds"):
+    with Server([llm.Reply(hang=True)]) as server, pytest.raises(BudgetSpentError, match="seconds"):
         backend(server, Budget(max_seconds=0.5)).ask("planning", ASKED)
 
 

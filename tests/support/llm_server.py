@@ -66,49 +66,9 @@ def without_schema(otherwise: Reply, code: int = 400) -> Reply:
     return Reply(make=lambda request: refusal if request.structured else otherwise)
 
 
-def hang() -> Reply:
-    """Take the question and say nothing."""
-    return Reply(hang=True)
-
-
-def truncated() -> Reply:
-    """Close the connection in the middle of the body."""
-    return Reply(json.dumps(completion("never seen")).encode(), tear=True)
-
-
-def dripping(seconds: float) -> Reply:
-    """A whole answer at one byte every `seconds`: no read times out, and it takes for ever."""
-    return Reply(json.dumps(completion("too slow")).encode(), drip=seconds)
-
-
-def empty() -> Reply:
-    """A completion without a word."""
-    return good("")
-
-
 def refusal() -> Reply:
     """The model declines."""
     return payload(completion(None, refusal="I can't help with that."))
-
-
-def filtered() -> Reply:
-    """The endpoint's content filter steps in."""
-    return good("half an ans", finish="content_filter")
-
-
-def cut_off(content: str = '{"blocks": ') -> Reply:
-    """An answer that reached its limit of tokens."""
-    return good(content, finish="length")
-
-
-def huge(size: int) -> Reply:
-    """A completion of about `size` bytes."""
-    return good("x" * size)
-
-
-def invalid_utf8() -> Reply:
-    """A completion with bytes that are no text."""
-    return raw(json.dumps(completion("HERE")).encode().replace(b"HERE", b"\xff\xfe\x80"))
 
 
 Script = Callable[[Request], Reply]
@@ -192,16 +152,17 @@ def llama_cpp(answer: Script) -> Script:
     return reply
 
 
+WHOLE = json.dumps(completion("HERE")).encode()
 AT_ONCE = {"Retry-After": "0.01"}
 # what an endpoint may give once or twice before it gives a sound answer
 BROKEN: dict[str, Reply] = {
     "rate limit": status(429, AT_ONCE),
     "server error": status(500, AT_ONCE),
-    "truncated": truncated(),
-    "empty": empty(),
-    "cut off": cut_off(),
+    "truncated": Reply(WHOLE, tear=True),
+    "empty": good(""),
+    "cut off": good('{"blocks": ', finish="length"),
     "a page": html(),
-    "no text": invalid_utf8(),
+    "no text": raw(WHOLE.replace(b"HERE", b"\xff\xfe\x80")),
     "too deep": raw(b"[" * 100_000),
     "an error with status 200": raw(b'{"error": {"message": "busy"}}'),
     "no choice": raw(b'{"choices": [], "usage": {"prompt_tokens": -1}}'),
