@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -244,7 +244,7 @@ def _find_quantity(tokens: Sequence[re.Match[str]], indices: range) -> int | Non
 
 
 def _choose_name(
-    tokens: Sequence[re.Match[str]], option: str | None, what: str, known: Sequence[str]
+    tokens: Sequence[re.Match[str]], option: str | None, what: str, known: Collection[str]
 ) -> str | None:
     """The one known name that the sentence or the option states, if any."""
     kinds, names = {token.lastgroup: token[0] for token in tokens}, ", ".join(known)
