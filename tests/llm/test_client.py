@@ -74,6 +74,7 @@ def test_nobody_listening_is_unreachable() -> None:
         ("localhost:9", KEY, "OPENAI_BASE_URL"),
         ("", "", "OPENAI_API_KEY is not set"),
         ("http://127.0.0.1:9/v1", "two words", "OPENAI_API_KEY"),
+        ("http://127.0.0.1:9/v1", "schlüssel", "OPENAI_API_KEY"),
     ],
 )
 def test_a_wrong_address_or_key_is_one_line(
@@ -81,8 +82,9 @@ def test_a_wrong_address_or_key_is_one_line(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(GenlabError, match=named):
+    with pytest.raises(GenlabError, match=named) as error:
         Client(url, key)
+    assert not key or key not in str(error.value)
 
 
 def test_the_registry_is_imported_without_openai() -> None:

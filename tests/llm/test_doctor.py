@@ -34,28 +34,39 @@ def answer(request: Request) -> llm.Reply:
     return llm.good({"total": 42}, usage=(20, 5000))
 
 
-def examine(script: Script | list[llm.Reply], model: str, **others: Any) -> dict[str, Check]:
+def examine(script: Script | list[llm.Reply], **planning: Any) -> dict[str, Check]:
     params = load_params(ROOT / "params.yaml").agent
     with Server(script) as server:
-        changes = {**others, "base_url": server.url, "model": model}
-        planning = params.planning.model_copy(update=changes)
-        found = check_endpoints(params.model_copy(update={"planning": planning}))
+        role = params.planning.model_copy(update={**planning, "base_url": server.url})
+        found = check_endpoints(params.model_copy(update={"planning": role}))
         return {check.name.removeprefix("both roles: "): check for check in found}
 
 
+def page_settings(section: str) -> dict[str, Any]:
+    """The settings of agent.planning in a section of the how-to page."""
+    page = (ROOT / "docs" / "how-to" / "language-models.md").read_text(encoding="utf-8")
+    block = re.search(rf"## {section}\n.*?```yaml\n(.*?)```", page, re.DOTALL)
+    assert block is not None
+    planning = {"model": "", **YAML(typ="safe").load(block[1])["planning"]}
+    assert planning.pop("base_url", "http://x/v1").endswith("/v1")
+    return planning
+
+
 @pytest.mark.parametrize(
-    ("script", "model", "lacking"),
+    ("script", "planning", "lacking"),
     [
-        (llm.openai(answer), "gpt-5", []),
-        (llm.ollama(answer), "gpt-oss:20b", []),
-        (llm.ollama(answer, tools=False), "gpt-oss:20b", ["functions"]),
-        (llm.vllm(answer), "openai/gpt-oss-20b", ["functions"]),
-        (llm.llama_cpp(answer), "", ["functions"]),
-        ([llm.good("no"), llm.without_schema(llm.good("no"))], "m", ["JSON schema", "functions"]),
+        (llm.openai(answer), page_settings("OpenAI"), []),
+        (llm.ollama(answer), page_settings("Ollama"), []),
+        (llm.ollama(answer, tools=False), {"model": "gpt-oss:20b"}, ["functions"]),
+        (llm.vllm(answer), page_settings("vLLM"), ["functions"]),
+        (llm.llama_cpp(answer), page_settings("llama.cpp server"), ["functions"]),
+        ([llm.good("no"), llm.without_schema(llm.good("no"))], {}, ["JSON schema", "functions"]),
     ],
 )
-def test_each_endpoint_is_described(script: Script, model: str, lacking: list[str]) -> None:
-    found = examine(script, model)
+def test_each_endpoint_is_described(
+    script: Script, planning: dict[str, Any], lacking: list[str]
+) -> None:
+    found = examine(script, **planning)
     assert [name for name, check in found.items() if not check.found and name != "speed"] == lacking
     assert found["model"].detail == llm.MODEL
     assert "tokens per second" in found["speed"].detail
@@ -72,7 +83,7 @@ def test_each_endpoint_is_described(script: Script, model: str, lacking: list[st
     ],
 )
 def test_what_is_missing_is_named(reply: llm.Reply, failed: str, before: list[str]) -> None:
-    found = examine([reply], "m")
+    found = examine([reply], model="m")
     assert list(found) == [*before, failed]
     assert not found[failed].found
     assert KEY not in format_table(list(found.values()))
@@ -84,22 +95,3 @@ def test_the_command_fails_where_no_model_answers(monkeypatch: pytest.MonkeyPatc
     assert shown.exit_code == 1
     assert "http://127.0.0.1:9/v1: nothing answers" in shown.stdout
     assert "missing: both roles: reachable" in shown.stdout
-
-
-@pytest.mark.parametrize(
-    ("section", "script"),
-    [
-        ("OpenAI", llm.openai(answer)),
-        ("Ollama", llm.ollama(answer)),
-        ("vLLM", llm.vllm(answer)),
-        ("llama.cpp server", llm.llama_cpp(answer)),
-    ],
-)
-def test_the_settings_of_the_how_to_page_work(section: str, script: Script) -> None:
-    page = (ROOT / "docs" / "how-to" / "language-models.md").read_text(encoding="utf-8")
-    block = re.search(rf"## {section}\n.*?```yaml\n(.*?)```", page, re.DOTALL)
-    assert block is not None
-    planning = {"model": "", **YAML(typ="safe").load(block[1])["planning"]}
-    assert planning.get("base_url", "http://x/v1").endswith("/v1")
-    found = examine(script, **planning)
-    assert {found[name].found for name in ("reachable", "key", "model", "JSON schema")} == {True}
