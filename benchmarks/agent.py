@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+import vae_module
 from llm_server import Reply, Request, completion
 from loopback import payload
 from ruamel.yaml import YAML
@@ -38,6 +39,7 @@ from genlab.agent.run import run
 from genlab.agent.workspace import open_workspace
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, load_params
+from genlab.vae.sampling import posterior
 
 SETS = ROOT / "tests" / "agent" / "sets"
 DATA = Path("data")
@@ -115,6 +117,30 @@ def agent_cheats() -> Iterator[Result]:
             shown = failure or f"{bits:.3f} bits per dimension"
             print(f"{each['name']}: {'' if hit else 'NOT CAUGHT: '}{shown}", flush=True)
     yield Result.rate("agent.generative.cheats", caught, len(cheats))
+
+
+@benchmark("agent.generative.bits_per_dim_error")
+def agent_bits(
+    draws: Annotated[int, typer.Option(min=1, help="Draws of z per image, by each side.")] = 8,
+) -> Iterator[Result]:
+    """Compare the judge's bits per dimension with the pipeline's on the same weights.
+
+    Each side draws its own z, so the difference holds the noise of both means.
+    """
+    with open_judge("generate") as judge:
+        _, weights = judge.evaluate(vae_module.SOURCE, "Model", Training(), seed=0)
+        part = judge.data.validation
+        judged = [
+            judge.test(vae_module.SOURCE, "Model", weights, part, seed)["bits_per_dim"]
+            for seed in range(draws)
+        ]
+    model = vae_module.as_pipeline_model(weights)
+    images = np.ascontiguousarray(part.items.transpose(0, 2, 3, 1))
+    terms = [posterior.elbo_terms(model, images, seed) for seed in range(draws)]
+    bits = np.mean([nll + kl for nll, kl in terms]) / (images[0].size * np.log(2))
+    print(f"judge {np.mean(judged):.4f}, pipeline {bits:.4f}")
+    error = abs(float(np.mean(judged) - bits))
+    yield Result("agent.generative.bits_per_dim_error", error, n=len(part))
 
 
 @benchmark("agent.goals_parsed")
