@@ -79,7 +79,7 @@ BAD = {
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_a_bad_answer_is_asked_again(bad: llm.Reply) -> None:
     with Server([bad, llm.good(GOOD)]) as server:
-        answer = backend(server, timeout=0.5).ask("planning", ASKED, schema=Plan)
+        answer = backend(server, timeout=2.0).ask("planning", ASKED, schema=Plan)
     assert answer.parsed == Plan(**GOOD)
     assert len(server.requests) == 2
 

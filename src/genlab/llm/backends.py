@@ -12,8 +12,8 @@ from typing import Any
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, RoleParams
 from genlab.llm import embedded
-from genlab.llm.chat import NOTHING, Backend, Budget, ChatBackend
-from genlab.llm.endpoint import Role
+from genlab.llm.chat import Backend, Budget, ChatBackend
+from genlab.llm.endpoint import NOTHING, Role
 from genlab.llm.journal import Journal, Recorded, read_entries
 from genlab.llm.transport import is_loopback
 

@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -23,14 +23,22 @@ from genlab.core.text import map_strings, printable
 from genlab.llm.answers import MAX_TEXT, MalformedError, parse, read_calls, without_thoughts
 from genlab.llm.answers import ToolCall as ToolCall
 from genlab.llm.client import Completion, Usage
-from genlab.llm.endpoint import Endpoint, Functions, Messages, Role, Schema, find_rejected
+from genlab.llm.endpoint import (
+    NOTHING,
+    Endpoint,
+    Functions,
+    Messages,
+    Question,
+    Role,
+    Schema,
+    find_rejected,
+)
 from genlab.llm.endpoint import Message as Message
 from genlab.llm.errors import EndpointError
 from genlab.llm.redaction import excerpt
 
 RETRIES = 4  # of the openai client, after passing faults: half a second to four between them
 REPAIRS = 2  # further questions after an answer that cannot be used
-NOTHING: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
 MAX_ECHO = 20_000  # characters of an unusable answer that are shown to the model again
 BYTES_PER_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
 
@@ -109,18 +117,6 @@ class Budget:
                 raise BudgetSpentError(f"the budget of {limit:g} {name} is spent")
 
 
-@dataclass
-class _Turn:
-    """One question on its way to an answer."""
-
-    endpoint: Endpoint
-    messages: list[Message]
-    schema: Schema
-    functions: Functions
-    number: int = 0  # of the attempt
-    spent: dict[str, Any] = field(default_factory=NOTHING.copy)
-
-
 class ChatBackend:
     """A model for each role behind OpenAI-compatible endpoints.
 
@@ -148,70 +144,67 @@ class ChatBackend:
         """Answer. Raises `LLMFailure`, `BudgetSpentError`, or a GenlabError for what a person has
         to correct."""
         endpoint = self.endpoints[role]
-        turn = _Turn(endpoint, list(messages), schema, functions)
+        question = Question(list(messages), schema, functions)
         try:
-            return self._ask(turn)
+            return self._ask(endpoint, question)
         except EndpointError as error:
             fix = "" if endpoint.answered else endpoint.describe_fix(error)
             if fix:
                 raise GenlabError(fix) from error
-            raise LLMFailure(error.reason, **turn.spent) from error
+            raise LLMFailure(error.reason, **question.spent) from error
         except UnansweredError as error:
-            raise type(error)(error.reason, **turn.spent) from error
+            raise type(error)(error.reason, **question.spent) from error
 
-    def _ask(self, turn: _Turn) -> Answer:
+    def _ask(self, endpoint: Endpoint, question: Question) -> Answer:
         fault = ""
-        while turn.number <= REPAIRS:
+        while question.attempts <= REPAIRS:
             try:
-                completion = self._complete(turn)
+                completion = self._complete(endpoint, question)
             except EndpointError as error:
                 if error.kind not in ("invalid_answer", "timeout"):
                     raise
                 fault = error.reason
-                turn.number += 1 if error.kind == "invalid_answer" else REPAIRS  # late: once more
+                late = error.kind == "timeout"  # which is asked once more
+                question.attempts += REPAIRS if late else 1
                 continue
             if completion.refusal:
                 raise LLMFailure(f"the model refused: {excerpt(completion.refusal)}")
             if completion.choices[0].finish_reason == "length":
-                if turn.endpoint.limit > turn.endpoint.params.max_output_tokens:
-                    limit = f"agent.{turn.endpoint.role}.max_output_tokens"
-                    raise LLMFailure(
-                        f"the answer was cut at {turn.endpoint.limit} tokens; raise {limit}"
-                    )
-                turn.endpoint.limit *= 2
+                if endpoint.limit > endpoint.params.max_output_tokens:
+                    fix = f"raise agent.{endpoint.role}.max_output_tokens"
+                    raise LLMFailure(f"the answer was cut at {endpoint.limit} tokens; {fix}")
+                endpoint.limit *= 2
                 continue
             text = printable(without_thoughts(completion.text)).strip()
+            calls = (
+                read_calls(completion.choices[0].message.tool_calls) if question.functions else ()
+            )
             try:
-                return self._answer(turn, completion, text)
+                if not calls and not 0 < len(text) <= MAX_TEXT:
+                    raise MalformedError("it is longer than I can read" if text else "it is empty")
+                parsed = parse(text, question.schema) if question.schema and not calls else None
+                model = printable(completion.model or endpoint.model)
+                return Answer(text, parsed, calls, model, **question.spent)
             except MalformedError as error:
-                fault, turn.number = f"the answer cannot be used: {error}", turn.number + 1
+                fault = f"the answer cannot be used: {error}"
+                question.attempts += 1
                 ask = f"That answer cannot be used: {error}. Answer again."
                 said = [{"role": "assistant", "content": text[:MAX_ECHO]}] if text else []
-                turn.messages += [*said, {"role": "user", "content": ask}]
-        raise LLMFailure(turn.endpoint.client.redact(fault))
+                question.messages += [*said, {"role": "user", "content": ask}]
+        raise LLMFailure(endpoint.client.redact(fault))
 
-    def _answer(self, turn: _Turn, completion: Completion, text: str) -> Answer:
-        calls = read_calls(completion.choices[0].message.tool_calls) if turn.functions else ()
-        if not calls and not 0 < len(text) <= MAX_TEXT:
-            raise MalformedError("it is longer than I can read" if text else "it is empty")
-        parsed = parse(text, turn.schema) if turn.schema and not calls else None
-        model = printable(completion.model or turn.endpoint.model)
-        return Answer(text, parsed, calls, model, **turn.spent)
-
-    def _complete(self, turn: _Turn) -> Completion:
+    def _complete(self, endpoint: Endpoint, question: Question) -> Completion:
         """A completion, asked again at once without what the endpoint rejects."""
-        endpoint = turn.endpoint
-        seed = None if self._seed is None else self._seed + turn.number
+        seed = None if self._seed is None else self._seed + question.attempts
         left_out = endpoint.left_out
         while True:
             self.budget.check()
-            request = endpoint.write_request(
-                turn.messages, turn.schema, turn.functions, seed=seed, left_out=left_out
-            )
-            if turn.schema and self._extra:
+            request = endpoint.write_request(question, seed, left_out)
+            if question.schema and self._extra:
                 request["extra_body"] = self._extra
+            request = map_strings(request, endpoint.client.redact)
             try:
-                completion = self._send(turn, map_strings(request, endpoint.client.redact))
+                completion = self._send(endpoint, request, question.spent)
             except EndpointError as error:
                 self.budget.check()  # a wait for its end is no fault of the endpoint
                 name = find_rejected(error, request)
@@ -222,13 +215,16 @@ class ChatBackend:
             endpoint.left_out, endpoint.answered = left_out, True
             return completion
 
-    def _send(self, turn: _Turn, request: dict[str, Any]) -> Completion:
-        """Send a request, and count it: by the endpoint's own numbers, or else by estimate."""
+    def _send(
+        self, endpoint: Endpoint, request: dict[str, Any], total: dict[str, Any]
+    ) -> Completion:
+        """Send a request and add its spend to `total`: as the endpoint counts, or by estimate."""
         begin = time.monotonic()
         tokens_in, tokens_out = _estimate(json.dumps(request["messages"])), 0
+        prices = endpoint.params
         try:
-            client, left = turn.endpoint.client, self.budget.seconds_left
-            completion = client.chat_sync(request, min(turn.endpoint.params.timeout, left))
+            seconds = min(prices.timeout, self.budget.seconds_left)
+            completion = endpoint.client.chat_sync(request, seconds)
             tokens_out = _estimate(completion.text)
             if isinstance(usage := completion.usage, Usage):
                 tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
@@ -237,11 +233,11 @@ class ChatBackend:
             tokens_in *= error.charged
             raise
         finally:
-            prices, seconds = turn.endpoint.params, time.monotonic() - begin
             cost = (tokens_in * prices.price_in + tokens_out * prices.price_out) / 1e6
-            spent = dict(zip(NOTHING, (tokens_in, tokens_out, seconds, cost), strict=True))
+            counts = (tokens_in, tokens_out, time.monotonic() - begin, cost)
+            spent = dict(zip(NOTHING, counts, strict=True))
             self.budget.add(spent)
-            turn.spent = {name: turn.spent[name] + spent[name] for name in NOTHING}
+            total |= {name: total[name] + spent[name] for name in NOTHING}
 
 
 def _estimate(text: str) -> int:

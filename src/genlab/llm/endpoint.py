@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -22,6 +23,7 @@ Messages = Sequence[Message]
 Schema = type[BaseModel] | None
 Functions = Sequence[Mapping[str, Any]]
 """Functions that the model may call, as OpenAI's parameter `tools` has them."""
+NOTHING: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
 LIMITS = ("max_tokens", "max_completion_tokens")
 SIGNS = {
     **{limit: rf"\b{limit}\b" for limit in LIMITS},
@@ -31,6 +33,17 @@ SIGNS = {
 }
 """Parameters that an endpoint may do without, and how errors name them."""
 IN_WORDS = "Answer with one JSON object and nothing else. It must fit this JSON schema: {}"
+
+
+@dataclass
+class Question:
+    """A question on its way to an answer."""
+
+    messages: list[Message]
+    schema: Schema
+    functions: Functions
+    attempts: int = 0
+    spent: dict[str, Any] = field(default_factory=NOTHING.copy)
 
 
 class Endpoint:
@@ -53,27 +66,22 @@ class Endpoint:
         self.answered = False
 
     def write_request(
-        self,
-        messages: Messages,
-        schema: Schema,
-        functions: Functions,
-        *,
-        seed: int | None,
-        left_out: frozenset[str],
+        self, question: Question, seed: int | None, left_out: frozenset[str]
     ) -> dict[str, Any]:
         """Arguments of `chat.completions.create`; a schema that is left out is stated in words."""
+        messages = list(question.messages)
         options: dict[str, Any] = {"seed": seed, **dict.fromkeys(LIMITS, self.limit)}
         options["reasoning_effort"] = self.params.reasoning_effort or None
-        options["tools"] = list(functions) or None
-        if schema is not None:
-            shape = schema.model_json_schema()
-            definition = {"name": schema.__name__, "schema": shape}
+        options["tools"] = list(question.functions) or None
+        if question.schema is not None:
+            shape = question.schema.model_json_schema()
+            definition = {"name": question.schema.__name__, "schema": shape}
             options["response_format"] = {"type": "json_schema", "json_schema": definition}
             if "response_format" in left_out:
                 words = IN_WORDS.format(json.dumps(shape, ensure_ascii=False))
                 # In the last message: many templates refuse a second system message.
-                last = messages[-1]
-                messages = [*messages[:-1], {**last, "content": f"{last['content']}\n\n{words}"}]
+                last = messages.pop()
+                messages.append({**last, "content": f"{last['content']}\n\n{words}"})
         sent = {
             name: value
             for name, value in options.items()
@@ -81,7 +89,7 @@ class Endpoint:
         }
         if "max_tokens" in sent:
             sent.pop("max_completion_tokens", None)
-        return {"model": self.model, "messages": list(messages), **sent}
+        return {"model": self.model, "messages": messages, **sent}
 
     def describe_fix(self, error: EndpointError) -> str:
         """What a person has to correct; empty where nothing is known."""

@@ -95,8 +95,6 @@ def transport_error(error: BaseException, secrets: Iterable[str] = ()) -> Endpoi
         return EndpointError("unreachable", f"nothing answers: {reason}")
     if isinstance(cause, httpx2.TimeoutException):
         return EndpointError("timeout", f"no complete answer in time: {reason}")
-    if isinstance(cause, httpx2.UnsupportedProtocol):
-        return EndpointError("rejected", reason)
     if cause is None:
         return EndpointError("invalid_answer", f"the answer is not readable: {reason}")
     return EndpointError("interrupted", f"the connection was interrupted: {reason}")

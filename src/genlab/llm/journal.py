@@ -25,7 +25,6 @@ from genlab.core.errors import GenlabError
 from genlab.core.text import map_strings
 from genlab.llm.answers import MalformedError, parse
 from genlab.llm.chat import (
-    NOTHING,
     Answer,
     Backend,
     BudgetSpentError,
@@ -33,7 +32,7 @@ from genlab.llm.chat import (
     ToolCall,
     UnansweredError,
 )
-from genlab.llm.endpoint import Functions, Message, Messages, Role, Schema
+from genlab.llm.endpoint import NOTHING, Functions, Message, Messages, Role, Schema
 from genlab.llm.redaction import excerpt, redact
 
 
