@@ -149,19 +149,20 @@ def agent_goals() -> Iterator[Result]:
     right, goals = 0, read_set("goals")
     for each in goals:
         try:
-            goal = parse_goal(each["text"])
+            goal = parse_goal(each["goal"])
         except GenlabError as error:
-            hit = "refused" in each and bool(re.search(each["refused"], str(error), re.IGNORECASE))
+            reason = each.get("refused", "(?!)")
+            hit = bool(re.search(reason, str(error), re.IGNORECASE))
             shown = str(error)
         else:
-            fields = ("dataset", "metric", "threshold", "max_parameters", "max_seconds")
-            hit = "refused" not in each and all(
-                getattr(goal, name) == each.get(name) for name in fields
+            expected = {"max_parameters": None, "max_seconds": None, **each.get("expect", {})}
+            hit = "expect" in each and all(
+                getattr(goal, name) == value for name, value in expected.items()
             )
             shown = goal.description
         right += hit
         if not hit:
-            print(f"{each['text']!r}: {shown}")
+            print(f"{each['goal']!r}: {shown}")
     yield Result.rate("agent.goals_parsed", right, len(goals))
 
 
