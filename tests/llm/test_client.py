@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from image_server import ImageServer, Reply, html, payload, said, status
+from image_server import ImageServer, Reply, html, payload, status
 
 from genlab.core.errors import GenlabError
 from genlab.llm.client import Client
@@ -15,13 +15,6 @@ from genlab.llm.errors import EndpointError
 
 KEY = "test-key-of-nobody"
 REQUEST = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
-
-
-def test_a_completion_is_read_from_a_thread_without_a_loop() -> None:
-    with ImageServer([said("yes"), said(None, refusal="no")]) as server:
-        client = Client(server.url, KEY)
-        assert client.chat_sync(REQUEST).text == "yes"
-        assert client.chat_sync(REQUEST).refusal == "no"
 
 
 @pytest.mark.parametrize(
