@@ -19,11 +19,10 @@ from pydantic import BaseModel
 from sandboxes import MODES, needs_sandbox
 
 from genlab.agent import tools
-from genlab.agent.evaluator.judge import Judge, Summary
+from genlab.agent.evaluator.judge import Judge
 from genlab.agent.goals import Goal
 from genlab.agent.registry import Registry
 from genlab.agent.tools.files import find_fault
-from genlab.agent.tools.model import correct_figures
 from genlab.agent.tools.toolbox import Toolbox, using
 from genlab.agent.workspace import CONFIG, MODEL, PROJECT, Workspace, lay_out
 from genlab.core.errors import GenlabError
@@ -156,18 +155,13 @@ def test_no_path_leads_out(place: Path, path: str) -> None:
 
 
 WRITABLE = (
-    "src/a.py",
-    "src/models/own.py",
-    "src/run.sh",
-    "a.txt",
-    "logs/b.json",
-    "requirements.txt",
-)
+    "src/a.py", "src/models/own.py", "src/run.sh", "a.txt", "logs/b.json", "requirements.txt",
+)  # fmt: skip
 FORBIDDEN = (
     "experiments/registry.json", "experiments", PROJECT, "transcript.jsonl", "params.yaml",
     "search/x.txt", ".packages/x.txt", ".", "numpy.py", "genlab.py", "torch/__init__.py",
     "src/numpy.py", "src/torch/__init__.py", "src/models/genlab.py", "src/sitecustomize.py",
-    "a.so", "a.pyc", "a.pth", "src/__pycache__/a.py", "a/.git/config.txt", "Makefile",
+    "src/PIL/__init__.py", "src/models/numpy/__init__.py", "a.so", "a.pyc", "a.pth", "src/__pycache__/a.py", "a/.git/config.txt", "Makefile",
     "sub/dvc.yaml", "src/a/project.json", "configs/x.pkl", "a\x1b[2J.txt", "a\u202e.txt",
 )  # fmt: skip
 
@@ -331,11 +325,11 @@ def test_a_command_sees_no_key_and_no_network(monkeypatch: pytest.MonkeyPatch) -
     ("command", "fault"),
     [
         ("pip install einops", r"agent\.allow_pip"),
-        ("/usr/bin/python3.11 -m pip --quiet install einops", r"agent\.allow_pip"),
-        ("pip install --index-url http://x y", "'--index-url' is no package"),
-        ("pip install 'y @ http://127.0.0.1/y.whl'", "names an address"),
-        ("pip install y; rm -r src", "is no package"),
-        ("pip3 install ./y", "is no package"),
+        ("python3 -m pip install einops", r"agent\.allow_pip"),
+        ("pip install --index-url http://x y", "Expected package name .* --index-url"),
+        ("pip install 'y @ http://127.0.0.1/y.whl'", "an address"),
+        ("pip install y; rm -r src", "with names and versions alone"),
+        ("pip3 install ./y", "Expected package name"),
         ("pip install", "no package is named"),
     ],
 )
@@ -348,7 +342,7 @@ def test_pip_takes_packages_where_it_is_allowed(
 
 
 def test_an_allowed_package_goes_into_the_workspace_alone(
-    box: Toolbox, params: AgentParams, tmp_path: Path
+    box: Toolbox, params: AgentParams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, info = "genlabdemo", "genlabdemo-1.0.dist-info"
     (tmp_path / name).mkdir()
@@ -361,9 +355,10 @@ def test_an_allowed_package_goes_into_the_workspace_alone(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
         wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n")
-    allowed, index = params.model_copy(update={"allow_pip": True}), tmp_path.as_uri()
-    with using(Toolbox(box.workspace, allowed, GOAL, data=box.data_folder, pip_index=index)):
-        output = tools.bash_run("pip install -q 'genlabdemo>=1'")
+    monkeypatch.setenv("PIP_INDEX_URL", tmp_path.as_uri())
+    allowed = params.model_copy(update={"allow_pip": True})
+    with using(Toolbox(box.workspace, allowed, GOAL, data=box.data_folder)):
+        output = tools.bash_run("pip install 'genlabdemo>=1'")
         assert output.endswith("[exit code 0]"), output
         found = tools.bash_run("python -c 'import genlabdemo as g; print(g.WORD)'")
         assert found == "from a wheel\n[exit code 0]"
@@ -385,7 +380,7 @@ def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
     found = tools.pytorch_quick_evaluator(str(MODEL), "Small", config)
     assert {"accuracy", "val_loss", "train_loss", "run_id", "seeds"} <= set(found)
     assert len(found["seeds"]) == 2
-    assert len(found["notes"]) == 2
+    assert found["notes"] == ["the run decides on dataset, epochs"]
     attempt = Registry(box.workspace).attempts()[-1]
     assert attempt.mean("accuracy") == pytest.approx(found["accuracy"])
     assert (attempt.code_origin, attempt.config["name"]) == ("template", "Small")
@@ -436,26 +431,18 @@ def test_a_language_model_writes_is_corrected_and_replaced_by_the_template(box: 
         written(layers=custom)
 
 
-def test_an_analysis_is_held_against_the_measured_figures(box: Toolbox) -> None:
+def test_an_analysis_is_held_against_the_measured_figure(box: Toolbox) -> None:
     tools.write_file("src/m.py", CODE)
-    words = "All 1,028 parameters (1k parameters) are in head, not in 5,000 parameters of others."
-    box._backend = Scripted({"analysis": words, "parameters": 5000})
+    words = "All 1,028 parameters are in head."
+    right, wrong = ({"analysis": words, "parameters": number} for number in (1028, 5000))
+    box._backend = Scripted(right, wrong)
     try:
-        found = tools.pytorch_model_summary("src/m.py", "M", (8, 1, 16, 16))
-        gone = tools.pytorch_model_summary("src/m.py", "M", (1, 16, 16))
+        found = [tools.pytorch_model_summary("src/m.py", "M", (8, 1, 16, 16)) for _ in range(3)]
     finally:
         box._backend = None
-    assert found["analysis"] == words.replace("5,000", "1,028")
-    assert len(found["overruled"]) == 2
-    assert gone["no_analysis"] == "it is gone"
-    plain = {"kind": "Linear", "output": [2, 1]}
-    layers = [
-        plain | {"name": "a.b", "parameters": 700},
-        plain | {"name": "a.c", "parameters": 500},
-    ]
-    summary = Summary(parameters=2000, trainable=2000, layers=layers)
-    right = "2 thousand parameters, of which 1.2k params in a and 700 parameters in a.b"
-    assert correct_figures(right, summary) == (right, [])
+    remark = "[it states 5000 parameters, 1028 are measured]"
+    analyses = [words, f"{words} {remark}", "[no analysis: it is gone]"]
+    assert [each["analysis"] for each in found] == analyses
 
 
 @pytest.mark.parametrize(
@@ -463,15 +450,11 @@ def test_an_analysis_is_held_against_the_measured_figures(box: Toolbox) -> None:
     [
         ("read_file", ("src",), "src: no such file"),
         ("write_file", ("src/x.py/y.txt", "x"), "y.txt"),
-        ("write_file", ("long.txt", "x" * 200_001), "long.txt: 200001 characters"),
         ("list_directory", ("none",), "none: no such folder"),
         ("python_run", ("none.py",), "none.py: no such script"),
-        ("pytorch_model_assembler", ("a big one", "src/x.py"), "model_config"),
         ("pytorch_model_assembler", ({"layers": 3}, "src/x.py"), "layers"),
         ("pytorch_model_assembler", ({"layers": LAYERS}, "x.txt"), "output_script_path"),
         ("pytorch_model_summary", (str(MODEL), "M", (1, 2)), "input_size"),
-        ("pytorch_model_summary", (str(MODEL), "M M", (1, 16, 16)), "model_class_name"),
-        ("pytorch_quick_evaluator", (str(MODEL), "M", "quick"), "eval_config"),
         ("pytorch_quick_evaluator", (str(MODEL), "M", {"colour": 1}), "colour"),
         ("pytorch_quick_evaluator", (str(MODEL), "M", {"stop_below": "x"}), "stop_below"),
     ],

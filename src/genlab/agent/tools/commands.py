@@ -1,23 +1,33 @@
 """Tools that run commands and scripts: in the sandbox, on a copy of the workspace.
 
 The copy holds nothing of the judge's (`files.is_judges`). What a command changed comes back file by
-file when it has ended, where `files.find_fault` allows it. Links, fifos, programs and importable
+file when it has ended, where `files.writable` allows it. Links, fifos, programs and importable
 files stay behind. A process that is killed in between leaves the workspace as it was.
+
+pip runs outside of the sandbox, which has no network, where the parameter agent.allow_pip allows
+it: with names and versions of packages only, wheels only, so that no package's code runs, and no
+key in its environment. What is installed is imported in the sandbox alone. Not protected, so off by
+default: a language model chooses the name, which may be a squatted one; the index sees it; and
+nothing bounds the size of a wheel.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
+import subprocess
+import sys
 import tempfile
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT
 
-from genlab.agent.tools import packages
-from genlab.agent.tools.files import PACKAGES, find_fault, is_judges
+from packaging.requirements import InvalidRequirement, Requirement
+
+from genlab.agent.tools.files import PACKAGES, find_fault, is_judges, writable
 from genlab.agent.tools.toolbox import Toolbox, current
-from genlab.agent.workspace import Workspace
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes
 from genlab.core.text import printable
@@ -27,13 +37,9 @@ from genlab.sandbox.runner import Sandbox
 
 LIMITS = Limits(wall_seconds=300.0, output_bytes=20_000, disk_bytes=1 * GIB, files=5000)
 MAX_NOTES = 5
-# Source of the workspace is searched after everything that is installed, so that it can be in the
-# way of nothing: the sandbox sets PYTHONSAFEPATH, which Python 3.10 does not know.
-LAUNCH = (
-    "import os, runpy, sys; del sys.argv[0]; folders = ('src', os.path.dirname(sys.argv[0])); "
-    "sys.path[:] = [*filter(None, sys.path), *map(os.path.abspath, folders)]; "
-    "runpy.run_path(sys.argv[0], run_name='__main__')"
-)
+PIP_INSTALL = re.compile(r"\s*(?:python3?\s+-m\s+)?pip3?\s+install\b")
+PIP_SECONDS = 600.0
+PIP_FIX = "run pip install by itself, with names and versions alone: pip install 'einops>=0.8'"
 
 
 def bash_run(command: str) -> str:
@@ -42,11 +48,9 @@ def bash_run(command: str) -> str:
     `pip install` by itself works where the parameter agent.allow_pip allows it. The workspace keeps
     data files that it writes and source code in src, nothing else.
     """
-    words = packages.find_pip_install(command)
-    if words is not None:
-        return packages.install(current(), words)
-    shell = shutil.which("bash") or "/bin/bash"
-    return _run(current(), [shell, "--noprofile", "--norc", "-c", command])
+    if hit := PIP_INSTALL.match(command):
+        return _install(current(), command[hit.end() :])
+    return _run(current(), ["bash", "-c", command])
 
 
 def python_run(script_path: str, *args: str) -> str:
@@ -59,81 +63,106 @@ def python_run(script_path: str, *args: str) -> str:
     script = toolbox.workspace.relative(path)
     if not path.is_file() or is_judges(Path(script)):
         raise GenlabError(f"{script_path}: no such script; list_directory shows what is there")
-    return _run(toolbox, ["python", "-c", LAUNCH, script, *map(str, args)])
+    # The sandbox sets PYTHONSAFEPATH, so that the folder of a script has to be named.
+    return _run(toolbox, ["python", script, *map(str, args)], os.path.dirname(script))
 
 
-def _run(toolbox: Toolbox, argv: list[str]) -> str:
-    workspace = toolbox.workspace
-    installed = workspace.root.resolve() / PACKAGES
-    readable = [installed] if installed.is_dir() else []
+def _run(toolbox: Toolbox, argv: list[str], *folders: str) -> str:
+    root = toolbox.workspace.root.resolve()
+    readable = [root / PACKAGES] if (root / PACKAGES).is_dir() else []
     room = Path(tempfile.mkdtemp(prefix="genlab-command-")).resolve()
     try:
-        root = workspace.root.resolve()
-        shutil.copytree(root, room, ignore=partial(_ignore, root), dirs_exist_ok=True)
+        _copy(root, room)
         before = _list(room)
         sandbox = Sandbox(room, LIMITS, mode=toolbox.params.sandbox, readable=readable)
-        done = sandbox.run(argv, env={"PYTHONPATH": str(installed)} if readable else {})
+        path = [*readable, room / "src", *(room / folder for folder in folders)]
+        done = sandbox.run(argv, env={"PYTHONPATH": os.pathsep.join(map(str, path))})
         try:
-            notes = _bring_back(room, workspace, before)
+            notes = _bring_back(room, root, before)
         except (OSError, RecursionError):
             notes = ["nothing is kept: folders are nested too deeply"]
-        output = done.output.replace(f"{room}/", "").replace(str(room), ".")
     finally:
         remove_tree(room)
     if done.stopped_by is not None:
         notes = [f"stopped by the sandbox: {done.stopped_by}, after {done.seconds:.0f} s", *notes]
-    lines = [output.removesuffix("\n")] if output else []
-    lines += [f"[{note}]" for note in (*notes, f"exit code {done.exit_code}")]
-    return printable("\n".join(lines))
+    output = done.output.replace(f"{room}/", "").replace(str(room), ".").removesuffix("\n")
+    lines = [*([output] if output else []), *(f"[{note}]" for note in notes)]
+    return printable("\n".join([*lines, f"[exit code {done.exit_code}]"]))
 
 
-def _ignore(root: Path, folder: str, names: list[str]) -> set[str]:
-    """What a command does not see: links, special files, and what is the judge's."""
-    paths = {name: Path(folder, name) for name in names}
-    seen = {name for name, path in paths.items() if path.is_dir() or path.is_file()}
-    hidden = {name for name, path in paths.items() if path.is_symlink()}
-    if Path(folder) == root:
-        hidden |= {name for name in names if is_judges(Path(name))}
-    return set(names) - seen | hidden
+def _copy(root: Path, room: Path) -> None:
+    """Copy what a command sees: no links, no special files, nothing of the judge's."""
+
+    def find_hidden(folder: str, names: list[str]) -> list[str]:
+        paths = [Path(folder, name) for name in names]
+        return [
+            path.name
+            for path in paths
+            if path.is_symlink()
+            or not (path.is_dir() or path.is_file())
+            or is_judges(path.relative_to(root))
+        ]
+
+    shutil.copytree(root, room, ignore=find_hidden, dirs_exist_ok=True)
 
 
-def _list(room: Path) -> dict[Path, bool]:
-    """Relative paths of everything but the judge's, links not followed; True for folders."""
-    found = {path.relative_to(room): path for path in room.rglob("*")}
-    return {name: os.path.isdir(path) and not os.path.islink(path) for name, path in found.items()
-            if not is_judges(name)}  # fmt: skip
+def _list(room: Path) -> set[Path]:
+    """Relative paths of everything but the judge's; links are not followed."""
+    found = {path.relative_to(room) for path in room.rglob("*")}
+    return {path for path in found if not is_judges(path)}
 
 
-def _bring_back(room: Path, workspace: Workspace, before: dict[Path, bool]) -> list[str]:
+def _bring_back(room: Path, root: Path, before: set[Path]) -> list[str]:
     """Write and remove in the workspace what a command did; a note for each file that is not kept.
 
     Nothing of the command runs any more, and what it left is not trusted: see `read_back`.
     """
-    root, left = workspace.root.resolve(), _list(room)
-    for path in sorted(before, reverse=True):  # what is in a folder before the folder
+    left, notes = _list(room), list[str]()
+    for path in sorted(before - left, reverse=True):  # what is in a folder before the folder
         with suppress(OSError):  # a folder that still holds something
-            if left.get(path) == before[path]:
-                continue
-            if before[path]:
+            if (root / path).is_dir():
                 (root / path).rmdir()
             elif not find_fault(path):
                 (root / path).unlink()
-    faults = {path: _keep(room, workspace, path) for path in sorted(left) if not left[path]}
-    notes = [f"not kept: {path}: {fault}" for path, fault in faults.items() if fault]
+    for path in sorted(left):
+        if os.path.isdir(room / path) and not os.path.islink(room / path):
+            continue
+        try:
+            data = read_back(room, path)
+            if path not in before or (root / path).read_bytes() != data:
+                write_bytes(writable(str(path)), data)
+        except (GenlabError, OSError) as error:
+            notes.append(f"not kept: {error}")
     more = len(notes) - MAX_NOTES
     return [*notes[:MAX_NOTES], *([f"and {more} more are not kept"] if more > 0 else [])]
 
 
-def _keep(room: Path, workspace: Workspace, path: Path) -> str:
-    """Write a file of the room to the workspace; why not, where it is not kept."""
-    root = workspace.root.resolve()
+def _install(toolbox: Toolbox, packages: str) -> str:
+    """Install packages into the workspace; returns pip's output and exit code.
+
+    Raises a GenlabError where that is not allowed, or where `packages` are anything else.
+    """
+    if not toolbox.params.allow_pip:
+        fix = "agent.allow_pip: true in params.yaml lets it install into the workspace"
+        raise GenlabError(f"pip install is refused, code has no network here; {fix}")
     try:
-        target, data = workspace.inside(path), read_back(room, path)
-        if target == root / path and target.is_file() and target.read_bytes() == data:
-            return ""
-        fault = find_fault(path) or ("a link is in its place" if target != root / path else "")
-        if not fault:
-            write_bytes(target, data)
-    except (GenlabError, OSError) as error:
-        return str(error).removeprefix(f"{path}: ")
-    return fault
+        wanted = [Requirement(word) for word in shlex.split(packages)]
+    except (InvalidRequirement, ValueError) as error:  # an option, a path, a second command
+        raise GenlabError(f"pip install: {' '.join(str(error).split())}; {PIP_FIX}") from error
+    if not wanted or any(each.url for each in wanted):
+        raise GenlabError(f"pip install: no package is named, or an address; {PIP_FIX}")
+    target = toolbox.workspace.root.resolve() / PACKAGES
+    argv = [
+        sys.executable, "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check",
+        "--only-binary=:all:", "--upgrade", "--target", str(target), "--", *map(str, wanted),
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as home:
+        env = {"PATH": os.defpath, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"}
+        if mirror := os.environ.get("PIP_INDEX_URL"):
+            env["PIP_INDEX_URL"] = mirror
+        try:
+            done = subprocess.run(argv, env=env, cwd=home, stdin=DEVNULL, stdout=PIPE,
+                                  stderr=STDOUT, errors="replace", timeout=PIP_SECONDS)  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise GenlabError(f"pip install took longer than {PIP_SECONDS:g} s") from error
+    return f"{printable(done.stdout)}[exit code {done.returncode}]"

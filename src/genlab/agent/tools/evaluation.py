@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genlab.agent.registry import Attempt, Registry
-from genlab.agent.tools.model import read_note, read_source, to_yaml
+from genlab.agent.tools.files import read_file
+from genlab.agent.tools.model import read_note, to_yaml
 from genlab.agent.tools.toolbox import Toolbox, current
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_bytes, write_json, write_text
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 UNFINISHED, SEED_KIND = "unfinished", "agent seed"  # seeds of evaluations that are going on
 WEIGHTS = "weights.safetensors"
+FIXED = (  # the run decides, not an eval_config
+    "dataset", "subset", "validation", "examples", "epochs", "seconds", "seeds", "device",
+)  # fmt: skip
 
 
 class EvaluationFailedError(GenlabError):
@@ -42,10 +45,16 @@ def pytorch_quick_evaluator(
     stop_below: a value of the metric at which the first seed is hopeless and the last one. Data and
     budget are the goal's. Returns the metrics, train_loss, seeds and run_id.
     """
-    toolbox = current()
-    source = read_source(model_script_path, model_class_name)
-    training, stop_below, notes = _read_eval_config(toolbox, eval_config)
-    trial = Trial(toolbox, source, model_class_name, training, stop_below, notes)
+    from genlab.agent.architecture.training import parse_training
+
+    source, chosen = read_file(model_script_path), dict(eval_config)
+    ignored = {name: chosen.pop(name) for name in FIXED if name in chosen}
+    notes = [f"the run decides on {', '.join(ignored)}"] if ignored else []
+    stop_below = chosen.pop("stop_below", None)
+    if not isinstance(stop_below, int | float | None):
+        raise GenlabError(f"eval_config.stop_below must be a number, got {stop_below!r}")
+    training = parse_training(chosen)
+    trial = Trial(current(), source, model_class_name, training, stop_below, notes)
     attempt = trial.find() or trial.run()
     if attempt.failure:
         raise EvaluationFailedError(attempt.run_id, f"{attempt.model_name}: {attempt.failure}")
@@ -86,10 +95,8 @@ class Trial:
         """Inspect, train seed by seed, and enter the attempt."""
         from genlab.agent.evaluator.judge import EvaluationError
 
-        summary, results = (
-            self.toolbox.inspect(self.source, self.class_name),
-            list[dict[str, Any]](),
-        )
+        summary = self.toolbox.inspect(self.source, self.class_name)
+        results = list[dict[str, Any]]()
         failure, seeds = summary.failure, self.toolbox.params.seeds
         while not failure and len(results) < seeds:
             if self.is_hopeless(results):
@@ -133,8 +140,12 @@ class Trial:
         built = list[str]()
         if config and not summary.failure:
             built = built_differences(parse_config(config, goal.task), summary.to_json())
-        numbers = {"parameters": summary.parameters, "multiply_adds": summary.multiply_adds}
-        metrics = {name: value for name, value in numbers.items() if value is not None}
+        metrics: dict[str, Any] = {
+            "parameters": summary.parameters,
+            "multiply_adds": summary.multiply_adds,
+        }
+        if not failure:
+            metrics |= _average(results)
         with registry.locked():  # a run that begins removes no folder that is half written
             folder = workspace.new_run()
             content = {"model_config": config, "training": training}
@@ -146,8 +157,8 @@ class Trial:
             attempt = Attempt(
                 run_id=folder.name, model_name=self.class_name, dataset=goal.dataset,
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
-                metrics_summary=metrics if failure else _average(results) | metrics,
-                experiment_dir=workspace.relative(folder), failure=failure, notes=self.notes,
+                metrics_summary=metrics, experiment_dir=workspace.relative(folder), failure=failure,
+                notes=self.notes,
                 decision=f"Failed: {failure}" if failure else "",
                 verdict="failed" if failure else "", origin="tool", code_origin=origin,
                 config=config, training=training, built=built, seeds=results, digest=self.digest,
@@ -159,31 +170,6 @@ class Trial:
     @property
     def _unfinished(self) -> Path:
         return self.toolbox.workspace.experiments / UNFINISHED / self.digest
-
-
-def _read_eval_config(
-    toolbox: Toolbox, eval_config: Mapping[str, Any]
-) -> tuple[Training, float | None, list[str]]:
-    """Training, stop_below and notes on values that the run's budget overrules."""
-    from genlab.agent.architecture.training import parse_training
-
-    if not isinstance(eval_config, Mapping):
-        raise GenlabError(f"eval_config must be an object, got {str(eval_config)[:60]!r}")
-    params, budget, chosen = toolbox.params, toolbox.budget, dict(eval_config)
-    seconds, epochs = budget.seconds, budget.examples / params.subset
-    fixed = {
-        "dataset": toolbox.goal.dataset, "subset": params.subset, "validation": params.validation,
-        "examples": budget.examples, "epochs": epochs, "seconds": seconds, "time_limit": seconds,
-        "max_parameters": budget.max_parameters, "seeds": params.seeds, "device": params.device,
-    }  # fmt: skip
-    notes = []
-    for name in fixed.keys() & chosen.keys():
-        if (value := chosen.pop(name)) not in (fixed[name], list(range(params.seeds))):
-            notes.append(f"{name} is {fixed[name]} for every attempt, not {str(value)[:40]}")
-    stop_below = chosen.pop("stop_below", None)
-    if not isinstance(stop_below, int | float | None):
-        raise GenlabError(f"eval_config.stop_below must be a number, got {stop_below!r}")
-    return parse_training(chosen), stop_below, sorted(notes)
 
 
 def _average(results: list[dict[str, Any]]) -> dict[str, Any]:

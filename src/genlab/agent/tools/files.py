@@ -1,4 +1,4 @@
-"""Tools that read and write files of the workspace, and the rule for what may be written.
+"""Tools that read and write files of the workspace, and the rules for what may be written.
 
 Whatever a tool or a command leaves in a workspace must not run by itself later, neither in the next
 command nor on the host: a person who starts Python in a workspace imports what lies in its top
@@ -8,6 +8,7 @@ source lies in `src`, under names that are no installed package's.
 
 from __future__ import annotations
 
+import re
 import site
 import sys
 from importlib.machinery import PathFinder
@@ -19,20 +20,20 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
 
 PACKAGES = ".packages"  # where pip installs
-JUDGES = (EXPERIMENTS, "search", PACKAGES)  # folders that no tool writes
-JUDGES_SUFFIXES = (".json", ".jsonl", ".lock", ".yaml", ".yml")  # of files in the top folder
-SOURCE, SOURCES = "src", (".py", ".sh")
-DATA = (
-    ".csv", ".gif", ".jpeg", ".jpg", ".json", ".jsonl", ".log", ".md", ".npy", ".npz", ".png",
-    ".rst", ".safetensors", ".tsv", ".txt", ".yaml", ".yml",
-)  # fmt: skip
-RESERVED = (  # files that genlab or another program obeys in the folder where it is started
-    "project.json", "params.yaml", "dvc.yaml", "cmakelists.txt", "package.json", "compose.yaml",
-    "docker-compose.yml",
-)  # fmt: skip
+JUDGES = rf"(?:{EXPERIMENTS}|search|\{PACKAGES})(?:/.*)?|[^/]+\.(?:jsonl?|lock|ya?ml)"
+OBEYED = (  # by genlab or another program that is started in their folder
+    r"project\.json|params\.yaml|dvc\.yaml|cmakelists\.txt|package\.json|(?:docker-)?compose\.ya?ml"
+)
+DATA = "csv|gif|jpeg|jpg|json|jsonl|log|md|npy|npz|png|rst|safetensors|tsv|txt|yaml|yml"
+RULES = {  # what no tool writes: paths in the workspace, in any case; the first rule counts
+    JUDGES: "that is the judge's, and no tool writes it; choose another path, such as one in src",
+    r"(?:.*/)?(?:\.|__pycache__/).*": "hidden files and caches are not kept; choose another name",
+    r"(?!src/).*\.(?:py|sh)": "source code belongs in src; choose a path there",
+    rf"(?:.*/)?(?:{OBEYED})": "other programs obey that file; choose another name",
+    rf"(?!.*\.(?:{DATA}|py|sh)$).*": f"only data may be written ({DATA}), and source code in src",
+}
 IMPORTED = ("genlab", "sitecustomize", "usercustomize")  # beside installed packages
-MAX_CHARACTERS = 200_000  # read from a file, or written to one
-MAX_ENTRIES = 1000
+MAX_CHARACTERS = 200_000  # read from a file
 
 
 def read_file(file_path: str) -> str:
@@ -47,10 +48,7 @@ def read_file(file_path: str) -> str:
 
 def write_file(file_path: str, content: str) -> None:
     """Write a text file in the workspace; missing folders are made. Python files belong in src."""
-    path = writable(file_path)
-    if len(content) > MAX_CHARACTERS:
-        raise GenlabError(f"{file_path}: {len(content)} characters, at most {MAX_CHARACTERS}")
-    write_text(path, content.encode("utf-8", "replace").decode("utf-8"))
+    write_text(writable(file_path), content.encode("utf-8", "replace").decode("utf-8"))
 
 
 def list_directory(path: str = ".", recursive: bool = False) -> list[str]:
@@ -64,8 +62,7 @@ def list_directory(path: str = ".", recursive: bool = False) -> list[str]:
         name = each.relative_to(workspace.root.resolve())
         if name.parts[0] != PACKAGES:  # thousands of files that nobody wrote here
             found.append(name.as_posix() + "/" * (each.is_dir() and not each.is_symlink()))
-    more = len(found) - MAX_ENTRIES
-    return [*found[:MAX_ENTRIES], *([f"[... and {more} more]"] if more > 0 else [])]
+    return found
 
 
 def create_pytorch_project_scaffold(project_name: str, base_dir: str = ".") -> None:
@@ -95,26 +92,21 @@ def writable(file_path: str) -> Path:
 
 def is_judges(path: PurePath) -> bool:
     """Whether no tool may write this path, relative to the workspace, and no command may see it."""
-    in_top_folder = len(path.parts) == 1 and path.suffix.lower() in JUDGES_SUFFIXES
-    return path.parts[0] in JUDGES or in_top_folder
+    return re.fullmatch(JUDGES, path.as_posix(), re.IGNORECASE | re.DOTALL) is not None
 
 
 def find_fault(path: PurePath) -> str:
     """Why a file must not be written at a path relative to the workspace; empty where it may."""
-    parts, suffix = [part.lower() for part in path.parts], path.suffix.lower()
-    if not parts or is_judges(path):
-        return "that is the judge's, and no tool writes it; choose another path, such as one in src"
-    unfit = (part.startswith(".") or part == "__pycache__" for part in parts)
-    if any(unfit) or not str(path).isprintable():
-        return "hidden files, caches and unprintable names are not written; choose another name"
-    if suffix in SOURCES:
-        if len(parts) < 2 or path.parts[0] != SOURCE:
-            return f"source code belongs in {SOURCE}; choose a path there"
-        names = (parts[1].removesuffix(suffix), path.stem)
-        taken = [name for name in names if is_package(name)]
-        return f"{taken[0]} is the name of a package; choose another name" if taken else ""
-    if suffix not in DATA or parts[-1] in RESERVED:
-        return f"only data may be written ({', '.join(DATA)}), and source code in {SOURCE}"
+    name = path.as_posix()
+    if not name.isprintable():
+        return "unprintable names are not written; choose another name"
+    for rule, fault in RULES.items():
+        if re.fullmatch(rule, name, re.IGNORECASE):
+            return fault
+    modules = [part.partition(".")[0] for part in path.parts[1:]]
+    taken = [module for module in modules if is_package(module)]
+    if path.suffix.lower() == ".py" and taken:
+        return f"{taken[0]} is the name of a package; choose another name"
     return ""
 
 
@@ -122,5 +114,5 @@ def is_package(name: str) -> bool:
     """Whether `import name` finds a module of Python or an installed package."""
     if name in IMPORTED or name in sys.stdlib_module_names:
         return True
-    found = PathFinder.find_spec(name.partition(".")[0], site.getsitepackages())
+    found = PathFinder.find_spec(name, site.getsitepackages())
     return found is not None and found.origin is not None

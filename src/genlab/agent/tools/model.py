@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,9 +26,8 @@ if TYPE_CHECKING:
     from genlab.llm.chat import Message
 
 WRITTEN, WRITTEN_KIND = "written", "assembled code"
-MAX_SIDE, MAX_CELLS = 4096, 1 << 24  # of an input
+MAX_CELLS = 1 << 24  # of an input
 MAX_CODE = 40_000  # characters of a file that a language model writes or reads
-FROM_DATA = ("input_size", "num_classes")  # in a model_config; the goal's data decide
 
 WRITE = """You write one Python file with one class, a torch.nn.Module whose constructor takes no
 arguments. Nothing runs when the file is imported. You answer in JSON: {"code": "the file"}."""
@@ -43,13 +40,6 @@ CONTRACT = {
 }
 DESCRIBE = """You review PyTorch code. You answer in JSON: {"analysis": "two or three sentences on
 where the model's capacity lies and what it may lack", "parameters": its number of parameters}."""
-
-SCALES = {"": 1.0, "k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6}
-FIGURE = re.compile(
-    r"(?<![\w.,])(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,6})?)\s?(k|thousand|m|million)?"
-    r"(?=\s+(?:(?:trainable|learnable|total|model)\s+)?param)",
-    re.IGNORECASE,
-)
 
 
 class Code(BaseModel):
@@ -76,10 +66,7 @@ def pytorch_model_assembler(model_config: dict[str, Any], output_script_path: st
     path = writable(output_script_path)
     if path.suffix != ".py":
         raise GenlabError(f"output_script_path must end in .py, got {output_script_path!r}")
-    if not isinstance(model_config, Mapping):
-        raise GenlabError(f"model_config must be an object, got {str(model_config)[:60]!r}")
-    stated = {str(key): value for key, value in model_config.items() if key not in FROM_DATA}
-    config = parse_config(stated, toolbox.goal.task)
+    config = parse_config(model_config, toolbox.goal.task)
     source, origin = write_code(toolbox, config)
     stored = {"config": config.model_dump(mode="json"), "origin": origin}
     write_json(_note_path(toolbox, source), {"kind": WRITTEN_KIND, **stored})
@@ -114,11 +101,8 @@ def write_code(toolbox: Toolbox, config: ModelConfig) -> tuple[str, str]:
             return source, origin
         faults.append(fault)
         repair = f"That does not work: {fault}. Answer with the whole file."
-        messages = [
-            *messages,
-            {"role": "assistant", "content": answer.text},
-            {"role": "user", "content": repair},
-        ]
+        messages.append({"role": "assistant", "content": answer.text})
+        messages.append({"role": "user", "content": repair})
     if has_custom(config):
         reason = faults[-1] if faults else "no language model that writes code is configured"
         raise GenlabError(f"the custom layer of {config.name} was not written: {reason}")
@@ -135,7 +119,7 @@ def pytorch_model_summary(
     input_size: channels, height and width, with or without a batch size before them.
     """
     toolbox = current()
-    source, size = read_source(model_script_path, model_class_name), _check_size(input_size)
+    source, size = read_file(model_script_path), _check_size(input_size)
     other = None if size == toolbox.data.shape else size
     summary = toolbox.inspect(source, model_class_name, other)
     if summary.failure:
@@ -143,19 +127,15 @@ def pytorch_model_summary(
             f"{model_script_path}: {model_class_name} fails for input_size {tuple(input_size)}:"
             f" {summary.failure}; correct the class or the size"
         )
-    return summary.to_json() | analyse(toolbox, source, summary)
+    return summary.to_json() | {"analysis": analyse(toolbox, source, summary)}
 
 
-def analyse(toolbox: Toolbox, source: str, summary: Summary) -> dict[str, Any]:
-    """A language model's reading of the code; figures that differ from measured ones are corrected.
-
-    Returns analysis, overruled (a line per wrong figure) and no_analysis (why there is none).
-    """
+def analyse(toolbox: Toolbox, source: str, summary: Summary) -> str:
+    """A language model's reading of the code, and a remark where its figure is not the measured."""
     from genlab.llm.chat import LLMFailure
 
-    found: dict[str, Any] = {"analysis": "", "overruled": [], "no_analysis": ""}
     if toolbox.backend is None:
-        return found
+        return ""
     messages: list[Message] = [
         {"role": "system", "content": DESCRIBE},
         {"role": "user", "content": source[:MAX_CODE]},
@@ -163,43 +143,12 @@ def analyse(toolbox: Toolbox, source: str, summary: Summary) -> dict[str, Any]:
     try:
         answer = toolbox.backend.ask("tools", messages, schema=Analysis).parsed
     except LLMFailure as error:
-        return found | {"no_analysis": error.reason}
+        return f"[no analysis: {error.reason}]"
     assert isinstance(answer, Analysis)
-    words, overruled = correct_figures(answer.analysis, summary)
-    if answer.parameters not in (None, summary.parameters):
-        overruled.append(f"{answer.parameters} parameters, {summary.parameters} measured")
-    return found | {"analysis": words, "overruled": overruled}
-
-
-def correct_figures(words: str, summary: Summary) -> tuple[str, list[str]]:
-    """Replace numbers of parameters that are neither the model's nor a part's.
-
-    A number is compared as precisely as it is written: 12k stands for 11,500 to 12,500.
-    """
-    overruled: list[str] = []
-    parts: Counter[str] = Counter()
-    for layer in summary.layers:
-        names = str(layer["name"]).split(".")
-        for depth in range(1, len(names) + 1):
-            parts[".".join(names[:depth])] += int(layer["parameters"])
-    known = {summary.parameters or 0, summary.trainable or 0, *parts.values()}
-
-    def check(hit: re.Match[str]) -> str:
-        number, scale = hit[1].replace(",", ""), SCALES[(hit[2] or "").lower()]
-        step = scale / 10 ** len(number.partition(".")[2])  # the least digit that is written
-        if any(abs(float(number) * scale - each) <= (step - 1) / 2 for each in known):
-            return hit[0]
-        overruled.append(f"{hit[0]} parameters, {summary.parameters} measured")
-        return f"{summary.parameters or 0:,}"
-
-    return FIGURE.sub(check, words), overruled
-
-
-def read_source(path: str, class_name: str) -> str:
-    """The source of a model's file. Raises a GenlabError where there is none."""
-    if not str(class_name).isidentifier():
-        raise GenlabError(f"model_class_name must be the name of a class, got {class_name!r}")
-    return read_file(path)
+    if answer.parameters in (None, summary.parameters):
+        return answer.analysis
+    remark = f"it states {answer.parameters} parameters, {summary.parameters} are measured"
+    return f"{answer.analysis} [{remark}]"
 
 
 def read_note(toolbox: Toolbox, source: str) -> tuple[dict[str, Any], str]:
@@ -222,12 +171,14 @@ def to_yaml(value: Mapping[str, Any]) -> str:
 
 def _check_size(input_size: Sequence[int]) -> tuple[int, int, int]:
     """Channels, height and width of an input_size. Raises a GenlabError where it is none."""
-    sides = input_size if isinstance(input_size, list | tuple) else ()
-    valid = all(type(side) is int and 1 <= side <= MAX_SIDE for side in sides)
-    if len(sides) not in (3, 4) or not valid or math.prod(sides[-3:]) > MAX_CELLS:
-        rule = f"channels, height and width of 1 to {MAX_SIDE}, such as (1, 28, 28)"
-        raise GenlabError(f"input_size must be {rule}, got {repr(input_size)[:60]}")
-    channels, height, width = sides[-3:]
+    if (
+        len(input_size) not in (3, 4)
+        or min(input_size) < 1
+        or math.prod(input_size[-3:]) > MAX_CELLS
+    ):
+        rule = f"channels, height and width, such as (1, 28, 28), of at most {MAX_CELLS} cells"
+        raise GenlabError(f"input_size must be {rule}, got {tuple(input_size)}")
+    channels, height, width = input_size[-3:]
     return channels, height, width
 
 

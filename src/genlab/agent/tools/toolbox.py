@@ -11,9 +11,8 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from genlab.agent.config import Settings
@@ -34,7 +33,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
     """A workspace with what its tools need; data, judge and language model are opened lazily.
 
     data: the folder that holds the folders of the datasets. backend: the tools' language model, or
-    a function that opens it; None: there is none. pip_index: a mirror for pip.
+    a function that opens it; None: there is none.
     """
 
     def __init__(
@@ -45,14 +44,12 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         *,
         data: Path,
         backend: Backend | Callable[[ExitStack], Backend | None] | None = None,
-        pip_index: str = "",
     ) -> None:
         self.workspace, self.params, self.goal = workspace, params, goal
-        self.data_folder, self.pip_index = data, pip_index
-        self._backend = backend
+        self.data_folder, self._backend = data, backend
         # Shared with the copy that has no language model.
-        self._lock, self._stack, self._judges = Lock(), ExitStack(), list["Judge"]()
-        self._kept: dict[Any, Any] = {}
+        self._stack, self._judges = ExitStack(), list["Judge"]()
+        self._summaries: dict[Any, Summary] = {}
 
     @classmethod
     def of_workspace(cls, workspace: Workspace) -> Toolbox:
@@ -90,16 +87,13 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         found._backend = None
         return found
 
-    @property
+    @cached_property
     def data(self) -> Data:
         """The goal's data, of which every training sees the same."""
         from genlab.agent.evaluator.datasets import load_data
 
         sizes = {"subset": self.params.subset, "validation": self.params.validation}
-        with self._lock:
-            if "data" not in self._kept:
-                self._kept["data"] = load_data(self.goal.dataset, self.data_folder, **sizes)
-            return self._kept["data"]  # type: ignore[no-any-return]
+        return load_data(self.goal.dataset, self.data_folder, **sizes)
 
     @property
     def budget(self) -> Budget:
@@ -120,11 +114,12 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         try:
             judge = self._judges.pop()
         except IndexError:
-            mode, device = self.params.sandbox, self.params.device
             # The distance needs features that are learnt once per machine.
             frechet = self.goal.metric == "frechet_distance"
-            options: dict[str, Any] = {"mode": mode, "device": device, "frechet": frechet}
-            judge = Judge(self.data, self.goal.task, self.budget, **options)
+            mode, device = self.params.sandbox, self.params.device
+            judge = Judge(
+                self.data, self.goal.task, self.budget, mode=mode, device=device, frechet=frechet
+            )
             self._stack.enter_context(judge)
         try:
             yield judge
@@ -140,21 +135,18 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         are kept: three tools inspect each attempt.
         """
         key = (source, class_name, input_size)
-        if key in self._kept:
-            return self._kept[key]  # type: ignore[no-any-return]
+        if key in self._summaries:
+            return self._summaries[key]
         with self.borrow_judge() as judge:
             found = judge.inspect(source, class_name, input_size, check=input_size is None)
         if not found.failure:  # which may be the fault of a busy machine
-            self._kept[key] = found
+            self._summaries[key] = found
         return found
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the sandboxes and the language model."""
         self._judges.clear()
         self._stack.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _OutsideOfRun:
@@ -206,5 +198,5 @@ def current() -> Toolbox:
 def _open(root: Path) -> Toolbox:
     """One toolbox per workspace and process, so that torch is imported once."""
     found = Toolbox.of_workspace(Workspace(root))
-    atexit.register(found.close)
+    atexit.register(found.__exit__)
     return found
