@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from genlab.agent.evaluator.datasets import check_data, load_data, load_test
 from genlab.core.errors import GenlabError
 
 
-@given(seed=st.integers(0, 1000), subset=st.integers(1, 1200))
-def test_the_seed_decides_the_parts_and_none_overlap(seed: int, subset: int) -> None:
+def test_the_seed_decides_the_parts_and_none_overlap() -> None:
     root = Path("nowhere")
-    first, again = (load_data("dummy", root, subset=subset, validation=50, seed=seed) for _ in "ab")
-    assert (len(first.train), len(first.validation)) == (subset, 50)
+    first, again = (load_data("dummy", root, subset=900, validation=50, seed=1) for _ in "ab")
+    assert (len(first.train), len(first.validation)) == (900, 50)
     assert (first.shape, first.classes, first.scale) == ((1, 16, 16), 4, 255)
     assert np.array_equal(first.train.items, again.train.items)
     parts = [first.train, first.validation, load_test("dummy", root)]
@@ -101,8 +98,8 @@ def test_equal_own_images_stay_in_one_split(tmp_path: Path) -> None:
         ("path:nowhere", "is not there"),
         ("path:{}", "must hold a folder"),
         ("path:{}/empty", "must hold a folder"),
-        ("path:{}/sizes", "resize the images"),
-        ("path:{}/broken", "not a readable image"),
+        ("path:{}/sizes", "of one size.*same shape"),
+        ("path:{}/broken", "must hold a folder of images.*9.png"),
         ("path:{}/text.npz", "arrays x and y"),
         ("path:{}/far.npz", "floats from 0 to 1"),
         ("path:{}/shape.npz", "x must be"),

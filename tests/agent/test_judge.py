@@ -99,8 +99,7 @@ def test_a_training_that_fails_is_named(judge: Judge) -> None:
     with pytest.raises(EvaluationError, match="RandomCrop does not keep the shape"):
         judge.evaluate(HEAD + LINEAR, "Model", training, 0)
     broken = HEAD + LINEAR.replace("return", "return (torch.nan if self.training else 0) +")
-    with pytest.raises(EvaluationError, match="loss is not finite at step 1 of 10"):
-        judge.evaluate(broken, "Model", Training(), 0)
+    assert "loss is not finite at step 1 of 10" in judged.evaluate(judge, broken)[1]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,6 @@ def test_open_code_is_accepted_and_evaluated(judge: Judge, entry: dict[str, Any]
     assert not (summary := judge.inspect(entry["code"], name)).failure
     assert summary.output == (2, 10)
     assert summary.layers
-    assert summary.table
     found, _ = judge.evaluate(entry["code"], name, Training(), 0)
     assert 0 <= found.metrics["accuracy"] <= 1
 
@@ -141,55 +139,42 @@ def test_a_summary_of_another_size_needs_no_classes(judge: Judge) -> None:
     assert found.parameters == sum(layer["parameters"] for layer in found.layers)
 
 
+WIDE = "self.register_buffer('m', torch.rand(99_999)); self.last = "
+UNCOUNTED = """
+    def named_parameters(self, *_, **__):
+        return iter([('bias', self.last.bias)])
+"""
 CHEATS = {
-    "labels": (
-        "import glob\nassert not glob.glob('/**/val*.np[yz]', recursive=False)\n",
-        "",
-    ),
-    "clock_stands": ("import time\ntime.monotonic = lambda: 0.0\n", ""),
+    "clock_stands": ("import time\ntime.monotonic = lambda: 0.0\n" + LINEAR, ""),
     "clock_runs": (
         "import time, itertools\nstep = itertools.count()\n"
-        "time.monotonic = lambda: 1e3 * next(step)\n",
+        "time.monotonic = lambda: 1e3 * next(step)\n" + LINEAR,
         "before its time limit",
     ),
-    "metrics": ("import json\njson.dump({'accuracy': 1.0}, open('metrics.json', 'w'))\n", ""),
     "save": (
-        "import safetensors.torch as s\n"
-        "import sys\nfor m in list(sys.modules.values()):\n"
-        "    if hasattr(m, 'save_file'): m.save_file = lambda *_: None\n",
+        "import safetensors.torch as s\nimport sys\nfor m in list(sys.modules.values()):\n"
+        "    if hasattr(m, 'save_file'): m.save_file = lambda *_: None\n" + LINEAR,
         "without a result",
     ),
-    "link": (
-        "import os\nos.symlink('/etc/passwd', 'trained.json')\n",
-        "OSError|PermissionError|result",
-    ),
+    "link": ("import os\nos.symlink('/etc/passwd', 'trained.json')\n" + LINEAR, "Error|result"),
     "escape": ("raise ValueError('\\x1b[31mred\\u202e')\n", r"ValueError at line 3.*: red$"),
-    "buffer": ("", "numbers in parameters and buffers"),
-    "hidden": ("", "numbers in parameters and buffers"),
+    "buffer": (LINEAR.replace("self.last = ", WIDE), "numbers in parameters and buffers"),
+    "hidden": (  # from a count that the model itself gives
+        LINEAR.replace("784, 10)", "784, 10); self.big = nn.Linear(784, 784)") + UNCOUNTED,
+        "numbers in parameters and buffers",
+    ),
 }
 
 
-@pytest.mark.parametrize("name", CHEATS)
-def test_a_cheat_gains_nothing(judge: Judge, name: str) -> None:
-    cheat, failure = CHEATS[name]
-    code = HEAD + cheat + LINEAR
-    if name == "buffer":
-        code = code.replace(
-            "self.last = ", "self.register_buffer('m', torch.rand(99_999)); self.last = "
-        )
-    if name == "hidden":  # from a count that the model itself gives
-        code = code.replace("784, 10)", "784, 10); self.big = nn.Linear(784, 784)")
-        code += "    def named_parameters(self, *_, **__):\n"
-        code += "        return iter([('bias', self.last.bias)])\n"
-    honest, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)
-    if failure:
-        with pytest.raises(EvaluationError) as caught:
-            judge.evaluate(code, "Model", Training(), 0)
-        assert judged.matches(failure, caught.value.reason), caught.value.reason
-    else:
-        found, _ = judge.evaluate(code, "Model", Training(), 0)
-        assert found.metrics["accuracy"] <= honest.metrics["accuracy"] + 0.1
-    assert judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)[0].metrics == honest.metrics
+def test_a_cheat_gains_nothing(judge: Judge) -> None:
+    honest = judged.evaluate(judge, HEAD + LINEAR)
+    for name, (code, failure) in CHEATS.items():
+        metrics, reason = judged.evaluate(judge, HEAD + code)
+        if failure:
+            assert judged.matches(failure, reason), f"{name}: {reason}"
+        else:
+            assert (metrics, reason) == honest, name
+    assert judged.evaluate(judge, HEAD + LINEAR) == honest  # nothing is left for another model
 
 
 def test_cut_is_reported_where_the_clock_ended_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,20 +193,14 @@ def test_cut_is_reported_where_the_clock_ended_a_training(monkeypatch: pytest.Mo
 def test_metrics_are_those_of_torch_and_scikit_learn() -> None:
     logits = torch.randn(60, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = torch.arange(60) % 3
-    found = classification.measure(logits.numpy(), labels.numpy())
+    found = classification.measure(logits.numpy(), labels.numpy(), bootstrap=200)
     assert found["accuracy"] == float((logits.argmax(1) == labels).double().mean())
     loss = torch.nn.functional.cross_entropy(logits, labels)
     assert found["val_loss"] == pytest.approx(float(loss))
     expected = f1_score(labels, logits.argmax(1), average="macro")
     assert found["macro_f1"] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    "logits", [None, torch.zeros(50, 2), torch.zeros(49, 4), torch.full((50, 4), torch.nan)]
-)
-def test_logits_that_are_none_are_not_measured(logits: torch.Tensor | None) -> None:
-    with pytest.raises(EvaluationError, match="logits are"):
-        classification.check_logits(logits, 50, 4)
+    for name, interval in found["intervals"].items():
+        assert interval["low"] < found[name] < interval["high"]
 
 
 def test_references_are_measured_once(stripes: Judge, tmp_path: Path) -> None:
@@ -234,8 +213,6 @@ def test_references_are_measured_once(stripes: Judge, tmp_path: Path) -> None:
     assert file.stat().st_mtime_ns == stamp
 
 
-def test_a_judge_refuses_what_it_cannot_judge() -> None:
-    with pytest.raises(GenlabError, match="task must be one of"):
-        Judge(judged.pictures(), "segment", BUDGET)
+def test_a_judge_refuses_a_device_that_it_does_not_know() -> None:
     with pytest.raises(GenlabError, match="device"):
         Judge(judged.pictures(), "classify", BUDGET, device="tpu")

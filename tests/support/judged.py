@@ -12,7 +12,9 @@ import pytest
 import tiny
 from ruamel.yaml import YAML
 
+from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator.datasets import Data, Part
+from genlab.agent.evaluator.judge import EvaluationError, Judge
 
 SETS = Path(__file__).resolve().parents[1] / "agent" / "sets"
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -59,6 +61,14 @@ def fashion(train: int = 5000, validation: int = 500) -> Data:
     end = train + validation
     parts = Part(images[:train], labels[:train]), Part(images[train:end], labels[train:end])
     return Data("fashion", 10, *parts)
+
+
+def evaluate(judge: Judge, code: str) -> tuple[dict[str, float], str]:
+    """The metrics of a module's class Model, or why it has none."""
+    try:
+        return judge.evaluate(code, "Model", Training(), 0)[0].metrics, ""
+    except EvaluationError as error:
+        return {}, error.reason
 
 
 def matches(pattern: str, reason: str) -> bool:

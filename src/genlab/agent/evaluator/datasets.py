@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,6 @@ COLOURS = 10
 SPLITS = ("train", "val", "test")
 SHARES = {"val": 0.1, "test": 0.1}  # of own data
 SPLIT_SEED = 0  # of own data, always the same: no test item is ever a training item
-IMAGE_FILES = (".png", ".jpg", ".jpeg")
 DUMMY_SIDE, DUMMY_COUNT = 16, 1200
 
 
@@ -73,15 +73,14 @@ def load_data(dataset: str, root: Path, *, subset: int, validation: int, seed: i
     root: the folder that holds the named datasets' folders. Raises GenlabError of one line where
     the dataset is unknown, missing or damaged.
     """
-    read = _reader(dataset, root)
+    read, rng = _reader(dataset, root), np.random.default_rng(seed)
     whole = [read(split) for split in ("train", "val")]
-    rng = np.random.default_rng(seed)
     train, val = (
         part.take(np.sort(rng.permutation(len(part))[:count]))
         for part, count in zip(whole, (subset, validation), strict=True)
     )
-    labelled = [read(split) for split in SPLITS] if dataset.startswith(OWN) else whole
-    classes = int(max(part.labels.max() for part in labelled)) + 1
+    known = [*whole, read("test")] if dataset.startswith(OWN) else whole
+    classes = int(max(part.labels.max() for part in known)) + 1
     folder = root / dataset
     return Data(dataset, classes, train, val, folder if folder.is_dir() else None)
 
@@ -89,7 +88,7 @@ def load_data(dataset: str, root: Path, *, subset: int, validation: int, seed: i
 def load_test(dataset: str, root: Path) -> Part:
     """Read the test part, which is opened once, for the final report."""
     part = _reader(dataset, root)("test")
-    return replace(part, items=np.ascontiguousarray(part.items))
+    return part.take(np.arange(len(part)))
 
 
 def check_data(dataset: str, root: Path) -> None:
@@ -100,37 +99,31 @@ def check_data(dataset: str, root: Path) -> None:
 def _reader(dataset: str, root: Path) -> Callable[[str], Part]:
     """A function that reads a split of the dataset."""
     if dataset.startswith(OWN):
-        parts = _own(Path(dataset.removeprefix(OWN)).expanduser())
-        return parts.__getitem__
+        return _own(Path(dataset.removeprefix(OWN)).expanduser()).__getitem__
     if dataset not in READERS:
         known = ", ".join([*READERS, f"{OWN}FOLDER"])
         near = did_you_mean(dataset, READERS)
         raise GenlabError(f"dataset must be one of {known}, got {dataset!r}{near}", key="dataset")
-    return lambda split: READERS[dataset](root, split)
+    return partial(READERS[dataset], root / dataset)
 
 
-def _images(name: str) -> Callable[[Path, str], Part]:
-    def read(root: Path, split: str) -> Part:
-        from genlab.datasets.images import load_images, load_labels
+def _images(folder: Path, split: str) -> Part:
+    from genlab.datasets.images import load_images, load_labels
 
-        images = load_images(root / name, split)
-        return Part(images.transpose(0, 3, 1, 2), load_labels(root / name, split))
-
-    return read
+    return Part(load_images(folder, split).transpose(0, 3, 1, 2), load_labels(folder, split))
 
 
-def _grids(root: Path, split: str) -> Part:
+def _grids(folder: Path, split: str) -> Part:
     """Grids with a channel per colour; the class is the number of objects, from 1."""
     from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
 
-    grids = load_split(find_data_file(root / "arc_grids"), split)
-    objects = load_objects(root / "arc_grids", split)
-    counts = np.bincount(objects["grid"], minlength=len(grids)).astype(np.int64)
+    grids = load_split(find_data_file(folder), split)
+    counts = np.bincount(load_objects(folder, split)["grid"], minlength=len(grids))
     one_hot = (grids[:, None] == np.arange(COLOURS)[None, :, None, None]).astype(np.uint8)
-    return Part(one_hot, counts - 1)
+    return Part(one_hot, counts.astype(np.int64) - 1)
 
 
-def _dummy(root: Path, split: str) -> Part:
+def _dummy(_: Path, split: str) -> Part:
     """Noise with stripes whose direction is the class: any network learns it quickly."""
     rng = np.random.default_rng([0, SPLITS.index(split)])
     labels = rng.integers(0, 4, DUMMY_COUNT)
@@ -144,9 +137,9 @@ def _dummy(root: Path, split: str) -> Part:
 
 
 READERS: dict[str, Callable[[Path, str], Part]] = {
-    "fashion_mnist": _images("fashion_mnist"),
-    "mnist": _images("mnist"),
-    "cifar10": _images("cifar10"),
+    "fashion_mnist": _images,
+    "mnist": _images,
+    "cifar10": _images,
     "arc_grids": _grids,
     "dummy": _dummy,
 }
@@ -167,7 +160,7 @@ def _own(path: Path) -> dict[str, Part]:
 
 
 def _read_npz(file: Path) -> tuple[Items, Labels]:
-    """x: (n, h, w), (n, h, w, c) or (n, c, h, w), levels or floats on [0, 1]; y: (n,)."""
+    """x: (n, h, w), (n, h, w, c) or (n, c, h, w), uint8 or floats on [0, 1]; y: (n,)."""
     try:
         with np.load(file, allow_pickle=False) as arrays:
             x, y = arrays["x"], arrays["y"]
@@ -180,39 +173,23 @@ def _read_npz(file: Path) -> tuple[Items, Labels]:
     if x.ndim != 4 or x.shape[1] not in (1, 3) or y.shape != (len(x),):
         shapes = f"got x {x.shape} and y {y.shape}"
         raise GenlabError(f"{file}: x must be (n, height, width, 1 or 3), y (n,); {shapes}")
-    top = 1 if x.dtype.kind == "f" else 255
-    if x.dtype.kind not in "fiu" or not len(x) or not (x.min() >= 0 and x.max() <= top):
-        kinds = "floats from 0 to 1 or integers from 0 to 255"
-        raise GenlabError(f"{file}: x must hold {kinds}", path=file)
-    levels = (255 / top * x).round().astype(np.uint8)
-    return np.ascontiguousarray(levels), np.unique(y, return_inverse=True)[1]
+    if x.dtype.kind == "f" and len(x) and x.min() >= 0 and x.max() <= 1:
+        x = (255 * x).round().astype(np.uint8)
+    if x.dtype != np.uint8:
+        raise GenlabError(f"{file}: x must hold uint8 or floats from 0 to 1", path=file)
+    return np.ascontiguousarray(x), np.unique(y, return_inverse=True)[1]
 
 
 def _read_folders(folder: Path) -> tuple[Items, Labels]:
     """Images of a folder per class, all of one size; grey where every image is."""
-    from PIL import Image
+    from torchvision.datasets import ImageFolder
 
-    classes = sorted(each for each in folder.iterdir() if each.is_dir())
-    files = [
-        (path, label)
-        for label, each in enumerate(classes)
-        for path in sorted(each.iterdir())
-        if path.suffix.lower() in IMAGE_FILES
-    ]
-    if len({label for _, label in files}) < max(1, len(classes)):
-        held = "a folder of .png or .jpg images per class, or an .npz with x and y"
-        raise GenlabError(f"{folder}: must hold {held}", path=folder)
-    images, grey = [], True
-    for path, _ in files:
-        try:
-            with Image.open(path) as image:
-                grey &= image.mode in ("1", "L")
-                images.append(np.asarray(image.convert("RGB")))
-        except (OSError, ValueError) as error:
-            raise GenlabError(f"{path}: not a readable image; remove or replace it") from error
-        if images[-1].shape != images[0].shape:
-            sizes = f"{images[-1].shape[:2]}, not {images[0].shape[:2]} as the first"
-            raise GenlabError(f"{path}: is {sizes}; resize the images to one size", path=path)
-    items = np.stack(images)[..., : 1 if grey else 3].transpose(0, 3, 1, 2)
-    labels = np.array([label for _, label in files], dtype=np.int64)
-    return np.ascontiguousarray(items), labels
+    try:
+        found = ImageFolder(str(folder))
+        images = np.stack([np.asarray(image) for image, _ in found])
+    except (OSError, ValueError) as error:
+        held = "a folder of images per class, all of one size, or an .npz with x and y"
+        raise GenlabError(f"{folder}: must hold {held}: {error}", path=folder) from error
+    grey = bool((images == images[..., :1]).all())
+    items = images[..., : 1 if grey else 3].transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(items), np.array(found.targets, dtype=np.int64)

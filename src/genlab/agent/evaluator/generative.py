@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -47,15 +48,13 @@ BOOTSTRAP, FRECHET_BOOTSTRAP = 1000, 30
 
 
 class GenerativeJudge:
-    """Metrics of generative models on `data`. encoding, decoding: rooms; no image enters decoding.
+    """Metrics of generative models on images. encoding, decoding: rooms; no image enters decoding.
 
     per_component: channels that describe one mixture component of a pixel.
     """
 
     def __init__(self, data: Data, encoding: Room, decoding: Room, *, frechet: bool = True) -> None:
         channels, height, width = data.shape
-        if data.scale == 1:
-            raise GenlabError(f"{data.name} holds no images: generative metrics need levels 0..255")
         if frechet and height != width:
             raise GenlabError(f"frechet_distance needs square images, {data.name} has {data.shape}")
         self.data, self.encoding, self.decoding, self.frechet = data, encoding, decoding, frechet
@@ -64,39 +63,31 @@ class GenerativeJudge:
         self._extractor: Classifier | None = None
 
     def measure(
-        self, job: Job, source: str, weights: bytes, part: Part, probe: Part | None = None
+        self, job: Job, weights: bytes, part: Part, probe: Part | None = None
     ) -> tuple[dict[str, Any], float]:
-        """Metrics on a part, and bits per dimension of `probe`; without it intervals, and nan.
+        """Metrics on a part, and bits per dimension of `probe`; without it `intervals`, and nan.
 
         Returns `bits_per_dim`, `kl` (nats per item), `n`, `frechet_distance` and
         `near_duplicate_rate` of n draws. Raises EvaluationError where an answer is not finite or
         misshapen, or where draws are copies of training images.
         """
         items = part.items if probe is None else np.concatenate([probe.items, part.items])
-        nll, kl, latents = self.elbo_terms(job, source, weights, items)
+        nll, kl, latents = self.elbo_terms(job, weights, items)
         split, bits = len(items) - len(part), (nll + kl) * self.bits
         columns = {"bits_per_dim": bits[split:], "kl": kl[split:]}
         found = mean_metrics(columns, bootstrap=1 if probe else BOOTSTRAP, seed=0)
-        intervals = found.pop("intervals")
         if self.frechet:
             self._extractor = self._extractor or load_extractor(self.data)
-            draws = self.draw(job, source, weights, latents, min(len(part), MOST_DRAWS))
+            draws = self.draw(job, weights, latents, min(len(part), MOST_DRAWS))
             resamples = 1 if probe else FRECHET_BOOTSTRAP
             close = compare_draws(draws, part, self.data, self._extractor, resamples)
-            intervals |= close.pop("intervals")
-            found |= close
-        if probe is not None:
-            return found, float(bits[:split].mean())
-        ranges = {f"{name}_interval": [i["low"], i["high"]] for name, i in intervals.items()}
-        return {**found, **ranges}, math.nan
+            found |= {**close, "intervals": found["intervals"] | close["intervals"]}
+        return found, float(bits[:split].mean()) if split else math.nan
 
-    def elbo_terms(
-        self, job: Job, source: str, weights: bytes, items: Items
-    ) -> tuple[Floats, Floats, int]:
+    def elbo_terms(self, job: Job, weights: bytes, items: Items) -> tuple[Floats, Floats, int]:
         """-log p(x|z) and KL of each item in nats, (n,), at one z per item; length of a code."""
-        asked = {**job, "what": "encode"}
-        answers = self.encoding.answer(asked, source, weights, {"items": items})
-        mean, logvar = (_checked(answers, k, len(items)).double() for k in ("mean", "logvar"))
+        codes = self.encoding.answer(job, "encode", weights, items)
+        mean, logvar = (each.double() for each in codes)
         if mean.shape != logvar.shape or mean.ndim != 2:
             raise EvaluationError(f"encode gives {tuple(mean.shape)} and {tuple(logvar.shape)}")
         digest = hashlib.sha256(mean.numpy().tobytes() + logvar.numpy().tobytes())
@@ -108,38 +99,36 @@ class GenerativeJudge:
         if not np.isfinite(kl).all() or not bool(z.isfinite().all()):
             raise EvaluationError("the KL of the codes is not finite")
         order = torch.randperm(len(z), generator=generator)
-        nll = np.empty(len(items))
-        for start, out in self._decode(job, source, weights, z[order].float()):
-            rows = order[start : start + len(out)]
-            x = torch.from_numpy(items[rows.numpy()])
-            nll[rows.numpy()] = -self._likelihood(out).log_prob(out.double(), x).numpy()
+        nll, start = np.empty(len(items)), 0
+        for out in self._decode(job, weights, z[order].float()):
+            rows = order[start : start + len(out)].numpy()
+            x = torch.from_numpy(items[rows])
+            nll[rows] = -self._likelihood(out).log_prob(out.double(), x).numpy()
+            start += len(out)
         if not np.isfinite(nll).all() or nll.min() < -1e-3:
             raise EvaluationError("the log likelihood is not finite")
         return nll, kl, mean.shape[1]
 
-    def draw(self, job: Job, source: str, weights: bytes, latents: int, count: int) -> Items:
+    def draw(self, job: Job, weights: bytes, latents: int, count: int) -> Items:
         """Draw images x ~ p(x|z), z ~ N(0, I): uint8 (count, height, width, channels)."""
         generator = torch.Generator().manual_seed(job["seed"])
         z = torch.randn(count, latents, generator=generator)
         drawn = [
             self._likelihood(out).sample(out, generator).permute(0, 2, 3, 1).numpy()
-            for _, out in self._decode(job, source, weights, z)
+            for out in self._decode(job, weights, z)
         ]
         return np.concatenate(drawn)
 
-    def _decode(self, job: Job, source: str, weights: bytes, z: Tensor) -> Any:
-        """(start, parameters) of successive codes, in jobs whose answers are not too large."""
+    def _decode(self, job: Job, weights: bytes, z: Tensor) -> Iterator[Tensor]:
+        """Parameters of successive codes, in jobs whose answers are not too large."""
         start, count = 0, FIRST
         while start < len(z):
-            codes = z[start : start + count]
-            asked = {**job, "what": "decode"}
-            answers = self.decoding.answer(asked, source, weights, {"codes": codes.numpy()})
-            out = _checked(answers, "out", len(codes)).float()
+            codes = z[start : start + count].numpy()
+            (out,) = self.decoding.answer(job, "decode", weights, codes)
             shape = tuple(out.shape)
             if shape[2:] != self.data.shape[1:] or not shape[1] or shape[1] % self.per_component:
                 raise EvaluationError(f"decode gives the shape {shape}")
-            for offset in range(0, len(out), CHUNK):
-                yield start + offset, out[offset : offset + CHUNK]
+            yield from torch.split(out.float(), CHUNK)
             start += len(codes)
             count = max(1, ANSWER_BYTES // (4 * math.prod(shape[1:])))
 
@@ -147,16 +136,6 @@ class GenerativeJudge:
         """The mixture whose parameters `out` are: its channels give the number of components."""
         components = out.shape[1] // self.per_component
         return DiscretizedLogisticMixture(self.data.shape[0], components)
-
-
-def _checked(answers: dict[str, Tensor], name: str, n: int) -> Tensor:
-    """An answer of n rows in double precision. Raises EvaluationError where it is not finite."""
-    value = answers.get(name)
-    if value is None or value.ndim == 0 or len(value) != n or not value.is_floating_point():
-        raise EvaluationError(f"the answers hold no {name} of {n} items")
-    if not bool(value.isfinite().all()):
-        raise EvaluationError(f"{name} is not finite (nan or inf)")
-    return value
 
 
 def load_extractor(data: Data) -> Classifier:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
-from pydantic import Field, FiniteFloat, dataclasses
+from pydantic import AfterValidator, BaseModel, Field, FiniteFloat
 from typing_extensions import TypedDict
 
 from genlab.agent.evaluator import classification
@@ -27,7 +27,7 @@ from genlab.agent.evaluator.datasets import Data, Part
 from genlab.agent.evaluator.generative import GenerativeJudge
 from genlab.agent.evaluator.room import EvaluationError, Room, read_safetensors
 from genlab.core import engine
-from genlab.core.errors import GenlabError
+from genlab.core.text import printable
 from genlab.sandbox.limits import MIB
 
 if TYPE_CHECKING:
@@ -35,30 +35,31 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "EvaluationError", "Judge", "SeedResult", "Summary"]
 
-TASKS = ("classify", "generate")
-PROBED = 1000  # training items behind train_loss
+PROBED = 500  # training items behind train_loss
+BOOTSTRAP = 500
 GRACE = 30.0  # seconds beyond the time limit, for building the model and saving it
 INSPECT_SECONDS = 60.0
 COMPONENTS = 4  # mixture components per pixel that a template decodes to
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 Count = Annotated[int, Field(ge=0)]
+Text = Annotated[str, AfterValidator(printable)]
+
+
+class Trained(BaseModel):
+    """What a training leaves beside the weights."""
+
+    examples: int
+    curve: Annotated[list[FiniteFloat], Field(min_length=1, max_length=50)]
 
 
 class Layer(TypedDict):
     """A layer without layers below it."""
 
-    name: str
-    kind: str
+    name: Text
+    kind: Text
     output: list[int]
     parameters: int
-
-
-class Trained(TypedDict):
-    """What a training leaves beside the weights."""
-
-    examples: int
-    curve: Annotated[list[FiniteFloat], Field(min_length=1, max_length=50)]
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,7 @@ class SeedResult:
     cut: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class Summary:
+class Summary(BaseModel, frozen=True):
     """A model as it was built; where `failure` is set, nothing else is.
 
     multiply_adds: per item, None where torchinfo cannot follow. output: shape for a batch of two.
@@ -98,21 +98,19 @@ class Summary:
     trainable: Count | None = None
     multiply_adds: Count | None = None
     output: tuple[int, ...] = ()
-    layers: Annotated[list[Layer], Field(max_length=200)] = field(default_factory=list)
-    table: Annotated[str, Field(max_length=40_000)] = ""
-    failure: str = ""
+    layers: Annotated[list[Layer], Field(max_length=200)] = []
+    failure: Text = ""
 
     def to_json(self) -> dict[str, Any]:
         """As summary.json holds it."""
-        return {**asdict(self), "output": list(self.output)}
+        return self.model_dump(mode="json")
 
 
-class Judge(AbstractContextManager["Judge"]):
+class Judge(ExitStack):
     """Evaluate generated models on `data`; close it when done.
 
-    task: classify or generate. device: auto, cpu or cuda. threads: of the guest, fixed, so that the
-    same training gives the same weights. frechet: whether generative models get a Fréchet distance,
-    whose features are learnt once per machine.
+    task: classify or generate. device: auto, cpu or cuda. frechet: whether generative models get a
+    Fréchet distance, whose features are learnt once per machine.
     """
 
     def __init__(
@@ -123,17 +121,15 @@ class Judge(AbstractContextManager["Judge"]):
         *,
         mode: str = "auto",
         device: str = "cpu",
-        threads: int = 1,
         frechet: bool = True,
     ) -> None:
-        if task not in TASKS:
-            raise GenlabError(f"task must be one of {', '.join(TASKS)}, got {task!r}", key="task")
-        self.data, self.task, self.budget, self.threads = data, task, budget, threads
-        self._open, place = ExitStack(), engine.device(device).type
-        self.room = self._open.enter_context(Room(mode=mode, device=place))
+        super().__init__()
+        self.data, self.task, self.budget = data, task, budget
+        place = engine.device(device).type
+        self.room = self.enter_context(Room(mode=mode, device=place))
         self.generative: GenerativeJudge | None = None
         if task == "generate":
-            decoding = self._open.enter_context(Room(mode=mode, device=place))
+            decoding = self.enter_context(Room(mode=mode, device=place))
             self.generative = GenerativeJudge(data, self.room, decoding, frechet=frechet)
 
     @property
@@ -157,12 +153,13 @@ class Judge(AbstractContextManager["Judge"]):
         in the right shape, to train one step with finite gradients and to have few enough
         parameters.
         """
-        job = {**self._job("describe", class_name, 0), "check": check}
-        job |= {"classes": job["classes"] if check else None}
-        job |= {"shape": list(input_size or self.data.shape)}
+        job = {**self._job("describe", source, class_name), "check": check}
+        job["shape"] = list(input_size or self.data.shape)
+        if not check:  # then any tensor is an answer
+            job["classes"] = None
         try:
-            self.room.run(job, source, INSPECT_SECONDS)
-            found: Summary = self.room.read_json("summary.json", Summary)
+            self.room.run(job, INSPECT_SECONDS)
+            found = self.room.read_json("summary.json", Summary)
         except EvaluationError as error:
             return Summary(failure=error.reason)
         if found.parameters is None or found.failure:
@@ -180,37 +177,35 @@ class Judge(AbstractContextManager["Judge"]):
         Raises EvaluationError where the model breaks, or its answers cannot be measured.
         """
         budget, train = self.budget, self.data.train
-        job = {**self._job("train", class_name, seed), "training": training.model_dump(mode="json")}
+        job = {
+            **self._job("train", source, class_name, seed),
+            "training": training.model_dump(mode="json"),
+        }
         job |= {"examples": budget.examples, "seconds": budget.seconds}
         started = time.monotonic()
         inputs: dict[str, Any] = {"items": train.items, "labels": train.labels}
-        self.room.run(job, source, budget.seconds + GRACE, inputs)
+        self.room.run(job, budget.seconds + GRACE, inputs)
         seconds = time.monotonic() - started
-        trained: Trained = self.room.read_json("trained.json", Trained)
-        cut = self._is_cut(trained["examples"], training.batch_size, seconds)
+        trained = self.room.read_json("trained.json", Trained)
+        cut = self._is_cut(trained.examples, training.batch_size, seconds)
         weights = self.room.read("weights.safetensors", 16 * MIB + 32 * budget.max_parameters)
         self._check_weights(weights)
         probe = train.take(np.arange(min(PROBED, len(train))))
         part = self.data.validation
-        metrics, loss = self._measure(source, class_name, weights, part, seed, probe)
-        return SeedResult(seed, metrics, loss, seconds, trained["curve"], cut), weights
+        job = self._job("answer", source, class_name, seed)
+        metrics, loss = self._measure(job, weights, part, probe)
+        return SeedResult(seed, metrics, loss, seconds, trained.curve, cut), weights
 
     def test(
         self, source: str, class_name: str, weights: bytes, test: Part, seed: int = 0
-    ) -> dict[str, float | list[float]]:
+    ) -> dict[str, Any]:
         """Metrics of kept weights on a part; NAME_interval is [low, high] of NAME, at 95 %."""
-        return self._measure(source, class_name, weights, test, seed)[0]
+        return self._measure(self._job("answer", source, class_name, seed), weights, test)[0]
 
-    def close(self) -> None:
-        """End the sandboxes."""
-        self._open.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _job(self, action: str, class_name: str, seed: int) -> dict[str, Any]:
+    def _job(self, action: str, source: str, class_name: str, seed: int = 0) -> dict[str, Any]:
         return {
             "do": action,
+            "source": source,
             "class_name": class_name,
             "task": self.task,
             "shape": self.data.shape,
@@ -218,7 +213,6 @@ class Judge(AbstractContextManager["Judge"]):
             "components": self.generative.per_component if self.generative else 0,
             "scale": self.data.scale,
             "seed": seed,
-            "threads": self.threads,
         }
 
     def _is_cut(self, examples: int, batch_size: int, seconds: float) -> bool:
@@ -252,22 +246,23 @@ class Judge(AbstractContextManager["Judge"]):
             raise EvaluationError(f"{held}, more than {limit:,}")
 
     def _measure(
-        self,
-        source: str,
-        class_name: str,
-        weights: bytes,
-        part: Part,
-        seed: int,
-        probe: Part | None = None,
+        self, job: dict[str, Any], weights: bytes, part: Part, probe: Part | None = None
     ) -> tuple[dict[str, Any], float]:
         """Metrics on a part and the loss on `probe`; without it intervals, and nan."""
-        job = self._job("answer", class_name, seed)
         if self.generative is not None:
-            return self.generative.measure(job, source, weights, part, probe)
-        items = part.items if probe is None else np.concatenate([probe.items, part.items])
-        answers = self.room.answer({**job, "what": "logits"}, source, weights, {"items": items})
-        logits = classification.check_logits(answers.get("logits"), len(items), self.data.classes)
+            found, loss = self.generative.measure(job, weights, part, probe)
+        else:
+            items = part.items if probe is None else np.concatenate([probe.items, part.items])
+            (answer,) = self.room.answer(job, "logits", weights, items)
+            if answer.shape[1:] != (self.data.classes,):
+                raise EvaluationError(f"logits are {tuple(answer.shape)}")
+            logits, split = answer.double().numpy(), len(items) - len(part)
+            resamples = 0 if probe else BOOTSTRAP
+            found = classification.measure(logits[split:], part.labels, bootstrap=resamples)
+            loss = math.nan
+            if probe:
+                loss = classification.measure(logits[:split], probe.labels)["val_loss"]
+        intervals = found.pop("intervals", {})
         if probe is None:
-            return classification.measure_with_intervals(logits, part.labels), math.nan
-        loss = classification.measure(logits[: len(probe)], probe.labels)["val_loss"]
-        return classification.measure(logits[len(probe) :], part.labels), loss
+            found |= {f"{name}_interval": [i["low"], i["high"]] for name, i in intervals.items()}
+        return found, loss

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
+from genlab import distributions
 from genlab.agent.evaluator import guest
-from genlab.agent.evaluator.guest.run import BROKEN
+from genlab.agent.evaluator.guest.run import ANSWERS, BROKEN
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
-from genlab.core.text import map_strings, printable
+from genlab.core.text import printable
 from genlab.sandbox.limits import GIB, MIB, Finished, Limits
 from genlab.sandbox.readback import read_back, remove_tree
 from genlab.sandbox.runner import Sandbox
 from genlab.sandbox.worker import Worker
 
 GUEST = Path(guest.__file__).parent
-DISTRIBUTIONS = GUEST.parents[2] / "distributions"
-COPIED = ("__init__.py", "likelihoods.py", "discretized_logistic.py", "gaussian.py")
+DISTRIBUTIONS = Path(distributions.__file__).parent
 # The first optimiser of a process imports torch._dynamo, which takes as long as torch itself.
 PRELOAD = ("torch", "torch._dynamo", "torchinfo", "numpy", "safetensors.torch")
 CORES = 8  # that a long training may keep busy before its CPU time is up
@@ -42,6 +41,8 @@ STOPPED = {
     "files": "it wrote too many files or bytes",
     "signal": "its process died of a signal",
 }
+Arrays = Mapping[str, npt.NDArray[Any]]
+Left = TypeVar("Left", bound=BaseModel)
 
 
 class EvaluationError(Exception):
@@ -55,8 +56,9 @@ class EvaluationError(Exception):
 class Room(AbstractContextManager["Room"]):
     """A sandbox with a warm worker and a folder that is emptied before each job.
 
-    A job sees the interpreter, the guest package and this folder; its process is a fresh fork.
-    device: cpu or cuda, whose nodes enter the sandbox; its driver reserves much address space.
+    A job sees the interpreter, the guest package, the likelihoods and this folder; its process is a
+    fresh fork. device: cpu or cuda, whose nodes enter the sandbox; its driver reserves much address
+    space.
     """
 
     def __init__(self, *, mode: str = "auto", device: str = "cpu") -> None:
@@ -66,34 +68,29 @@ class Room(AbstractContextManager["Room"]):
         gpu = {"address_space": 1 << 46, "memory_bytes": 16 * GIB, "processes": 256}
         self.device, self.more = device, gpu if nodes else {}
         self.folder = Path(tempfile.mkdtemp(prefix="genlab-room-")).resolve()
-        self.sandbox = Sandbox(self.folder, mode=mode, readable=(GUEST,), devices=nodes)
-        self.worker = Worker(self.sandbox, preload=PRELOAD)
+        readable = (GUEST, DISTRIBUTIONS)
+        sandbox = Sandbox(self.folder, mode=mode, readable=readable, devices=nodes)
+        self.worker = Worker(sandbox, preload=PRELOAD)
 
     def run(
         self,
         job: Mapping[str, Any],
-        source: str,
         seconds: float,
-        inputs: Mapping[str, npt.NDArray[Any]] | None = None,
+        inputs: Arrays | None = None,
         weights: bytes = b"",
     ) -> None:
-        """Run a job of the guest on the model file `source`. Raises EvaluationError if it fails.
+        """Run a job of the guest. Raises EvaluationError if it fails.
 
         inputs: arrays for the job. What it leaves is read before the next job.
         """
         self.empty()
-        write_text(self.folder / "model.py", source)
+        write_text(self.folder / "model.py", job["source"])
         np.savez(self.folder / "inputs.npz", allow_pickle=False, **dict(inputs or {}))
         if weights:
             (self.folder / "kept.safetensors").write_bytes(weights)
-        if job["task"] == "generate":  # copies of our files for its loss: genlab is not in there
-            package = self.folder / "genlab" / "distributions"
-            package.mkdir(parents=True)
-            (package.parent / "__init__.py").touch()
-            for name in COPIED:
-                shutil.copyfile(DISTRIBUTIONS / name, package / name)
-        place = {"folder": str(self.folder), "device": self.device}
-        write_text(self.folder / "job.json", json.dumps({**job, **place}))
+        place = {"folder": str(self.folder), "distributions": str(DISTRIBUTIONS)}
+        text = json.dumps({**job, **place, "device": self.device})
+        write_text(self.folder / "job.json", text)
         cpu = max(60.0, CORES * seconds)
         limits = Limits(wall_seconds=seconds, cpu_seconds=cpu, **self.more)
         env = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # without it cuBLAS is not deterministic
@@ -103,18 +100,26 @@ class Room(AbstractContextManager["Room"]):
             raise EvaluationError(reason)
 
     def answer(
-        self,
-        job: Mapping[str, Any],
-        source: str,
-        weights: bytes,
-        inputs: Mapping[str, npt.NDArray[Any]],
-    ) -> dict[str, Tensor]:
-        """What the model with these weights answers; nothing of it is left in the room."""
+        self, job: Mapping[str, Any], what: str, weights: bytes, inputs: npt.NDArray[Any]
+    ) -> list[Tensor]:
+        """What the model with these weights answers; nothing of it is left in the room.
+
+        what: logits, encode (mean and logvar) or decode. Each answer has a row per input and is
+        finite, else EvaluationError is raised.
+        """
+        asked = {**job, "do": "answer", "what": what}
         try:
-            self.run({**job, "do": "answer"}, source, ANSWER_SECONDS, inputs, weights)
-            return read_safetensors(self.read("answers.safetensors", 512 * MIB))
+            self.run(asked, ANSWER_SECONDS, {"inputs": inputs}, weights)
+            answers = read_safetensors(self.read("answers.safetensors", 512 * MIB))
         finally:
             self.empty()
+        for name in ANSWERS[what]:
+            value = answers.get(name)
+            if value is None or value.shape[:1] != (len(inputs),) or not value.is_floating_point():
+                raise EvaluationError(f"the answers hold no {name} of {len(inputs)} items")
+            if not bool(value.isfinite().all()):
+                raise EvaluationError(f"{name} is not finite (nan or inf)")
+        return [answers[name] for name in ANSWERS[what]]
 
     def read(self, name: str, limit: int) -> bytes:
         """A file that the last job left. Raises EvaluationError where it is none."""
@@ -123,12 +128,11 @@ class Room(AbstractContextManager["Room"]):
         except (GenlabError, OSError) as error:
             raise EvaluationError(f"the model ended without a result: {error}") from error
 
-    def read_json(self, name: str, kind: Any) -> Any:
-        """A JSON file that the last job left, as a `kind`, with printable strings."""
+    def read_json(self, name: str, kind: type[Left]) -> Left:
+        """A JSON file that the last job left, as a `kind`."""
         try:
-            value = map_strings(json.loads(self.read(name, 4 * MIB)), printable)
-            return TypeAdapter(kind).validate_python(value)
-        except (ValueError, RecursionError, ValidationError) as error:
+            return kind.model_validate_json(self.read(name, 4 * MIB))
+        except ValueError as error:
             raise EvaluationError(f"the model ended without a result: {name}: {error}") from error
 
     def empty(self) -> None:

@@ -1,13 +1,13 @@
 """Describe a generated model, and where `check` asks so, whether it can be trained and evaluated.
 
-Writes summary.json: `parameters`, `trainable`, `multiply_adds` (per item), `output` (for a batch of
-two), `layers` and torchinfo's `table`; the last three of no use where torchinfo cannot follow.
+Writes summary.json: `parameters`, `trainable`, `output` (for a batch of two), and where torchinfo
+can follow, `multiply_adds` (per item) and `layers`.
 """
 
 from __future__ import annotations
 
 import json
-import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,7 @@ from torch import Tensor, nn
 from .module import BrokenModelError, Job, answer, prepare
 from .train import make_loss
 
-MOST_LAYERS, LONGEST_TABLE = 200, 30_000
-UNITS = re.compile(r"Units\.(\w)\w*BYTES")  # torchinfo's millions, printed as its enum's name
-COLUMNS = ("input_size", "output_size", "num_params", "mult_adds")
+MOST_LAYERS = 200
 
 
 class Whole(nn.Module):
@@ -42,24 +40,22 @@ def run(job: Job) -> None:
         found: dict[str, Any] = {"output": list(whole(x).shape)}
     found["parameters"] = sum(each.numel() for each in parameters)
     found["trainable"] = sum(each.numel() for each in parameters if each.requires_grad)
-    try:
+    with suppress(Exception):  # of torchinfo: the model itself has just answered
         found |= describe(whole, x)
-    except Exception as error:  # of torchinfo: the model itself has just answered
-        found["table"] = f"not described: {type(error).__name__}"
     if job["check"]:
         check(model, x, job)
     Path(job["folder"], "summary.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 def describe(whole: Whole, x: Tensor) -> dict[str, Any]:
-    """Layers without layers below them, multiply-adds and table, by torchinfo."""
+    """Layers without layers below them and multiply-adds, by torchinfo."""
     found = torchinfo.summary(
-        whole, input_data=x, col_names=COLUMNS, depth=9, verbose=0, mode="eval",
-        cache_forward_pass=False,
-    )  # fmt: skip
+        whole, input_data=x, depth=9, verbose=0, mode="eval", cache_forward_pass=False
+    )
+    names = {id(module): name for name, module in whole.model.named_modules()}
     layers = [
         {
-            "name": name_of(layer),
+            "name": names[id(layer.module)],
             "kind": layer.class_name,
             "output": [int(side) for side in layer.output_size],
             "parameters": 0 if layer.is_recursive else int(layer.num_params),
@@ -67,18 +63,7 @@ def describe(whole: Whole, x: Tensor) -> dict[str, Any]:
         for layer in found.summary_list
         if layer.is_leaf_layer
     ]
-    table = UNITS.sub(lambda hit: hit[1], str(found))[:LONGEST_TABLE]
-    adds = int(found.total_mult_adds) // len(x)
-    return {"multiply_adds": adds, "layers": layers[:MOST_LAYERS], "table": table}
-
-
-def name_of(layer: Any) -> str:
-    """The path of a layer in the generated model, such as `layers.0`."""
-    parts = []
-    while layer.parent_info is not None and layer.parent_info.parent_info is not None:
-        parts.append(layer.var_name)
-        layer = layer.parent_info
-    return ".".join(reversed(parts))
+    return {"multiply_adds": int(found.total_mult_adds) // len(x), "layers": layers[:MOST_LAYERS]}
 
 
 def check(model: nn.Module, x: Tensor, job: Job) -> None:

@@ -24,7 +24,7 @@ class BrokenModelError(Exception):
 
 def prepare(job: Job) -> nn.Module:
     """Build the job's model, initialise lazy layers by a batch of two, load kept weights."""
-    torch.set_num_threads(job["threads"])
+    torch.set_num_threads(1)  # sums of several threads differ, and trainings run in parallel
     torch.set_flush_denormal(True)
     torch.use_deterministic_algorithms(True, warn_only=True)
     warnings.simplefilter("ignore")
@@ -88,7 +88,8 @@ def logits(model: nn.Module, x: Tensor, classes: int | None) -> Tensor:
 
 def encode(model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and log variance, (n, d) each."""
-    given = _method(model, "encode")(x)
+    method: Any = model.encode
+    given = method(x)
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise BrokenModelError(f"encode gives {_kind(given)}, not a pair of mean and logvar")
     latents = given[0].shape[-1] if isinstance(given[0], Tensor) and given[0].ndim else 0
@@ -100,32 +101,22 @@ def encode(model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def decode(model: nn.Module, z: Tensor, job: Job) -> Tensor:
     """Parameters of the mixture of each pixel, (n, components * K, height, width)."""
-    out = _method(model, "decode")(z)
+    method: Any = model.decode
+    out = method(z)
     channels = out.shape[1] if isinstance(out, Tensor) and out.ndim == 4 else 0
     if not channels or channels % job["components"]:
         wanted = f"(n, K x {job['components']}, height, width) for K mixture components per pixel"
-        raise BrokenModelError(f"decode gives the shape {_kind(out)}, not {wanted}")
+        raise BrokenModelError(f"decode gives {_kind(out)}, not the shape {wanted}")
     return _checked("decode", out, (len(z), channels, *job["shape"][1:]))
 
 
-def _method(model: nn.Module, name: str) -> Any:
-    if not callable(found := getattr(model, name, None)):
-        raise BrokenModelError(f"{type(model).__name__} has no method {name}")
-    return found
-
-
 def _checked(method: str, value: object, shape: tuple[int, ...]) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise BrokenModelError(f"{method} gives {_kind(value)}, not a tensor")
-    if tuple(value.shape) != shape:
-        given = f"the shape {tuple(value.shape)} for {shape[0]} items"
-        raise BrokenModelError(f"{method} gives {given}, not {shape}")
+    if not isinstance(value, Tensor) or tuple(value.shape) != shape:
+        raise BrokenModelError(f"{method} gives {_kind(value)}, not the shape {shape}")
     if not value.is_floating_point():
         raise BrokenModelError(f"{method} gives {value.dtype}, not floating-point numbers")
     return value.float()
 
 
 def _kind(value: object) -> str:
-    if value is None:
-        return "None"
-    return str(tuple(value.shape)) if isinstance(value, Tensor) else f"a {type(value).__name__}"
+    return str(tuple(value.shape)) if isinstance(value, Tensor) else type(value).__name__

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -80,14 +81,15 @@ def make_loss(model: nn.Module, job: Job) -> Callable[[Tensor, Tensor, float], T
     """The training loss of a batch: (x on [0, 1], class probabilities, beta) to a number.
 
     Classifiers: cross-entropy. Generative models: the negative ELBO in nats per dimension with the
-    KL weighted by beta, by the judge's copies of genlab.distributions in the job's folder.
+    KL weighted by beta.
     """
     if job["task"] == "classify":
         return lambda x, target, _: F.cross_entropy(logits(model, x, job["classes"]), target)
-    sys.path.insert(0, job["folder"])
+    # The rest of genlab is not there; the judge's likelihoods are imported by their own name.
+    package = sys.modules["genlab.distributions"] = ModuleType("genlab.distributions")
+    package.__path__ = [job["distributions"]]
     names = ("discretized_logistic", "gaussian")
     likelihoods, gaussian = (importlib.import_module(f"genlab.distributions.{n}") for n in names)
-    sys.path.remove(job["folder"])
 
     def negative_elbo(x: Tensor, _: Tensor, beta: float) -> Tensor:
         mean, logvar = encode(model, x)
