@@ -101,9 +101,8 @@ def test_drafts_cover_the_space() -> None:
 
 
 def test_the_same_generator_proposes_the_same() -> None:
-    one, two = (random_proposal("classify", SHAPE, 10, 9000, None, None, random.Random(5))
-                for _ in range(2))  # fmt: skip
-    assert one == two
+    given = ("classify", SHAPE, 10, 9000, None, None)
+    assert random_proposal(*given, random.Random(5)) == random_proposal(*given, random.Random(5))
 
 
 @pytest.mark.parametrize("layers", [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from genlab.agent.architecture.schema import Layer, ModelConfig, has_custom
@@ -19,17 +19,16 @@ WIDTHS = ("out_channels", "out_features", "hidden_size")
 FIRST_WIDTHS, HIDDEN = (8, 12, 16, 24, 32), (32, 64, 96, 128, 192, 256)
 ACTIVATIONS = ("ReLU", "GELU", "SiLU", "LeakyReLU", "Mish", "Hardswish")
 NORMS = ("BatchNorm2d", "BatchNorm2d", "GroupNorm", "Identity")
-CHANGES = ("insert", "insert", "remove", "widths", "width", "kernel", "activation", "norm")
+CHANGES = ("insert", "insert", "remove", "widths", "widths", "kernel", "activation", "norm")
 KINDS, POOLS = ("plain", "residual", "depthwise"), ("MaxPool2d", "MaxPool2d", "AvgPool2d")
 TRAINING: dict[str, tuple[Any, ...]] = {
-    "optimiser": ("adamw", "adamw", "adamw", "adam", "nadam", "radam", "sgd"),
+    "optimiser": ("adamw", "adamw", "adamw", "adam", "nadam", "radam"),
     "lr": (5e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 4e-3, 6e-3, 1e-2), "warmup": (0.0, 0.05, 0.1, 0.2),
     "batch_size": (16, 32, 32, 64, 64, 128), "weight_decay": (0.0, 1e-4, 0.01, 0.01, 0.05),
     "schedule": ("cosine", "cosine", "linear", "constant"), "clip": (0.0, 0.0, 1.0),
     "label_smoothing": (0.0, 0.0, 0.05, 0.1), "mixup": (0.0, 0.0, 0.0, 0.2),
     "ema": (0.0, 0.0, 0.0, 0.95, 0.99),
 }  # fmt: skip
-SGD_FACTOR = 20  # between good learning rates of sgd and of the other optimisers
 
 Kind = Literal["draft", "improve", "debug"]
 Size = tuple[int, int, int]
@@ -84,7 +83,7 @@ def random_proposal(
             drawn = _draw_training(task, shape, rng)
             config, (training, change) = parent, _change_training(training, drawn, rng)
         else:
-            config, change = _change_config(parent, outputs, rng)
+            config, change = _change_config(parent, rng)
         fitting = _fit(config, task, shape, outputs, max_parameters)
         if fitting and (fitting, training) != (parent, parent_training):
             return fitting, training, change
@@ -98,7 +97,7 @@ def _fit(
     if len(config.parts) < (1 if task == "classify" else 2):  # a change left nothing of one
         return None
     for _ in range(20):
-        parts = {name: _copy(each) for name, each in config.parts.items()}
+        parts: dict[str, list[Layer]] = json.loads(json.dumps(config.parts))
         for name, each in parts.items():
             _set_groups(each, shape[0] if name != "decoder" else config.latent_dim)
         config = config.model_copy(update={name: tuple(each) for name, each in parts.items()})
@@ -109,7 +108,7 @@ def _fit(
         if count <= most:
             return config
         for each in parts.values():
-            _scale(_walk(each, outputs), max(0.5, 0.95 * (most / count) ** 0.5))
+            _scale(each, max(0.5, 0.95 * (most / count) ** 0.5))
     return None
 
 
@@ -157,7 +156,6 @@ def _block(kind: str, width: int, kernel: int, norm: str, act: Layer) -> list[La
 
 def _draw_training(task: str, shape: Size, rng: random.Random) -> Training:
     values = {name: rng.choice(choices) for name, choices in TRAINING.items()}
-    values["lr"] *= SGD_FACTOR if values["optimiser"] == "sgd" else 1
     if task == "generate":
         return _suit(values | {"label_smoothing": 0.0, "mixup": 0.0})
     transforms: list[dict[str, Any]] = [
@@ -180,20 +178,16 @@ def _change_training(old: Training, drawn: Training, rng: random.Random) -> tupl
     values = {name: getattr(drawn, name)}
     if name == "lr":
         values["lr"] = min(10.0, float(f"{old.lr * rng.choice((0.3, 0.6, 1.6, 3)):.2g}"))
-    elif name == "optimiser":  # each has learning rates that suit it
-        values["lr"] = drawn.lr
     return _suit(old.model_dump() | values), f"{name} becomes {values[name]}"
 
 
-def _change_config(
-    config: ModelConfig, outputs: int, rng: random.Random
-) -> tuple[ModelConfig, str]:
+def _change_config(config: ModelConfig, rng: random.Random) -> tuple[ModelConfig, str]:
     part = rng.choice((*config.parts, *(["latent_dim"] if config.latent_dim else [])))
     factor, kind = rng.choice((0.5, 0.75, 1.5, 2)), rng.choice(CHANGES)
     if part == "latent_dim":
         latents = max(2, min(256, round(config.latent_dim * factor)))
         return config.model_copy(update={part: latents}), f"latent_dim becomes {latents}"
-    layers = _copy(config.parts[part])
+    layers: list[Layer] = json.loads(json.dumps(config.parts[part]))
     if kind == "insert":
         done = _insert(layers, rng)
     elif kind == "remove":
@@ -203,20 +197,22 @@ def _change_config(
             end += 1
         done = f"without {' '.join(each['type'] for each in layers[start:end])}"
         del layers[start:end]
-    elif kind in ("widths", "width"):
-        wide = [each for each in _walk(layers, outputs) if {*WIDTHS} & {*each}]
-        _scale([rng.choice(wide)] if wide and kind == "width" else wide, factor)
-        done = f"{kind} x {factor:g}"
-    else:  # another activation, norm or kernel
-        types = {"activation": ACTIVATIONS, "norm": NORMS}.get(kind, ("Conv2d",))
-        found = [each for each in _walk(layers) if each["type"] in types]
-        new, side = rng.choice(types), rng.choice((1, 3, 5, 7))
-        if kind == "kernel" and found:
-            rng.choice(found).update(kernel_size=side, padding=side // 2)
-        for each in found if kind != "kernel" else ():
-            each.clear()
-            each["type"] = new
-        done = f"{kind} becomes {side if kind == 'kernel' else new}"
+    elif kind == "widths":
+        _scale(layers, factor)
+        done = f"widths x {factor:g}"
+    elif kind == "kernel":
+        side = rng.choice((1, 3, 5, 7))
+        if convolutions := [each for each in _walk(layers) if each["type"] == "Conv2d"]:
+            rng.choice(convolutions).update(kernel_size=side, padding=side // 2)
+        done = f"kernel becomes {side}"
+    else:
+        types = ACTIVATIONS if kind == "activation" else NORMS
+        new = rng.choice(types)
+        for each in _walk(layers):
+            if each["type"] in types:
+                each.clear()
+                each["type"] = new
+        done = f"{kind} becomes {new}"
     return config.model_copy(update={part: tuple(layers)}), f"{part}: {done}"
 
 
@@ -237,29 +233,18 @@ def _insert(layers: list[Layer], rng: random.Random) -> str:
     return f"{name} inserted at {start}"
 
 
-def _copy(layers: Sequence[Layer]) -> list[Layer]:
-    """A copy in which no two layers are one object, without the Identity that means no norm."""
-    copied = [json.loads(json.dumps(each)) for each in layers if each["type"] != "Identity"]
-    for layer in copied:
-        if "layers" in layer:
-            layer["layers"] = _copy(layer["layers"])
-    return copied
-
-
-def _walk(layers: Sequence[Layer], outputs: int = 0) -> Iterator[Layer]:
-    """Every layer, but not a last one whose width is the number of outputs."""
-    for index, layer in enumerate(layers):
-        if index + 1 < len(layers) or outputs not in [layer.get(name) for name in WIDTHS]:
-            yield layer
+def _walk(layers: Sequence[Layer]) -> Iterator[Layer]:
+    """Every layer, those of a Repeat once."""
+    for layer in layers:
+        yield layer
         for inner in (layer.get("layers", ()), *layer.get("branches", ())):
             yield from _walk(inner)
 
 
-def _scale(layers: Iterable[Layer], factor: float) -> None:
-    for layer in layers:
-        for name in WIDTHS:
-            if name in layer:
-                layer[name] = max(4, 4 * round(layer[name] * factor / 4))
+def _scale(layers: Sequence[Layer], factor: float) -> None:
+    for layer in _walk(layers):
+        for name in {*WIDTHS} & {*layer}:
+            layer[name] = max(4, 4 * round(layer[name] * factor / 4))
 
 
 def _set_groups(layers: Sequence[Layer], channels: int) -> int:
