@@ -15,7 +15,6 @@ from genlab.agent.architecture.compare import built_differences, compact, config
 from genlab.agent.architecture.schema import (
     ModelConfig,
     config_schema,
-    example,
     has_custom,
     layer_names,
     parse_config,
@@ -30,9 +29,6 @@ ATTENTION = {"type": "MultiheadAttention", "num_heads": 2}
 TOKENS: list[Any] = [{**CONV, "kernel_size": 7, "stride": 7, "padding": 0}]
 VALID: dict[str, list[Any]] = {
     "nothing but a norm": ["BatchNorm2d"],
-    "names without case, prefix and Lazy": ["nn.relu", {"type": "LazyConv2d", **CONV}, "GELU"],
-    "nested arguments": [{"type": "Conv2d", "args": {"out_channels": 4, "kernel_size": [3, 5]}}],
-    "Sequential": [{"type": "Sequential", "layers": [CONV, "ReLU"]}],
     "a missing Flatten": [CONV, {"type": "Linear", "out_features": 16}, "ReLU"],
     "a changed shape in a Residual": [{"type": "Residual", "layers": [{**CONV, "stride": 2}]}],
     "a vector in a Residual": ["Flatten", {"type": "Residual", "layers": [
@@ -48,8 +44,6 @@ VALID: dict[str, list[Any]] = {
         {"type": "TransformerEncoderLayer", "nhead": 2, "dim_feedforward": 16}]}],
     "recurrent layers": [*TOKENS, {"type": "GRU", "hidden_size": 6, "bidirectional": True},
                          {"type": "LSTM", "hidden_size": 5, "num_layers": 2}],
-    "a mixer": [*TOKENS, {"type": "Flatten", "start_dim": 2}, {"type": "Residual", "layers": [
-        {"type": "Linear", "out_features": 16}, "GELU"]}, {"type": "Permute", "dims": [2, 1]}],
     "norms": [CONV, "LayerNorm", "GroupNorm", "InstanceNorm2d"],
     "one dimension": [{"type": "Flatten", "start_dim": 2}, {"type": "Conv1d", "out_channels": 4,
                                                             "kernel_size": 3}, "BatchNorm1d"],
@@ -60,15 +54,13 @@ BROKEN: dict[str, tuple[list[Any], str]] = {
     "an unknown argument": ([{**CONV, "filters": 3}], "has no argument filters; it has in_"),
     "a missing argument": ([CONV, {"type": "Conv2d", "out_channels": 8}], r"layers\[1\]: .* needs"),
     "a kernel too large": ([{**CONV, "kernel_size": 99}], r"layers\[0\]: Conv2d: .*1 x 28 x 28"),
-    "an image layer on a vector": (["Flatten", CONV], r"layers\[1\]: Conv2d needs \(batch, chann"),
+    "an image layer on a vector": (["Flatten", CONV], r"layers\[1\]: Conv2d: .*batch x 784"),
     "a place in a block": ([{"type": "Repeat", "times": 2, "layers": ["ReLU", {
         "type": "Parallel", "branches": [[], ["Nope"]]}]}],
         r"layers\[0\].layers\[1\].branches\[1\]\[0\]"),
     "sums of other shapes": ([{"type": "Parallel", "branches": [[CONV], []]}], "have no sum"),
     "no shortcut": ([{"type": "Residual", "layers": ["Flatten"]}], "no shortcut leads"),
-    "a lost batch": ([{"type": "Flatten", "start_dim": 0}], "batch of 3"),
-    "a wrong permutation": ([{"type": "Permute", "dims": [1, 2]}], "each dimension"),
-    "words in a permutation": ([{"type": "Permute", "dims": [1, 2, "3"]}], "each dimension"),
+    "a lost batch": ([{"type": "Flatten", "start_dim": 0}], "batch of 7"),
     "too many layers": ([{"type": "Repeat", "times": 64, "layers": ["ReLU"] * 9}], "more than 400"),
     "a number too large": ([{"type": "Linear", "out_features": 10**9}], "is beyond"),
     "an object as argument": ([{**CONV, "padding": {"x": 1}}], r"layers\[0\]"),
@@ -155,14 +147,6 @@ def test_a_generative_config_has_encode_and_decode(latents: int, decoder: list[A
     assert count == count_parameters(config, SHAPE, 12, "generate")
 
 
-@pytest.mark.parametrize("task", ["classify", "generate"])
-@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (10, 30, 30), (3, 17, 9)])
-def test_the_example_works_for_every_shape(task: str, shape: tuple[int, int, int]) -> None:
-    config = example(task, shape, 12)
-    assert count_parameters(config, shape, 12, task) > 1000
-    assert parse_config(config.model_dump(mode="json"), task) == config
-
-
 def test_code_reads_like_pytorch_and_names_no_helper_in_vain() -> None:
     source = write_source(
         parse([CONV, "ReLU", {"type": "MaxPool2d", "kernel_size": 2}]), SHAPE, 10, "classify"
@@ -202,12 +186,20 @@ def test_custom_layers_are_found_in_blocks() -> None:
     assert not has_custom(parse([CONV]))
 
 
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("shape", [(1, 28, 28), (10, 30, 30), (3, 17, 9)])
 @pytest.mark.parametrize("task", ["classify", "generate"])
-def test_configs_fit_their_schema(task: str) -> None:
+def test_configs_that_fit_their_schema_work(task: str, shape: Any, small: bool) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    raw = example(task, SHAPE, 12).model_dump(mode="json", include=config_schema(task)["required"])
-    jsonschema.validate(raw, config_schema(task))
-    jsonschema.Draft202012Validator.check_schema(config_schema(task, small=True))
+    conv = {"type": "Conv2d", "out_channels": 8, "kernel_size": 3, "padding": "same"}
+    layers = [conv, {"type": "MaxPool2d", "kernel_size": 2}, {"type": "Residual", "layers": [conv]}]
+    decoder = [conv, {"type": "Upsample", "scale_factor": 2}]
+    raw = {"name": "Net", "layers": layers, "encoder": layers, "decoder": decoder, "latent_dim": 4}
+    raw = {key: raw[key] for key in config_schema(task)["required"]}
+    jsonschema.validate(raw, config_schema(task, small=small))
+    config = parse_config(raw, task)
+    assert parse_config(config.model_dump(mode="json"), task) == config
+    assert count_parameters(config, shape, 12, task) > 1000
 
 
 def test_differences_name_places_of_the_child() -> None:

@@ -26,7 +26,7 @@ FORMAT = {
     "classify": """model_config holds `name` and `layers`, a list of {"type": ..., arguments},
 applied in order. `type` is any layer of torch.nn by name, or Residual {"layers": [...]}, Parallel
 {"branches": [[...], [...]], "merge": "sum" or "concat"}, Repeat {"times": n, "layers": [...]},
-Permute {"dims": [...]}, or custom {"description": ...} for a block that is described in words.
+or custom {"description": ...} for a block that is described in words.
 Sizes of inputs (in_channels, in_features, num_features) are inferred; a last linear layer to the
 classes is added where it is missing.""",
     "generate": """model_config holds `name`, `encoder` and `decoder`, each a list of {"type": ...,

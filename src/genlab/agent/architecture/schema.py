@@ -20,12 +20,10 @@ BLOCKS = {
     "Residual": ("layers",),
     "Parallel": ("branches", "merge"),
     "Repeat": ("times", "layers"),
-    "Permute": ("dims",),
 }
 CUSTOM = "custom"
 FIELDS = {"classify": ("layers",), "generate": ("encoder", "decoder", "latent_dim")}
-RESERVED = {*BLOCKS, "First", "SelfAttention", "Tensor", "torch", "nn", "super"}
-NESTED = ("arguments", "args", "kwargs", "params")  # where some models put the arguments
+RESERVED = {*BLOCKS, "First", "SelfAttention", "Tokens", "Tensor", "torch", "nn", "super"}
 UNUSED = ("inplace", "name", "device", "dtype")  # change no result of a layer
 MAX_LAYERS, MAX_DEPTH, MAX_TIMES, MAX_NUMBER, MAX_LATENTS = 400, 8, 64, 2**20, 1024
 
@@ -35,7 +33,7 @@ class ModelConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field("Model", max_length=40, description="name of the class")
+    name: str = "Model"  # of the class
     layers: tuple[Layer, ...] = ()
     encoder: tuple[Layer, ...] = ()
     decoder: tuple[Layer, ...] = ()
@@ -45,8 +43,8 @@ class ModelConfig(BaseModel):
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
-        taken = keyword.iskeyword(name) or name in RESERVED
-        if taken or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        name = re.sub(r"\W", "", name, flags=re.ASCII)[:40] or "Model"
+        if keyword.iskeyword(name) or name in RESERVED or not name.isidentifier():
             raise ValueError(f"{name!r} is not a name that the class can have")
         return name
 
@@ -60,8 +58,8 @@ class ModelConfig(BaseModel):
 def parse_config(raw: Mapping[str, Any], task: str) -> ModelConfig:
     """Read a config as a language model or a person writes it.
 
-    Names of layers are matched without regard to case, `nn.` and `Lazy`; a layer without arguments
-    may be its name alone. Raises a GenlabError that names the place and the fault.
+    A layer without arguments may be its name alone. Raises a GenlabError that names the place and
+    the fault.
     """
     fields = ModelConfig.model_fields  # those of the other task may be there, but empty
     given = {key: value for key, value in raw.items() if value or key not in fields}
@@ -74,8 +72,6 @@ def parse_config(raw: Mapping[str, Any], task: str) -> ModelConfig:
             raise GenlabError(f"model_config.{key} is missing")
         if key != "latent_dim":
             given[key] = _read_layers(given[key], f"model_config.{key}", 0)
-    if isinstance(given.get("name"), str):
-        given["name"] = re.sub(r"\W", "", given["name"], flags=re.ASCII)[:40] or "Model"
     try:
         config = ModelConfig.model_validate(given)
     except ValidationError as error:
@@ -142,22 +138,15 @@ def _read_layers(raw: Any, where: str, depth: int) -> list[Layer]:
         layer, place = {"type": each} if isinstance(each, str) else each, f"{where}[{index}]"
         if not isinstance(layer, Mapping) or not isinstance(layer.get("type"), str):
             raise GenlabError(f"{place}: a layer is an object with a type")
-        if layer["type"].lower().removeprefix("nn.") == "sequential":
-            found += _read_layers(layer.get("layers"), f"{place}.layers", depth + 1)
-        else:
-            found.append(_read_layer(dict(layer), place, depth))
+        found.append(_read_layer(dict(layer), place, depth))
     return found
 
 
 def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
-    for key in NESTED:
-        layer |= layer.pop(key) if isinstance(layer.get(key), Mapping) else {}
-    name = re.sub(r"^(torch\.)?(nn\.)?(lazy)?", "", layer["type"].strip(), flags=re.IGNORECASE)
-    names = {each.lower(): each for each in (*layer_names(), *BLOCKS, CUSTOM)}
-    if (kind := names.get(name.lower())) is None:
-        hint = did_you_mean(name, names.values())
-        raise GenlabError(f"{where}: {name!r} is not a layer of torch.nn{hint}")
-    layer["type"] = kind
+    kind = layer["type"]
+    if kind not in (names := (*layer_names(), *BLOCKS, CUSTOM)):
+        hint = did_you_mean(kind, names)
+        raise GenlabError(f"{where}: {kind!r} is not a layer of torch.nn{hint}")
     if kind == CUSTOM:
         if not layer.get("description") or not isinstance(layer["description"], str):
             raise GenlabError(f"{where}: custom needs a description")
@@ -180,8 +169,6 @@ def _read_block(layer: Layer, where: str, depth: int) -> Layer:
         layer["layers"] = _read_layers(layer.get("layers"), f"{where}.layers", depth)
     if kind == "Repeat" and layer.get("times") not in range(1, MAX_TIMES + 1):
         raise GenlabError(f"{where}: times of Repeat is a number from 1 to {MAX_TIMES}")
-    if kind == "Permute" and not isinstance(layer.get("dims"), list | tuple):
-        raise GenlabError(f"{where}: dims of Permute is a list of dimensions after the batch")
     if kind == "Parallel":
         merge = layer.setdefault("merge", "sum")
         if merge not in ("sum", "concat") or not isinstance(branches, list | tuple) or not branches:
@@ -196,9 +183,9 @@ def config_schema(task: str, *, small: bool = False) -> dict[str, Any]:
 
     small: a handful of layer types with bounded numbers, for a weak model under a grammar.
     """
-    about = "a layer of torch.nn, Residual, Parallel, Repeat, Permute or custom"
+    about = "a layer of torch.nn, Residual, Parallel, Repeat or custom"
     layer = _object(type={"type": "string", "description": about}) | {"additionalProperties": True}
-    layers = _list(*_small_layers(), most=16) if small else _list(layer, most=MAX_LAYERS)
+    layers = _list(_small_layers(), 16) if small else _list([layer], MAX_LAYERS)
     latents = {"type": "integer", "minimum": 1, "maximum": 64 if small else MAX_LATENTS}
     fields = {key: latents if key == "latent_dim" else layers for key in FIELDS[task]}
     return _object(name={"type": "string", "description": "name of the class"}, **fields)
@@ -207,16 +194,22 @@ def config_schema(task: str, *, small: bool = False) -> dict[str, Any]:
 def _small_layers() -> list[dict[str, Any]]:
     width = {"type": "integer", "minimum": 4, "maximum": 128}
     fixed = {"kernel_size": {"enum": [1, 3, 5]}, "padding": {"enum": ["same"]}}
-    simple: dict[str, dict[str, Any]] = {
-        "Conv2d": {"out_channels": width, **fixed}, "BatchNorm2d": {}, "ReLU": {}, "GELU": {},
-        "Dropout": {"p": {"enum": [0.1, 0.2, 0.3, 0.5]}},
-    }  # fmt: skip
-    inner = [_object(type={"enum": [name]}, **each) for name, each in simple.items()]
-    others: dict[str, dict[str, Any]] = {
-        "MaxPool2d": {"kernel_size": {"enum": [2]}}, "Upsample": {"scale_factor": {"enum": [2]}},
-        "Linear": {"out_features": width}, "Residual": {"layers": _list(*inner, most=6)},
-    }  # fmt: skip
-    return [*inner, *(_object(type={"enum": [name]}, **each) for name, each in others.items())]
+    inner = [
+        _layer("Conv2d", out_channels=width, **fixed),
+        *(_layer(name) for name in ("BatchNorm2d", "ReLU", "GELU")),
+        _layer("Dropout", p={"enum": [0.1, 0.2, 0.3, 0.5]}),
+    ]
+    return [
+        *inner,
+        _layer("MaxPool2d", kernel_size={"enum": [2]}),
+        _layer("Upsample", scale_factor={"enum": [2]}),
+        _layer("Linear", out_features=width),
+        _layer("Residual", layers=_list(inner, 6)),
+    ]
+
+
+def _layer(kind: str, **arguments: Any) -> dict[str, Any]:
+    return _object(type={"enum": [kind]}, **arguments)
 
 
 def _object(**fields: Any) -> dict[str, Any]:
@@ -224,25 +217,5 @@ def _object(**fields: Any) -> dict[str, Any]:
     return {"type": "object", "properties": fields, **rules}
 
 
-def _list(*items: dict[str, Any], most: int) -> dict[str, Any]:
-    kinds = {"anyOf": list(items)} if len(items) > 1 else items[0]
-    return {"type": "array", "items": kinds, "minItems": 1, "maxItems": most}
-
-
-def example(task: str, shape: Sequence[int], outputs: int) -> ModelConfig:
-    """A small network that works, for prompts and tests."""
-    act, pool = {"type": "ReLU"}, {"type": "MaxPool2d", "kernel_size": 2}
-    conv: Layer = {"type": "Conv2d", "out_channels": 16, "kernel_size": 3, "padding": 1}
-    if task == "classify":
-        inner = [{**conv, "out_channels": 32}, {"type": "BatchNorm2d"}, act]
-        end = ({"type": "Flatten"}, {"type": "Linear", "out_features": outputs})
-        layers: tuple[Layer, ...] = (conv, act, pool, {"type": "Residual", "layers": inner}, pool)
-        return ModelConfig(name="SmallResidual", layers=(*layers, *end))
-    sides = [-(-side // 2) for side in shape[1:]]
-    first: Layer = {"type": "ConvTranspose2d", "out_channels": 16, "kernel_size": sides}
-    last: tuple[Layer, ...] = (
-        {"type": "Upsample", "scale_factor": 2},
-        {**conv, "out_channels": outputs},
-    )
-    parts = {"encoder": ({**conv, "stride": 2}, act), "decoder": (first, act, *last)}
-    return ModelConfig(name="SmallVAE", latent_dim=16, **parts)
+def _list(kinds: list[dict[str, Any]], most: int) -> dict[str, Any]:
+    return {"type": "array", "items": {"anyOf": kinds}, "minItems": 1, "maxItems": most}

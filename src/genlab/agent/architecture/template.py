@@ -17,10 +17,9 @@ from genlab.core.errors import GenlabError
 Shape = tuple[int, ...]
 """A shape without its batch dimension."""
 
-BATCH = 3  # items of a probe: a layer that mixes up batch and channels is unlikely to pass
+BATCH = 7  # items of a probe: a layer that mixes up batch and channels is unlikely to pass
 SEQUENCE = {"MultiheadAttention", "TransformerEncoderLayer", "RNN", "GRU", "LSTM"}
-SIDES = {"1d": "length", "2d": "height, width", "3d": "depth, height, width"}
-HELPERS = ("Residual", "Parallel", "SelfAttention", "First", "Permute")
+HELPERS = ("Residual", "Parallel", "SelfAttention", "First", "Tokens")
 
 
 @dataclass(frozen=True)
@@ -81,38 +80,34 @@ class Chain:
                 self.add_residual(layer["layers"])
             elif kind == "Parallel":
                 self.add_parallel(layer["branches"], layer["merge"])
-            elif kind == "Permute":
-                self.add_permute(*layer["dims"])
             else:
-                self.adapt(kind)
+                if kind == "Linear" and len(self.shape) > 2:
+                    self.add("Flatten")
+                elif kind in SEQUENCE and len(self.shape) == 3:
+                    self.make_tokens()
                 self.add(kind, **{key: value for key, value in layer.items() if key != "type"})
         return self
 
-    def adapt(self, kind: str) -> None:
-        """Add what a layer of `kind` plainly needs before it, or refuse it."""
-        if kind == "Linear" and len(self.shape) > 2:
-            self.add("Flatten")
-        elif kind in SEQUENCE and len(self.shape) == 3:
-            self.make_tokens()
-        elif kind in SEQUENCE and len(self.shape) != 2:
-            raise self.fault(f"{kind} needs (batch, tokens, features)")
-        sides = SIDES.get("" if (kind, len(self.shape)) == ("BatchNorm1d", 1) else kind[-2:])
-        if sides and len(self.shape) != int(kind[-2]) + 1:
-            raise self.fault(f"{kind} needs (batch, channels, {sides})")
-
     def make_tokens(self) -> None:
         """Turn the pixels of an image into tokens (batch, tokens, features)."""
-        self.add("Flatten", start_dim=2)
-        self.add_permute(2, 1)
+        channels, *sides = self.shape
+        self.nodes.append(Node("Tokens", (math.prod(sides), channels)))
 
     def add(self, kind: str, **arguments: Any) -> None:
         """Add one layer of torch.nn; sizes of its input are inferred."""
-        if kind == "LayerNorm" and len(self.shape) == 3 and _is_one(arguments):
+        if kind == "LayerNorm" and len(self.shape) == 3 and "normalized_shape" not in arguments:
             kind, arguments = "GroupNorm", {"num_groups": 1}  # of images: over all channels
-        known = layer_arguments(kind)
-        arguments |= {key: each for key, each in self._infer(arguments).items() if key in known}
-        if kind in SEQUENCE:
-            arguments["batch_first"] = True
+        if kind in SEQUENCE and len(self.shape) != 2:
+            raise self.fault(f"{kind} needs (batch, tokens, features)")
+        first, last = self.shape[0], self.shape[-1]
+        defaults = {"normalized_shape": last, "num_groups": math.gcd(8, first)}
+        sizes = {
+            **dict.fromkeys(("in_channels", "num_features", "num_channels"), first),
+            **dict.fromkeys(("in_features", "input_size", "embed_dim", "d_model"), last),
+            "batch_first": True,
+        }
+        known, arguments = layer_arguments(kind), defaults | arguments | sizes
+        arguments = {key: each for key, each in arguments.items() if key in known}
         for name, parameter in known.items():
             if parameter.default is parameter.empty and name not in arguments:
                 raise self.fault(f"{kind} needs {name}")
@@ -121,13 +116,6 @@ class Chain:
         except Exception as error:
             reason = " ".join(str(error).split())[:240] or type(error).__name__
             raise self.fault(f"{kind}: {reason}") from error
-
-    def add_permute(self, *dims: int) -> None:
-        """Add a reordering of the dimensions after the batch."""
-        if sorted(dims, key=str) != list(range(1, len(self.shape) + 1)):
-            raise self.fault("Permute has to name each dimension after the batch, from 1")
-        shape = tuple(self.shape[dim - 1] for dim in dims)
-        self.nodes.append(Node("Permute", shape, ", ".join(map(str, dims))))
 
     def add_residual(self, layers: Sequence[Layer]) -> None:
         """Add layers with a shortcut, which is a projection where shapes differ."""
@@ -168,14 +156,6 @@ class Chain:
         """An error at the current layer."""
         shape = " x ".join(("batch", *map(str, self.shape)))
         return GenlabError(f"model_config.{self.where}: {reason}; its input is {shape}")
-
-    def _infer(self, stated: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of layers that their input determines."""
-        first, last = self.shape[0], self.shape[-1]
-        found = dict[str, Any](in_channels=first, num_features=first, num_channels=first)
-        found |= {"in_features": last, "input_size": last, "embed_dim": last, "d_model": last}
-        found |= {"normalized_shape": last} if _is_one(stated) else {}
-        return found | ({} if "num_groups" in stated else {"num_groups": math.gcd(8, first)})
 
     def _project(self, shape: Shape) -> Node:
         """A linear map from the chain's shape to `shape`, for the shortcut of a Residual."""
@@ -287,12 +267,6 @@ def _flatten(chain: Chain) -> Chain:
     if len(chain.shape) > 1:
         chain.add("Flatten")
     return chain
-
-
-def _is_one(arguments: dict[str, Any]) -> bool:
-    """Whether a norm is over the last dimension, as far as its arguments are stated."""
-    stated = arguments.get("normalized_shape", ())
-    return not isinstance(stated, list | tuple) or len(stated) < 2
 
 
 def _freeze(value: Any) -> Any:

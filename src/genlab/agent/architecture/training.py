@@ -58,16 +58,14 @@ class Training(BaseModel):
     ema: float = Field(0.0, ge=0, lt=1, description="decay of averaged weights; 0 = off")
     clip: float = Field(0.0, ge=0, le=1000, description="greatest norm of a gradient; 0 = off")
 
-    @field_validator("optimiser", "schedule", mode="before")
+    @field_validator("augmentation")
     @classmethod
-    def _lower(cls, value: Any) -> Any:
-        return value.strip().lower() if isinstance(value, str) else value
-
-    @field_validator("augmentation", mode="before")
-    @classmethod
-    def _read_augmentation(cls, value: Any) -> Any:
-        listed = value if isinstance(value, list | tuple) else [value]
-        return [_read_transform(each) for each in listed if each not in (None, "none")]
+    def _check_names(cls, value: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+        for name in (str(each.get("type")) for each in value):
+            if name not in TRANSFORMS:
+                hint = did_you_mean(name, (*TRANSFORMS, "mixup"))
+                raise ValueError(f"holds {name!r}, no transform that keeps an image's shape{hint}")
+        return value
 
 
 def parse_training(raw: Mapping[str, Any]) -> Training:
@@ -90,15 +88,3 @@ def parse_training(raw: Mapping[str, Any]) -> Training:
                 f"training.augmentation[{index}]: {given['type']}: {reason}"
             ) from error
     return training
-
-
-def _read_transform(given: Any) -> dict[str, Any]:
-    given = {"type": given} if isinstance(given, str) else given
-    if not isinstance(given, Mapping) or not isinstance(given.get("type"), str):
-        raise ValueError("holds objects with a type")
-    name = given["type"].rpartition(".")[2]
-    known = {each.lower(): each for each in TRANSFORMS}.get(name.lower())
-    if known is None:
-        hint = did_you_mean(name, (*TRANSFORMS, "mixup"))
-        raise ValueError(f"holds {name!r}, which is no transform that keeps an image's shape{hint}")
-    return {**given, "type": known}
