@@ -132,14 +132,18 @@ class Trial:
     def enter(self, summary: Summary, results: list[dict[str, Any]], failure: str) -> Attempt:
         """Write the attempt's folder and its record."""
         from genlab.agent.architecture.compare import built_differences
-        from genlab.agent.architecture.schema import parse_config
+        from genlab.agent.architecture.schema import has_custom, parse_config
+        from genlab.agent.architecture.template import count_parameters
 
         workspace, goal = self.toolbox.workspace, self.toolbox.goal
         registry, training = Registry(workspace), self.training.model_dump(mode="json")
         config, origin = read_note(self.toolbox, self.source)
         built = list[str]()
         if config and not summary.failure:
-            built = built_differences(parse_config(config, goal.task), summary.to_json())
+            requested, data = parse_config(config, goal.task), self.toolbox.data
+            shape = (data.shape, self.toolbox.judge.outputs, goal.task)
+            count = None if has_custom(requested) else count_parameters(requested, *shape)
+            built = built_differences(requested, summary.to_json(), count)
         metrics: dict[str, Any] = {
             "parameters": summary.parameters,
             "multiply_adds": summary.multiply_adds,
