@@ -149,6 +149,8 @@ class LLMPlanner:
                 return self._read(answer.parsed, attempts, pending, kind, parent, notes)
             except GenlabError as error:
                 notes.append(f"proposal refused: {error}")
+                if messages[-2]["content"] == answer.text:
+                    break  # a model that repeats itself does so for ever
                 messages = [
                     *messages,
                     {"role": "assistant", "content": answer.text},

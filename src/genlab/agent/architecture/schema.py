@@ -181,17 +181,23 @@ def _read_block(layer: Layer, where: str, depth: int) -> Layer:
 def config_schema(task: str, *, small: bool = False) -> dict[str, Any]:
     """The JSON schema of a `model_config`.
 
-    small: a handful of layer types with bounded numbers, for a weak model under a grammar.
+    small: a handful of layer types with bounded numbers, for a weak model under a grammar. They
+    compose in any order; linear layers would not, and the template adds the last one.
     """
     about = "a layer of torch.nn, Residual, Parallel, Repeat or custom"
     layer = _object(type={"type": "string", "description": about}) | {"additionalProperties": True}
-    layers = _list(_small_layers(), 16) if small else _list([layer], MAX_LAYERS)
     latents = {"type": "integer", "minimum": 1, "maximum": 64 if small else MAX_LATENTS}
-    fields = {key: latents if key == "latent_dim" else layers for key in FIELDS[task]}
+
+    def describe(field: str) -> dict[str, Any]:
+        if field == "latent_dim":
+            return latents
+        return _list(_small_layers(field), 12) if small else _list([layer], MAX_LAYERS)
+
+    fields = {field: describe(field) for field in FIELDS[task]}
     return _object(name={"type": "string", "description": "name of the class"}, **fields)
 
 
-def _small_layers() -> list[dict[str, Any]]:
+def _small_layers(field: str) -> list[dict[str, Any]]:
     width = {"type": "integer", "minimum": 4, "maximum": 128}
     fixed = {"kernel_size": {"enum": [1, 3, 5]}, "padding": {"enum": ["same"]}}
     inner = [
@@ -199,13 +205,10 @@ def _small_layers() -> list[dict[str, Any]]:
         *(_layer(name) for name in ("BatchNorm2d", "ReLU", "GELU")),
         _layer("Dropout", p={"enum": [0.1, 0.2, 0.3, 0.5]}),
     ]
-    return [
-        *inner,
-        _layer("MaxPool2d", kernel_size={"enum": [2]}),
-        _layer("Upsample", scale_factor={"enum": [2]}),
-        _layer("Linear", out_features=width),
-        _layer("Residual", layers=_list(inner, 6)),
-    ]
+    resize = _layer("MaxPool2d", kernel_size={"enum": [2]})
+    if field == "decoder":
+        resize = _layer("Upsample", scale_factor={"enum": [2]})
+    return [*inner, resize, _layer("Residual", layers=_list(inner, 4))]
 
 
 def _layer(kind: str, **arguments: Any) -> dict[str, Any]:
