@@ -198,8 +198,8 @@ def config_schema(task: str, *, small: bool = False) -> dict[str, Any]:
 
 
 def _small_layers(field: str) -> list[dict[str, Any]]:
-    width = {"type": "integer", "minimum": 4, "maximum": 128}
-    fixed = {"kernel_size": {"enum": [1, 3, 5]}, "padding": {"enum": ["same"]}}
+    width = {"type": "integer", "minimum": 4, "maximum": 32}
+    fixed = {"kernel_size": {"enum": [1, 3]}, "padding": {"enum": ["same"]}}
     inner = [
         _layer("Conv2d", out_channels=width, **fixed),
         *(_layer(name) for name in ("BatchNorm2d", "ReLU", "GELU")),
