@@ -50,7 +50,7 @@ SMALL: dict[str, Any] = {
     "agent.backend": "search",
     "agent.compare_with_search": False,
     "agent.max_iterations": 2,
-    "agent.epochs": 1,
+    "agent.examples": 200,
     "agent.subset": 200,
     "agent.validation": 100,
     "agent.seeds": 1,

@@ -83,7 +83,7 @@ def test_a_model_is_measured_and_its_weights_are_kept(stripes: Judge) -> None:
         {
             "augmentation": [
                 {"type": "RandomCrop", "size": 28, "padding": 2},
-                "RandomHorizontalFlip",
+                {"type": "RandomHorizontalFlip"},
             ]
         },
     ],

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.harness import Result
 from typer.testing import CliRunner
 
-from benchmarks import agent, harness
+from benchmarks import harness
 from genlab.core.errors import GenlabError
 from genlab.evaluation.reports.targets import Target, read_targets
 
@@ -107,11 +107,3 @@ def test_a_target_is_met_in_its_direction(
 def test_every_benchmark_has_described_keys_and_every_target_a_benchmark(root: Path) -> None:
     harness.load_benchmarks()
     assert {key for keys in harness.REGISTRY.values() for key in keys} == set(read_targets(root))
-
-
-def test_the_agents_goal_needs_a_chosen_bound(tmp_path: Path) -> None:
-    path = tmp_path / "benchmarks.json"
-    with pytest.raises(GenlabError, match="agent_bound"):
-        agent.chosen_goal(path)
-    harness.record(Result("agent.goal_bound", 0.57), "c", path)
-    assert "at least 57 % accuracy" in agent.chosen_goal(path)

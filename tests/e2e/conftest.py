@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import app_room
 import pytest
 import tiny
-from agent_runs import attempt, write_attempts
+from agent_runs import GOAL, attempt, write_attempts
 
 from genlab.agent.workspace import lay_out
 from genlab.benchmark.store.repository import Store
@@ -46,8 +47,8 @@ def server(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[app
         shutil.copytree(root / name, folder / name)
     _change(folder / "results/arc_grids/failures.json", _hostile_failures)
     _change(folder / "results/arc_grids/diagnosis.json", _hostile_diagnosis)
-    workspace = lay_out(folder / "workspaces" / "project", HOSTILE + LONG)
-    evil = {"model_name": HOSTILE, "remark": HOSTILE, "reason": HOSTILE, "faults": [HOSTILE, LONG]}
+    workspace = lay_out(folder / "workspaces" / "project", replace(GOAL, text=HOSTILE + LONG))
+    evil = {"model_name": HOSTILE, "change": HOSTILE, "decision": HOSTILE, "notes": [HOSTILE, LONG]}
     write_attempts(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.95, 0.95, **evil), code=HOSTILE)
     with app_room.serving(folder) as served:
         yield served

@@ -52,9 +52,10 @@ def test_attack_by_a_script_of_the_agent_is_stopped(
     folder.mkdir(exist_ok=True)
     environ = f"import os; os.environ.update({target.environ!r})\n"
     (folder / "attack.py").write_text(environ + attack.script)
+    before = set(target.workspace.rglob("*.py"))
     with using(Toolbox(workspace, params, goal, data=target.base)):
         output = tools.python_run("src/attack.py")
-    found = [path for path in target.workspace.rglob("*.py") if path.parent != folder]
+    found = set(target.workspace.rglob("*.py")) - before
     breached = "BREACH" in output or attacks.SECRET in output or "refused" not in output
     fault = output if breached or found or not attacks.intact(target) else ""
     OUTCOMES[f"{mode}, python_run", attack.name] = fault

@@ -13,7 +13,8 @@ from genlab.sandbox.limits import MIB
 
 def remove_tree(path: str | Path) -> None:
     """Remove a folder that a guest filled, nested deeper perhaps than shutil.rmtree recurses."""
-    subprocess.run(["rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)
+    # By its full path: whoever calls may have an empty PATH.
+    subprocess.run(["/bin/rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)
 
 
 def read_back(workspace: str | Path, path: str | Path, *, limit: int = 256 * MIB) -> bytes:
