@@ -121,7 +121,7 @@ class LLMPlanner:
     """
 
     def __init__(self, problem: Problem, backend: Backend, *, small: bool = False) -> None:
-        self.problem, self.backend = problem, backend
+        self.problem, self.backend, self.small = problem, backend, small
         most = problem.settings.params.max_prompt_tokens
         self.prompt_tokens = min(most, SMALL_PROMPT_TOKENS) if small else most
         self.schema = proposal_schema(problem, small=small)
@@ -160,6 +160,8 @@ class LLMPlanner:
         return replace(found, notes=notes)
 
     def review(self, attempts: Sequence[Attempt], attempt: Attempt, analysis: str) -> Review:
+        if self.small:  # its reviews are noise, and cost as much time as a proposal
+            return Review()
         goal = self.problem.settings.goal
         words = [
             f"Attempt {attempt.number} is measured: {describe(attempt, goal.metric)}.",
