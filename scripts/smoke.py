@@ -50,7 +50,7 @@ SMALL: dict[str, Any] = {
     "agent.backend": "search",
     "agent.compare_with_search": False,
     "agent.max_iterations": 2,
-    "agent.examples": 200,
+    "agent.examples": 640,  # a batch of each epoch of the reference
     "agent.subset": 200,
     "agent.validation": 100,
     "agent.seeds": 1,
