@@ -26,7 +26,8 @@ README_ROWS = (
     "images.relative_frechet",
     "images.frechet_over_baseline",
     "images.bpd_below_baseline",
-    "agent.goal_rate",
+    "agent.expert.open_code",
+    "agent.generative.cheats",
     "swap.ordered",
 )
 """The results that the README shows, by key of results/benchmarks.json."""
