@@ -26,7 +26,6 @@ README_ROWS = (
     "images.relative_frechet",
     "images.frechet_over_baseline",
     "images.bpd_below_baseline",
-    "agent.expert.open_code",
     "agent.generative.cheats",
     "swap.ordered",
 )
