@@ -20,9 +20,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 import vae_module
+from judged import read_set
 from llm_server import Reply, Request, completion
 from loopback import payload
-from ruamel.yaml import YAML
 from scripted_llm import Server, reply
 
 from benchmarks.harness import ROOT, Result, benchmark
@@ -41,7 +41,6 @@ from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, load_params
 from genlab.vae.sampling import posterior
 
-SETS = ROOT / "tests" / "agent" / "sets"
 DATA = Path("data")
 WORKSPACES = Path("workspaces/benchmarks")
 BUDGET = Budget(examples=3000, max_parameters=100_000, seconds=60.0)
@@ -51,12 +50,6 @@ PATIENCE_OFF = 1000
 
 Seeds = Annotated[int, typer.Option(min=1, max=10, help="Number of runs, one per seed.")]
 Workspaces = Annotated[Path, typer.Option(help="Where runs are kept and resumed.")]
-
-
-def read_set(name: str) -> list[dict[str, Any]]:
-    """A set of tests/agent/sets."""
-    text = (SETS / f"{name}.yaml").read_text(encoding="utf-8")
-    return list(YAML(typ="safe", pure=True).load(text))
 
 
 def class_of(module: dict[str, Any]) -> str:

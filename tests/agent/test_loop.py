@@ -18,9 +18,12 @@ from genlab.agent.loop import hopeless_bound, is_stalled, leader, reaches, settl
 from genlab.agent.planner import Review
 from genlab.agent.progress import Progress
 from genlab.agent.record import RunRecord, read_run
+from genlab.agent.registry import CODE, Registry
 from genlab.agent.run import JOURNAL, run
 from genlab.agent.snapshot import headline, numbers
-from genlab.agent.workspace import open_workspace
+from genlab.agent.tool_loop import ToolLoop
+from genlab.agent.tools.toolbox import Toolbox
+from genlab.agent.workspace import lay_out, open_workspace
 from genlab.core.errors import GenlabError
 
 
@@ -105,10 +108,24 @@ def test_a_stopped_run_resumes_without_asking_or_training_again(
     again = len(server.requests) - asked
     whole = complete(wanted, tmp_path / "two")
     assert stable(found) == stable(whole)
+    # Candidates of one round have the same class name, and a file each.
+    folders = [found.workspace.root / each.experiment_dir for each in found.attempts]
+    assert len({(folder / CODE).read_text() for folder in folders}) == len(folders)
     assert [each["run_id"] for each in first] == [
         each.run_id for each in found.attempts[: len(first)]
     ]
     assert again < len(server.requests) - asked - again  # fewer than a whole run asks
+
+
+def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: Path) -> None:
+    workspace, wanted = lay_out(tmp_path / "one", GOAL), settings(GOAL)
+    for number in (1, 2):  # by a person, before the run
+        Registry(workspace).put(attempt(number, 0.5, 0.6).model_copy(update={"number": 0}))
+    toolbox = Toolbox(workspace, wanted.params, GOAL, data=tmp_path)
+    loop = ToolLoop(wanted, toolbox, None, Progress(), None)  # type: ignore[arg-type]
+    loop.enter(attempt(2).run_id)
+    loop.enter(attempt(2).run_id)
+    assert [(each.run_id, each.number) for each in loop.attempts] == [(attempt(2).run_id, 1)]
 
 
 def test_a_journal_is_replayed_without_an_endpoint(server: Server, tmp_path: Path) -> None:

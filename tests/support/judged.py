@@ -29,12 +29,16 @@ class Model(nn.Module):
 """
 
 
+def read_set(name: str) -> list[dict[str, Any]]:
+    """The entries of a test set."""
+    return list(YAML(typ="safe").load((SETS / f"{name}.yaml").read_text(encoding="utf-8")))
+
+
 def cases(name: str, quick: tuple[str, ...]) -> list[Any]:
     """The entries of a test set as parameters; all but `quick` are marked slow."""
-    entries = YAML(typ="safe").load((SETS / f"{name}.yaml").read_text(encoding="utf-8"))
     return [
         pytest.param(e, id=e["name"], marks=[] if e["name"] in quick else [pytest.mark.slow])
-        for e in entries
+        for e in read_set(name)
     ]
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,10 +120,12 @@ class Settings:
         return cls(goal, agent, params.seed, data=data)
 
 
+@cache
 def code_digest() -> str:
     """Digest of the code that prompts and measurements depend on; comments do not change it."""
     root = Path(__file__).parent
-    paths = [root / "planner.py", root / "search.py", root / "tools" / "model.py"]
+    names = ("planner.py", "prompts.py", "search.py", "tool_loop.py", "tools/model.py")
+    paths = [root / name for name in names]
     for folder in (root / "architecture", root / "evaluator", root.parent / "distributions"):
         paths += sorted(folder.rglob("*.py"))
     trees = [ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in paths]

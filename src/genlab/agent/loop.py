@@ -6,9 +6,9 @@ the questions that were asked, and the evaluator tool returns the evaluations th
 
 from __future__ import annotations
 
-import contextvars
 import hashlib
 import json
+import statistics
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from genlab.agent import tools
 from genlab.agent.config import Settings
 from genlab.agent.planner import Planner, Proposal, Review
 from genlab.agent.progress import Progress
-from genlab.agent.registry import Attempt, Registry
+from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt, Registry
 from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import CONFIG, MODEL
 from genlab.core.errors import GenlabError
@@ -57,7 +57,8 @@ class Loop:
         """Work until the goal or a limit is reached; returns the verdict."""
         try:
             while not (verdict := self.verdict):
-                models = [self.assemble(proposal) for proposal in self.propose()]
+                first = len(self.attempts) + 1
+                models = [self.assemble(*each) for each in enumerate(self.propose(), first)]
                 for model in models:
                     self.summarise(model)
                 for attempt in self.evaluate(models):
@@ -71,7 +72,7 @@ class Loop:
         """How the run has ended; empty while it goes on."""
         if self.attempts and self.attempts[-1].verdict == "stop":
             return "stopped: the planner has nothing left to try"
-        seconds = sum(float(getattr(each, "wall_seconds", 0.0)) for each in self.attempts)
+        seconds = sum(each.wall_seconds for each in self.attempts)
         return find_verdict(self.attempts, self.settings, seconds)
 
     def propose(self) -> list[Proposal]:
@@ -84,17 +85,14 @@ class Loop:
             proposals.append(self.planner.propose(self.attempts, proposals))
         return proposals
 
-    def assemble(self, proposal: Proposal) -> Model:
-        """Write the code of a proposal."""
+    def assemble(self, number: int, proposal: Proposal) -> Model:
+        """Write the code of the proposal for attempt `number`."""
         name = proposal.config.name
-        number = len(self.attempts) + 1
         self.progress.step(f"writing {name}")
-        model = Model(proposal, f"src/models/candidate_{number}_{proposal.config.name}.py".lower())
+        model = Model(proposal, f"src/models/candidate_{number}_{name}.py".lower())
         config = proposal.config.model_dump(mode="json")
-        # Search proposes what the template can write: no language model is asked for its code.
-        toolbox = self.toolbox if proposal.origin == "llm" else self.toolbox.without_backend()
         try:
-            with tools.using(toolbox):
+            with tools.using(self._toolbox_for(proposal)):
                 tools.pytorch_model_assembler(config, model.path)
         except GenlabError as error:
             model.failure = str(error)
@@ -105,9 +103,8 @@ class Loop:
         if model.failure:
             return
         self.progress.step("reading its structure")
-        toolbox = self.toolbox if model.proposal.origin == "llm" else self.toolbox.without_backend()
         try:
-            with tools.using(toolbox):
+            with tools.using(self._toolbox_for(model.proposal)):
                 model.summary = tools.pytorch_model_summary(
                     model.path, model.proposal.config.name, model.proposal.input_size
                 )
@@ -118,11 +115,7 @@ class Loop:
         """Train the models of a round in parallel processes and enter them in the registry."""
         self.progress.step("training")
         with ThreadPoolExecutor(max_workers=len(models)) as pool:
-            jobs = [
-                pool.submit(contextvars.copy_context().run, self._evaluate_one, model)
-                for model in models
-            ]
-            run_ids = [job.result() for job in jobs]
+            run_ids = list(pool.map(self._evaluate_one, models))
         pairs = zip(models, run_ids, strict=True)
         return [self._enter(model, run_id, at) for at, (model, run_id) in enumerate(pairs, 1)]
 
@@ -132,8 +125,7 @@ class Loop:
         if not attempt.failure:
             self.progress.step("deciding")
             try:
-                analysis = str(getattr(attempt, "analysis", ""))
-                review = self.planner.review(self.attempts, attempt, analysis)
+                review = self.planner.review(self.attempts, attempt, attempt.analysis)
             except LLMFailure as error:
                 notes.append(f"no review: {error.reason}")
         verdict, sentence = settle(attempt, review, self.settings)
@@ -143,13 +135,13 @@ class Loop:
         return attempt.model_copy(update=changes | {"spend": spend})
 
     def record(self, attempt: Attempt) -> None:
-        """Enter a decided attempt; the best one's files become the workspace's current model."""
-        Registry(self.toolbox.workspace).put(attempt)
+        """Enter a decided attempt."""
         self.attempts.append(attempt)
-        best = leader(self.attempts, self.settings)
-        if best is not None and best.run_id == attempt.run_id:
-            make_current(self.toolbox, best)
-        self.progress.attempt(attempt)
+        enter_decided(attempt, self.attempts, self.settings, self.toolbox, self.progress)
+
+    def _toolbox_for(self, proposal: Proposal) -> Toolbox:
+        """Search proposes what the template can write: no language model is asked for its code."""
+        return self.toolbox if proposal.origin == "llm" else self.toolbox.without_backend()
 
     def _evaluate_one(self, model: Model) -> str:
         """Evaluate one model; returns its run_id, empty where there was nothing to train."""
@@ -174,7 +166,7 @@ class Loop:
         attempt = known.get(run_id) or self._failed(model, number, list(known.values()))
         if model.summary:
             folder = self.toolbox.workspace.root / attempt.experiment_dir
-            write_json(folder / "summary.json", model.summary)
+            write_json(folder / SUMMARY, model.summary)
         changes: dict[str, Any] = {
             "number": number,
             "kind": proposal.kind,
@@ -281,15 +273,29 @@ def hopeless_bound(best: Attempt | None, settings: Settings) -> float | None:
     if len(values) < max(2, len(settings.seeds)):
         return None
     mean = sum(values) / len(values)
-    deviation = (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
-    margin = HOPELESS * float(deviation)
+    margin = HOPELESS * statistics.stdev(values)
     return mean - margin if settings.goal.higher else mean + margin
 
 
-def make_current(toolbox: Toolbox, attempt: Attempt) -> None:
+def enter_decided(
+    attempt: Attempt,
+    attempts: Sequence[Attempt],
+    settings: Settings,
+    toolbox: Toolbox,
+    progress: Progress,
+) -> None:
+    """Enter a decided attempt of a run; the best one's files become the workspace's model."""
+    Registry(toolbox.workspace).put(attempt)
+    best = leader(attempts, settings)
+    if best is not None and best.run_id == attempt.run_id:
+        _make_current(toolbox, best)
+    progress.attempt(attempt)
+
+
+def _make_current(toolbox: Toolbox, attempt: Attempt) -> None:
     """Copy code and config of an attempt to where the workspace's model stands."""
     root = toolbox.workspace.root
     folder = root / attempt.experiment_dir
-    for source, target in (("model_code.py", MODEL), ("model_config.yaml", CONFIG)):
+    for source, target in ((CODE, MODEL), (CONFIG_FILE, CONFIG)):
         if (folder / source).exists():
             write_bytes(root / target, (folder / source).read_bytes())

@@ -15,6 +15,7 @@ from genlab.agent.architecture.compare import compact, config_differences
 from genlab.agent.architecture.schema import ModelConfig, config_schema, has_custom, parse_config
 from genlab.agent.architecture.template import count_parameters
 from genlab.agent.architecture.training import Training, parse_training
+from genlab.agent.config import Settings
 from genlab.agent.prompts import (
     CHARACTERS_PER_TOKEN,
     FORMAT,
@@ -83,6 +84,18 @@ class Planner(Protocol):
         """An opinion on a finished attempt."""
 
 
+def choose_parent(
+    settings: Settings, attempts: Sequence[Attempt], pending: Sequence[Proposal]
+) -> tuple[str, Attempt | None, random.Random]:
+    """What kind of attempt is next, which one it changes, and the generator for this proposal."""
+    goal = settings.goal
+    rng = random.Random(f"{settings.seed}:{len(attempts) + len(pending)}")
+    kind, parent = search.choose_parent(
+        attempts, drafts=settings.params.drafts, rng=rng, metric=goal.metric, higher=goal.higher
+    )
+    return kind, parent, rng
+
+
 class SearchPlanner:
     """Random search over the same policy: drafts, then random changes of the best."""
 
@@ -90,15 +103,8 @@ class SearchPlanner:
         self.problem = problem
 
     def propose(self, attempts: Sequence[Attempt], pending: Sequence[Proposal]) -> Proposal:
-        problem, goal = self.problem, self.problem.settings.goal
-        rng = random.Random(f"{problem.settings.seed}:{len(attempts) + len(pending)}")
-        kind, parent = search.choose_parent(
-            attempts,
-            drafts=problem.settings.params.drafts,
-            rng=rng,
-            metric=goal.metric,
-            higher=goal.higher,
-        )
+        problem = self.problem
+        kind, parent, rng = choose_parent(problem.settings, attempts, pending)
         config, training, change = search.random_proposal(
             problem.task,
             problem.shape,
@@ -129,14 +135,7 @@ class LLMPlanner:
 
     def propose(self, attempts: Sequence[Attempt], pending: Sequence[Proposal]) -> Proposal:
         settings = self.problem.settings
-        rng = random.Random(f"{settings.seed}:{len(attempts) + len(pending)}")
-        kind, parent = search.choose_parent(
-            attempts,
-            drafts=settings.params.drafts,
-            rng=rng,
-            metric=settings.goal.metric,
-            higher=settings.goal.higher,
-        )
+        kind, parent, _ = choose_parent(settings, attempts, pending)
         messages = self._ask(attempts, pending, kind, parent)
         notes: list[str] = []
         for _ in range(settings.params.max_repairs + 1):

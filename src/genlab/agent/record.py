@@ -77,7 +77,7 @@ class RunRecord:
     @property
     def seconds(self) -> float:
         """Wall time of all attempts, answers included."""
-        return sum(float(getattr(each, "wall_seconds", 0.0)) for each in self.attempts)
+        return sum(each.wall_seconds for each in self.attempts)
 
     @property
     def numbers(self) -> dict[str, int]:

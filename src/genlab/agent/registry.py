@@ -20,6 +20,8 @@ from genlab.core.errors import GenlabError, violations
 from genlab.core.io import read_json, write_json
 
 FILE, RESULTS = "registry.json", "results.json"
+CONFIG_FILE, CODE = "model_config.yaml", "model_code.py"
+SUMMARY, WEIGHTS = "summary.json", "weights.safetensors"
 LOCK_TIMEOUT = 30.0  # seconds
 
 
@@ -51,7 +53,9 @@ class Attempt(BaseModel):
     failure: str = ""  # why there is no number, one line
     digest: str = ""  # of code, class, training, budget, data
     notes: list[str] = Field(default_factory=list)
+    analysis: str = ""  # of its code, by the tools' language model
     review: dict[str, Any] = Field(default_factory=dict)
+    wall_seconds: float = 0.0  # from its proposal to its last number
     spend: dict[str, float] = Field(default_factory=dict)  # of the run, up to here
     test: dict[str, Any] = Field(default_factory=dict)  # of the best attempt alone
 

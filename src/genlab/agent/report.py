@@ -15,13 +15,12 @@ import jinja2
 
 from genlab.agent.chart import draw_progress
 from genlab.agent.record import RunRecord, read_run
-from genlab.agent.registry import Attempt
+from genlab.agent.registry import CODE, Attempt
 from genlab.agent.workspace import Workspace
 from genlab.core.io import write_text
 
 MARKDOWN, PAGE, PLOT = "report.md", "report.html", "progress.png"
 LONGEST = 600  # characters of a remark
-CODE = "model_code.py"
 
 
 def write(workspace: Workspace) -> Path:

@@ -17,7 +17,7 @@ from genlab.agent.loop import Loop, leader
 from genlab.agent.planner import LLMPlanner, Planner, SearchPlanner
 from genlab.agent.progress import Progress
 from genlab.agent.prompts import Problem
-from genlab.agent.registry import Attempt, Registry
+from genlab.agent.registry import CODE, WEIGHTS, Attempt, Registry
 from genlab.agent.tool_loop import ToolLoop
 from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import PROJECT, Workspace, lay_out
@@ -29,6 +29,7 @@ from genlab.llm.backends import (
     open_backend,
     writes_code,
 )
+from genlab.llm.chat import Backend
 
 JOURNAL = "transcript.jsonl"
 
@@ -118,8 +119,8 @@ def test_best(
     progress.step("the best model on the test set")
     folder = toolbox.workspace.root / best.experiment_dir
     try:
-        weights = (folder / "weights.safetensors").read_bytes()
-        source = (folder / report.CODE).read_text(encoding="utf-8")
+        weights = (folder / WEIGHTS).read_bytes()
+        source = (folder / CODE).read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise GenlabError(
             f"{error.filename} is missing; remove {folder} and run the agent again"
@@ -166,11 +167,5 @@ class _Steps(Progress):
         self._progress.step(f"search: {what}" if what else "")
 
 
-def _toolbox(settings: Settings, workspace: Workspace, backend: object) -> Toolbox:
-    return Toolbox(
-        workspace,
-        settings.params,
-        settings.goal,
-        data=settings.data,
-        backend=backend,  # type: ignore[arg-type]
-    )
+def _toolbox(settings: Settings, workspace: Workspace, backend: Backend | None) -> Toolbox:
+    return Toolbox(workspace, settings.params, settings.goal, data=settings.data, backend=backend)

@@ -12,7 +12,7 @@ from typing import Any
 
 from genlab.agent import report
 from genlab.agent.record import RunRecord, read_run
-from genlab.agent.registry import Attempt
+from genlab.agent.registry import CODE, CONFIG_FILE, WEIGHTS, Attempt
 from genlab.agent.run import JOURNAL
 from genlab.agent.workspace import Workspace
 from genlab.core.io import write_bytes, write_json
@@ -31,7 +31,7 @@ def write(
     }
     if run.best is not None:
         folder = workspace.root / run.best.experiment_dir
-        for name in (report.CODE, "model_config.yaml", "weights.safetensors"):
+        for name in (CODE, CONFIG_FILE, WEIGHTS):
             copies[name] = folder / name
     copies[JOURNAL] = workspace.root / JOURNAL
     for name, source in copies.items():

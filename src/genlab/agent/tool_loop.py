@@ -7,13 +7,14 @@ registry, and the numbers there decide; the model cannot write them.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from genlab.agent import tools
 from genlab.agent.config import Settings
-from genlab.agent.loop import find_verdict, leader, make_current, settle
+from genlab.agent.loop import enter_decided, find_verdict, settle
 from genlab.agent.planner import Review
 from genlab.agent.progress import Progress
 from genlab.agent.prompts import CHARACTERS_PER_TOKEN, FORMAT, Problem, describe_problem
@@ -25,6 +26,7 @@ from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure, Message, ToolC
 
 CALLS_PER_ATTEMPT = 20  # tool calls for every attempt that is allowed, at most
 EVALUATOR = "pytorch_quick_evaluator"
+RUN_ID = re.compile(r"qe_\d{8}_\d{6}(?:_\d+)?")  # of its results, which it begins with
 SHORTENED = "[shortened: an old result]"
 
 SYSTEM = """You are a researcher who designs neural networks in PyTorch, with tools that act on
@@ -46,6 +48,7 @@ class ToolLoop:
     progress: Progress
     session: Session
     attempts: list[Attempt] = field(default_factory=list)
+    decided: int = 0  # how many of them
     began: float = field(default_factory=time.monotonic)
 
     def run(self) -> str:
@@ -93,38 +96,31 @@ class ToolLoop:
                     "tool", request, lambda: {"result": call(tool.name, tool.arguments)}
                 )
             result = str(found["result"])
-        if tool.name == EVALUATOR:
-            self.enter()
+        if tool.name == EVALUATOR and (found_id := RUN_ID.search(result)):
+            self.enter(found_id[0])
         return {"role": "tool", "tool_call_id": tool.id, "content": result}
 
-    def enter(self) -> None:
-        """Number the attempts that the evaluator has entered in the registry."""
-        registry = Registry(self.toolbox.workspace)
-        known = {each.run_id for each in self.attempts}
+    def enter(self, run_id: str) -> None:
+        """Number an attempt that the evaluator has entered in the registry."""
+        registry, number = Registry(self.toolbox.workspace), len(self.attempts) + 1
+        if run_id in {each.run_id for each in self.attempts}:
+            return  # evaluated before: the same model, trained alike
         for attempt in registry.attempts():
-            if attempt.run_id in known or attempt.number > len(self.attempts) + 1:
-                continue
-            number = len(self.attempts) + 1
-            numbered = attempt.model_copy(update={"number": number, "origin": "llm"})
-            self.attempts.append(numbered)
-            registry.put(numbered)
-            self.progress.begin(number, self.settings.params.max_iterations)
+            if attempt.run_id == run_id:
+                numbered = attempt.model_copy(update={"number": number, "origin": "llm"})
+                self.attempts.append(numbered)
+                registry.put(numbered)
+                self.progress.begin(number, self.settings.params.max_iterations)
 
     def decide(self, words: str) -> None:
         """Decide on attempts that are open: the model's words, the numbers' verdict."""
-        registry = Registry(self.toolbox.workspace)
-        for position, attempt in enumerate(self.attempts):
-            if attempt.verdict:
-                continue
+        for position in range(self.decided, len(self.attempts)):
+            attempt = self.attempts[position]
             verdict, sentence = settle(attempt, Review(sentence=words[:400]), self.settings)
             changes = {"verdict": verdict, "decision": sentence, "spend": self.session.spent}
-            decided = attempt.model_copy(update=changes)
-            self.attempts[position] = decided
-            registry.put(decided)
-            best = leader(self.attempts, self.settings)
-            if best is not None and best.run_id == decided.run_id:
-                make_current(self.toolbox, best)
-            self.progress.attempt(decided)
+            decided = self.attempts[position] = attempt.model_copy(update=changes)
+            enter_decided(decided, self.attempts, self.settings, self.toolbox, self.progress)
+        self.decided = len(self.attempts)
 
     @property
     def verdict(self) -> str:

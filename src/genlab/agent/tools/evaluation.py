@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genlab.agent.registry import Attempt, Registry
+from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Registry
 from genlab.agent.tools.files import read_file
 from genlab.agent.tools.model import read_note, to_yaml
 from genlab.agent.tools.toolbox import Toolbox, current
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from genlab.agent.evaluator.judge import Summary
 
 UNFINISHED, SEED_KIND = "unfinished", "agent seed"  # seeds of evaluations that are going on
-WEIGHTS = "weights.safetensors"
 FIXED = (  # the run decides, not an eval_config
     "dataset", "subset", "validation", "examples", "epochs", "seconds", "seeds", "device",
 )  # fmt: skip
@@ -153,9 +152,9 @@ class Trial:
         with registry.locked():  # a run that begins removes no folder that is half written
             folder = workspace.new_run()
             content = {"model_config": config, "training": training}
-            write_text(folder / "model_config.yaml", to_yaml(content))
-            write_text(folder / "model_code.py", self.source)
-            write_json(folder / "summary.json", summary.to_json())
+            write_text(folder / CONFIG_FILE, to_yaml(content))
+            write_text(folder / CODE, self.source)
+            write_json(folder / SUMMARY, summary.to_json())
             if (self._unfinished / WEIGHTS).exists():
                 shutil.copyfile(self._unfinished / WEIGHTS, folder / WEIGHTS)
             attempt = Attempt(

@@ -82,11 +82,10 @@ def write_code(toolbox: Toolbox, config: ModelConfig) -> tuple[str, str]:
     """
     from genlab.agent.architecture.schema import has_custom
     from genlab.agent.architecture.template import write_source
-    from genlab.llm.backends import writes_code
     from genlab.llm.chat import LLMFailure
 
     faults: list[str] = []
-    backend = toolbox.backend if writes_code(toolbox.params) else None
+    backend = toolbox.backend
     messages = _ask_for_code(toolbox, config) if backend else []
     while backend is not None and len(faults) <= toolbox.params.max_repairs:
         try:

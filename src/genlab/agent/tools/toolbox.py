@@ -63,9 +63,10 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         goal = goal_of(workspace.root) or parse_goal(agent.goal, dataset=agent.dataset)
 
         def open_session(stack: ExitStack) -> Backend | None:
-            from genlab.llm.backends import open_backend
+            from genlab.llm.backends import open_backend, writes_code
 
-            if agent.backend == "replay":  # a transcript answers the questions of its run alone
+            # A transcript answers the questions of its run alone.
+            if agent.backend == "replay" or not writes_code(agent):
                 return None
             path = workspace.root / JOURNAL
             quiet = open_backend(agent, path, seed=params.seed, note=lambda line: None)

@@ -22,8 +22,8 @@ import streamlit as st
 from genlab.agent.chart import best_so_far
 from genlab.agent.goals import METRICS, parse_goal
 from genlab.agent.record import RESUME, RUN, RunRecord, read_run
-from genlab.agent.registry import Attempt
-from genlab.agent.report import CODE, PAGE, counts, values
+from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt
+from genlab.agent.report import PAGE, counts, values
 from genlab.agent.run import JOURNAL
 from genlab.agent.workspace import Workspace, all_workspaces
 from genlab.core.params import load_params
@@ -266,8 +266,8 @@ def show_attempt(run: RunRecord) -> None:
     code.code(source or "not written", language="python", line_numbers=True)
     with difference:
         show_difference(run, attempt, source)
-    config.code(read_text(folder / "model_config.yaml") or "not written", language="yaml")
-    with summary, sentences(), reading(folder / "summary.json", RESUME) as found:
+    config.code(read_text(folder / CONFIG_FILE) or "not written", language="yaml")
+    with summary, sentences(), reading(folder / SUMMARY, RESUME) as found:
         st.code(found.get("table") or "not measured", language="text")
         if analysis := found.get("analysis"):
             st.caption("What the tools' language model says of it")
