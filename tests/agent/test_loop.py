@@ -108,13 +108,18 @@ def test_a_stopped_run_resumes_without_asking_or_training_again(
     again = len(server.requests) - asked
     whole = complete(wanted, tmp_path / "two")
     assert stable(found) == stable(whole)
-    # Candidates of one round have the same class name, and a file each.
-    folders = [found.workspace.root / each.experiment_dir for each in found.attempts]
-    assert len({(folder / CODE).read_text() for folder in folders}) == len(folders)
     assert [each["run_id"] for each in first] == [
         each.run_id for each in found.attempts[: len(first)]
     ]
     assert again < len(server.requests) - asked - again  # fewer than a whole run asks
+
+
+def test_candidates_of_a_round_have_a_file_each(tmp_path: Path) -> None:
+    needs_sandbox()
+    found = complete(settings(candidates=2, max_iterations=2), tmp_path)
+    assert [each.model_name for each in found.attempts] == ["SearchNet"] * 2
+    folders = [found.workspace.root / each.experiment_dir for each in found.attempts]
+    assert len({(folder / CODE).read_text() for folder in folders}) == 2
 
 
 def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: Path) -> None:
