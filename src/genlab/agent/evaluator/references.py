@@ -81,14 +81,17 @@ def _logistic(judge: Judge) -> Metrics:
     import warnings
 
     from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
 
     train, validation = judge.data.train, judge.data.validation
     x, y = (p.items.reshape(len(p), -1) / np.float32(judge.data.scale) for p in (train, validation))
-    with warnings.catch_warnings():
+    # One thread: the number of threads changes sums of float32, and with them the result.
+    with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where more steps would change it a little
         model = LogisticRegression(max_iter=LOGISTIC_STEPS).fit(x, train.labels)
+        answers = model.predict_log_proba(y)
     logits = np.full((len(validation), judge.data.classes), -50.0)
-    logits[:, model.classes_] = np.maximum(model.predict_log_proba(y), -50.0)
+    logits[:, model.classes_] = np.maximum(answers, -50.0)
     return classification.measure(logits, validation.labels)
 
 
