@@ -17,7 +17,7 @@ from small_benchmark import Bench, Turned
 from genlab.benchmark import snapshot
 from genlab.benchmark.judge import Judge, make_judge
 from genlab.benchmark.leaderboard.standings import leaderboard
-from genlab.benchmark.leaderboard.table import columns
+from genlab.benchmark.leaderboard.table import tabulate
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.report import render_report
 from genlab.benchmark.store.repository import Store
@@ -79,7 +79,7 @@ def test_its_stars_are_shown_beside_the_score(
     [standing] = leaderboard(bench.store, run_id=run_id)
     assert (standing.score, standing.components) == (before.score, before.components)
     assert (standing.stars["judge"].mean, standing.stars["judge"].ratings) == (4, 3)
-    assert "judge's stars" in [column.heading for column in columns([standing])]
+    assert "judge's stars" in tabulate([standing])[0]
     measured = snapshot.list_standings([standing], items)["contenders"]["turned"]
     assert measured["judge_stars"] == 4
     shown = render_report(bench.store, run_id)

@@ -19,7 +19,7 @@ from genlab import __version__
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.cases.photographs import read_photograph, shrink
 from genlab.benchmark.leaderboard.standings import leaderboard, people
-from genlab.benchmark.leaderboard.table import columns, findings, notes, number, sentence
+from genlab.benchmark.leaderboard.table import WORDS, findings, notes, number, sentence, tabulate
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item, Run
 from genlab.core.errors import GenlabError
@@ -48,7 +48,8 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
         run=run,
         rows=_rows(store, run, items),
         standings=standings,
-        columns=columns(standings),
+        table=tabulate(standings),
+        words=WORDS,
         notes=notes(standings),
         findings={name: sentence(finding) for name, finding in findings(found).items()},
         versions=list_versions(items),

@@ -13,7 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from genlab.benchmark.leaderboard.standings import People, Standing
-from genlab.benchmark.leaderboard.table import columns, findings, notes, sentence
+from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.schema import FINISHED, Run
@@ -50,12 +50,12 @@ async def follow(runner: Runner, run_id: str, *, again: bool = False) -> Run:
 def show_leaderboard(standings: Sequence[Standing], found: People) -> None:
     """Print the leaderboard and what people's answers say."""
     table = Table(box=None, pad_edge=False)
-    shown = columns(standings)
-    for column in shown:
-        justify: Any = "right" if column.number else "left"
-        table.add_column(column.heading, justify=justify, overflow="fold")
-    for standing in standings:
-        table.add_row(*[escape(column.text(standing)) for column in shown])
+    rows = tabulate(standings)
+    for heading in rows[0] if rows else ():
+        justify: Any = "left" if heading in WORDS else "right"
+        table.add_column(heading, justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row.values()))
     _show(table)
     for line in notes(standings):
         typer.echo(line)

@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import spearmanr
 
-from genlab.benchmark.leaderboard.bootstrap import LEAST, interval, resample
-from genlab.core.stats import Floats
+from genlab.benchmark.leaderboard.bootstrap import LEAST, bounds
 
 LEAST_PREFERENCES = 10
 """Fewest paired preferences for strengths."""
@@ -25,24 +24,11 @@ STARS = range(1, 6)
 class Finding(BaseModel):
     """A number with its 95 % interval and sample size, or `why` there is none."""
 
-    value: float | None
-    low: float | None
-    high: float | None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
     n: int
     why: str = ""
-
-
-def _none(n: int, why: str) -> Finding:
-    return Finding(value=None, low=None, high=None, n=n, why=why)
-
-
-def _measure(
-    statistic: Callable[[Floats], float], items: Floats, *, bootstrap: int, seed: int
-) -> Finding:
-    """A statistic of items (n, m) with its bootstrap interval."""
-    drawn = resample(len(items), bootstrap=bootstrap, seed=seed)
-    low, high = interval(np.array([statistic(items[rows]) for rows in drawn]), len(items))
-    return Finding(value=statistic(items), low=low, high=high, n=len(items))
 
 
 def alpha(
@@ -53,25 +39,10 @@ def alpha(
     ratings: by image, then by rater, 1..5. Images that fewer than two people rated are left out.
     The interval is the bootstrap's over images. Source: Krippendorff 2004, chapter 11.
     """
-    units = [by_rater for by_rater in ratings.values() if len(by_rater) > 1]
-    if len(units) < LEAST:
-        why = f"too few images that two people rated: {len(units)}, at least {LEAST}"
-        return _none(len(units), why)
-    counts = np.array([[list(u.values()).count(star) for star in STARS] for u in units])
-    if np.count_nonzero(counts.sum(axis=0)) < 2:
-        return _none(len(units), "every rating is the same: α is undefined")
-    return _measure(_alpha, counts, bootstrap=bootstrap, seed=seed)
-
-
-def _alpha(counts: Any) -> float:
-    """α of ratings of each star (n, 5); nan where all stars are the same."""
-    if np.count_nonzero(counts.sum(axis=0)) < 2:
-        return float("nan")
-    domain = list(STARS)
-    found = krippendorff.alpha(
-        value_counts=counts, value_domain=domain, level_of_measurement="ordinal"
-    )
-    return float(found)
+    units = [[*by_rater.values()] for by_rater in ratings.values() if len(by_rater) > 1]
+    counts = np.array([[stars.count(star) for star in STARS] for stars in units])
+    whys = ("images that two people rated", "every rating is the same: α is undefined")
+    return _measure(_alpha, counts, *whys, bootstrap=bootstrap, seed=seed)
 
 
 def spearman(
@@ -82,16 +53,45 @@ def spearman(
     The interval is the bootstrap's over images.
     """
     pairs = np.column_stack([machine, people]).astype(np.float64)
-    if len(pairs) < LEAST:
-        return _none(
-            len(pairs), f"too few images with a score and stars: {len(pairs)}, at least {LEAST}"
-        )
-    if (np.ptp(pairs, axis=0) == 0).any():
-        return _none(len(pairs), "all scores or all stars are the same")
-    return _measure(_correlation, pairs, bootstrap=bootstrap, seed=seed)
+    whys = ("images with a score and stars", "all scores or all stars are the same")
+    return _measure(_correlation, pairs, *whys, bootstrap=bootstrap, seed=seed)
 
 
-def _correlation(pairs: Floats) -> float:
+def _measure(
+    statistic: Callable[[Any], float],
+    items: Any,
+    what: str,
+    undefined: str,
+    *,
+    bootstrap: int,
+    seed: int,
+) -> Finding:
+    """A statistic of items (n, m) with its bootstrap interval.
+
+    what: the items in words; undefined: why the statistic is nan.
+    """
+    n = len(items)
+    if n < LEAST:
+        return Finding(n=n, why=f"too few {what}: {n}, at least {LEAST}")
+    value = statistic(items)
+    if np.isnan(value):
+        return Finding(n=n, why=undefined)
+    rows = np.random.default_rng(seed).integers(n, size=(bootstrap, n))
+    [low], [high] = bounds(np.array([[statistic(items[drawn])] for drawn in rows]), n)
+    return Finding(value=value, low=low, high=high, n=n)
+
+
+def _alpha(counts: Any) -> float:
+    """α of ratings of each star (n, 5); nan where all stars are the same."""
+    if np.count_nonzero(counts.sum(axis=0)) < 2:
+        return float("nan")
+    found = krippendorff.alpha(
+        value_counts=counts, value_domain=list(STARS), level_of_measurement="ordinal"
+    )
+    return float(found)
+
+
+def _correlation(pairs: Any) -> float:
     if (np.ptp(pairs, axis=0) == 0).any():
         return float("nan")
     return float(spearmanr(pairs[:, 0], pairs[:, 1]).statistic)
@@ -109,13 +109,13 @@ def strengths(preferences: Sequence[tuple[str, str]]) -> dict[str, Finding]:
     taken = {tool: sum(tool in pair for pair in preferences) for tool in tools}
     if len(preferences) < LEAST_PREFERENCES:
         why = f"too few preferences: {len(preferences)}, at least {LEAST_PREFERENCES}"
-        return {tool: _none(taken[tool], why) for tool in tools}
+        return {tool: Finding(n=taken[tool], why=why) for tool in tools}
     wins = [(tools.index(winner), tools.index(loser)) for winner, loser in preferences]
     compared = np.zeros((len(tools), len(tools)))
     compared[tuple(np.transpose(wins))] = 1
     if connected_components(compared, directed=False)[0] > 1:
         why = "some contenders were never compared with the others, not even through a third"
-        return {tool: _none(taken[tool], why) for tool in tools}
+        return {tool: Finding(n=taken[tool], why=why) for tool in tools}
     mean, covariance = choix.ep_pairwise(len(tools), wins, alpha=PRIOR)
     # Strengths are relative to their mean, and so are their variances.
     centring = np.eye(len(tools)) - 1 / len(tools)

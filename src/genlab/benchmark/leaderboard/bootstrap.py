@@ -15,11 +15,6 @@ LEAST = 6
 LEVEL = 0.95
 
 
-def resample(n: int, *, bootstrap: int, seed: int) -> npt.NDArray[np.int64]:
-    """Indices of items drawn with replacement, (bootstrap, n) (Efron 1979)."""
-    return np.random.default_rng(seed).integers(n, size=(bootstrap, n))
-
-
 def resample_means(values: Floats, *, bootstrap: int, seed: int) -> Floats:
     """Means of the columns of `values` (n, m) in each resample: (bootstrap, m).
 
@@ -49,9 +44,3 @@ def bounds(resampled: Floats, n: npt.NDArray[Any] | int) -> tuple[Floats, Floats
             tail = norm.cdf(np.sqrt(size / (size - 1)) * t.ppf((1 - LEVEL) / 2, size - 1))
             low[column], high[column] = np.quantile(values, [tail, 1 - tail])
     return low, high
-
-
-def interval(resampled: Floats, n: int) -> tuple[float | None, float | None]:
-    """`bounds` of one statistic, (b,); None where there is none."""
-    low, high = bounds(np.asarray(resampled, dtype=np.float64).reshape(-1, 1), n)
-    return (None, None) if np.isnan(low[0]) else (float(low[0]), float(high[0]))

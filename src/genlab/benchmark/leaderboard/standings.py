@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from genlab.benchmark.leaderboard.agreement import Finding, alpha, spearman, strengths
 from genlab.benchmark.leaderboard.bootstrap import LEAST, bounds, resample_means
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import CONTEXTS, Contender
+from genlab.benchmark.store.schema import Contender
 
 SUBJECT = "run_item"
 EXCUSED = frozenset(
@@ -135,8 +135,10 @@ def people(
     store: Store, *, run_id: str | None = None, bootstrap: int = 1000, seed: int = 0
 ) -> People:
     """Agreement of blind ratings and strengths from preferences, or why there is none."""
-    images = rated_images(store, run_id)
     ratings = store.table(_RATINGS, run=run_id).query("context == 'blind'")
+    items = _read_items(store, run_id).query("image_sha256 != ''")
+    columns = (items.groupby("image_sha256").score, ratings.groupby("image_sha256").stars)
+    both = pd.concat([column.mean() for column in columns], axis=1).dropna()
     given = {
         str(sha): dict(zip(own.rater, own.stars, strict=True))
         for sha, own in ratings.groupby("image_sha256")
@@ -146,17 +148,9 @@ def people(
     preferences = zip(pairs.preferred.map(labels), pairs.other.map(labels), strict=True)
     return People(
         alpha=alpha(given, bootstrap=bootstrap, seed=seed),
-        spearman=spearman(list(images.score), list(images.stars), bootstrap=bootstrap, seed=seed),
+        spearman=spearman(list(both.score), list(both.stars), bootstrap=bootstrap, seed=seed),
         strengths=strengths(list(preferences)),
     )
-
-
-def rated_images(store: Store, run_id: str | None) -> pd.DataFrame:
-    """Machine score and mean blind stars of each image that has both: columns score, stars."""
-    items = _read_items(store, run_id).query("image_sha256 != ''")
-    ratings = store.table(_RATINGS, run=run_id).query("context == 'blind'")
-    columns = (items.groupby("image_sha256").score, ratings.groupby("image_sha256").stars)
-    return pd.concat([column.mean() for column in columns], axis=1).dropna()
 
 
 def _contenders(store: Store, run_id: str | None) -> dict[str, Contender]:
@@ -185,11 +179,10 @@ def _age(version: str) -> tuple[int, str]:
 def _stars(ratings: pd.DataFrame) -> dict[str, dict[str, Stars]]:
     """Stars by contender and context."""
     found: dict[str, dict[str, Stars]] = {}
-    for context in CONTEXTS:
-        for name, own in ratings[ratings.context == context].groupby("contender"):
-            mean = float(own.groupby("image_sha256").stars.mean().mean())
-            stars = Stars(mean=mean, raters=own.rater.nunique(), ratings=len(own))
-            found.setdefault(name, {})[context] = stars
+    for (name, context), own in ratings.groupby(["contender", "context"]):
+        mean = own.groupby("image_sha256").stars.mean().mean()
+        stars = Stars(mean=mean, raters=own.rater.nunique(), ratings=len(own))
+        found.setdefault(name, {})[context] = stars
     return found
 
 
@@ -217,8 +210,8 @@ def _ranking(items: pd.DataFrame, *, bootstrap: int, seed: int) -> dict[str, dic
     return {
         name: {
             "score": float(np.nanmean(values[:, i])),
-            "low": None if np.isnan(low[i]) else float(low[i]),
-            "high": None if np.isnan(high[i]) else float(high[i]),
+            "low": _known(low[i]),
+            "high": _known(high[i]),
             "rank": int(ranks[i]) if known[i] >= LEAST else None,
         }
         for i, name in enumerate(table.columns)
@@ -238,24 +231,23 @@ def _standing(
         label=contender.label,
         title=contender.title,
         **{"rank": None, "score": None, "low": None, "high": None, **ranking},
-        scored_mean=_mean(draws.mean()),
-        reference=_mean(scored.groupby("case_id").score_reference.mean()),
-        spread=_mean(draws.std()),
+        scored_mean=_known(draws.mean().mean()),
+        reference=_known(scored.groupby("case_id").score_reference.mean().mean()),
+        spread=_known(draws.std().mean()),
         scored=scored.case_id.nunique(),
         cases=own.case_id.nunique(),
         failures={str(kind): int(n) for kind, n in kinds.items()},
         excused=int(own.excused.sum()),
         components=_mean_components(scored.components),
         cost=float(own.cost.sum()),
-        seconds=_mean(seconds),
+        seconds=_known(seconds.mean()),
         stars=stars,
         older=int(own.older.sum()),
     )
 
 
-def _mean(values: pd.Series[Any]) -> float | None:
-    mean = values.mean()
-    return None if pd.isna(mean) else float(mean)
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def _mean_components(texts: pd.Series[Any]) -> dict[str, float]:

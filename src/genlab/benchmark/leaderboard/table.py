@@ -1,10 +1,8 @@
-"""The leaderboard's columns as text, for terminal, report and page alike."""
+"""The leaderboard as text, for terminal, report and page alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 
 from genlab.benchmark.leaderboard.agreement import Finding
 from genlab.benchmark.leaderboard.standings import STARS_LEAD, People, Standing
@@ -18,44 +16,40 @@ UNVALIDATED = (
     " generators."
 )
 NO_GROUND_TRUTH = "No case has ground truth, so there is no reference score."
+WORDS = ("contender", "failures")  # columns of words; the others hold numbers
+NONE = "–"
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column: its heading, a row's text, and whether it holds numbers."""
+def tabulate(standings: Sequence[Standing]) -> list[dict[str, str]]:
+    """A row of text per contender, by heading, without the columns that are empty.
 
-    heading: str
-    text: Callable[[Standing], str]
-    number: bool = True
-
-
-def columns(standings: Sequence[Standing]) -> list[Column]:
-    """The columns that have something to show; blind stars lead from STARS_LEAD ratings on."""
-    blind = Column("blind stars", partial(_stars, context="blind"))
-    known = [
-        Column("rank", lambda s: str(s.rank or "–")),
-        Column("contender", lambda s: s.label, number=False),
-        Column("score", lambda s: number(s.score)),
-        Column("95 %", lambda s: f"{number(s.low)} to {number(s.high)}"),
-        Column("mean over scored", lambda s: number(s.scored_mean)),
+    Blind stars lead from STARS_LEAD ratings on.
+    """
+    rows = [
+        {
+            "rank": str(s.rank or NONE),
+            "contender": s.label,
+            "score": number(s.score),
+            "95 %": _between(s.low, s.high),
+            "mean over scored": number(s.scored_mean),
+            "reference score": number(s.reference),
+            "spread of draws": number(s.spread),
+            "scored cases": f"{s.scored} of {s.cases}",
+            "blind stars": _stars(s, "blind"),
+            "grid stars": _stars(s, "grid"),
+            "judge's stars": _stars(s, "judge"),
+            "failures": ", ".join(f"{k.replace('_', ' ')} {n}" for k, n in s.failures.items())
+            or NONE,
+            "cost": f"${s.cost:.2f}" if s.cost else NONE,
+            "s per image": NONE if s.seconds is None else f"{s.seconds:.1f}",
+        }
+        for s in standings
     ]
-    if any(s.reference is not None for s in standings):
-        known.append(Column("reference score", lambda s: number(s.reference)))
-    if any(s.spread is not None for s in standings):
-        known.append(Column("spread of draws", lambda s: number(s.spread)))
-    known.append(Column("scored cases", lambda s: f"{s.scored} of {s.cases}"))
-    ratings = [s.stars["blind"].ratings for s in standings if "blind" in s.stars]
-    if ratings:
-        known.insert(2 if max(ratings) >= STARS_LEAD else len(known), blind)
-    for context, heading in (("grid", "grid stars"), ("judge", "judge's stars")):
-        if any(context in s.stars for s in standings):
-            known.append(Column(heading, partial(_stars, context=context)))
-    return [
-        *known,
-        Column("failures", _failures, number=False),
-        Column("cost", lambda s: f"${s.cost:.2f}" if s.cost else "–"),
-        Column("s per image", lambda s: "–" if s.seconds is None else f"{s.seconds:.1f}"),
-    ]
+    shown = [name for name in rows[0] if any(row[name] != NONE for row in rows)] if rows else []
+    if any("blind" in s.stars and s.stars["blind"].ratings >= STARS_LEAD for s in standings):
+        shown.remove("blind stars")
+        shown.insert(shown.index("contender") + 1, "blind stars")
+    return [{name: row[name] for name in shown} for row in rows]
 
 
 def notes(standings: Sequence[Standing]) -> list[str]:
@@ -85,20 +79,18 @@ def sentence(finding: Finding) -> str:
     """A finding in words."""
     if finding.value is None:
         return f"not known: {finding.why}"
-    low, high = number(finding.low), number(finding.high)
-    return f"{finding.value:.2f} ({low} to {high}, n = {finding.n})"
+    return f"{finding.value:.2f} ({_between(finding.low, finding.high)}, n = {finding.n})"
 
 
 def number(value: float | None) -> str:
     """Two decimals, or a dash."""
-    return "–" if value is None else f"{value:.2f}"
+    return NONE if value is None else f"{value:.2f}"
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return NONE if low is None else f"{number(low)} to {number(high)}"
 
 
 def _stars(standing: Standing, context: str) -> str:
     stars = standing.stars.get(context)
-    return "–" if stars is None else f"{stars.mean:.1f} ★ ({stars.ratings})"
-
-
-def _failures(standing: Standing) -> str:
-    kinds = (f"{kind.replace('_', ' ')} {n}" for kind, n in standing.failures.items())
-    return ", ".join(kinds) or "–"
+    return NONE if stars is None else f"{stars.mean:.1f} ★ ({stars.ratings})"

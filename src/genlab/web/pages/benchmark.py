@@ -9,7 +9,7 @@ import streamlit as st
 
 from genlab.benchmark.cases import split_by_consent
 from genlab.benchmark.leaderboard.standings import SUBJECT, Standing, leaderboard, people
-from genlab.benchmark.leaderboard.table import columns, findings, notes, number, sentence
+from genlab.benchmark.leaderboard.table import findings, notes, number, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.contender import make_contenders
 from genlab.benchmark.store.schema import FINISHED, STATUSES, Item, Run
@@ -274,9 +274,8 @@ def show_ranking(run: Run | None = None) -> None:
     if not standings:
         st.info("Nothing has been scored yet. Run some cases, or: `genlab benchmark run`")
         return
-    shown = columns(standings)
-    table = {each.heading: [grid.line(each.text(row)) for row in standings] for each in shown}
-    st.dataframe(pd.DataFrame(table), hide_index=True, width="stretch")
+    table = pd.DataFrame(tabulate(standings)).map(grid.line)
+    st.dataframe(table, hide_index=True, width="stretch")
     for line in notes(standings):
         st.caption(grid.label(line, 300))
     for name, finding in findings(found).items():
