@@ -256,8 +256,8 @@ tools:
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ("url:", "urll:", "tools.mine: urll"),
-        ("kind: http", "kind: htttp", "tools.mine.kind"),
+        ("url:", "urll:", "tools.0.http.urll"),
+        ("kind: http", "kind: htttp", "tools.0"),
         ("http://", "ftp://", "url must start"),
         ("http://127.0.0.1:9", "http://[", "url must start"),
         ("${SMALL_KEY}", "abc", "headers.Authorization"),

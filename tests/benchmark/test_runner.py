@@ -77,9 +77,9 @@ FAULTY = {
     "truncated": (Giving(truncated()), "failed", "no_image"),
     "empty": (Giving(Image.new("RGB", (0, 0))), "failed", "wrong_size"),
     "shape": (Giving(Image.new("RGB", (64, 48))), "failed", "wrong_size"),
-    "cost": (Giving(Picture(SMALL, cost=float("nan"))), "failed", "error"),
-    "note": (Giving(Picture(SMALL, note=7)), "failed", "error"),  # type: ignore[arg-type]
-    "part": (Giving(Picture(b"x", part=(0.5, 0, 0.5, 1))), "failed", "error"),
+    "cost": (Giving(lambda: Picture(SMALL, cost=float("nan"))), "failed", "error"),
+    "note": (Giving(lambda: Picture(SMALL, note=[7])), "failed", "error"),  # type: ignore
+    "part": (Giving(lambda: Picture(b"x", part=(0.5, 0, 0.5, 1))), "failed", "error"),
     "bug": (Failing(KeyError("a\nline")), "failed", "error"),
     "refused": (Failing(ToolFailure("refused", "no")), "failed", "refused"),
     "unknown": (Raising(), "skipped", "unavailable"),

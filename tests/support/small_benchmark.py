@@ -180,7 +180,7 @@ class Raising(Turned):
 
 
 class Giving(Turned):
-    """Gives whatever it was given: an image or bytes, or what a faulty tool might."""
+    """Gives what it was given, or what that returns: an image, or what a faulty tool might."""
 
     tool_id = "giving"
     title = "Gives what it was given"
@@ -189,11 +189,9 @@ class Giving(Turned):
         super().__init__(**needs)
         self.image = image
 
-    async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> Any:
         self.asked.append(case.case_id)
-        if isinstance(self.image, Picture):
-            return self.image
-        return Picture(self.image, cost=self.needs.cost * 2, model="given-1")
+        return self.image() if callable(self.image) else self.image
 
 
 class Bench:

@@ -12,9 +12,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, get_args, runtime_checkable
 
+import pydantic.dataclasses
 from PIL import Image
+from pydantic import AfterValidator, Field
 
 from genlab.benchmark.cases import Case
 from genlab.llm.redaction import excerpt
@@ -35,7 +37,6 @@ Kind = Literal[
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Fit = Literal["refuse", "letterbox", "crop"]
-Part = tuple[float, float, float, float]
 MAX_REASON = 300  # characters
 
 
@@ -57,7 +58,9 @@ class ToolFailure(Exception):  # noqa: N818 - an outcome, not a bug
         cost: float | None = None,
     ) -> None:
         # An error here, in somebody's tool, is an outcome itself; later it would end the run.
-        if kind not in KINDS or not all(n is None or is_amount(n) for n in (retry_after, cost)):
+        if kind not in KINDS or not all(
+            0 <= n < float("inf") for n in (retry_after or 0, cost or 0)
+        ):
             raise ValueError(f"ToolFailure({kind!r}, ...) must be of {', '.join(KINDS)}")
         self.kind: Kind = kind
         self.reason = one_line(reason)
@@ -89,7 +92,19 @@ class Needs:
     options: Mapping[str, Option] | None = None  # by name; None = any option is accepted
 
 
-@dataclass(frozen=True)
+def _check_part(part: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    left, top, right, bottom = part
+    if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
+        raise ValueError("a part is left, top, right, bottom as shares, with something between")
+    return part
+
+
+Part = Annotated[tuple[float, float, float, float], AfterValidator(_check_part)]
+
+
+@pydantic.dataclasses.dataclass(
+    frozen=True, config=pydantic.ConfigDict(arbitrary_types_allowed=True)
+)
 class Picture:
     """An image with what is known about it; a tool may also return a plain PIL image.
 
@@ -101,7 +116,7 @@ class Picture:
     """
 
     image: Image.Image | bytes
-    cost: float | None = None
+    cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     model: str = ""
     note: str = ""
     part: Part | None = None
@@ -175,11 +190,6 @@ def why_absent(service: Service) -> str:
     """Why `service` cannot be used here, in one line; "" where it can."""
     failure = absence(service)
     return failure.reason if failure else ""
-
-
-def is_amount(value: object) -> bool:
-    """Whether it is a number of dollars or seconds: finite, 0 or more."""
-    return isinstance(value, int | float) and 0 <= value < float("inf")
 
 
 def one_line(text: str) -> str:

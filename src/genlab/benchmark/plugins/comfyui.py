@@ -18,9 +18,8 @@ from pydantic import Field
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import placeholders
-from genlab.benchmark.plugins.answers import parse_json, pick
 from genlab.benchmark.plugins.base import Picture, ToolFailure
-from genlab.benchmark.plugins.configured import ServiceTool
+from genlab.benchmark.plugins.http import ServiceTool, parse_json, pick
 from genlab.benchmark.plugins.inputs import make_inputs
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json

@@ -9,29 +9,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-import httpx2
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
-    field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import placeholders
-from genlab.benchmark.plugins.answers import ANSWER_BYTES
 from genlab.benchmark.plugins.base import Fit, Kind, Needs, Option, Picture, ToolFailure
 from genlab.benchmark.plugins.inputs import Inputs
 from genlab.core.io import sha256
 from genlab.core.params import digest
 from genlab.llm.errors import EndpointError
-from genlab.llm.transport import is_url, send_request
 
 REVISION = 2  # of the requests that this package sends; part of every tool's version
 KINDS: Mapping[str, Kind] = {  # of an `EndpointError`; the others have the same name here
@@ -45,15 +39,6 @@ KINDS: Mapping[str, Kind] = {  # of an `EndpointError`; the others have the same
 }
 # Fields that do not change the images.
 _APART = {"title", "cost", "concurrency", "timeout", "key_env"}
-
-
-def _check_url(url: str) -> str:
-    if url and not is_url(url):
-        raise PydanticCustomError("url", "Input must start with http:// or https://")
-    return url
-
-
-Url = Annotated[str, AfterValidator(_check_url)]
 
 
 class ConfiguredTool(BaseModel):
@@ -186,50 +171,6 @@ class TemplateTool(ConfiguredTool):
             return placeholders.fill(template, values, avatars)
         except KeyError as error:
             raise ToolFailure("error", f"the case has no {error.args[0]}") from error
-
-
-class ServiceTool(TemplateTool):
-    """A tool behind an address."""
-
-    url: Url = Field(min_length=1, description="Address; ${NAME} is an environment variable.")
-    headers: dict[str, str] = Field(default={}, description="Headers, likewise.")
-    image_hosts: list[str] = Field(
-        default=[], description="Hosts from which images are fetched, besides that of the url."
-    )
-
-    @field_validator("headers")
-    @classmethod
-    def _no_secrets(cls, headers: dict[str, str]) -> dict[str, str]:
-        for name, value in headers.items():
-            secret = any(word in name.lower() for word in ("authorization", "key", "token"))
-            if secret and not placeholders.variables(value):
-                raise ValueError(
-                    f"{name}: put the key into an environment variable and write ${{NAME}}"
-                )
-        return headers
-
-    @property
-    def environment(self) -> list[str]:
-        """The environment variables in headers and url."""
-        return placeholders.variables("\n".join([*self.headers.values(), self.url]))
-
-    @property
-    def secrets(self) -> list[str]:
-        """Values that no message may show."""
-        return [os.environ.get(name, "") for name in self.environment]
-
-    async def send(self, method: str, path: str = "", **content: Any) -> httpx2.Response:
-        """Send a request to the url, or to a path below it. Raises `EndpointError`."""
-        url = placeholders.expand(self.url)
-        headers = {name: placeholders.expand(value) for name, value in self.headers.items()}
-        return await send_request(
-            method,
-            f"{url.rstrip('/')}/{path}" if path else url,
-            max_bytes=ANSWER_BYTES,
-            secrets=self.secrets,
-            headers={**content.pop("headers", {}), **headers},
-            **content,
-        )
 
 
 def tool_failure(error: EndpointError, cost: float) -> ToolFailure:

@@ -1,4 +1,6 @@
-"""Kind `http`: any service that takes a case in one request and answers with an image.
+"""Tools behind an address, and the kind `http`: any service with one request per image.
+
+The service takes a case and answers with an image: a file, base64, a data URL, or an address.
 
 Not protected: photographs leave this machine, to whoever runs the service.
 """
@@ -6,19 +8,83 @@ Not protected: photographs leave this machine, to whoever runs the service.
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import json
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+import os
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+import httpx2
+from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
 from genlab.benchmark.cases import Case
+from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.benchmark.plugins import placeholders
-from genlab.benchmark.plugins.answers import image_bytes, parse_json, pick
 from genlab.benchmark.plugins.base import Picture
-from genlab.benchmark.plugins.configured import ServiceTool
+from genlab.benchmark.plugins.configured import TemplateTool
 from genlab.benchmark.plugins.inputs import make_inputs
+from genlab.llm.errors import EndpointError
+from genlab.llm.redaction import excerpt
+from genlab.llm.transport import is_url, send_request
+
+ANSWER_BYTES = MAX_BYTES * 4 // 3 + (1 << 20)  # an image as base64 with JSON around it
+
+
+def _check_url(url: str) -> str:
+    if url and not is_url(url):
+        raise PydanticCustomError("url", "Input must start with http:// or https://")
+    return url
+
+
+Url = Annotated[str, AfterValidator(_check_url)]
+
+
+class ServiceTool(TemplateTool):
+    """A tool behind an address."""
+
+    url: Url = Field(min_length=1, description="Address; ${NAME} is an environment variable.")
+    headers: dict[str, str] = Field(default={}, description="Headers, likewise.")
+    image_hosts: list[str] = Field(
+        default=[], description="Hosts from which images are fetched, besides that of the url."
+    )
+
+    @field_validator("headers")
+    @classmethod
+    def _no_secrets(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            secret = any(word in name.lower() for word in ("authorization", "key", "token"))
+            if secret and not placeholders.variables(value):
+                raise ValueError(
+                    f"{name}: put the key into an environment variable and write ${{NAME}}"
+                )
+        return headers
+
+    @property
+    def environment(self) -> list[str]:
+        """The environment variables in headers and url."""
+        return placeholders.variables("\n".join([*self.headers.values(), self.url]))
+
+    @property
+    def secrets(self) -> list[str]:
+        """Values that no message may show."""
+        return [os.environ.get(name, "") for name in self.environment]
+
+    async def send(self, method: str, path: str = "", **content: Any) -> httpx2.Response:
+        """Send a request to the url, or to a path below it. Raises `EndpointError`."""
+        url = placeholders.expand(self.url)
+        headers = {name: placeholders.expand(value) for name, value in self.headers.items()}
+        return await send_request(
+            method,
+            f"{url.rstrip('/')}/{path}" if path else url,
+            max_bytes=ANSWER_BYTES,
+            secrets=self.secrets,
+            headers={**content.pop("headers", {}), **headers},
+            **content,
+        )
 
 
 class HttpTool(ServiceTool):
@@ -57,6 +123,68 @@ class HttpTool(ServiceTool):
         value = pick(parse_json(response, self.secrets), self.image)
         url = placeholders.expand(self.url)
         return Picture(await image_bytes(value, url, self.image_hosts, self.secrets), note=note)
+
+
+def parse_json(response: httpx2.Response, secrets: Collection[str] = ()) -> Any:
+    """The JSON of an answer. Raises `EndpointError` where it holds something else."""
+    try:
+        return json.loads(response.content)
+    except (ValueError, RecursionError) as error:
+        shown = excerpt(response.text[:1000], secrets)
+        raise EndpointError("invalid_answer", f"the answer is not JSON: {shown}") from error
+
+
+def pick(content: Any, path: str) -> Any:
+    """The value at a path such as `data.0.b64_json`. Raises `EndpointError` where there is none."""
+    value = content
+    for step in path.split("."):
+        try:
+            value = value[int(step)] if isinstance(value, list) else value[step]
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            shown = excerpt(str(content))
+            raise EndpointError("invalid_answer", f"no {path} in the answer: {shown}") from error
+    return value
+
+
+async def image_bytes(
+    value: object, url: str, hosts: Collection[str], secrets: Collection[str]
+) -> bytes:
+    """The image file that an answer's text contains or names.
+
+    url: where the answer is from; an address in it must be on the same host or one of `hosts`,
+    and it is fetched without headers. Raises `EndpointError`.
+    """
+    if not isinstance(value, str) or not value:
+        kind = type(value).__name__
+        raise EndpointError("invalid_answer", f"the answer has {kind} in the image's place")
+    if value.startswith(("http:", "https:")):
+        return await _fetch(value, url, hosts, secrets)
+    if value.startswith("data:"):
+        value = value.partition(",")[2]
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        shown = excerpt(value, secrets, 60)
+        raise EndpointError("invalid_answer", f"not base64 ({error}): {shown!r}") from error
+
+
+async def _fetch(address: str, url: str, hosts: Collection[str], secrets: Collection[str]) -> bytes:
+    shown = excerpt(address.partition("?")[0], secrets, 120)
+    own, other = urlsplit(url), urlsplit(address if is_url(address) else "")
+    if other.hostname not in (own.hostname, *hosts) or (own.scheme, other.scheme) == (
+        "https",
+        "http",
+    ):
+        raise EndpointError(
+            "invalid_answer",
+            f"the image is at {shown}, which is not fetched; add its host to image_hosts",
+        )
+    try:
+        response = await send_request("GET", address, max_bytes=MAX_BYTES, secrets=secrets)
+    except EndpointError as error:
+        reason = f"the image at {shown} cannot be fetched: {error.reason}"
+        raise EndpointError("invalid_answer", reason) from error
+    return response.content
 
 
 def _multipart(filled: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from genlab.benchmark.plugins.base import ImageTool, Needs, one_line
 from genlab.benchmark.plugins.comfyui import ComfyTool
@@ -19,7 +19,7 @@ from genlab.benchmark.plugins.http import HttpTool
 from genlab.benchmark.plugins.openai_images import DALLE3, GPT, OpenAITool
 from genlab.benchmark.tools.controls import CONTROLS
 from genlab.benchmark.tools.local import LOCAL
-from genlab.core.errors import GenlabError, did_you_mean, violations
+from genlab.core.errors import GenlabError, did_you_mean, invalid
 from genlab.core.io import read_yaml, write_text
 
 GROUP = "genlab.image_tools"
@@ -27,13 +27,18 @@ TOOLS_FILE = Path("runs/tools.yaml")
 INIT = "genlab benchmark tools --init"
 BUILT_IN: tuple[ImageTool, ...] = (LOCAL, GPT, DALLE3, *CONTROLS)
 REPLACEABLE = ("baseline_gpt", "baseline_dalle3")  # by an entry of tools.yaml
-KINDS: Mapping[str, type[ConfiguredTool]] = {
-    "openai": OpenAITool,
-    "http": HttpTool,
-    "command": CommandTool,
-    "comfyui": ComfyTool,
-}
+KINDS = (OpenAITool, HttpTool, CommandTool, ComfyTool)
 _TOOL_ID = re.compile(r"[a-z0-9][a-z0-9_]{0,47}")  # also the name of a folder
+
+
+class ToolsFile(BaseModel):
+    """The content of `tools.yaml`; validated with the file's folder as context."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tools: list[
+        Annotated[OpenAITool | HttpTool | CommandTool | ComfyTool, Field(discriminator="kind")]
+    ]
 
 
 def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
@@ -67,18 +72,14 @@ def choose_tools(tools: Mapping[str, ImageTool], names: Sequence[str]) -> list[I
 
 
 def read_tools(path: Path) -> list[ConfiguredTool]:
-    """The tools of a YAML file. Raises a `GenlabError` that names file, tool, key and fix."""
+    """The tools of a YAML file. Raises a `GenlabError` that names file, entry, key and fix."""
     if not path.exists():
         raise GenlabError(f"{path} is missing; write a sample with: {INIT}", path=path)
-    content = read_yaml(path)
-    entries = content.get("tools")
-    if list(content) != ["tools"] or not isinstance(entries, list):
-        raise GenlabError(
-            f"{path} must hold one key, tools, with a list; compare it with: {INIT}",
-            path=path,
-            key="tools",
-        )
-    return [_configure(path, number, entry) for number, entry in enumerate(entries)]
+    try:
+        return [*ToolsFile.model_validate(read_yaml(path), context=path.parent).tools]
+    except ValidationError as error:
+        known = {key for kind in KINDS for key in kind.model_fields}
+        raise invalid(error, path, known) from error
 
 
 def write_sample(path: Path = TOOLS_FILE) -> None:
@@ -87,24 +88,6 @@ def write_sample(path: Path = TOOLS_FILE) -> None:
         raise GenlabError(f"{path} exists; remove it first, or edit it", path=path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, files("genlab.benchmark.plugins").joinpath("sample.yaml").read_text("utf-8"))
-
-
-def _configure(path: Path, number: int, values: Any) -> ConfiguredTool:
-    values = values if isinstance(values, dict) else {}
-    kind, name = values.get("kind"), values.get("id", number)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise GenlabError(
-            f"{path}: tools.{name}.kind must be {', '.join(KINDS)}, got {kind!r}",
-            path=path,
-            key=f"tools.{name}.kind",
-        )
-    try:
-        return KINDS[kind].model_validate(values, context=path.parent)
-    except ValidationError as error:
-        key, line = violations(error, KINDS[kind].model_fields)[0]
-        raise GenlabError(
-            f"{path}: tools.{name}: {line}", path=path, key=f"tools.{name}.{key}".rstrip(".")
-        ) from error
 
 
 def _add(tools: dict[str, ImageTool], origin: str, tool: ImageTool) -> None:

@@ -17,7 +17,6 @@ import PIL.Image
 from genlab.benchmark.cases import Case
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.plugins.base import Needs, Option, ToolFailure
-from genlab.benchmark.plugins.contender import checked_options
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
 from genlab.benchmark.scoring.geometry import FOREHEAD
@@ -61,7 +60,7 @@ def paste_avatars(case: Case, options: Mapping[str, Any]) -> Image:
 
 def blur_swap(case: Case, options: Mapping[str, Any]) -> Image:
     """The local swap of `case` with blurred faces; option `strength`."""
-    strength = int(checked_options(BLURRED, options).get("strength", 2))
+    strength = int(options.get("strength", 2))
     image = swap_locally(case, {})
     for target, _ in find_pairs(case):
         image = blur(image, target, strength)
