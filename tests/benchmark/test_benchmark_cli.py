@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import pty
-import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import pytest
 import swap_runs
 from typer.testing import CliRunner
 
-from genlab.benchmark.cases import FaultyCases, load_cases
+from genlab.benchmark.cases import load_cases
 from genlab.benchmark.cli import app
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
@@ -126,27 +125,11 @@ def test_a_mistake_is_one_line_that_names_it(place: Path, arguments: str, named:
         assert len(store.runs()) == 1  # nothing was queued
 
 
-def test_all_faults_of_all_cases_are_found(place: Path) -> None:
-    for name, old, new in (
-        ("case_0", "consent: true", "consent: perhaps"),
-        ("case_0", "version: 1", "version: one"),
-        ("case_3", "avatars:", "avatar:"),
-        ("case_5", "version: 1", "version: ["),
-    ):
+def test_every_faulty_case_is_named(place: Path) -> None:
+    for name, old, new in (("case_0", "consent: true", "consent: perhaps"), ("case_3", "1", "[")):
         path = place / "cases" / name / "case.yaml"
-        path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(FaultyCases, match=r"and 4 more faults") as several:
+        path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(GenlabError, match=r"case_0/case.yaml: consent .*faulty as well: case_3"):
         run("run")
-    places = [re.findall(r"(case_\d)/case.yaml\W+(\w+)", line) for line in several.value.faults]
-    assert sorted(found for [found] in places) == [
-        ("case_0", "consent"),
-        ("case_0", "version"),
-        ("case_3", "avatar"),
-        ("case_3", "avatars"),
-        ("case_5", "line"),
-    ]
-    with pytest.raises(FaultyCases) as one:
-        run("run", "--case", "case_5")
-    assert len(one.value.faults) == 1
     chosen = load_cases(place / "cases", ["case_6", "case_1"])
     assert [case.case_id for case in chosen] == ["case_6", "case_1"]

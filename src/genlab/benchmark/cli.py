@@ -74,8 +74,8 @@ def generate_cases(
         made = generate_demo(cases or Path("cases"), force=force)
     faults = 0
     for each in made:
-        typer.echo(each.line)
-        faults += each.faulty
+        typer.echo(each)
+        faults += isinstance(each, GenlabError)
     if faults:
         raise GenlabError(f"{faults} photographs could not be used; the lines above say why")
 

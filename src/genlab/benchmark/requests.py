@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
-
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    stop_after_attempt,
-    wait_exponential_jitter,
-)
 
 from genlab.benchmark.plugins.base import Service, ToolFailure, absence
 
@@ -21,8 +14,11 @@ Sleep = Callable[[float], Awaitable[None]]
 Result = TypeVar("Result")
 Call = Callable[[], Awaitable["tuple[Result, float | None]"]]
 """Sends a request; returns the result and its dollars, None for the estimate."""
+Charge = Callable[[float], None]
+Record = Callable[[], Awaitable[None]]
 
 MAX_WAIT = 120.0  # seconds that a service may ask us to wait; beyond, the item fails at once
+MAX_BACKOFF = 60.0  # seconds between two tries where it does not ask
 
 
 @dataclass(frozen=True)
@@ -65,35 +61,31 @@ class Requests:
         self._slots = slots
         self._own_slots = asyncio.Semaphore(max(1, service.needs.concurrency))
 
-    async def send(
-        self,
-        call: Call[Result],
-        charge: Callable[[float], None],
-        record: Callable[[], Awaitable[None]],
-    ) -> Result:
+    async def send(self, call: Call[Result], charge: Charge, record: Record) -> Result:
         """The result of `call`, retried after a passing `ToolFailure`; raises the last one.
 
-        charge: adds dollars to what the item cost; record: stores that before each request.
+        charge: adds dollars to what the item cost; record: stores that before each request. Between
+        tries it waits as long as the service asks, else twice as long each time.
         """
         if reason := absence(self._service):
             raise reason
-        tries = AsyncRetrying(
-            stop=stop_after_attempt(self._limits.retries + 1),
-            wait=_wait,
-            retry=retry_if_exception(_is_passing),
-            sleep=self._limits.sleep,
-            reraise=True,
-        )
         async with self._own_slots:  # held between tries: they concern this service alone
-            result: Result = await tries(self._send_once, call, charge, record)
-            return result
+            number = 0
+            while True:
+                try:
+                    return await self._send_once(call, charge, record)
+                except ToolFailure as failure:
+                    wait = failure.retry_after
+                    if wait is None:
+                        wait = min(2.0**number, MAX_BACKOFF) + random.random()
+                    elif wait > MAX_WAIT:
+                        raise
+                    if not failure.passing or number == self._limits.retries:
+                        raise
+                await self._limits.sleep(wait)
+                number += 1
 
-    async def _send_once(
-        self,
-        call: Call[Result],
-        charge: Callable[[float], None],
-        record: Callable[[], Awaitable[None]],
-    ) -> Result:
+    async def _send_once(self, call: Call[Result], charge: Charge, record: Record) -> Result:
         estimate, limit = self._service.needs.cost, self._limits.timeout
         async with self._slots:
             self._budget.reserve(estimate)
@@ -116,17 +108,3 @@ class Requests:
                 if cost is not None:
                     self._budget.spent += cost - estimate
                     charge(cost - estimate)
-
-
-def _is_passing(error: BaseException) -> bool:
-    return isinstance(error, ToolFailure) and error.passing and (error.retry_after or 0) <= MAX_WAIT
-
-
-_backoff = wait_exponential_jitter(initial=1, max=60)
-
-
-def _wait(state: RetryCallState) -> float:
-    """Seconds to the next try: what the service asks for, else growing with each try."""
-    error = state.outcome.exception() if state.outcome is not None else None
-    asked = error.retry_after if isinstance(error, ToolFailure) else None
-    return _backoff(state) if asked is None else asked

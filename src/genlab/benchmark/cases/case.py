@@ -25,25 +25,15 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import PydanticCustomError
-from ruamel.yaml.error import MarkedYAMLError
 
 from genlab.benchmark.cases.photographs import read_photograph, upright_size
-from genlab.core.errors import GenlabError, did_you_mean, violations
+from genlab.core.errors import GenlabError, did_you_mean, invalid
 from genlab.core.io import read_yaml
 
 CASE_FILE = "case.yaml"
 PRIVATE = "private"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-
-
-class FaultyCases(GenlabError):  # noqa: N818 - a list of errors
-    """Faulty cases; faults: a line each, of which the message is the first."""
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        self.faults = list(faults)
-        more = len(self.faults) - 1
-        super().__init__(self.faults[0] + (f" (and {more} more faults)" if more else ""))
 
 
 class _Part(BaseModel):
@@ -169,29 +159,37 @@ class Case(_Part):
 def load_case(folder: Path) -> Case:
     """Read and check a case.
 
-    Raises a `GenlabError` of one line that names the file, the key and the fix; where there are
-    several faults, `FaultyCases`.
+    Raises a `GenlabError` of one line that names the file, the key and the fix.
     """
     path = folder / CASE_FILE
     if not _NAME.fullmatch(folder.name):
         raise GenlabError(
             f"{folder}: the name of a case's folder is a-z, 0-9, _ and -, at most 64; rename it"
         )
+    if not path.exists():
+        raise GenlabError(f"{path} is missing; make cases with: genlab benchmark generate-cases")
     try:
-        case = Case.model_validate(_read(path), context=folder)
+        case = Case.model_validate(read_yaml(path), context=folder)
     except ValidationError as error:
-        raise FaultyCases(
-            [f"{path}: {line}" for _, line in violations(error, Case.model_fields)]
-        ) from error
-    _check_images(path, case)
+        raise invalid(error, path, Case.model_fields) from error
+    for image in (*case.avatars.values(), *filter(None, [case.ideal])):
+        upright_size(image)
+    width, height = upright_size(case.template)
+    for number, swap in enumerate(case.swaps):
+        _, _, right, bottom = swap.region.box
+        if right > width or bottom > height:
+            raise GenlabError(
+                f"{path}: swaps.{number}.region ends at {right}, {bottom}, outside the template's"
+                f" {width} × {height} pixels; correct its numbers"
+            )
     return case
 
 
 def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
     """All cases of `root` and `root/private`, by name, or `only` those named, in their order.
 
-    Raises a `GenlabError` where there is none, `FaultyCases` with all faults of all that are asked
-    for.
+    Raises a `GenlabError` where there is none; where cases are faulty, with the fault of the first
+    and the names of the others.
     """
     files = [*root.glob(f"*/{CASE_FILE}"), *root.glob(f"{PRIVATE}/*/{CASE_FILE}")]
     folders = {path.parent.name: path.parent for path in sorted(files)}
@@ -207,14 +205,16 @@ def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
                 f" {', '.join(folders)}"
             )
     cases: list[Case] = []
-    faults: list[str] = []
+    faults: dict[str, GenlabError] = {}
     for name in dict.fromkeys(only or sorted(folders)):
         try:
             cases.append(load_case(folders[name]))
         except GenlabError as fault:
-            faults += fault.faults if isinstance(fault, FaultyCases) else [str(fault)]
+            faults[name] = fault
     if faults:
-        raise FaultyCases(faults)
+        first, *others = faults
+        more = f" (faulty as well: {', '.join(others)})" if others else ""
+        raise GenlabError(f"{faults[first]}{more}") from faults[first]
     return cases
 
 
@@ -227,39 +227,3 @@ def split_by_consent(cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
         if not case.consent
     ]
     return [case for case in cases if case.consent], skipped
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        raise GenlabError(f"{path} is missing; make cases with: genlab benchmark generate-cases")
-    try:
-        return read_yaml(path)
-    except GenlabError as error:
-        cause = error.__cause__
-        if isinstance(cause, MarkedYAMLError) and cause.problem_mark is not None:
-            place = f"{path}, line {cause.problem_mark.line + 1}"
-            raise GenlabError(
-                f"{place}: not valid YAML ({cause.problem}); correct that line"
-            ) from error
-        raise
-
-
-def _check_images(path: Path, case: Case) -> None:
-    faults: list[str] = []
-    sizes: dict[Path, tuple[int, int]] = {}
-    for image in (case.template, *case.avatars.values(), *filter(None, [case.ideal])):
-        try:
-            if not image.is_file():
-                raise GenlabError(f"{path}: {image.name} is not there; put that image beside it")
-            sizes[image] = upright_size(image)
-        except GenlabError as fault:
-            faults.append(str(fault))
-    for number, swap in enumerate(case.swaps if case.template in sizes else ()):
-        (_, _, right, bottom), (width, height) = swap.region.box, sizes[case.template]
-        if right > width or bottom > height:
-            faults.append(
-                f"{path}: swaps.{number}.region ends at {right}, {bottom}, outside the template's"
-                f" {width} × {height} pixels; correct its numbers"
-            )
-    if faults:
-        raise FaultyCases(faults)

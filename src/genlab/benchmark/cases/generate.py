@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
@@ -31,14 +30,6 @@ PAIRS = ("template", "face", "avatar")
 SHIPPED = Path(__file__).resolve().parents[4] / "cases"  # where this is a checkout
 
 
-@dataclass(frozen=True)
-class Made:
-    """A line on one photograph or case; faulty: it could not be used."""
-
-    line: str
-    faulty: bool = False
-
-
 def generate(
     templates: Path,
     avatars: Path,
@@ -47,8 +38,8 @@ def generate(
     pairs: Path | None = None,
     consent: bool = False,
     force: bool = False,
-) -> Iterator[Made]:
-    """Make a case in `root` of each photograph in `templates`.
+) -> Iterator[str | GenlabError]:
+    """Make a case in `root` of each photograph in `templates`; yields a line or fault on each.
 
     Without `pairs`, a CSV file of template, face and avatar, the persons of a template, from left
     to right and at most MAX_PERSONS, are replaced by the next avatars in turn. Raises a
@@ -61,9 +52,9 @@ def generate(
             name = free(slug(path.stem), {*heads, "template"})
             heads[name] = crop_avatar(read_photograph(path), str(path))
             names[path.name] = name
-            yield Made(f"{path}: avatar {name}")
+            yield f"{path}: avatar {name}"
         except GenlabError as fault:
-            yield Made(str(fault), faulty=True)
+            yield fault
     if not heads:
         raise GenlabError(f"{avatars} holds no photograph with one face; put some there")
     given = _read_pairs(pairs) if pairs else None
@@ -83,18 +74,18 @@ def generate(
             sources = {"template": UNKNOWN.model_copy(update={"title": path.name})}
             sources |= dict.fromkeys(chosen, UNKNOWN)
             draft = Draft(case_id, path.stem, consent, template, chosen, swaps, sources)
-            yield Made(_write_missing(draft, root, force))
+            yield _write_missing(draft, root, force)
         except GenlabError as fault:
-            yield Made(str(fault), faulty=True)
+            yield fault
 
 
-def generate_demo(root: Path, *, force: bool = False) -> Iterator[Made]:
+def generate_demo(root: Path, *, force: bool = False) -> Iterator[str | GenlabError]:
     """Write the cases that ship with the repository to `root`; yields a line on each."""
     folders = sorted(path.parent for path in SHIPPED.glob(f"*/{CASE_FILE}"))
     if not folders:
         raise GenlabError(f"{SHIPPED} holds no case; run this in a clone of the repository")
     for folder in folders:
-        yield Made(_write_missing(draft_of(load_case(folder)), root, force))
+        yield _write_missing(draft_of(load_case(folder)), root, force)
 
 
 def _write_missing(draft: Draft, root: Path, force: bool) -> str:

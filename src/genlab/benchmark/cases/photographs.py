@@ -31,7 +31,7 @@ AVATAR_SIDE = 512
 HEAD = 2.3  # side of an avatar in widths of its face
 
 
-class ImageFault(ValueError):  # noqa: N818 - an outcome of a tool, not a bug
+class ImageFault(GenlabError):  # noqa: N818 - may be an outcome of a tool
     """An image that cannot be used; `wrong_size` says whether its size is the reason."""
 
     def __init__(self, reason: str, *, wrong_size: bool = False) -> None:
@@ -39,49 +39,32 @@ class ImageFault(ValueError):  # noqa: N818 - an outcome of a tool, not a bug
         self.wrong_size = wrong_size
 
 
-def read_image(source: bytes | Path | Image.Image) -> Image.Image:
+def read_photograph(source: bytes | Path | Image.Image, name: str = "") -> Image.Image:
     """Read an image completely: RGB, upright by its EXIF rotation, without metadata.
 
-    Transparent pixels become white, as a page shows them. Raises `ImageFault` for another format,
-    a truncated file and an image outside the limits, `OSError` for a path that cannot be read.
+    Transparent pixels become white, as a page shows them. name: how messages call an image that is
+    no file. Raises `ImageFault` for a missing file, another format, a truncated file and an image
+    outside the limits.
     """
-    if isinstance(source, Path):
-        _check_bytes(source.stat().st_size)
-        source = source.read_bytes()
-    if isinstance(source, bytes):
-        _check_bytes(len(source))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # _check_size follows
-            if isinstance(source, Image.Image):
-                return _load(source)
-            with Image.open(io.BytesIO(source), formats=FORMATS) as image:
-                return _load(image)
-    except ImageFault:
-        raise
-    except Image.DecompressionBombError as error:
-        raise ImageFault(str(error), wrong_size=True) from error
-    except Exception as error:  # decoders raise whatever their libraries do
-        start = f"; it starts with {source[:40]!r}" if isinstance(source, bytes) else ""
-        raise ImageFault(
-            f"it is truncated or not a JPEG, PNG or WebP image ({error}){start}"
-        ) from error
-
-
-def read_photograph(source: Path | bytes, name: str = "the photograph") -> Image.Image:
-    """Read an image as `read_image` does.
-
-    name: how messages call an image given as bytes. Raises a `GenlabError` where it is no JPEG, PNG
-    or WebP, is truncated, or is outside the limits.
-    """
-    with _named(name if isinstance(source, bytes) else str(source)):
-        return read_image(source)
+    name = name or (str(source) if isinstance(source, Path) else "the photograph")
+    with _faults(name), warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # _check_size follows
+        if isinstance(source, Image.Image):
+            return _load(source, name)
+        data = source.read_bytes() if isinstance(source, Path) else source
+        if not data:
+            raise ImageFault(f"{name}: it is empty")
+        if len(data) > MAX_BYTES:
+            size = f"{len(data) >> 20} MiB, over {MAX_BYTES >> 20}"
+            raise ImageFault(f"{name}: it has {size}", wrong_size=True)
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            return _load(image, name)
 
 
 def upright_size(path: Path) -> tuple[int, int]:
     """Width and height of an image file, upright. Raises as `read_photograph`."""
-    with _named(str(path)), Image.open(path, formats=FORMATS) as image:
-        _check_size(*image.size)
+    with _faults(str(path)), Image.open(path, formats=FORMATS) as image:
+        _check_size(image, str(path))
         turned = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
         return (image.height, image.width) if turned else image.size
 
@@ -120,34 +103,34 @@ def crop_head(image: Image.Image, face: Face) -> Image.Image:
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Turn the errors of reading an image into a `GenlabError` that names it."""
+def _faults(name: str) -> Iterator[None]:
+    """Turn whatever reading an image raises into an `ImageFault` that names it."""
     try:
         yield
+    except ImageFault:
+        raise
     except FileNotFoundError as error:
-        raise GenlabError(f"{name} is missing; put the image there, or name another") from error
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise GenlabError(f"{name}: {error}; save it again, or scale it down") from error
+        raise ImageFault(f"{name} is missing; put the image there, or name another") from error
+    except Exception as error:  # decoders raise whatever their libraries do
+        reason = f"it is truncated or not a JPEG, PNG or WebP image ({error})"
+        too_large = isinstance(error, Image.DecompressionBombError)
+        raise ImageFault(f"{name}: {reason}", wrong_size=too_large) from error
 
 
-def _check_bytes(count: int) -> None:
-    if count == 0:
-        raise ImageFault("it is empty")
-    if count > MAX_BYTES:
-        raise ImageFault(f"it has {count >> 20} MiB, over {MAX_BYTES >> 20}", wrong_size=True)
-
-
-def _check_size(width: int, height: int) -> None:
-    size = f"it has {width} × {height} pixels"
+def _check_size(image: Image.Image, name: str) -> None:
+    width, height = image.size
+    limits = ""
     if min(width, height) < MIN_SIDE:
-        raise ImageFault(f"{size}; the minimum is {MIN_SIDE} per side", wrong_size=True)
-    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
-        limits = f"{MAX_PIXELS // 10**6} million and {MAX_SIDE} per side"
-        raise ImageFault(f"{size}; the maximum is {limits}", wrong_size=True)
+        limits = f"the minimum is {MIN_SIDE} per side"
+    elif max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
+        limits = f"the maximum is {MAX_PIXELS // 10**6} million and {MAX_SIDE} per side"
+    if limits:
+        reason = f"it has {width} × {height} pixels; {limits}"
+        raise ImageFault(f"{name}: {reason}", wrong_size=True)
 
 
-def _load(image: Image.Image) -> Image.Image:
-    _check_size(*image.size)
+def _load(image: Image.Image, name: str) -> Image.Image:
+    _check_size(image, name)
     image.load()
     upright = ImageOps.exif_transpose(image)
     if upright.has_transparency_data:

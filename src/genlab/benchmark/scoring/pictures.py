@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from genlab.benchmark.cases.photographs import ImageFault, read_image
+from genlab.benchmark.cases.photographs import ImageFault, read_photograph
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Box, Face, Image
 
@@ -126,9 +126,6 @@ def result(path: Path, template: Image) -> tuple[Image, list[str]]:
 
 def _open(path: Path) -> Image:
     try:
-        return np.asarray(read_image(path))
+        return np.asarray(read_photograph(path))
     except ImageFault as fault:
-        outcome: Outcome = "too_large" if fault.wrong_size else "unreadable"
-        raise Unfit(outcome, f"{path.name}: {fault}") from fault
-    except OSError as error:
-        raise Unfit("unreadable", f"{path.name} cannot be read") from error
+        raise Unfit("too_large" if fault.wrong_size else "unreadable", str(fault)) from fault
