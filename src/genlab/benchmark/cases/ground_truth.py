@@ -19,8 +19,17 @@ from genlab.benchmark.cases.generate import UNKNOWN
 from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_head, read_photograph, shrink
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
-from genlab.benchmark.scoring.geometry import Mask, cheeks, expression, side_turn, similarity
-from genlab.benchmark.scoring.masks import frame_matrix, framed, grown, head_mask, lab, moved
+from genlab.benchmark.scoring.geometry import (
+    Mask,
+    cheeks,
+    expression,
+    grown,
+    hull,
+    moved,
+    side_turn,
+    similarity,
+)
+from genlab.benchmark.scoring.masks import frame_matrix, framed, head_mask, lab
 from genlab.benchmark.tools.compositing import jaw_width, lab_to_rgb, mix, turn_alike
 from genlab.core.errors import GenlabError
 
@@ -141,7 +150,7 @@ def composite(onto: Photograph, head: Photograph) -> Image:
     )
     alpha = cv2.warpAffine(head_in(source, known).astype(np.float32), matrix, shape)
     wide = jaw_width(target)
-    tone = match_skin(np.asarray(laid, dtype=np.uint8), moved(known, matrix), onto)
+    tone = match_skin(laid, moved(known, matrix), onto)
     old = grown(head_in(onto.image, target), round(wide / 12))
     empty = inpaint(onto.image, old & ~neck(target, old.shape))
     soft = cv2.GaussianBlur(cv2.erode(alpha, np.ones((3, 3))), (0, 0), 0.015 * wide)[..., None]
@@ -153,7 +162,7 @@ def head_in(image: Image, points: faces.Points) -> Mask:
     matrix = frame_matrix(points)
     mask = head_mask(framed(image, matrix), moved(points, matrix)).astype(np.float32)
     back = cv2.warpAffine(mask, matrix, image.shape[1::-1], flags=cv2.WARP_INVERSE_MAP)
-    return np.asarray(back > 0.5, dtype=np.bool_)
+    return back > 0.5
 
 
 def neck(points: faces.Points, shape: tuple[int, ...]) -> Mask:
@@ -164,9 +173,7 @@ def neck(points: faces.Points, shape: tuple[int, ...]) -> Mask:
     half = 0.3 * float(np.ptp(points[:17] @ along))
     start, end = points[57], points[8] + 2 * half * down
     corners = [start - half * along, start + half * along, end + half * along, end - half * along]
-    drawn = np.zeros(shape[:2], dtype=np.uint8)
-    cv2.fillConvexPoly(drawn, np.rint(np.array(corners)).astype(np.int32), 1)
-    return drawn > 0
+    return hull(np.array(corners), shape)
 
 
 def inpaint(image: Image, hole: Mask) -> Image:
@@ -174,7 +181,7 @@ def inpaint(image: Image, hole: Mask) -> Image:
     small = faces.scaled(image, 0.25)
     mask = cv2.resize(hole.astype(np.uint8), small.shape[1::-1], interpolation=cv2.INTER_NEAREST)
     filled = cv2.inpaint(small, grown(mask > 0, 1).astype(np.uint8), 5, cv2.INPAINT_TELEA)
-    large = faces.resized(np.asarray(filled, dtype=np.uint8), image.shape[1::-1])
+    large = faces.resized(filled, image.shape[1::-1])
     wide = max(float(np.sqrt(hole.sum())) / 60, 1.0)
     soft = cv2.GaussianBlur(hole.astype(np.float32), (0, 0), wide)[..., None]
     return mix(large, image, soft)

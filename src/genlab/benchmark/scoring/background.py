@@ -1,7 +1,7 @@
 """Preservation of everything but the swapped heads; bodies and clothes are background.
 
 A tool that paints the picture again may shift it by some pixels: the picture is registered on the
-template first (phase correlation, then ECC: Evangelidis & Psarakis 2008), and a pixel counts as
+template first (phase correlation, then ECC), and a pixel counts as
 kept where its value lies within those around it.
 """
 
@@ -11,18 +11,15 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
 from genlab.benchmark.scoring.constants import RAMPS
 from genlab.benchmark.scoring.faces import Face, Image, scaled
-from genlab.benchmark.scoring.geometry import Mask
+from genlab.benchmark.scoring.geometry import STILL, Field, Mask, Matrix, register, sample
+from genlab.benchmark.scoring.masks import lab
 
 LONGEST = 512  # side of the pictures that are compared
 SAME = 1.5  # mean difference in 8-bit units below which nothing needs to be registered
 FURTHEST = 0.08  # most that a picture may be shifted and keep its due, of its longer side
-STOP = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 1e-4)
-Matrix = npt.NDArray[np.float32]
-STILL: Matrix = np.eye(2, 3, dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Kept:
     everywhere: float
     around: float
     shift: float
-    lost: npt.NDArray[np.float32]
+    lost: Field
     matrix: Matrix
 
     @property
@@ -62,11 +59,9 @@ def background(
     if matrix is None:
         matrix = registration(small, other, outside)
     size = small.shape[1::-1]
-    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    laid = np.asarray(cv2.warpAffine(other, matrix, size, flags=flags), dtype=np.uint8)
     ones = np.ones(small.shape[:2], dtype=np.uint8)
     seen = cv2.warpAffine(ones, matrix, size, flags=cv2.WARP_INVERSE_MAP) > 0
-    kept = _kept(small, laid)
+    kept = _kept(small, sample(other, matrix, size))
     lost = ((1 - kept) * (outside & seen)).astype(np.float32)
     everywhere = float(kept[outside & seen].mean()) if (outside & seen).any() else 0.0
     around = float(kept[close & seen].mean()) if (close & seen).any() else everywhere
@@ -75,8 +70,8 @@ def background(
 
 
 def registration(template: Image, image: Image, outside: Mask) -> Matrix:
-    """The (2, 3) affine map from pixels of `template` to those of `image`; the identity where
-    they agree already, or where none is found that is small."""
+    """The affine map from pixels of `template` to those of `image`; the identity where they agree
+    already, or where none is found that is small."""
     a, b = (cv2.cvtColor(x, cv2.COLOR_RGB2GRAY).astype(np.float32) for x in (template, image))
     smallest = float(np.abs(a - b)[outside].mean())
     if smallest < SAME:
@@ -87,23 +82,12 @@ def registration(template: Image, image: Image, outside: Mask) -> Matrix:
     start = STILL.copy()
     if np.hypot(right, down) <= furthest:
         start[:, 2] = right, down
-    try:
-        mask = outside.astype(np.uint8)
-        _, found = cv2.findTransformECC(a, b, start.copy(), cv2.MOTION_AFFINE, STOP, mask, 5)
-    except cv2.error:  # it does not converge on pictures that have nothing in common
-        found = start
     best = STILL
-    for matrix in (start, np.asarray(found, dtype=np.float32)):
+    for matrix in (start, register(a, b, start, cv2.MOTION_AFFINE, 1e-4, outside)):
         off = np.abs(matrix - STILL)
         if off[:, :2].max() > 0.1 or off[:, 2].max() > furthest:
             continue
-        laid = cv2.warpAffine(
-            b,
-            matrix,
-            a.shape[::-1],
-            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-            borderMode=cv2.BORDER_REPLICATE,
-        )
+        laid = sample(b, matrix, a.shape[::-1], cv2.BORDER_REPLICATE)
         error = float(np.abs(a - laid)[outside].mean())
         if error < smallest:
             best, smallest = matrix, error
@@ -128,22 +112,20 @@ def _zones(shape: tuple[int, ...], heads: list[Face], scale: float) -> tuple[Mas
     return outside, outside & (around > 0)
 
 
-def _kept(template: Image, image: Image) -> npt.NDArray[np.float32]:
+def _kept(template: Image, image: Image) -> Field:
     """(height, width) in [0, 1]: how far each pixel of one picture is found in the other.
 
     A pixel that lies between the minimum and the maximum of its neighbours in the other picture has
     only moved a little; the rest is the distance in CIELAB.
     """
-    a, b = (
-        cv2.cvtColor(cv2.GaussianBlur(x, (0, 0), 0.8), cv2.COLOR_RGB2LAB).astype(np.float32)
-        for x in (template, image)
-    )
+    a, b = (lab(cv2.GaussianBlur(x, (0, 0), 0.8)) for x in (template, image))
     off = np.maximum(_beyond(a, b), _beyond(b, a))
     worst, best = RAMPS["background"]
-    return np.asarray(np.clip((off - worst) / (best - worst), 0, 1), dtype=np.float32)
+    return np.clip((off - worst) / (best - worst), 0, 1)
 
 
-def _beyond(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _beyond(a: Field, b: Field) -> Field:
     around = np.ones((3, 3), dtype=np.uint8)
     over = np.maximum(a - cv2.dilate(b, around), 0) + np.maximum(cv2.erode(b, around) - a, 0)
-    return np.asarray(np.linalg.norm(over, axis=-1), dtype=np.float32)
+    length: Field = np.linalg.norm(over, axis=-1)
+    return length

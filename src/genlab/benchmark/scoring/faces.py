@@ -11,7 +11,6 @@ or half covered is not found: that is an outcome, not a low score.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,8 +26,9 @@ import numpy.typing as npt
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 
-Image = npt.NDArray[np.uint8]
-Points = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
+Image = Array  # (height, width, 3) uint8 RGB, upright
+Points = Array  # (n, 2) float64 as (x, y), or a (2, 3) map of points
 Box = tuple[int, int, int, int]
 
 SAME = 0.5  # embedding distance up to which two faces count as one person
@@ -89,10 +89,9 @@ def identity_distance(first: Face, second: Face) -> float:
 def found(image: Image) -> list[Face]:
     """All faces of `image`, largest first.
 
-    image: (height, width, 3) uint8 RGB, upright. It is searched with its longer side scaled down
+    image: it is searched with its longer side scaled down
     to 1024 pixels, and once more doubled where none is found. Landmarks are set in `image` itself.
     """
-    image = _checked(image)
     with _ONE:
         seen = _boxes(image, _search_scale(image)) or _boxes(image, _search_scale(image), 1)
         faces = [_face(image, box, score) for box, score in seen]
@@ -101,7 +100,6 @@ def found(image: Image) -> list[Face]:
 
 def boxes(image: Image) -> list[Box]:
     """Where faces are, without landmarks and embeddings: a fifth of the time of `found`."""
-    image = _checked(image)
     with _ONE:
         found = _boxes(image, _search_scale(image))
     return [(int(b[0]), int(b[1]), int(b[2]), int(b[3])) for b, _ in found]
@@ -113,7 +111,6 @@ def near(image: Image, regions: Iterable[Box]) -> list[Face | None]:
     Only a window of twice the region's size is searched, scaled so that the face is about 130
     pixels wide: quicker than the whole picture, and sure of small faces.
     """
-    image = _checked(image)
     with _ONE:
         return [_nearest(image, region) for region in regions]
 
@@ -207,9 +204,9 @@ def _shaken_upright(loaded: Models, window: Image, box: Points, tilt: float) -> 
     middle = (box[:2] + box[2:]) / 2
     turn = cv2.getRotationMatrix2D(middle.tolist(), tilt, 1.0)
     level = cv2.warpAffine(window, turn, window.shape[1::-1], borderMode=cv2.BORDER_REPLICATE)
-    shaken = _shaken(loaded, np.asarray(level, dtype=np.uint8), box)
+    shaken = _shaken(loaded, level, box)
     back = cv2.invertAffineTransform(turn)
-    return np.asarray(shaken @ back[:, :2].T + back[:, 2], dtype=np.float64)
+    return shaken @ back[:, :2].T + back[:, 2]
 
 
 def tilt_of(points: Points) -> float:
@@ -234,30 +231,7 @@ def resized(image: Image, size: tuple[int, int]) -> Image:
     if image.shape[1::-1] == size:
         return image
     kind = cv2.INTER_AREA if size[0] < image.shape[1] else cv2.INTER_CUBIC
-    return np.asarray(cv2.resize(image, size, interpolation=kind), dtype=np.uint8)
-
-
-def _checked(image: Image) -> Image:
-    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-        raise ValueError(f"image must be (h, w, 3) uint8, got {image.shape} {image.dtype}")
-    return np.ascontiguousarray(image)
-
-
-_KEPT: dict[str, list[Face]] = {}
-
-
-def found_once(image: Image) -> list[Face]:
-    """`found`, remembered in this process by the picture's content (the last 64 pictures).
-
-    For templates and avatars, which every tool's picture is compared with.
-    """
-    key = hashlib.sha256(np.ascontiguousarray(image).tobytes()).hexdigest() + str(image.shape)
-    with _ONE:
-        if key not in _KEPT:
-            while len(_KEPT) >= 64:
-                _KEPT.pop(next(iter(_KEPT)))
-            _KEPT[key] = found(image)
-        return _KEPT[key]
+    return cv2.resize(image, size, interpolation=kind)
 
 
 class Models(NamedTuple):

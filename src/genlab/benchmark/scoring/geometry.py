@@ -1,20 +1,29 @@
-"""Shapes of a face: how one lies over another, its pixels, pose and expression."""
+"""Shapes of a face: how one lies over another, its pixels, pose and expression; maps of pictures.
+
+A map is a (2, 3) matrix.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
 from genlab.benchmark.scoring.constants import POSE
-from genlab.benchmark.scoring.faces import Face, Points, tilt_of
+from genlab.benchmark.scoring.faces import Array, Face, Points, tilt_of
 
-Mask = npt.NDArray[np.bool_]
+Mask = Array  # bool
+Field = Array  # float32, a plane or CIELAB
+Matrix = Array  # (2, 3) float32
 
+STILL = np.eye(2, 3, dtype=np.float32)  # the map that moves nothing
 FOREHEAD = 0.35  # how far a face goes above its brows, in heights from brow to chin
-CHEEKS = ((1, 2, 3, 4, 48, 31), (15, 14, 13, 12, 54, 35))  # landmarks around each cheek
+CHEEKS = ([1, 2, 3, 4, 48, 31], [15, 14, 13, 12, 54, 35])  # landmarks around each cheek
+# Upper and lower lip with the corners of the mouth, and the same of both eyes.
+MOUTH = ([61, 62, 63], [67, 66, 65], [48, 54])
+LIDS = (([37, 38], [41, 40], [36, 39]), ([43, 44], [47, 46], [42, 45]))
 # Which landmark each becomes in a mirror.
 MIRRORED = np.r_[
     16:-1:-1, 26:16:-1, 27:31, 35:30:-1, 45:41:-1, 47, 46, 39:35:-1, 41, 40,
@@ -31,11 +40,16 @@ def side_turn(points: Points) -> float:
 
 def mirrored(points: Points, width: int) -> Points:
     """The landmarks of a face in the mirrored picture, `width` pixels wide."""
-    return np.asarray((points * [-1, 1] + [width - 1, 0])[MIRRORED], dtype=np.float64)
+    return (points * [-1, 1] + [width - 1, 0])[MIRRORED]
+
+
+def moved(points: Points, matrix: Points) -> Points:
+    """Points mapped by a matrix."""
+    return points @ matrix[:, :2].T + matrix[:, 2]
 
 
 def similarity(source: Points, target: Points) -> Points:
-    """The (2, 3) turn, scale and shift that takes points nearest to others (Umeyama 1991)."""
+    """The turn, scale and shift that takes points nearest to others (Umeyama 1991)."""
     centre, aim = source.mean(0), target.mean(0)
     a, b = source - centre, target - aim
     left, sizes, right = np.linalg.svd(b.T @ a)
@@ -45,26 +59,59 @@ def similarity(source: Points, target: Points) -> Points:
     return np.column_stack([matrix, aim - matrix @ centre])
 
 
-def face_mask(points: Points, shape: tuple[int, ...], forehead: float = FOREHEAD) -> Mask:
+def register(
+    onto: Field, plane: Field, start: Matrix, motion: int, least: float, where: Mask
+) -> Matrix:
+    """The map from pixels of `onto` to those of `plane` (ECC, Evangelidis & Psarakis 2008).
+
+    motion: of OpenCV; least: change of the correlation at which it stops. `start` where it does
+    not converge, as on pictures that have nothing in common.
+    """
+    stop = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, least)
+    mask = where.astype(np.uint8)
+    try:
+        return cv2.findTransformECC(onto, plane, start.copy(), motion, stop, mask, 5)[1]
+    except cv2.error:
+        return start
+
+
+def sample(
+    picture: Array, matrix: Array, size: Sequence[int], border: int = cv2.BORDER_CONSTANT
+) -> Array:
+    """A picture of `size` (width, height) whose pixels `matrix` maps to those of `picture`."""
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    return cv2.warpAffine(picture, matrix, size, flags=flags, borderMode=border)
+
+
+def face_mask(points: Points, shape: Sequence[int], forehead: float = FOREHEAD) -> Mask:
     """(height, width): inside the jaw, and `forehead` heights from chin to brow above the brows."""
     brows, chin = points[17:27], points[8]
     up = brows.mean(0) - chin
-    outline = np.concatenate([points[:17], brows, brows + forehead * up])
-    hull = cv2.convexHull(np.rint(outline).astype(np.int32))
-    mask = np.zeros(shape[:2], dtype=np.uint8)
-    cv2.fillConvexPoly(mask, hull, 1)
-    mask[[0, -1]] = 0
-    mask[:, [0, -1]] = 0  # Poisson blending needs a border outside the mask
-    return mask.astype(np.bool_)
+    mask = hull(np.concatenate([points[:17], brows, brows + forehead * up]), shape)
+    mask[[0, -1]] = False
+    mask[:, [0, -1]] = False  # Poisson blending needs a border outside the mask
+    return mask
 
 
-def cheeks(points: Points, shape: tuple[int, ...]) -> Mask:
+def cheeks(points: Points, shape: Sequence[int]) -> Mask:
     """(height, width): both cheeks."""
+    left, right = (hull(points[cheek], shape) for cheek in CHEEKS)
+    return left | right
+
+
+def hull(points: Points, shape: Sequence[int]) -> Mask:
+    """(height, width): the convex hull of points."""
     mask = np.zeros(shape[:2], dtype=np.uint8)
-    for outline in CHEEKS:
-        hull = cv2.convexHull(np.rint(points[list(outline)]).astype(np.int32))
-        cv2.fillConvexPoly(mask, hull, 1)
-    return mask.astype(np.bool_)
+    cv2.fillConvexPoly(mask, cv2.convexHull(np.rint(points).astype(np.int32)), 1)
+    return mask > 0
+
+
+def grown(mask: Mask, pixels: int) -> Mask:
+    """`mask` with a rim of `pixels`; without one where it is negative."""
+    size = 2 * abs(pixels) + 1
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (size, size))
+    change = cv2.dilate if pixels > 0 else cv2.erode
+    return change(mask.astype(np.uint8), kernel) > 0
 
 
 def expression(result: Face, template: Face) -> dict[str, float]:
@@ -75,32 +122,24 @@ def expression(result: Face, template: Face) -> dict[str, float]:
     open mouth and eyes are.
     """
     eyes = max(template.eyes, 1e-9)
+    now, before = result.landmarks, template.landmarks
     faults = {
-        "place": float(np.linalg.norm(_middle(result) - _middle(template))) / eyes,
+        "place": float(np.linalg.norm(now[17:].mean(0) - before[17:].mean(0))) / eyes,
         "scale": math.log(max(result.eyes, 1e-9) / eyes),
-        "roll": (tilt_of(result.landmarks) - tilt_of(template.landmarks) + 180.0) % 360.0 - 180.0,
-        "turn": side_turn(result.landmarks) - side_turn(template.landmarks),
-        "mouth": _opening(result.landmarks, (61, 62, 63), (67, 66, 65), (48, 54))
-        - _opening(template.landmarks, (61, 62, 63), (67, 66, 65), (48, 54)),
-        "lids": _lids(result.landmarks) - _lids(template.landmarks),
+        "roll": (tilt_of(now) - tilt_of(before) + 180.0) % 360.0 - 180.0,
+        "turn": side_turn(now) - side_turn(before),
+        "mouth": _opening(now, *MOUTH) - _opening(before, *MOUTH),
+        "lids": _lids(now) - _lids(before),
     }
     values = {name: math.exp(-((fault / POSE[name]) ** 2) / 2) for name, fault in faults.items()}
     return {"score": math.prod(values.values()) ** (1 / len(values)), **values}
 
 
-def _middle(face: Face) -> Points:
-    return np.asarray(face.landmarks[17:].mean(0), dtype=np.float64)
-
-
-def _opening(
-    points: Points, upper: tuple[int, ...], lower: tuple[int, ...], ends: tuple[int, int]
-) -> float:
-    gap = np.linalg.norm(points[list(upper)] - points[list(lower)], axis=1).mean()
-    return float(gap / max(float(np.linalg.norm(points[ends[0]] - points[ends[1]])), 1e-9))
+def _opening(points: Points, upper: list[int], lower: list[int], ends: list[int]) -> float:
+    gap = np.linalg.norm(points[upper] - points[lower], axis=1).mean()
+    one, other = points[ends]
+    return float(gap / max(float(np.linalg.norm(one - other)), 1e-9))
 
 
 def _lids(points: Points) -> float:
-    return (
-        _opening(points, (37, 38), (41, 40), (36, 39))
-        + _opening(points, (43, 44), (47, 46), (42, 45))
-    ) / 2
+    return sum(_opening(points, *eye) for eye in LIDS) / 2

@@ -12,22 +12,22 @@ from functools import cached_property
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
 from genlab.benchmark.scoring.constants import FLOORS, MOST_DETAIL, RAMPS, SAME_PIXELS, ramp
-from genlab.benchmark.scoring.faces import Face, Image, Points
-from genlab.benchmark.scoring.geometry import Mask, face_mask, similarity
-from genlab.benchmark.scoring.identity import Identity
-from genlab.benchmark.scoring.masks import (
-    FRAME,
+from genlab.benchmark.scoring.faces import Array, Face, Image, Points
+from genlab.benchmark.scoring.geometry import (
+    STILL,
     Field,
-    frame_matrix,
-    framed,
+    Mask,
+    face_mask,
     grown,
-    head_mask,
-    lab,
     moved,
+    register,
+    sample,
+    similarity,
 )
+from genlab.benchmark.scoring.identity import Identity
+from genlab.benchmark.scoring.masks import FRAME, frame_matrix, framed, head_mask, lab
 from genlab.benchmark.scoring.pictures import View
 
 SCALES = (1.5, 3.0, 5.0)  # sigmas of the gradients, pixels of the frame
@@ -62,6 +62,12 @@ class Heads:
     avatar: Head
     ideal: Head | None = None
 
+    @property
+    def known_ideal(self) -> Head:
+        """The ideal, in a case that has one."""
+        assert self.ideal is not None
+        return self.ideal
+
     @cached_property
     def still(self) -> Field:
         """The result's picture, aligned on the template around the head."""
@@ -95,27 +101,14 @@ def rim(head: Head) -> Mask:
 
 
 def aligned(picture: Field, onto: Field, where: Mask) -> Field:
-    """`picture` shifted onto another (ECC, Evangelidis & Psarakis 2008) and matched in light."""
-    matrix = np.eye(2, 3, dtype=np.float32)
-    stop = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 1e-3)
+    """`picture` shifted onto another and matched in light."""
     aim, light = (np.ascontiguousarray(x[..., 0]) for x in (onto, picture))
-    try:
-        _, found = cv2.findTransformECC(
-            aim, light, matrix.copy(), cv2.MOTION_TRANSLATION, stop, where.astype(np.uint8), 5
-        )
-        if np.hypot(found[0, 2], found[1, 2]) <= SHIFT:
-            matrix = np.asarray(found, dtype=np.float32)
-    except cv2.error:  # it does not converge on pictures that have nothing in common
-        pass
-    laid = cv2.warpAffine(
-        picture,
-        matrix,
-        (FRAME, FRAME),
-        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_REPLICATE,
-    )
+    matrix = register(aim, light, STILL, cv2.MOTION_TRANSLATION, 1e-3, where)
+    if np.hypot(*matrix[:, 2]) > SHIFT:
+        matrix = STILL
+    laid = sample(picture, matrix, (FRAME, FRAME), cv2.BORDER_REPLICATE)
     offset = np.median((onto - laid)[where], axis=0) if where.any() else np.zeros(3)
-    return np.asarray(laid + np.clip(offset, -TONE, TONE), dtype=np.float32)
+    return (laid + np.clip(offset, -TONE, TONE)).astype(np.float32)
 
 
 def distance(one: Field, other: Field, where: Mask) -> float:
@@ -135,8 +128,8 @@ def difference_map(one: Field, other: Field) -> Field:
     parts = [cv2.blur(np.stack(_gradients(one, other, s), -1), (9, 9)) for s in SCALES]
     shares = [part[..., 0] / np.maximum(part[..., 1], 2 * FAINT) for part in parts]
     colour = np.minimum(_slow_difference(one, other) / FAR, 1)
-    both = GRADIENT * np.mean(shares, axis=0) + (1 - GRADIENT) * colour
-    return np.asarray(np.clip(both, 0, 1), dtype=np.float32)
+    both: Field = GRADIENT * np.mean(shares, axis=0) + (1 - GRADIENT) * colour
+    return np.clip(both, 0, 1)
 
 
 def _gradients(one: Field, other: Field, sigma: float) -> tuple[Field, Field]:
@@ -144,23 +137,22 @@ def _gradients(one: Field, other: Field, sigma: float) -> tuple[Field, Field]:
     a, b = (_gradient(x[..., 0], sigma) for x in (one, other))
     apart = np.maximum(_norm(a - b) - FAINT / sigma, 0)
     size = _norm(a) + _norm(b) + FAINT / sigma
-    return np.asarray(apart, dtype=np.float32), np.asarray(size, dtype=np.float32)
+    return apart, size
 
 
 def _norm(gradient: Field) -> Field:
-    return np.asarray(cv2.magnitude(gradient[..., 0], gradient[..., 1]), dtype=np.float32)
+    return cv2.magnitude(gradient[..., 0], gradient[..., 1])
 
 
 def _gradient(light: Field, sigma: float) -> Field:
     smooth = cv2.GaussianBlur(np.ascontiguousarray(light), (0, 0), sigma)
     across, down = (cv2.Sobel(smooth, cv2.CV_32F, *way, scale=1 / 8) for way in ((1, 0), (0, 1)))
-    return np.asarray(np.stack([across, down], axis=-1), dtype=np.float32)
+    return np.stack([across, down], axis=-1)
 
 
 def _slow_difference(one: Field, other: Field) -> Field:
-    return np.asarray(
-        np.linalg.norm(cv2.GaussianBlur(one - other, (0, 0), SLOW), axis=-1), dtype=np.float32
-    )
+    apart: Field = np.linalg.norm(cv2.GaussianBlur(one - other, (0, 0), SLOW), axis=-1)
+    return apart
 
 
 def hair_likeness(result: Head, avatar: Head) -> float:
@@ -168,12 +160,12 @@ def hair_likeness(result: Head, avatar: Head) -> float:
     return float(np.minimum(_hair_histogram(result), _hair_histogram(avatar)).sum())
 
 
-def _hair_histogram(head: Head) -> npt.NDArray[np.float64]:
+def _hair_histogram(head: Head) -> Array:
     above = head.mask & ~face_mask(head.points, head.mask.shape, 0.25)
     above[round(float(head.points[33, 1])) :] = False
     pixels = head.picture[above] if above.any() else np.zeros((1, 3), dtype=np.float32)
     count, _ = np.histogramdd(pixels, bins=(6, 8, 8), range=((0, 256), (80, 200), (80, 200)))
-    return np.asarray(count / max(float(count.sum()), 1.0))
+    return count / max(float(count.sum()), 1.0)
 
 
 def copied(heads: Heads) -> float:
@@ -189,17 +181,12 @@ def border(result: Field, before: Field, known: Sequence[Field]) -> tuple[float,
 
     result: the picture, aligned on `before`; known: pictures whose edges are no fault.
     """
-    changed = (cv2.GaussianBlur(np.linalg.norm(result - before, axis=-1), (0, 0), 1.5) > 8).astype(
-        np.uint8
-    )
-    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (9, 9))
-    whole = cv2.morphologyEx(
-        cv2.morphologyEx(changed, cv2.MORPH_CLOSE, kernel), cv2.MORPH_OPEN, kernel
-    )
-    ring = grown(whole > 0, 3) & ~grown(whole > 0, -3)
+    changed = cv2.GaussianBlur(np.linalg.norm(result - before, axis=-1), (0, 0), 1.5) > 8
+    whole = grown(grown(grown(grown(changed, 4), -4), -4), 4)  # closed, then opened
+    ring = grown(whole, 3) & ~grown(whole, -3)
     edges = [_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known)]
     usual = np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges[1:]], axis=0)
-    fresh = np.asarray(np.maximum(edges[0] - 1.15 * usual - 2.0, 0) * ring, dtype=np.float32)
+    fresh = np.maximum(edges[0] - 1.15 * usual - 2.0, 0) * ring
     wide = cv2.dilate((fresh > 0.5).astype(np.uint8), np.ones((5, 5), dtype=np.uint8)) > 0
     return float((wide & ring).sum() / max(int(ring.sum()), 1)), fresh
 
@@ -269,6 +256,6 @@ def strain(heads: Heads) -> tuple[float, float]:
     size = np.sqrt(sum(part**2 for part in change))
     across, down = np.meshgrid(np.arange(FRAME), np.arange(FRAME))
     x, y = (across + flow[..., 0]).astype(np.float32), (down + flow[..., 1]).astype(np.float32)
-    back = np.asarray(cv2.remap(other, x, y, cv2.INTER_LINEAR))
+    back = cv2.remap(other, x, y, cv2.INTER_LINEAR)
     both = np.corrcoef(back[inside], one[inside])[0, 1]
     return float(np.median(size[inside])), float(np.nan_to_num(both))

@@ -13,10 +13,9 @@ from typing import Any
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
 from genlab.benchmark.scoring.faces import Image, Points, resized, scaled
-from genlab.benchmark.scoring.geometry import Mask, face_mask
+from genlab.benchmark.scoring.geometry import Field, Mask, face_mask
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 
@@ -27,7 +26,6 @@ SHA256 = "8d13b7fae74af625c641226813616a2117bd6bca19eb3b75574621fc08557f27"
 PERSON = 0.5  # probability from which a pixel shows a person
 NECK = 0.06  # how far a head goes below the chin, in heights from chin to brow
 ASIDE = 1.15  # half the width of a head at most, in widths of the face
-Field = npt.NDArray[np.float32]
 
 
 def frame_matrix(points: Points) -> Points:
@@ -41,11 +39,6 @@ def frame_matrix(points: Points) -> Points:
     return np.column_stack([matrix, middle - matrix @ points.mean(0)])
 
 
-def moved(points: Points, matrix: Points) -> Points:
-    """Points mapped by a (2, 3) matrix."""
-    return np.asarray(points @ matrix[:, :2].T + matrix[:, 2], dtype=np.float64)
-
-
 def framed(image: Image, matrix: Points) -> Image:
     """(FRAME, FRAME, 3) uint8 RGB: the frame; a large face is shrunk by area first."""
     scale = float(np.sqrt(abs(np.linalg.det(matrix[:, :2]))))
@@ -53,24 +46,21 @@ def framed(image: Image, matrix: Points) -> Image:
         small = scaled(image, scale)
         ratio = np.array([image.shape[1] / small.shape[1], image.shape[0] / small.shape[0]])
         image, matrix = small, np.column_stack([matrix[:, :2] * ratio, matrix[:, 2]])
-    laid = cv2.warpAffine(
-        image, matrix, (FRAME, FRAME), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
-    )
-    return np.asarray(laid, dtype=np.uint8)
+    border = cv2.BORDER_REPLICATE
+    return cv2.warpAffine(image, matrix, (FRAME, FRAME), flags=cv2.INTER_CUBIC, borderMode=border)
 
 
 def lab(image: Image) -> Field:
     """CIELAB as OpenCV codes 8-bit pictures."""
-    return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), dtype=np.float32)
+    return cv2.cvtColor(image, cv2.COLOR_RGB2LAB).astype(np.float32)
 
 
 def person_probability(frame: Image) -> Field:
     """(height, width) in [0, 1]: the probability that a pixel shows a person."""
-    small = resized(frame, (256, 256)).astype(np.float32) / 255
     network = _network()
-    network.setInput(cv2.dnn.blobFromImage(small))
-    found = np.asarray(network.forward(), dtype=np.float32).reshape(256, 256)
-    return np.asarray(cv2.resize(found, frame.shape[1::-1], interpolation=cv2.INTER_LINEAR))
+    network.setInput(cv2.dnn.blobFromImage(resized(frame, (256, 256)).astype(np.float32) / 255))
+    found: Field = network.forward().reshape(256, 256)
+    return cv2.resize(found, frame.shape[1::-1], interpolation=cv2.INTER_LINEAR)
 
 
 def head_mask(frame: Image, points: Points) -> Mask:
@@ -79,21 +69,13 @@ def head_mask(frame: Image, points: Points) -> Mask:
     tall = float(points[8, 1] - points[17:27, 1].mean())
     wide = float(np.ptp(points[:17, 0]))
     middle = float(points[:17, 0].mean())
-    limit = np.zeros(frame.shape[:2], dtype=np.uint8)
+    limit = np.zeros(frame.shape[:2], dtype=bool)
     low = max(round(points[8, 1] + NECK * tall), 1)
-    limit[:low, max(round(middle - ASIDE * wide), 0) : round(middle + ASIDE * wide)] = 1
-    own = ((probability > PERSON) & (limit > 0)) | face_mask(points, frame.shape, 0.2)
+    limit[:low, max(round(middle - ASIDE * wide), 0) : round(middle + ASIDE * wide)] = True
+    own = ((probability > PERSON) & limit) | face_mask(points, frame.shape, 0.2)
     _, labels = cv2.connectedComponents(own.astype(np.uint8))
     nose = labels[tuple(np.clip(np.rint(points[30][::-1]).astype(int), 0, frame.shape[0] - 1))]
-    return np.asarray(labels == nose if nose else own, dtype=np.bool_)
-
-
-def grown(mask: Mask, pixels: int) -> Mask:
-    """`mask` with a rim of `pixels`; without one where it is negative."""
-    size = 2 * abs(pixels) + 1
-    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (size, size))
-    change = cv2.dilate if pixels > 0 else cv2.erode
-    return np.asarray(change(mask.astype(np.uint8), kernel) > 0, dtype=np.bool_)
+    return labels == nose if nose else own
 
 
 @lru_cache(maxsize=1)

@@ -88,6 +88,12 @@ def people(file: File, of: File, regions: tuple[Box, ...]) -> list[Face]:
 
 
 @lru_cache(maxsize=32)
+def everyone(file: File) -> list[Face]:
+    """All faces of a template."""
+    return faces.found(template(file)[0])
+
+
+@lru_cache(maxsize=32)
 def avatar(file: File) -> tuple[View, View]:
     """An avatar's picture at the scoring scale with its largest face, and the same mirrored.
 

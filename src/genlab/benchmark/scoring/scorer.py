@@ -35,12 +35,11 @@ from genlab.benchmark.scoring.head import heads
 from genlab.benchmark.scoring.identity import identity
 from genlab.benchmark.scoring.pictures import File, Outcome, Unfit, View
 from genlab.benchmark.scoring.terms import (
+    Measured,
     Term,
     background_term,
     geometric_mean,
     missing_term,
-    person_terms,
-    reference_terms,
 )
 
 COMPONENTS = (*WEIGHTS, "faces")
@@ -170,7 +169,7 @@ def measure(
         for name, person, face, view in zip(names, people, results, aims, strict=True)
     ]
     around = background(before, after, people)
-    kept, note = _count_faces(before, after, people, results)
+    kept, note = _count_faces(known, after, people, results)
     notes += note + [text for person in persons for text in person.notes]
     if around.shift > 0.5:
         notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
@@ -212,7 +211,7 @@ def _measure_person(
     reference: dict[str, Term] = {}
     if ideal is not None:
         to_ideal = identity(face, before.face, [ideal.face])
-        reference = reference_terms(name, framed, to_ideal, face, ideal.face)
+        reference = Measured(name, framed, to_ideal, face, ideal.face, reference=True).terms()
     nearest = min(nearer, key=lambda avatar: faces.identity_distance(face, nearer[avatar].face))
     notes = []
     if abs(side_turn(face.landmarks)) > TURNED:
@@ -223,7 +222,7 @@ def _measure_person(
         notes.append(f"{name} looks much like the template's person; identity says little")
     if nearest != name and who.score < 0.5:
         notes.append(f"where {name} should be stands someone more like {nearest}")
-    terms = person_terms(name, framed, who, face, before.face)
+    terms = Measured(name, framed, who, face, before.face).terms()
     return Person(name, "scored", notes, terms, reference, nearest)
 
 
@@ -250,15 +249,16 @@ def _combine(
 
 
 def _count_faces(
-    before: Image, after: Image, people: Sequence[Face], results: Sequence[Face | None]
+    file: File, after: Image, people: Sequence[Face], results: Sequence[Face | None]
 ) -> tuple[float, list[str]]:
     """Share of the template's faces that are there, the unswapped ones still themselves.
 
     Additional faces lower it.
     """
+    before = pictures.template(file)[0]
     others = [
         face
-        for face in faces.found_once(before)
+        for face in pictures.everyone(file)
         if all(_are_apart(face.box, person.box) for person in people)
     ]
     notes = []

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cv2
 import numpy as np
-import numpy.typing as npt
 
-from genlab.benchmark.scoring.faces import Image, Points
-from genlab.benchmark.scoring.geometry import face_mask, mirrored, side_turn
+from genlab.benchmark.scoring.faces import Array, Image, Points
+from genlab.benchmark.scoring.geometry import Field, face_mask, mirrored, side_turn
 
 
-def mix(over: npt.NDArray[Any], under: npt.NDArray[Any], share: npt.NDArray[Any]) -> Image:
+def mix(over: Array, under: Array, share: Array) -> Image:
     """`over` where `share` (height, width, 1) in [0, 1] is 1, `under` where it is 0."""
-    mixed = share * over + (1 - share) * under
-    return np.asarray(np.rint(np.clip(mixed, 0, 255)), dtype=np.uint8)
+    mixed: Image = np.clip(share * over + (1 - share) * under, 0, 255)
+    return np.rint(mixed).astype(np.uint8)
 
 
 def jaw_width(points: Points) -> float:
@@ -23,10 +20,10 @@ def jaw_width(points: Points) -> float:
     return float(np.ptp(points[:17, 0]))
 
 
-def soft_face(points: Points, image: Image, forehead: float) -> npt.NDArray[Any]:
+def soft_face(points: Points, image: Image, forehead: float) -> Field:
     """(height, width, 1) in [0, 1]: the face with these landmarks, soft at its border."""
     mask = face_mask(points, image.shape, forehead).astype(np.float32)
-    return np.asarray(cv2.GaussianBlur(mask, (0, 0), 0.03 * jaw_width(points)))[..., None]
+    return cv2.GaussianBlur(mask, (0, 0), 0.03 * jaw_width(points))[..., None]
 
 
 def turn_alike(
@@ -42,7 +39,7 @@ def turn_alike(
     return np.ascontiguousarray(image[:, ::-1]), mirrored(points, image.shape[1])
 
 
-def lab_to_rgb(lab: npt.NDArray[Any]) -> Image:
+def lab_to_rgb(lab: Field) -> Image:
     """RGB of a CIELAB picture, coded as OpenCV codes 8-bit pictures."""
     rounded = np.clip(np.rint(lab), 0, 255).astype(np.uint8)
-    return np.asarray(cv2.cvtColor(rounded, cv2.COLOR_LAB2RGB), dtype=np.uint8)
+    return cv2.cvtColor(rounded, cv2.COLOR_LAB2RGB)

@@ -92,12 +92,12 @@ def _find_candidates(case: Case, asked: str, template: Image) -> Iterator[tuple[
         if name != asked:
             picture = np.asarray(case.open_avatar(name))
             yield picture, find_largest(picture, name)
-    for face in faces.found_once(template):
+    for face in faces.found(template):
         yield template, face
     for path in sorted(case.folder.parent.glob("*/avatar_*")):
         if path.parent != case.folder:
             picture = np.asarray(read_photograph(path))
-            for face in faces.found_once(picture)[:1]:
+            for face in faces.found(picture)[:1]:
                 yield picture, face
 
 

@@ -58,7 +58,7 @@ def find_pairs(case: Case) -> list[tuple[Face, View]]:
 
 def find_largest(picture: Image, name: str) -> Face:
     """The largest face of an avatar. Raises a `ToolFailure` where there is none."""
-    found = faces.found_once(picture)
+    found = faces.found(picture)
     if not found:
         raise ToolFailure("error", f"the avatar {name} shows no face")
     return found[0]

@@ -19,8 +19,8 @@ import numpy as np
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.scoring.faces import Face, Image, Points, scaled
-from genlab.benchmark.scoring.geometry import Mask, cheeks, face_mask, similarity
-from genlab.benchmark.scoring.masks import Field, lab, moved
+from genlab.benchmark.scoring.geometry import Field, Mask, cheeks, face_mask, moved, similarity
+from genlab.benchmark.scoring.masks import lab
 from genlab.benchmark.tools.compositing import jaw_width, lab_to_rgb, mix, turn_alike
 from genlab.benchmark.tools.face_tool import FaceTool, find_pairs
 
@@ -85,7 +85,7 @@ def _warp(
     warped = cv2.remap(
         avatar, look[..., 0], look[..., 1], cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
     )
-    return np.asarray(warped, dtype=np.uint8), laid + pull
+    return warped, laid + pull
 
 
 def match_tone(warped: Image, shape: Points, room: Image, points: Points) -> Image:
@@ -107,9 +107,7 @@ def match_tone(warped: Image, shape: Points, room: Image, points: Points) -> Ima
 def _blur_inside(field: Field, inside: Mask, reach: float) -> Field:
     """The Gaussian mean of `field` over the pixels `inside`, continued beyond them."""
     weight = cv2.GaussianBlur(inside.astype(np.float32), (0, 0), reach) + 1e-4
-    return np.asarray(
-        cv2.GaussianBlur(field * inside[..., None], (0, 0), reach) / weight[..., None]
-    )
+    return cv2.GaussianBlur(field * inside[..., None], (0, 0), reach) / weight[..., None]
 
 
 def blend(face: Image, room: Image, mask: Mask, side: float) -> Image:

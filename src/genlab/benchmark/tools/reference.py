@@ -44,12 +44,12 @@ def degrade(ideal: Image) -> dict[str, Image]:
     buffer = io.BytesIO()
     PIL.Image.fromarray(ideal).save(buffer, "JPEG", quality=60)
     shift = np.array([[1, 0, 2], [0, 1, 2]], dtype=np.float64)
-    moved_by_two = cv2.warpAffine(ideal, shift, ideal.shape[1::-1], borderMode=cv2.BORDER_REPLICATE)
+    edge = cv2.BORDER_REPLICATE
     return {
         "ideal": ideal,
         "ideal_jpeg": np.asarray(PIL.Image.open(buffer).convert("RGB")),
-        "ideal_blurred": np.asarray(cv2.GaussianBlur(ideal, (0, 0), max(ideal.shape) / 900)),
-        "ideal_shifted": np.asarray(moved_by_two),
+        "ideal_blurred": cv2.GaussianBlur(ideal, (0, 0), max(ideal.shape) / 900),
+        "ideal_shifted": cv2.warpAffine(ideal, shift, ideal.shape[1::-1], borderMode=edge),
         "ideal_relit": np.clip(np.rint(ideal * 1.05), 0, 255).astype(np.uint8),
     }
 
