@@ -74,9 +74,6 @@ class SmallScore:
     notes: list[str] = field(default_factory=list)
     score_reference: float | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"outcome": self.outcome, "components": self.components, "notes": self.notes}
-
 
 def small_score(
     template: Path, avatars: Any, swaps: Sequence[Any], image: Path, ideal: Path | None

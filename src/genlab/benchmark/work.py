@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,7 +192,7 @@ class Work:
         except ScoringError as error:
             await self._fail(item, "scorer_failed", str(error))
             return
-        found = scored.as_dict()
+        found = asdict(scored)
         changes: dict[str, Any] = {"components": found.pop("components")}
         changes["details"] = {**item.details, **found}
         if scored.outcome != "scored":

@@ -20,9 +20,9 @@ sense. A person in profile has an outcome and no score.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,6 @@ from genlab.benchmark.scoring.terms import (
 )
 
 COMPONENTS = (*WEIGHTS, "faces")
-REFERENCE_COMPONENTS = (*REFERENCE_WEIGHTS, "faces")
 TINY = 14.0  # pixels between the eyes below which an embedding says nothing
 # Turn, spread and distance that are worth a note.
 TURNED, UNSURE, ALIKE = 0.74, 0.15, 0.45
@@ -51,60 +50,29 @@ TURNED, UNSURE, ALIKE = 0.74, 0.15, 0.45
 
 @dataclass(frozen=True)
 class Score:
-    """The score of a picture; scores and components are None where `outcome` is not `scored`.
+    """The score of a picture; without numbers where `outcome` is not `scored`.
 
     score: without a reference; score_reference: against the ideal, None where there is none;
-    persons: per swap its terms and what they were measured from; notes: what to know about the
-    numbers; versions: of weights, libraries and constants.
+    terms: the plain values of every `Term`; notes: what to know about the numbers; versions: of
+    weights, libraries and constants.
     """
 
     outcome: Outcome
     score: float | None = None
     score_reference: float | None = None
-    components: Mapping[str, float | None] = field(
-        default_factory=lambda: dict.fromkeys(COMPONENTS, None)
-    )
-    components_reference: Mapping[str, float | None] = field(
-        default_factory=lambda: dict.fromkeys(REFERENCE_COMPONENTS, None)
-    )
-    persons: list[dict[str, Any]] = field(default_factory=list)
+    components: Mapping[str, float] = field(default_factory=dict)
+    components_reference: Mapping[str, float] = field(default_factory=dict)
+    terms: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, fit for JSON."""
-        return asdict(self)
 
+class Person(NamedTuple):
+    """One swap of a picture: whether it could be measured, remarks, and its terms."""
 
-@dataclass(frozen=True, eq=False)
-class Person:
-    """One swap of a picture: its avatar, and its terms where its face can be measured.
-
-    terms, reference: empty where the face is missing or too small, which `outcome` says; reference
-    is empty without an ideal, too. nearest: the avatar that the face is most like.
-    """
-
-    avatar: str
     outcome: Outcome
     notes: list[str]
-    terms: Mapping[str, Term] = field(default_factory=dict)
-    reference: Mapping[str, Term] = field(default_factory=dict)
-    nearest: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The terms as plain values, with the sentence of each."""
-        absent = 0.0 if self.outcome == "no_face" else None
-        names = [name for name in WEIGHTS if name != "background"]
-        return {
-            "avatar": self.avatar,
-            "outcome": self.outcome,
-            **{name: self.terms[name].value if self.terms else absent for name in names},
-            "reference": {name: term.value for name, term in self.reference.items()},
-            "nearest_avatar": self.nearest,
-            "parts": {k: value for term in self.terms.values() for k, value in term.parts.items()},
-            "sentences": {name: term.sentence for name, term in self.terms.items()},
-            "notes": self.notes,
-        }
+    terms: list[Term]
 
 
 def score(
@@ -173,19 +141,17 @@ def measure(
     notes += note + [text for person in persons for text in person.notes]
     if around.shift > 0.5:
         notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
-    terms: list[Term] = []
-    for person, face in zip(persons, people, strict=True):
-        measured = [*person.terms.values(), *person.reference.values()]
-        terms += measured or [missing_term(after, face, person.avatar, person.notes[0])]
+    missing = sum(person.outcome == "no_face" for person in persons)
+    terms = [term for person in persons for term in person.terms]
     terms.append(background_term(after, around, "template"))
-    total, components = _combine(persons, terms[-1].value, kept, reference=False)
+    total, components = _combine(terms, missing, kept)
     found = Score("scored", total, None, components, notes=notes, versions=versions())
     if ideal is not None:
         against = background(aim, after, people, around.matrix)
         terms.append(background_term(after, against, "ideal"))
-        total, components = _combine(persons, against.score, kept, reference=True)
+        total, components = _combine(terms, missing, kept, reference=True)
         found = replace(found, score_reference=total, components_reference=components)
-    return replace(found, persons=[person.as_dict() for person in persons]), terms
+    return replace(found, terms=[term.as_dict() for term in terms]), terms
 
 
 def _measure_person(
@@ -196,11 +162,13 @@ def _measure_person(
     name: str,
     ideal: View | None,
 ) -> Person:
-    if face is None:
-        return Person(name, "no_face", [f"no face is found where {name} should be"])
-    if face.eyes < TINY:
-        note = f"{name}: the eyes are {face.eyes:.1f} pixels apart, {TINY:.0f} needed; left out"
-        return Person(name, "tiny_face", [note])
+    if face is None or face.eyes < TINY:
+        outcome: Outcome = "no_face"
+        note = f"no face is found where {name} should be"
+        if face is not None:
+            outcome = "tiny_face"
+            note = f"{name}: the eyes are {face.eyes:.1f} pixels apart, {TINY:.0f} needed; left out"
+        return Person(outcome, [note], [missing_term(image, before.face, name, note)])
     # Each avatar as it is or mirrored, whichever the result is nearer to.
     nearer = {
         avatar: min(views, key=lambda view: faces.identity_distance(face, view.face))
@@ -208,43 +176,37 @@ def _measure_person(
     }
     who = identity(face, before.face, [view.face for view in shown[name]])
     framed = heads(View(image, face), before, nearer[name], ideal)
-    reference: dict[str, Term] = {}
+    terms = Measured(name, framed, who, face, before.face).terms()
     if ideal is not None:
         to_ideal = identity(face, before.face, [ideal.face])
-        reference = Measured(name, framed, to_ideal, face, ideal.face, reference=True).terms()
+        terms += Measured(name, framed, to_ideal, face, ideal.face, reference=True).terms()
     nearest = min(nearer, key=lambda avatar: faces.identity_distance(face, nearer[avatar].face))
-    notes = []
-    if abs(side_turn(face.landmarks)) > TURNED:
-        notes.append(f"{name}: the face is turned far; its landmarks are unsure")
-    if face.spread > UNSURE:
-        notes.append(f"{name}: the landmarks are unsure; the face may be covered in part")
-    if who.apart < ALIKE:
-        notes.append(f"{name} looks much like the template's person; identity says little")
-    if nearest != name and who.score < 0.5:
-        notes.append(f"where {name} should be stands someone more like {nearest}")
-    terms = Measured(name, framed, who, face, before.face).terms()
-    return Person(name, "scored", notes, terms, reference, nearest)
+    remarks = {
+        f"{name}: the face is turned far; its landmarks are unsure": (
+            abs(side_turn(face.landmarks)) > TURNED
+        ),
+        f"{name}: the landmarks are unsure; the face may be covered in part": face.spread > UNSURE,
+        f"{name} looks much like the template's person; identity says little": who.apart < ALIKE,
+        f"where {name} should be stands someone more like {nearest}": (
+            nearest != name and who.score < 0.5
+        ),
+    }
+    return Person("scored", [remark for remark, holds in remarks.items() if holds], terms)
 
 
 def _combine(
-    persons: Sequence[Person], background: float, kept: float, *, reference: bool
+    terms: Sequence[Term], missing: int, kept: float, *, reference: bool = False
 ) -> tuple[float, dict[str, float]]:
     """A score and its components, each the mean over the persons.
 
-    A missing face counts 0, a tiny one is left out. kept: share of the faces that are there.
+    missing: faces that are not there, which count 0; kept: share of the faces that are there.
     """
     weights = REFERENCE_WEIGHTS if reference else WEIGHTS
     components = {}
     for name in weights:
-        values = [background]
-        if name != "background":
-            known = [(one.outcome, one.reference if reference else one.terms) for one in persons]
-            values = [
-                terms[name].value if terms else 0.0
-                for outcome, terms in known
-                if terms or outcome == "no_face"
-            ]
-        components[name] = float(np.mean(values))
+        values = [one.value for one in terms if (one.term, one.reference) == (name, reference)]
+        absent = [] if name == "background" else [0.0] * missing
+        components[name] = float(np.mean([*values, *absent]))
     return kept * geometric_mean(components, weights), {**components, "faces": kept}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -40,6 +41,11 @@ class Term:
     matrix: Points | None = None
     person: str = ""
     reference: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        names = ("term", "value", "sentence", "parts", "person", "reference")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def overlay(self) -> Image:
@@ -93,13 +99,12 @@ class Measured:
     other: Face
     reference: bool = False
 
-    def terms(self) -> dict[str, Term]:
-        """The terms of `score`, or of `score_reference`, by name."""
+    def terms(self) -> list[Term]:
+        """The terms of `score`, or of `score_reference`."""
         own = (self.head, self.realism, self.copied)
         if self.reference:
             own = (self.covered, self.detail, self.seam)
-        terms = [make() for make in (self.identity, self.expression, *own)]
-        return {term.term: term for term in terms}
+        return [make() for make in (self.identity, self.expression, *own)]
 
     def identity(self) -> Term:
         """Distance of embeddings."""
