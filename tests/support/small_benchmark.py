@@ -235,7 +235,7 @@ class Bench:
     ) -> list[Item]:
         """The items after another process has resumed a run."""
         if max_cost is not None:
-            self.store.set_max_cost(run_id, max_cost)
+            self.store.set_run(run_id, max_cost=max_cost)
         asyncio.run(self.runner(*tools, **options).run(run_id, again=again))
         return self.store.items(run_id)
 

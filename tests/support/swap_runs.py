@@ -108,4 +108,4 @@ def add_run(
         }
         changes.append((item.item_id, values))
     store.set_items(changes)
-    store.end_run(run_id, "finished")
+    store.set_run(run_id, ending="finished")

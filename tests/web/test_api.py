@@ -229,7 +229,7 @@ def test_a_run_of_another_process_is_followed_through_the_store(project: Path) -
             [item] = jobs.store.items(run_id)
             jobs.store.set_items([(item.item_id, {"status": "failed"})])
             events.append(await anext(stream))
-        jobs.store.end_run(run_id, "finished")
+        jobs.store.set_run(run_id, ending="finished")
         events += [event async for event in stream]
         jobs.store.close()
         return events
@@ -259,7 +259,7 @@ def test_a_server_resumes_its_own_runs_and_says_why_where_it_cannot(
     assert "its process ended" in until_ended(client(other), others)["reason"]
     other.store.close()
     for run_id in (ours, others):
-        jobs.store.end_run(run_id, "cancelled")
+        jobs.store.set_run(run_id, ending="cancelled")
 
 
 def test_a_case_that_has_changed_is_read_again(tmp_path: Path) -> None:

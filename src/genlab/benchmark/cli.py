@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genlab.benchmark.cases import Case, load_cases, split_by_consent
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import write_text
-from genlab.core.params import load_params
+from genlab.core.params import BenchmarkParams, load_params
 
 if TYPE_CHECKING:  # importing it takes a second
     from genlab.benchmark.runner import Runner
@@ -112,36 +110,31 @@ def run_cases(
 
     Example: genlab benchmark run --tools baseline_local,control_pasted
     """
-    from genlab.benchmark.judge import make_judge
-    from genlab.benchmark.requests import Limits
     from genlab.benchmark.runner import Runner
     from genlab.benchmark.terminal import follow
 
+    names = [name.strip() for name in tools.split(",") if name.strip()]
+    if resume and (only or names or option or cases or repeats):
+        raise GenlabError(
+            "--resume continues the cases, tools, options and repeats of its run; leave"
+            " --cases, --case, --tools, --option and --repeats away"
+        )
     params = load_params().benchmark
-    limits = Limits(concurrency or params.concurrency, params.timeout, params.retries)
+    names = names or params.tools
+    given: dict[str, Any] = {"cases": cases and str(cases), "tools": names, "repeats": repeats}
+    given |= {"concurrency": concurrency, "max_cost": max_cost}
+    given |= {"options": _parse_options(option, names) if option else None}
+    params = params.model_copy(update={k: v for k, v in given.items() if v is not None})
     with Store(runs / STORE) as store:
-        runner = Runner(store, runs, limits=limits, judge=make_judge(params))
+        runner = Runner.configured(store, runs, params)
         if resume:
-            if only or tools or option or cases or repeats:
-                raise GenlabError(
-                    "--resume continues the cases, tools, options and repeats of its run; leave"
-                    " --cases, --case, --tools, --option and --repeats away"
-                )
             run_id = _run_id(store, resume)
             if max_cost is not None:
-                store.set_max_cost(run_id, max_cost)
+                store.set_run(run_id, max_cost=max_cost)
         else:
-            names = [name.strip() for name in tools.split(",") if name.strip()] or params.tools
-            chosen = _load_cases(cases or Path(params.cases), only or [])
-            options = _parse_options(option or [], names) or params.options
-            ceiling = params.max_cost if max_cost is None else max_cost
-            run_id = _start(runner, chosen, names, options, repeats or params.repeats, ceiling)
+            run_id = _start(runner, params, only or [])
         typer.echo(f"run {run_id}")
-        try:
-            asyncio.run(follow(runner, run_id, again=again))
-        except KeyboardInterrupt:
-            typer.echo(f"stopped; continue with: genlab benchmark run --resume {run_id}", err=True)
-            raise
+        follow(runner, run_id, again=again)
         _print_leaderboard(store, run_id)
     typer.echo(f"next: genlab benchmark report {run_id}; people rate it in the app: make app")
 
@@ -284,14 +277,6 @@ def _run_id(store: Store, run_id: str) -> str:
     return runs[0].run_id
 
 
-def _load_cases(root: Path, only: list[str]) -> list[Case]:
-    """The cases with consent; the others are named, a line each."""
-    cases, lines = split_by_consent(load_cases(root, only))
-    for line in lines:
-        typer.echo(line, err=True)
-    return cases
-
-
 def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, Any]]:
     """Values of `tool.key=value` by tool and key."""
     options: dict[str, dict[str, Any]] = {}
@@ -307,29 +292,24 @@ def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, An
     return options
 
 
-def _start(
-    runner: Runner,
-    cases: list[Case],
-    names: list[str],
-    options: dict[str, dict[str, Any]],
-    repeats: int,
-    ceiling: float,
-) -> str:
+def _start(runner: Runner, params: BenchmarkParams, only: list[str]) -> str:
     """Queue a run; in a terminal, asks for another ceiling where its estimate is higher."""
     from genlab.benchmark.plugins.contender import make_contenders
     from genlab.benchmark.plugins.registry import choose_tools, load_tools
+    from genlab.benchmark.terminal import load_allowed
 
-    tools = choose_tools(load_tools(), names)
-    contenders = make_contenders(tools, options)
+    cases, ceiling = load_allowed(Path(params.cases), only), params.max_cost
+    tools = choose_tools(load_tools(), params.tools)
+    contenders = make_contenders(tools, params.options)
     costs = {tool.tool_id: tool.needs.cost for tool in tools}
-    estimate = len(cases) * repeats * sum(costs[each.tool_id] for each in contenders)
+    estimate = len(cases) * params.repeats * sum(costs[each.tool_id] for each in contenders)
     if estimate > ceiling and sys.stdin.isatty():
         question = f"The run costs about ${estimate:.2f}. Ceiling in dollars"
         try:
             ceiling = typer.prompt(question, default=ceiling, type=float)
         except typer.Abort as error:
             raise KeyboardInterrupt from error
-    return runner.start(cases, contenders, repeats=repeats, max_cost=ceiling)
+    return runner.start(cases, contenders, repeats=params.repeats, max_cost=ceiling)
 
 
 def _print_leaderboard(store: Store, run_id: str | None, json_: bool = False) -> None:

@@ -15,12 +15,13 @@ from contextlib import suppress
 from datetime import date
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.events import EventLog, update
-from genlab.benchmark.judge import Judge
+from genlab.benchmark.judge import Judge, make_judge
 from genlab.benchmark.plugins.base import ImageTool, one_line
 from genlab.benchmark.plugins.registry import choose_tools, load_tools
 from genlab.benchmark.requests import Limits
@@ -29,6 +30,7 @@ from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run, now
 from genlab.benchmark.work import Work
 from genlab.core.errors import GenlabError
+from genlab.core.params import BenchmarkParams
 
 LOCK = ".lock"
 
@@ -59,6 +61,14 @@ class Runner:
         self._logs: dict[str, EventLog] = {}
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._cancelled: set[str] = set()
+
+    @classmethod
+    def configured(
+        cls, store: Store, folder: Path, params: BenchmarkParams, **options: Any
+    ) -> Runner:
+        """A runner with the limits and the judge of params.yaml."""
+        limits = Limits(params.concurrency, params.timeout, params.retries)
+        return cls(store, folder, limits=limits, judge=make_judge(params), **options)
 
     def start(
         self,
@@ -137,7 +147,7 @@ class Runner:
     async def _do(self, run: Run, log: EventLog, again: bool) -> str:
         """Do a run that is locked; returns its ending."""
         cases, tools = self._load(run)
-        self.store.end_run(run.run_id, "")
+        self.store.set_run(run.run_id, ending="", ended=None)
         pool = ScoringPool(self._scorer or _default_scorer(), self.limits.scorers)
         try:
             work = Work(self, run, cases, tools, pool, log)
@@ -152,7 +162,7 @@ class Runner:
                 ending = "cancelled"
             else:
                 ending = "finished"
-            self.store.end_run(run.run_id, ending)
+            self.store.set_run(run.run_id, ending=ending, ended=now())
             return ending
         finally:
             pool.close()

@@ -6,25 +6,22 @@ copies the images of earlier runs. Another version of the score scores the same 
 
 from __future__ import annotations
 
-import asyncio
-import sys
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from genlab.benchmark.cases import Case, load_cases, split_by_consent
-from genlab.benchmark.judge import make_judge
+from genlab.benchmark.cases import Case
 from genlab.benchmark.leaderboard.chart import draw_scores
 from genlab.benchmark.leaderboard.standings import Standing, leaderboard
 from genlab.benchmark.plugins.contender import make_contenders
 from genlab.benchmark.plugins.registry import choose_tools, load_tools
 from genlab.benchmark.report import render_report
-from genlab.benchmark.requests import Limits
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.scoring.scorer import versions
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender, Item
-from genlab.benchmark.terminal import follow
+from genlab.benchmark.terminal import follow, load_allowed
 from genlab.core.io import write_json, write_text
 from genlab.core.params import BenchmarkParams
 
@@ -36,22 +33,19 @@ def write_snapshot(
     params: BenchmarkParams, folder: Path, *, seed: int, bootstrap: int
 ) -> list[Standing]:
     """Finish the stage's run and write its outs under `folder`; returns the standings."""
-    cases, lines = split_by_consent(load_cases(Path(params.cases)))
-    for line in lines:
-        print(line, file=sys.stderr)
+    cases = load_allowed(Path(params.cases))
     tools = choose_tools(load_tools(), params.tools)
     contenders = make_contenders(tools, params.options)
     runs, path = folder / "runs", folder / "data" / "benchmark" / "report.html"
     with Store(runs / STORE) as store:
-        limits = Limits(params.concurrency, params.timeout, params.retries)
-        runner = Runner(store, runs, limits=limits, judge=make_judge(params), reuse=True)
+        runner = Runner.configured(store, runs, params, reuse=True)
         run_id = find_run(store, cases, contenders, params.repeats)
         if run_id is None:
             run_id = runner.start(
                 cases, contenders, repeats=params.repeats, max_cost=params.max_cost
             )
         score_again(store, run_id)
-        asyncio.run(follow(runner, run_id))
+        follow(runner, run_id)
         standings = leaderboard(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
         items = store.items(run_id)
         write_text(path, render_report(store, run_id, bootstrap=bootstrap, seed=seed))
@@ -101,7 +95,7 @@ def _headline(results: dict[str, Any]) -> dict[str, Any]:
         "scored": sum(row["scored"] for row in rows),
         "failures": sum(sum(row["failures"].values()) for row in rows),
         "best_score": max((row["score"] for row in rows if row["score"] is not None), default=None),
-        "cost": _round(sum(row["cost"] for row in rows)),
+        "cost": round(sum(row["cost"] for row in rows), DIGITS),
     }
 
 
@@ -116,7 +110,7 @@ def list_standings(standings: Iterable[Standing], items: Sequence[Item]) -> dict
             "judge_stars": judge.mean if judge else None,
             "cost": sum(_total_cost(item) for item in own),
         }
-    return {"cases": len({item.case_id for item in items}), "contenders": _round(rows)}
+    return _round({"cases": len({item.case_id for item in items}), "contenders": rows})
 
 
 def _total_cost(item: Item) -> float:
@@ -124,10 +118,9 @@ def _total_cost(item: Item) -> float:
     return float(item.cost + item.details.get("reused", {}).get("cost", 0.0))
 
 
-def _round(value: Any) -> Any:
-    """The value with its floats rounded to DIGITS."""
-    if isinstance(value, float):
-        return round(value, DIGITS)
-    if isinstance(value, dict):
-        return {key: _round(entry) for key, entry in value.items()}
-    return value
+def _round(values: dict[str, Any]) -> dict[str, Any]:
+    """The values with their floats rounded to DIGITS."""
+    found: dict[str, Any] = json.loads(
+        json.dumps(values), parse_float=lambda digits: round(float(digits), DIGITS)
+    )
+    return found

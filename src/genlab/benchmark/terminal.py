@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -12,17 +13,34 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from genlab.benchmark.cases import Case, load_cases, split_by_consent
 from genlab.benchmark.leaderboard.standings import People, Standing
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.runner import Runner
-from genlab.benchmark.store.schema import FINISHED, Run
+from genlab.benchmark.store.schema import FINISHED
 
 WIDTH = 160  # columns of a table that goes to a file
 
 
-async def follow(runner: Runner, run_id: str, *, again: bool = False) -> Run:
+def load_allowed(root: Path, only: Sequence[str] = ()) -> list[Case]:
+    """The cases with consent; the others are named, a line each."""
+    cases, lines = split_by_consent(load_cases(root, only))
+    for line in lines:
+        typer.echo(line, err=True)
+    return cases
+
+
+def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:
     """Do a run and show it: a line for each item that ends, and a bar in a terminal."""
+    try:
+        asyncio.run(_follow(runner, run_id, again))
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; continue with: genlab benchmark run --resume {run_id}", err=True)
+        raise
+
+
+async def _follow(runner: Runner, run_id: str, again: bool) -> None:
     run, log, console = runner.store.run(run_id), runner.log(run_id), Console()
     items = log.state()["items"]
     ended = {item["run_item_id"] for item in items if item["status"] in FINISHED}
@@ -41,7 +59,7 @@ async def follow(runner: Runner, run_id: str, *, again: bool = False) -> Run:
                         position = f"{len(ended)}/{len(items)}"
                         console.print(position, line, markup=False, highlight=False, soft_wrap=True)
                     progress.update(bar, completed=len(ended))
-            return await doing
+            await doing
         finally:
             doing.cancel()
             await asyncio.gather(doing, return_exceptions=True)

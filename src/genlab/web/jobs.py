@@ -16,10 +16,8 @@ from typing import Literal
 
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.events import Event, EventLog, update
-from genlab.benchmark.judge import make_judge
 from genlab.benchmark.plugins.base import ImageTool
 from genlab.benchmark.plugins.registry import load_tools
-from genlab.benchmark.requests import Limits
 from genlab.benchmark.runner import Runner, is_locked
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender, Run
@@ -156,14 +154,7 @@ class Jobs:
             self.store.close()
 
     def _make_runner(self) -> Runner:
-        params = self.params
-        return Runner(
-            self.store,
-            self.runs_folder,
-            limits=Limits(params.concurrency, params.timeout, params.retries),
-            tools=self.tools(),
-            judge=make_judge(params),
-        )
+        return Runner.configured(self.store, self.runs_folder, self.params, tools=self.tools())
 
     def _schedule(self, runner: Runner, run_id: str, again: bool = False) -> None:
         if self.loop is None:  # pages without a server

@@ -130,16 +130,10 @@ class Store:
             f"{self.path}: no run is called {run_id!r}; the last ones: {known}", key="run_id"
         )
 
-    def end_run(self, run_id: str, ending: str) -> None:
-        """Note how a run ended (`finished`, `cancelled`), or with "" that it goes on."""
-        values = {"ending": ending, "ended": now() if ending else None}
+    def set_run(self, run_id: str, **values: Any) -> None:
+        """Change how a run ended (`finished`, `cancelled`, "" while it goes on), or its ceiling."""
         with self._session(write=True) as session:
             session.execute(update(Run).where(col(Run.run_id) == run_id).values(**values))
-
-    def set_max_cost(self, run_id: str, dollars: float) -> None:
-        """Change the ceiling of a run."""
-        with self._session(write=True) as session:
-            session.execute(update(Run).where(col(Run.run_id) == run_id).values(max_cost=dollars))
 
     # items
 
