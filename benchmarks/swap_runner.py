@@ -19,7 +19,7 @@ import typer
 from small_benchmark import Prepared, make_cases, small_score
 
 from benchmarks.harness import Result, benchmark, wall_seconds
-from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.requests import Limits
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.repository import Store

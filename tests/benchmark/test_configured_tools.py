@@ -21,8 +21,7 @@ from small_benchmark import make_case
 from genlab.benchmark.arrivals import Place, keep
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import ToolFailure, absence
-from genlab.benchmark.plugins.contender import contender_of
-from genlab.benchmark.plugins.registry import read_tools, write_sample
+from genlab.benchmark.plugins.registry import contender_of, read_tools, write_sample
 from genlab.core.errors import GenlabError
 
 KEY = "test-key-of-nobody"

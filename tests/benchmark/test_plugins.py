@@ -13,8 +13,7 @@ from PIL import ImageOps
 from small_benchmark import Turned, make_case
 
 from genlab.benchmark.plugins.base import ImageTool, ToolFailure, one_line
-from genlab.benchmark.plugins.contender import checked_options, version_of
-from genlab.benchmark.plugins.registry import BUILT_IN, load_tools
+from genlab.benchmark.plugins.registry import BUILT_IN, checked_options, load_tools, version_of
 from genlab.core.errors import GenlabError
 
 

@@ -12,7 +12,7 @@ from small_benchmark import Bench, Turned, faceless_score, make_case
 
 from genlab.benchmark import snapshot
 from genlab.benchmark.leaderboard.standings import leaderboard
-from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.store.schema import Item
 
 pytestmark = pytest.mark.slow

@@ -27,7 +27,7 @@ from small_benchmark import (
 
 from genlab.benchmark.events import EventLog
 from genlab.benchmark.plugins.base import Picture, ToolFailure
-from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.runner import is_locked
 from genlab.benchmark.score_pool import ScoringError, ScoringPool
 from genlab.benchmark.store.schema import Item

@@ -16,7 +16,7 @@ from PIL import Image
 
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.plugins.base import Needs, Picture
-from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.requests import Limits
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.repository import Store

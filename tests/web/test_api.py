@@ -20,7 +20,7 @@ from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
 from genlab.benchmark.events import EventLog
-from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.runner import lock_of
 from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError

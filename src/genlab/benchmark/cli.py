@@ -294,8 +294,7 @@ def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, An
 
 def _start(runner: Runner, params: BenchmarkParams, only: list[str]) -> str:
     """Queue a run; in a terminal, asks for another ceiling where its estimate is higher."""
-    from genlab.benchmark.plugins.contender import make_contenders
-    from genlab.benchmark.plugins.registry import choose_tools, load_tools
+    from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
     from genlab.benchmark.terminal import load_allowed
 
     cases, ceiling = load_allowed(Path(params.cases), only), params.max_cost

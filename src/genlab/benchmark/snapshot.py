@@ -14,8 +14,7 @@ from typing import Any
 from genlab.benchmark.cases import Case
 from genlab.benchmark.leaderboard.chart import draw_scores
 from genlab.benchmark.leaderboard.standings import Standing, leaderboard
-from genlab.benchmark.plugins.contender import make_contenders
-from genlab.benchmark.plugins.registry import choose_tools, load_tools
+from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
 from genlab.benchmark.report import render_report
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.scoring.scorer import versions

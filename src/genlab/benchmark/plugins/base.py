@@ -144,7 +144,7 @@ class Service(Protocol):
 class ImageTool(Service, Protocol):
     """Replaces persons in photographs. One object serves all cases of a run, several at a time.
 
-    Two more members are optional; `genlab.benchmark.plugins.contender` reads them. `version: str`
+    Two more members are optional; `genlab.benchmark.plugins.registry` reads them. `version: str`
     changes whenever the images for a case may change (program, model file, settings); without it
     the version of the tool's package counts. `model`, text or a function of the options, names the
     model in use; an option of that name counts before it.

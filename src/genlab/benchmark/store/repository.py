@@ -1,19 +1,27 @@
-"""The store: runs, their items, and what people said about them. Every call is one transaction."""
+"""The store: runs, their items, and what people said about them. Every call is one transaction.
+
+Of stars, preferences between two images and opinions on explanations, a rater's last answer counts;
+the same again (a double click) changes nothing. Stars are exported and imported as a CSV file:
+images are identified by their SHA-256; case and tool are given for readers.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
+from pydantic import ValidationError
 from sqlalchemy import inspect, text, update
 from sqlalchemy.exc import DatabaseError
 from sqlmodel import Session, SQLModel, col, select
 
 from genlab.benchmark.store import migrations
-from genlab.benchmark.store.ratings import EXPORT, import_csv, put_answer
 from genlab.benchmark.store.schema import (
     Contender,
     Context,
@@ -23,12 +31,26 @@ from genlab.benchmark.store.schema import (
     Rating,
     Run,
     now,
+    utc,
 )
-from genlab.core.errors import GenlabError
+from genlab.core.errors import GenlabError, violations
 from genlab.core.io import write_text
 
 Table = TypeVar("Table", bound=SQLModel)
 STORE = "genlab.sqlite3"  # file of the store in the runs' folder
+
+
+KEY = ("subject_kind", "subject_hash", "rater", "context")
+COLUMNS = ("subject_kind", "subject_hash", "rater", "stars", "context", "session", "rated")
+VALUES = {Rating: "stars", Preference: "winner", Opinion: "agrees"}
+
+EXPORT = f"""
+    SELECT {", ".join(COLUMNS)}, coalesce(max(case_id), '') AS case_id,
+        coalesce(max(tool_id), '') AS tool_id
+    FROM human_scores LEFT JOIN run_items
+        ON subject_kind = 'run_item' AND image_sha256 = subject_hash
+    GROUP BY rating_id ORDER BY subject_kind, subject_hash, rater, context
+"""
 
 
 class Store:
@@ -186,7 +208,7 @@ class Store:
         key = {"subject_kind": subject_kind, "subject_hash": subject_hash, "rater": rater}
         answer = {"stars": stars, "session": session, "rated": now()}
         with self._session(write=True) as opened:
-            return put_answer(
+            return _put_answer(
                 opened, Rating, {**key, "context": context}, None if stars is None else answer
             )
 
@@ -204,7 +226,7 @@ class Store:
         key = {"rater": rater, "first_item": first, "second_item": second}
         answer = {"winner": winner, "session": session, "rated": now()}
         with self._session(write=True) as opened:
-            return put_answer(opened, Preference, key, answer)
+            return _put_answer(opened, Preference, key, answer)
 
     def preferences(self) -> list[Preference]:
         """The preferences that count."""
@@ -226,7 +248,7 @@ class Store:
         key = {"subject_hash": subject_hash, "hypothesis": hypothesis, "rater": rater}
         answer = {"dataset": dataset, "subject_kind": subject_kind, "agrees": agrees, "said": now()}
         with self._session(write=True) as session:
-            return put_answer(session, Opinion, key, None if agrees is None else answer)
+            return _put_answer(session, Opinion, key, None if agrees is None else answer)
 
     def opinions(self, dataset: str) -> list[Opinion]:
         """The opinions that count about failures of a dataset."""
@@ -241,4 +263,75 @@ class Store:
     def import_csv(self, path: str | Path) -> int:
         """Add the stars of a CSV file, all or none; returns how many changed anything."""
         with self._session(write=True) as session:
-            return import_csv(session, path)
+            return _import_csv(session, path)
+
+
+def _put_answer(
+    session: Session,
+    model: type[Rating | Preference | Opinion],
+    key: Mapping[str, Any],
+    answer: Mapping[str, Any] | None,
+    *,
+    imported: bool = False,
+) -> bool:
+    """Keep an answer inside the caller's transaction; returns whether anything changed.
+
+    key: the columns that say who answers what; answer: the other columns, None to delete the
+    answer. imported: whether an answer of the same time or later is kept instead. Raises a
+    `GenlabError` for a column out of range.
+    """
+    kept: Any = session.exec(select(model).filter_by(**key)).first()
+    if answer is None:
+        if kept is not None:
+            session.delete(kept)
+        return kept is not None
+    try:
+        given = model.model_validate({**key, **answer})
+    except ValidationError as error:
+        column, line = violations(error)[0]
+        raise GenlabError(line, key=column) from error
+    if kept is None:
+        session.add(given)
+        return True
+    column = VALUES[model]
+    same = getattr(kept, column) == getattr(given, column)
+    if same or (imported and kept.rated >= answer["rated"]):
+        return False
+    session.add(kept.sqlmodel_update(dict(answer)))
+    return True
+
+
+def _import_csv(session: Session, path: str | Path) -> int:
+    """Keep all stars of a CSV file; returns how many changed anything.
+
+    They belong to an image's content and are kept where this store lacks its run. Raises a
+    `GenlabError` that names the line of the first fault; the caller's transaction then keeps
+    nothing.
+    """
+    changed = 0
+    try:
+        lines = io.StringIO(Path(path).read_text(encoding="utf-8-sig"))
+        reader = csv.DictReader(lines, strict=True)
+        if missing := set(COLUMNS) - set(reader.fieldnames or ()):
+            raise csv.Error(f"line 1 has no column {min(missing)}")
+        for row in reader:
+            if None in row or None in row.values():
+                raise csv.Error(f"line {reader.line_num} has more or fewer fields than the first")
+            try:
+                changed += _import_row(session, row)
+            except (GenlabError, ValueError) as error:
+                key = error.key if isinstance(error, GenlabError) else "rated"
+                line = f"{path}, line {reader.line_num}: {error}"
+                raise GenlabError(line, key=key, path=path) from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise GenlabError(f"{path} is not a CSV file in UTF-8: {error}", path=path) from error
+    return changed
+
+
+def _import_row(session: Session, row: Mapping[str, str]) -> bool:
+    answer = {
+        "stars": int(row["stars"]) if row["stars"].isdecimal() else row["stars"],
+        "session": row["session"],
+        "rated": utc(datetime.fromisoformat(row["rated"])),
+    }
+    return _put_answer(session, Rating, {name: row[name] for name in KEY}, answer, imported=True)

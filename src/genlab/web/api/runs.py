@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from genlab.benchmark.cases import split_by_consent
 from genlab.benchmark.events import Event
-from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.report import render_report
 from genlab.benchmark.store.schema import Run
 from genlab.core.errors import GenlabError

@@ -11,7 +11,7 @@ from genlab.benchmark.cases import split_by_consent
 from genlab.benchmark.leaderboard.standings import SUBJECT, Standing, leaderboard, people
 from genlab.benchmark.leaderboard.table import findings, notes, number, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
-from genlab.benchmark.plugins.contender import make_contenders
+from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.store.schema import FINISHED, STATUSES, Item, Run
 from genlab.core.errors import GenlabError
 from genlab.web.components import grid
