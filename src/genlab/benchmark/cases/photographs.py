@@ -47,16 +47,16 @@ def read_photograph(source: bytes | Path | Image.Image, name: str = "") -> Image
     outside the limits.
     """
     name = name or (str(source) if isinstance(source, Path) else "the photograph")
-    with _faults(name), warnings.catch_warnings():
+    if isinstance(source, Path):
+        with _faults(name):
+            _check_bytes(source.stat().st_size, name)
+            source = source.read_bytes()
+    data = source if isinstance(source, bytes) else b""
+    with _faults(name, data[:40]), warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # _check_size follows
         if isinstance(source, Image.Image):
             return _load(source, name)
-        data = source.read_bytes() if isinstance(source, Path) else source
-        if not data:
-            raise ImageFault(f"{name}: it is empty")
-        if len(data) > MAX_BYTES:
-            size = f"{len(data) >> 20} MiB, over {MAX_BYTES >> 20}"
-            raise ImageFault(f"{name}: it has {size}", wrong_size=True)
+        _check_bytes(len(data), name)
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             return _load(image, name)
 
@@ -103,8 +103,8 @@ def crop_head(image: Image.Image, face: Face) -> Image.Image:
 
 
 @contextmanager
-def _faults(name: str) -> Iterator[None]:
-    """Turn whatever reading an image raises into an `ImageFault` that names it."""
+def _faults(name: str, start: bytes = b"") -> Iterator[None]:
+    """Turn whatever reading an image raises into an `ImageFault`; start: what it starts with."""
     try:
         yield
     except ImageFault:
@@ -113,8 +113,15 @@ def _faults(name: str) -> Iterator[None]:
         raise ImageFault(f"{name} is missing; put the image there, or name another") from error
     except Exception as error:  # decoders raise whatever their libraries do
         reason = f"it is truncated or not a JPEG, PNG or WebP image ({error})"
+        reason += f"; it starts with {start!r}" if start else ""
         too_large = isinstance(error, Image.DecompressionBombError)
         raise ImageFault(f"{name}: {reason}", wrong_size=too_large) from error
+
+
+def _check_bytes(count: int, name: str) -> None:
+    if not 0 < count <= MAX_BYTES:
+        reason = f"it has {count >> 20} MiB, over {MAX_BYTES >> 20}" if count else "it is empty"
+        raise ImageFault(f"{name}: {reason}", wrong_size=count > 0)
 
 
 def _check_size(image: Image.Image, name: str) -> None:
