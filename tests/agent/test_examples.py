@@ -15,7 +15,7 @@ FOLDER = ROOT / "examples" / "agent"
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_a_recorded_run_is_readable_and_named_in_the_readme(path: Path) -> None:
     entries = read_entries(path)
-    answers = [each["value"] for each in entries if each["kind"] == "answer"]
+    answers = [each.value for each in entries if each.kind == "answer"]
     assert answers
     assert {each["model"] for each in answers if each.get("outcome") == "answer"} == {"scripted"}
     assert f"`{path.name}`" in (FOLDER / "README.md").read_text()

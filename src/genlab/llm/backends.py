@@ -77,7 +77,7 @@ def open_backend(
             if params.max_cost and free and not is_loopback(endpoint.client.base_url):
                 note(f"agent.max_cost does not limit agent.{role}, whose prices are 0")
         journal = stack.enter_context(Journal(path, note=note, secrets=secrets))
-        for entry in journal.all_entries:
+        for entry in journal.entries:
             if entry.kind == "answer":
                 budget.add(entry.value)
         yield Session(Recorded(backend, journal), journal)
@@ -114,8 +114,7 @@ def writes_code(params: AgentParams) -> bool:
     SmolLM2's never ran, repairs included. A replay asks what its journal answers.
     """
     if params.backend == "replay":
-        answers = [each for each in read_entries(_recorded(params)) if each["kind"] == "answer"]
-        return any(each["request"]["role"] == "tools" for each in answers)
+        return any(each.request.get("role") == "tools" for each in read_entries(_recorded(params)))
     return params.backend == "openai" or (params.backend == "embedded" and bool(params.gguf))
 
 

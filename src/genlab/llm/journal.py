@@ -15,50 +15,45 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from genlab.core.errors import GenlabError
 from genlab.core.text import map_strings
-from genlab.llm.answers import MalformedError, parse
-from genlab.llm.chat import (
-    Answer,
-    Backend,
-    BudgetSpentError,
-    LLMFailure,
-    ToolCall,
-    UnansweredError,
-)
-from genlab.llm.endpoint import NOTHING, Functions, Message, Messages, Role, Schema
+from genlab.llm.answers import MalformedError, ToolCall, parse
+from genlab.llm.chat import Answer, Backend, BudgetSpentError, LLMFailure, UnansweredError
+from genlab.llm.endpoint import NOTHING, Functions, Messages, Role, Schema
 from genlab.llm.redaction import excerpt, redact
 
 
 class Entry(BaseModel):
-    """A line of the file.
+    """A line of the file. kind: answer or tool. digest: of kind and request, by which it is found.
 
-    position: place in the run, from 0; an entry supersedes those from its position on. start: the
-    position of the first question that its production asked, its own where it asked none.
+    Lines of older versions of genlab have more fields, which are not needed.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     version: Literal[2] = 2
-    position: int = Field(ge=0)
-    start: int = Field(ge=0)
     kind: str
     digest: str
-    request: Any
+    request: dict[str, Any]
     value: dict[str, Any]
+
+    @property
+    def is_budget(self) -> bool:
+        """Whether it records that a budget was spent."""
+        return self.value.get("outcome") == "budget"
 
 
 class Journal(AbstractContextManager["Journal"]):
     """Append-only file of entries, one JSON object per line, for one writer and one thread.
 
-    replay: answers come from the file alone, which is not written. secrets: redacted beside the
-    environment's. Raises a GenlabError where the file is damaged, or another process writes it.
+    position: entries up to which the run has come. replay: answers come from the file alone, which
+    is not written. secrets: redacted beside the environment's. Raises a GenlabError where the file
+    is damaged, or another process writes it.
     """
 
     def __init__(
@@ -79,71 +74,66 @@ class Journal(AbstractContextManager["Journal"]):
         self._file = self.path.open("rb" if replay else "ab+", buffering=0)
         try:
             self._lock()
-            self.all_entries = self._read()
+            self.entries = self._read()
         except BaseException:
             self._file.close()
             raise
-        self.entries = list[Entry]()
-        for entry in self.all_entries:
-            self.entries[entry.position :] = [entry]
 
     def remember(
-        self,
-        kind: str,
-        request: Any,
-        produce: Callable[[], dict[str, Any]],
-        *,
-        shown: Any = None,
+        self, kind: str, request: dict[str, Any], produce: Callable[[], dict[str, Any]]
     ) -> dict[str, Any]:
-        """The recorded value for `request` at this position of the run, or that of `produce`.
+        """The next recorded value for `request`, or that of `produce`, which is recorded.
 
-        `produce` may call `remember` itself. shown: what is recorded of the request, all of it by
-        default. A spent budget may have been raised, so it is asked again. In a replay only values
-        of kind `answer` come from the file. Secrets are redacted. Raises a GenlabError where a
-        replayed run asks for more, or for something else.
+        `produce` may call `remember` itself. Entries that are passed over are not needed again: the
+        questions of a tool that has ended, or a way that the run has left. A budget may have been
+        raised, so the question at which it was spent is asked again. In a replay tools are called
+        again. Secrets are redacted. Raises a GenlabError where a replay lacks an answer.
         """
         request = self._redact(request)
         digest = hashlib.sha256(json.dumps([kind, request], sort_keys=True).encode()).hexdigest()
-        start = self.position
         if self.replay:
-            return self._replay(kind, digest, produce)
-        for entry in self.entries[start:]:
-            if entry.start == start and (entry.kind, entry.digest) == (kind, digest):
-                if entry.value.get("outcome") == "budget":
-                    break
-                self.position = entry.position + 1
-                return entry.value
-        else:
-            if kind == "answer" and start < len(self.entries):
-                self._note(f"{self.path}: the run departs from entry {start}; asking again")
-        value = self._redact(produce())  # first: it may move the position
-        fields = {"position": self.position, "start": start, "kind": kind, "digest": digest}
-        shown = request if shown is None else self._redact(shown)
-        entry = Entry(**fields, request=shown, value=value)
-        if self.entries[self.position : self.position + 1] != [entry]:
+            return produce() if kind != "answer" else self._replay(digest, request)
+        if found := self._find(lambda entry: entry.digest == digest):
+            return found.value
+        if (
+            kind == "answer"
+            and self.position < len(self.entries)
+            and not self.entries[-1].is_budget
+        ):
+            self._note(f"{self.path}: the run departs from entry {self.position}; asking again")
+        entry = Entry(kind=kind, digest=digest, request=request, value=self._redact(produce()))
+        if self.entries[-1:] != [entry]:  # the budget is spent at the same place again
             self._append(entry)
-        self.position += 1
+        self.position = len(self.entries)
         return entry.value
 
-    def _replay(
-        self, kind: str, digest: str, produce: Callable[[], dict[str, Any]]
-    ) -> dict[str, Any]:
-        value = produce() if kind != "answer" else {}
-        entry = self.entries[self.position] if self.position < len(self.entries) else None
-        if entry is None or entry.kind != kind:
-            found = f"has kind {entry.kind} there" if entry else "ends there"
+    def _replay(self, digest: str, request: dict[str, Any]) -> dict[str, Any]:
+        """The next answer to the same question, or else to one of the same role and schema."""
+        head = {name: request[name] for name in ("role", "schema")}
+        if found := self._find(lambda entry: entry.digest == digest):
+            return found.value
+        found = self._find(lambda each: head.items() <= each.request.items())
+        if found is None:
             raise GenlabError(
-                f"{self.path}: the run asks for entry {self.position} of kind {kind}, the record"
-                f" {found}; replay it with the params and the code it was recorded with"
+                f"{self.path}: the run asks for more than is recorded; replay it with the params"
+                " and the code it was recorded with"
             )
-        if entry.digest != digest and not self._noted:
+        if not self._noted:
             self._noted = True
             self._note(
-                f"{self.path}: entry {self.position} was recorded for other words or numbers; the"
-                " recorded answers are used"
+                f"{self.path}: entry {self.position - 1} was recorded for other words or numbers;"
+                " the recorded answers are used"
             )
-        self.position += 1
-        return entry.value if kind == "answer" else value
+        return found.value
+
+    def _find(self, fits: Callable[[Entry], bool]) -> Entry | None:
+        """The next entry that fits, to which the run comes; None where there is none."""
+        for number, entry in enumerate(self.entries[self.position :], self.position + 1):
+            is_end = self.replay and number == len(self.entries)
+            if fits(entry) and (not entry.is_budget or is_end):
+                self.position = number
+                return entry
+        return None
 
     def _redact(self, value: Any) -> Any:
         return map_strings(value, lambda text: redact(text, self.secrets))
@@ -155,17 +145,15 @@ class Journal(AbstractContextManager["Journal"]):
             os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size - written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         os.fsync(self._file.fileno())
-        self.all_entries.append(entry)
-        self.entries[entry.position :] = [entry]
+        self.entries.append(entry)
 
     def _lock(self) -> None:
         try:
             if not self.replay:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise GenlabError(
-                f"{self.path} is written by another run; wait for it or stop it", path=self.path
-            ) from error
+            fault = f"{self.path} is written by another run; wait for it or stop it"
+            raise GenlabError(fault, path=self.path) from error
 
     def _read(self) -> list[Entry]:
         """All entries; a last line that is incomplete is dropped."""
@@ -176,34 +164,26 @@ class Journal(AbstractContextManager["Journal"]):
             self._note(f"{self.path}: dropped an incomplete last line")
             if not self.replay:
                 self._file.truncate(complete)
-        entries: list[Entry] = []
+        entries = list[Entry]()
         for number, line in enumerate(content[:complete].splitlines(), 1):
             try:
-                entry = Entry.model_validate_json(line)
-                if entry.position > (entries[-1].position + 1 if entries else 0):
-                    raise ValueError(f"position {entry.position} has none before it")
+                entries.append(Entry.model_validate_json(line))
             except ValueError as error:
+                fault = f"{self.path}: line {number} is damaged ({excerpt(str(error))})"
                 fix = "restore the file, or move it away to ask (and pay) again"
-                raise GenlabError(
-                    f"{self.path}: line {number} is damaged ({excerpt(str(error))}); {fix}",
-                    path=self.path,
-                ) from error
-            entries.append(entry)
+                raise GenlabError(f"{fault}; {fix}", path=self.path) from error
         return entries
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
 
-def read_entries(path: Path) -> list[dict[str, Any]]:
-    """The entries of a journal, also while a run writes it; none where there is no file.
-
-    `messages` of a request are those that the question before did not have; `same` counts the rest.
-    """
+def read_entries(path: Path) -> list[Entry]:
+    """The entries of a journal, also while a run writes it; none where there is no file."""
     if not Path(path).is_file():
         return []
     with Journal(path, replay=True, note=lambda line: None) as journal:
-        return [entry.model_dump() for entry in journal.entries]
+        return journal.entries
 
 
 class Recorded:
@@ -215,50 +195,40 @@ class Recorded:
 
     def __init__(self, backend: Backend | None, journal: Journal) -> None:
         self._backend, self._journal = backend, journal
-        self._last: list[Message] = []
 
     def ask(
         self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
     ) -> Answer:
         """Answer from the record, or ask and record. Raises what the backend raises."""
-        asked = [dict(message) for message in messages]
-        pairs = zip(self._last, asked, strict=False)
-        same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
-        self._last = asked
-        head = {
+        request = {
             "role": role,
             "schema": schema.__name__ if schema else "",
             "functions": [each["function"]["name"] for each in functions],
+            "messages": list(messages),
         }
-        fields = schema.model_json_schema() if schema else {}
-        value = self._journal.remember(
-            "answer",
-            [head, fields, asked],
-            lambda: self._produce(role, messages, schema, functions),
-            shown={**head, "same": same, "messages": asked[same:]},
-        )
-        return self._restore(value, schema)
 
-    def _produce(
-        self, role: Role, messages: Messages, schema: Schema, functions: Functions
-    ) -> dict[str, Any]:
-        assert self._backend is not None  # a replay produces no answer
-        try:
-            answer = self._backend.ask(role, messages, schema=schema, functions=functions)
-        except UnansweredError as error:
-            outcome = "budget" if isinstance(error, BudgetSpentError) else "failure"
-            return {"outcome": outcome, "reason": error.reason, **error.spent}
-        fields = {k: v for k, v in vars(answer).items() if k != "parsed"}
-        return {"outcome": "answer", **fields, "calls": [asdict(call) for call in answer.calls]}
+        def produce() -> dict[str, Any]:
+            assert self._backend is not None  # a replay produces no answer
+            try:
+                answer = self._backend.ask(role, messages, schema=schema, functions=functions)
+            except UnansweredError as error:
+                outcome = "budget" if isinstance(error, BudgetSpentError) else "failure"
+                return {"outcome": outcome, "reason": error.reason, **error.spent}
+            fields = {name: each for name, each in vars(answer).items() if name != "parsed"}
+            return {"outcome": "answer", **fields, "calls": [asdict(call) for call in answer.calls]}
 
-    def _restore(self, value: dict[str, Any], schema: Schema) -> Answer:
-        spent = {name: value[name] for name in NOTHING}
-        if value["outcome"] != "answer":
-            kind = BudgetSpentError if value["outcome"] == "budget" else LLMFailure
-            raise kind(value["reason"], **spent)
-        calls = tuple(ToolCall(**call) for call in value["calls"])
-        try:
-            parsed = parse(value["text"], schema) if schema and not calls else None
-        except MalformedError as error:  # a secret was in it, or the schema is another one
-            raise LLMFailure(f"the recorded answer cannot be used: {error}") from error
-        return Answer(value["text"], parsed, calls, value["model"], **spent)
+        return _restore(self._journal.remember("answer", request, produce), schema)
+
+
+def _restore(value: dict[str, Any], schema: Schema) -> Answer:
+    """The recorded answer. Raises the failure that is recorded instead."""
+    spent = {name: value[name] for name in NOTHING}
+    if value["outcome"] != "answer":
+        kind = BudgetSpentError if value["outcome"] == "budget" else LLMFailure
+        raise kind(value["reason"], **spent)
+    calls = tuple(ToolCall(**call) for call in value["calls"])
+    try:
+        parsed = parse(value["text"], schema) if schema and not calls else None
+    except MalformedError as error:  # a secret was in it, or the schema is another one
+        raise LLMFailure(f"the recorded answer cannot be used: {error}") from error
+    return Answer(value["text"], parsed, calls, value["model"], **spent)

@@ -307,11 +307,11 @@ def show_difference(run: RunRecord, attempt: Attempt, source: str) -> None:
 
 def show_transcript(path: Path) -> None:
     """Every question and answer."""
-    entries = [each for each in read_entries(path) if each["kind"] == "answer"]
+    entries = [each for each in read_entries(path) if each.kind == "answer"]
     if not entries:
         st.caption("No language model was asked.")
     for place, each in enumerate(entries, 1):
-        answer, request = each["value"], each["request"]
+        answer, request = each.value, each.request
         tokens = f"{answer.get('tokens_in', 0):,} + {answer.get('tokens_out', 0):,} tokens"
         with st.expander(label(f"{place}. {request.get('role', '')}: {tokens}")):
             for message in request.get("messages", []):
