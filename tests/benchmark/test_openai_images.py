@@ -22,10 +22,12 @@ from image_server import (
     turned,
 )
 from PIL import Image
+from pydantic import ValidationError
 from small_benchmark import make_case
 
 from genlab.benchmark.arrivals import Arrival, Place, keep, put_down, recovered
 from genlab.benchmark.cases import Case
+from genlab.benchmark.plugins import openai_images
 from genlab.benchmark.plugins.base import Picture, ToolFailure
 from genlab.benchmark.plugins.openai_images import DALLE3, GPT, OpenAITool
 
@@ -184,6 +186,27 @@ def test_fidelity_and_extra_fields_are_sent_where_the_model_knows_them(case: Cas
     plain, newer = (request.fields for request in server.requests)
     assert (plain["input_fidelity"], plain["output_format"]) == ("high", "webp")
     assert ("input_fidelity" in newer, newer["quality"]) == (False, "high")
+
+
+@pytest.mark.parametrize(
+    ("entry", "line"),
+    [
+        ({"extra": {"n": 4}}, "n is set by a key of its name; remove it from extra"),
+        ({"size": ["1024x1024", "large"]}, "such as 1024x1024"),
+    ],
+)
+def test_an_entry_that_contradicts_itself_is_refused(entry: dict[str, Any], line: str) -> None:
+    with pytest.raises(ValidationError, match=line):
+        OpenAITool(id="small", model="small-1", **entry)
+
+
+def test_more_images_than_a_request_takes_are_not_sent(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_images, "MAX_IMAGES", 1)
+    with ImageServer([turned()]) as server, pytest.raises(ToolFailure, match="accepts 1 per"):
+        ask(server, case)
+    assert server.requests == []
 
 
 def test_the_retired_model_is_named_and_another_can_be_asked(

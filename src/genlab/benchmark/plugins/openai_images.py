@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import Option, Picture, ToolFailure
@@ -20,7 +22,8 @@ from genlab.benchmark.plugins.inputs import Inputs, Size, describe, make_inputs
 from genlab.llm.client import NO_KEY, Client, is_openai
 from genlab.llm.errors import EndpointError
 
-SizeText = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{1,4}x[1-9][0-9]{1,4}$")]
+MAX_IMAGES = 16  # per request
+RESERVED = ("model", "image", "prompt", "size", "n", "quality", "input_fidelity")
 # From the types of openai 3.54: these models accept only "low", or no input_fidelity at all.
 WITHOUT_FIDELITY = ("gpt-image-1-mini", "gpt-image-2")
 # These always answer with base64 and reject `response_format`.
@@ -55,7 +58,7 @@ class OpenAITool(ConfiguredTool):
     method: Literal["edit", "generate"] = Field(
         default="edit", description="edit: with template and avatars; generate: words only."
     )
-    size: SizeText | list[SizeText] = Field(
+    size: str | list[str] = Field(
         default=[], description="Sizes that the model makes, such as 1024x1024; empty: any."
     )
     quality: str = Field(default="", description="Such as low, medium or high.")
@@ -64,6 +67,22 @@ class OpenAITool(ConfiguredTool):
     )
     extra: dict[str, Any] = Field(default={}, description="More fields of the request.")
     image_hosts: list[str] = Field(default=[], description="More hosts that serve its images.")
+
+    @field_validator("size")
+    @classmethod
+    def _sizes(cls, size: str | list[str]) -> str | list[str]:
+        for one in [size] if isinstance(size, str) else size:
+            if not re.fullmatch(r"[1-9][0-9]{1,4}x[1-9][0-9]{1,4}", one):
+                raise PydanticCustomError("size", "Input must be such as 1024x1024")
+        return size
+
+    @field_validator("extra")
+    @classmethod
+    def _extra(cls, extra: dict[str, Any]) -> dict[str, Any]:
+        for name in extra:
+            if name in RESERVED:
+                raise ValueError(f"{name} is set by a key of its name; remove it from extra")
+        return extra
 
     @property
     def environment(self) -> list[str]:
@@ -140,6 +159,9 @@ def _compute_cost(model: str, usage: Any) -> float | None:
 
 def _make_uploads(inputs: Inputs) -> list[tuple[str, bytes, str]]:
     """Template and avatars as uploads."""
+    if len(inputs.images) > MAX_IMAGES:
+        reason = f"{len(inputs.images)} images; the endpoint accepts {MAX_IMAGES} per request"
+        raise ToolFailure("error", reason)
     names = ["template", *(f"avatar_{number}" for number in range(1, len(inputs.images)))]
     return [
         (f"{name}.png", data, "image/png") for name, data in zip(names, inputs.images, strict=True)
