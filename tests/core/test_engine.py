@@ -16,6 +16,18 @@ from genlab.core.params import load_params
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
 
 
+@pytest.fixture
+def torch_state():
+    """Restore the process's torch settings."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    environment = dict(os.environ)
+    yield
+    torch.use_deterministic_algorithms(before[0])
+    torch.set_num_threads(before[1])
+    os.environ.clear()
+    os.environ.update(environment)
+
+
 def test_auto_takes_what_is_there() -> None:
     expected = "cuda" if torch.cuda.is_available() else None
     expected = expected or ("mps" if torch.backends.mps.is_available() else "cpu")
@@ -31,23 +43,23 @@ def test_an_absent_device_is_one_line() -> None:
         assert error.value.key == "device"
 
 
-def test_the_same_seed_draws_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-
+@pytest.mark.usefixtures("torch_state")
+def test_the_same_seed_draws_the_same_numbers() -> None:
     def draw(seed: int) -> tuple[float, ...]:
-        generator = engine.deterministic(seed, threads=1)
+        generator = engine.deterministic(seed)
         return (generator.random(), random.random(), np.random.rand(), torch.rand(1).item())
 
-    try:
-        first = draw(3)
-        assert draw(3) == first
-        assert not set(draw(4)) & set(first)
-        assert torch.are_deterministic_algorithms_enabled()
-        assert os.environ["OMP_NUM_THREADS"] == "1"  # for child processes
-    finally:
-        torch.use_deterministic_algorithms(before[0])
-        torch.set_num_threads(before[1])
+    first = draw(3)
+    assert draw(3) == first
+    assert not set(draw(4)) & set(first)
+
+
+@pytest.mark.usefixtures("torch_state")
+def test_determinism_is_asked_of_torch_and_of_child_processes() -> None:
+    engine.deterministic(0, threads=1)
+    assert torch.are_deterministic_algorithms_enabled()
+    assert torch.get_num_threads() == 1
+    assert os.environ["OMP_NUM_THREADS"] == "1"
 
 
 def _git(folder: Path, *arguments: str) -> str:
@@ -63,13 +75,11 @@ def test_provenance_names_the_commit_and_whether_it_was_dirty(
 ) -> None:
     data = tmp_path / "data.bin"
     data.write_bytes(b"abc")
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "add", ".")
+    _git(tmp_path, "commit", "-q", "-m", "one")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     params = load_params(FILE)
-    outside = engine.provenance(params, data)
-    assert (outside["commit"], outside["dirty"]) == (None, None)
-    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "one"]):
-        _git(tmp_path, *command)
     found = engine.provenance(params, data)
     assert found["commit"] == _git(tmp_path, "rev-parse", "HEAD")
     assert found["dirty"] is False
@@ -77,3 +87,13 @@ def test_provenance_names_the_commit_and_whether_it_was_dirty(
     assert found["data"].startswith("ba7816bf")
     data.write_bytes(b"abcd")
     assert engine.provenance(params, data)["dirty"] is True
+
+
+def test_provenance_works_outside_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data.bin"
+    data.write_bytes(b"abc")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    found = engine.provenance(load_params(FILE), data)
+    assert found["commit"] is None
+    assert found["dirty"] is None

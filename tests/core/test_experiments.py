@@ -27,14 +27,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 STAGE = """
 import json, pathlib, sys
-params = __import__("yaml").safe_load(open("params.yaml"))
+params = json.loads(json.dumps(__import__("yaml").safe_load(open("params.yaml"))))
 if params["latent_dim"] == 192:
     sys.exit("genlab: error: nothing is learnt with 192 latents")
 folder = pathlib.Path("results/arc_grids")
 folder.mkdir(parents=True, exist_ok=True)
 for name in ("metrics", "verdict", "diagnosis", "training"):
-    row = {"beta_max": params["beta_max"], "seed": params["seed"], "passed": True}
-    row |= {"criteria": [], "diagnoses": [], "series": {}}
+    row = {"of": name, "beta_max": params["beta_max"], "seed": params["seed"], "list": [1]}
+    row |= {"passed": True, "criteria": [], "diagnoses": [], "series": {}}
     (folder / f"{name}.json").write_text(json.dumps(row))
 """
 DVC = """
@@ -117,8 +117,10 @@ def test_experiments_run_are_kept_and_are_not_run_twice(project: Path) -> None:
     assert "3 run, 1 failed" in first.stdout
     table = read_results(project / RESULTS_FILE)
     assert list(table.index) == ["beta0", "seeds-seed1", "seeds-seed2"]
-    assert table.loc["beta0", "metrics.beta_max"] == 0.0
-    assert table.loc["beta0", "command"] == (
+    beta0 = table.loc["beta0"]
+    assert (beta0["metrics.of"], beta0["metrics.beta_max"], beta0["seed"]) == ("metrics", 0.0, 0)
+    assert beta0["verdict.passed"]
+    assert beta0["command"] == (
         "dvc exp run --temp --name beta0 -S 'datasets=[\"arc_grids\"]' -S beta_max=0.0"
         " failure_gallery"
     )
@@ -131,17 +133,34 @@ def test_experiments_run_are_kept_and_are_not_run_twice(project: Path) -> None:
     assert second.returncode == 0, second.stderr
     assert "0 run, 0 failed" in second.stdout
 
+    stage = project / "stages" / "evaluate.py"
+    stage.write_text(STAGE.replace('"of": name', '"of": name.upper()'))
+    (project / SOURCES["code"]).write_text("rate = 2\n")
+    third = _run(project, "--only", "beta0")
+    assert "1 run, 0 failed" in third.stdout, third.stderr
+    table = read_results(project / RESULTS_FILE)
+    assert list(table["metrics.of"]) == ["METRICS", "metrics", "metrics"]
+    assert list(select_sweep(table, "spread").index) == ["seeds-seed1", "seeds-seed2"]
+    with pytest.raises(GenlabError, match="sweep beta are of 2 versions of code"):
+        select_sweep(table, "beta")
+
 
 def test_results_keep_scalars_and_parse_lists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     interval = {"low": 0.1, "high": 0.2, "n": 5}
-    metrics = {"psnr": 20.5, "sigma": [0.25, 0.5], "intervals": {"psnr": interval}}
+    metrics = {
+        "psnr": 20.5,
+        "sigma": [0.25, 0.5],
+        "colour_histogram": {"true": {"1": 1.0}},
+        "samplers": {"prior": {"fid": 1, "intervals": {"fid": interval}}},
+        "intervals": {"psnr": interval},
+    }
     rule = {"name": "nan", "found": True, "fix": {"lr": 0.1}, "evidence": {"share": 0.5}}
     row = flatten_results(
         metrics,
-        {"best_epoch": 3, "series": {"exact_grid_accuracy": [0.5, None]}},
+        {"best_epoch": 3, "series": {"exact_grid_accuracy": [0.5, None], "loss": [1.0, 2.0]}},
         {"passed": False, "criteria": [{"name": "ssim", "passed": False}]},
         {"diagnoses": [rule, {**rule, "name": "other", "found": False}]},
     )
@@ -156,6 +175,7 @@ def test_results_keep_scalars_and_parse_lists(
     assert one["training.exact_grid_accuracy"][0] == 0.5
     assert one["metrics.intervals.psnr.high"] == 0.2
     assert one["diagnosis.nan.share"] == 0.5
+    assert not {c for c in table if "histogram" in c or "prior.intervals" in c}
     assert math.isnan(table.loc["two", "metrics.psnr"])
 
 
@@ -177,7 +197,9 @@ def test_a_truncated_or_foreign_table_names_its_command(tmp_path: Path, content:
         ("x: {why: a, params: {grids.sze: 8}}", "grids.sze"),
         ("x: {why: a, params: {}, base: y}", "y"),
         ("x: {params: {}}", "why"),
+        ("x: {why: a, parms: {}}", "parms"),
         ("- 1", None),
+        ("x: [", None),
     ],
 )
 def test_a_fault_in_the_table_stops_before_anything_runs(
@@ -200,8 +222,9 @@ def test_an_experiment_inherits_from_all_its_bases(tmp_path: Path) -> None:
         "c: {why: c, base: b, params: {grad_clip: 0.5}}\n"
     )
     last = load_experiments(path)[-1]
-    assert last.dataset == "fashion_mnist"
-    assert last.params == {"threads": 1, "grad_clip": 0.5, "beta_max": 2.0}
+    assert (last.dataset, last.params) == (
+        "fashion_mnist", {"threads": 1, "grad_clip": 0.5, "beta_max": 2.0}
+    )  # fmt: skip
 
 
 @pytest.mark.usefixtures("table")
@@ -284,8 +307,9 @@ def test_a_sweep_of_several_versions_is_refused_with_the_command(part: str) -> N
 
 
 def test_a_sweep_without_runs_names_its_command() -> None:
-    with pytest.raises(GenlabError, match="no run of sweep 'ablation'"):
-        select_sweep(sweep(), "ablation")
+    for table in (sweep(), sweep().drop(columns="sweep")):
+        with pytest.raises(GenlabError, match="no run of sweep 'ablation'"):
+            select_sweep(table, "ablation")
 
 
 def test_the_committed_table_is_valid_against_the_committed_params(

@@ -15,6 +15,8 @@ from genlab.datasets.registry import DATASETS
 from genlab.vae.models.vae import VAE
 from genlab.vae.training.tasks import make_task
 
+IMAGES = [name for name in DATASETS if name not in geometry.GRIDS]
+
 
 def _params(dataset: str, **changes: Any) -> Any:
     """What a params file says for `dataset`, unchecked against its shapes: sections stay empty."""
@@ -41,9 +43,16 @@ def test_the_committed_params_can_be_built_for_every_dataset(dataset: str) -> No
     [
         ("arc_grids", {"patch": 3}, "patch", "divide the side of an item, 8, got 3"),
         ("fashion_mnist", {"patch": 8}, "patch", "28, got 8 (for fashion_mnist)"),
+        ("cifar10", {"patch": 5}, "patch", "16 for images, got 5"),
         ("arc_grids", {"latent_dim": 24, "prior": "standard"}, "latent_dim", "the 16 patches"),
         ("arc_grids", {"latent_dim": 8}, "latent_dim", "prior autoregressive, got 8"),
         ("fashion_mnist", {"latent_dim": 100}, "latent_dim", "prior autoregressive_mixture"),
+        (
+            "celeba",
+            {"latent_dim": 100, "prior": "standard", "patch": 8},
+            "latent_dim",
+            "64 patches for images",
+        ),
         ("arc_grids", {"likelihood": "gaussian"}, "likelihood", "categorical for grids, got gaus"),
         ("emoji", {"likelihood": "categorical"}, "likelihood", "got categorical (for emoji)"),
         ("fashion_mnist", {"patch": 7}, "patch", "2, 4, 8 or 16 for images"),
@@ -57,6 +66,12 @@ def test_what_does_not_fit_is_refused(
     assert error.value.key == key
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("dataset", IMAGES)
+def test_what_fits_is_built(dataset: str) -> None:
+    tokens = (side_of(_params(dataset), dataset) // tiny.IMAGE_TRAINING["patch"]) ** 2
+    _build(_params(dataset, latent_dim=2 * tokens), dataset)
 
 
 def test_grids_may_have_fewer_latents_than_patches_under_the_standard_prior() -> None:

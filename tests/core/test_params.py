@@ -53,6 +53,7 @@ def test_the_committed_file_is_valid_and_says_every_key_once() -> None:
     ("changes", "key", "says"),
     [
         ({"beta_max": -1}, "beta_max", "greater than or equal to 0, got -1"),
+        ({"beta_max": "1"}, "beta_max", "valid number, got '1'"),
         ({"lr": math.nan}, "lr", "finite number, got nan"),
         ({"epochs": True}, "epochs", "valid integer, got True"),
         ({"epochs": ...}, "epochs", "missing"),
@@ -64,6 +65,7 @@ def test_the_committed_file_is_valid_and_says_every_key_once() -> None:
         ({"grids": 3}, "grids", "got 3"),
         ({"grids.sze": 16}, "grids.sze", "did you mean size?"),
         ({"grids.kinds": {"blob": 1.0}}, "grids.kinds.blob", "got 'blob'"),
+        ({"grids.kinds": {"plus": -1.0}}, "grids.kinds.plus", "got -1"),
         ({"grids.kinds": dict.fromkeys(get_args(Kind), 0.0)}, "grids", "a weight over 0"),
         ({"grids.min_objects": 5, "grids.max_objects": 3}, "grids", "min_objects must be <="),
         ({"grids.val_share": 0.5, "grids.test_share": 0.5}, "grids", "must be < 1"),
@@ -71,6 +73,7 @@ def test_the_committed_file_is_valid_and_says_every_key_once() -> None:
         ({"images_model.beta_schedule": "constant"}, "images_model.beta_schedule", "not allowed"),
         ({"arc_grids.latent_dm": 64}, "arc_grids.latent_dm", "did you mean latent_dim?"),
         ({"arc_grids.latent_dim": 0}, "latent_dim", "(for arc_grids)"),
+        ({"arc_grids": None}, "arc_grids", "got None"),
         ({"latent_dim": 100}, "latent_dim", "multiple of the 64 patches"),
         ({"batch_size": 8001}, None, "batch_size must be <= samples_per_epoch"),
         ({"prior_heads": 5}, None, "0 or a divisor of prior_width, 96, got 5"),
@@ -135,10 +138,14 @@ def test_image_datasets_share_a_section_and_their_own_goes_over_it(tmp_path: Pat
     [
         ({"focal_gamma": 1.0}, "arc_grids", {"train"}),
         ({"focal_gamma": 1.0}, "fashion_mnist", set()),
+        ({"latent_dim": 64}, "arc_grids", {"train"}),
         ({"latent_dim": 64}, "fashion_mnist", set()),
         ({"grids.count": 1000}, "arc_grids", {"generate"}),
+        ({"grids.count": 1000}, "fashion_mnist", set()),
         ({"grids.val_share": 0.2}, "arc_grids", {"split"}),
+        ({"evaluate.samples": 100}, "fashion_mnist", set()),
         ({"images_model.epochs": 1}, "fashion_mnist", {"train"}),
+        ({"images_model.epochs": 1}, "arc_grids", set()),
         ({"images.emoji_size": 64}, "fashion_mnist", set()),
         ({"beta_max": 0.0}, "fashion_mnist", {"train"}),
         ({"wandb": True}, "arc_grids", set()),
@@ -150,6 +157,11 @@ def test_a_stage_depends_on_what_it_reads_alone(
     before = load_params(FILE).resolve(dataset)
     after = load_params(_write(tmp_path, changes)).resolve(dataset)
     assert {stage for stage in before if before[stage] != after[stage]} == stages
+
+
+def test_an_unknown_dataset_is_named() -> None:
+    with pytest.raises(GenlabError, match="did you mean arc_grids"):
+        load_params(FILE).for_dataset("arc_grid")
 
 
 @pytest.mark.parametrize("place", ["beta_mx", "grids.sze", "grd.size", "seed.x"])

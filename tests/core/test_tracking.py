@@ -4,12 +4,14 @@ import json
 import math
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from genlab.core import tracking
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.tracking import Tracker, WandbMirror, run_name, run_tags
@@ -116,3 +118,26 @@ def test_a_mirror_that_is_not_installed_is_one_line(
     with pytest.raises(GenlabError) as error:
         WandbMirror("arc_grids", 1.0, {}, tmp_path)
     assert error.value.key == "wandb"
+
+
+@pytest.mark.skipif(find_spec("wandb") is None, reason="the extra wandb is not installed")
+def test_the_mirror_works_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WANDB_MODE", raising=False)  # offline is the default of genlab itself
+    mirror = WandbMirror("arc_grids", 0.0, {"beta_max": 0.0}, tmp_path / "runs")
+    assert mirror.run.settings.mode == "offline"
+    assert mirror.run.name == "simplified-dataset-beta0-capacity-validation"
+    assert set(mirror.run.tags) == set(run_tags(0.0))
+    _run(Tracker(tmp_path / "making"), range(1))
+    with Tracker(tmp_path / "making", mirror, start_epoch=1) as tracker:
+        _run(tracker, range(1, 3))
+        summary = dict(mirror.run.summary)
+    assert summary["train/loss"] == _row(2)["train/loss"]
+    assert summary["samples_per_second"] == 200.0
+    assert "images/reconstructions/0002.png" in summary
+    (record,) = (tmp_path / "runs").rglob("*.wandb")
+    assert record.parent.name.startswith("offline-run-")
+    assert record.stat().st_size > 0
+
+
+def test_importing_the_tracker_does_not_import_wandb() -> None:
+    assert "wandb" not in vars(tracking)

@@ -8,6 +8,7 @@ import pytest
 from healthy import evidence, grid_run_metrics, grid_series, grids, image_metrics, image_series
 
 from genlab.evaluation.diagnostics.criteria import judge
+from genlab.evaluation.metrics.duplicates import memorisation
 
 NEAR = "memorisation.intervals.near_duplicate_rate.low"
 
@@ -67,6 +68,13 @@ def test_the_first_line_of_a_verdict_says_what_is_missed() -> None:
 def test_skipped_updates_fail_from_one_percent_on() -> None:
     assert _of_images({}, image_series(skipped_updates=[5.0] * 6)) == []
     assert _of_images({}, image_series(skipped_updates=[6.0] * 6)) == ["skipped_updates"]
+
+
+def test_copies_among_real_measurements_fail() -> None:
+    rng = np.random.default_rng(0)
+    held_out = rng.uniform(0.05, 0.1, 1000)
+    found = memorisation(np.where(np.arange(1000) < 100, 0.0, held_out), held_out)
+    assert _of_images({"memorisation": found}) == ["near_copies"]
 
 
 def test_a_metric_that_is_missing_is_an_error() -> None:

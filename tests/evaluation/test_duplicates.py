@@ -46,6 +46,14 @@ def test_of_equally_near_images_the_first_is_named() -> None:
     assert nearest(_images(5, 1), train)[0].tolist() == [0, 1, 2, 3, 4]
 
 
+def test_new_samples_of_the_same_source_are_no_duplicates() -> None:
+    train = _images(400, 1)
+    found = memorisation(nearest(_images(300, 2), train)[1], nearest(_images(300, 3), train)[1])
+    interval = found["intervals"]["near_duplicate_rate"]
+    assert interval["low"] < 0.01 < interval["high"]
+    assert (found["n"], found["n_reference"]) == (300, 300)
+
+
 def test_copies_and_near_copies_are_found() -> None:
     train = _images(400, 1)
     near = train[50:100] ^ 1  # every level off by one

@@ -151,3 +151,16 @@ def test_hypotheses_without_effect_are_rarely_decided(data: tuple[np.ndarray, Cl
     ]
     wrong = sum(bool({"supported", "refuted"} & set(found)) for found in verdicts)
     assert wrong <= 4  # of 20 sets of errors 1 is expected
+
+
+def test_p_is_adjusted_for_the_number_of_hypotheses(data: tuple[np.ndarray, Claims]) -> None:
+    errors = np.random.default_rng(0).exponential(1, 2500) * np.where(
+        _flags(data, "kind_plus"), 1.25, 1
+    )
+    alone = [each for each in data[1] if each.name == "kind_plus"]
+    (test,) = compare(errors, (data[0], alone)).values()
+    adjusted = compare(errors, data)["kind_plus"]
+    assert test["p_adjusted"] < 0.05
+    assert test["verdict"] == "supported"
+    assert adjusted["p_adjusted"] > 2 * test["p_adjusted"]
+    assert (adjusted["low"], adjusted["high"]) == (test["low"], test["high"])

@@ -43,6 +43,21 @@ def pixels(path: Path) -> np.ndarray:
         return np.asarray(image.convert("RGB"))
 
 
+def middles(path: Path, count: int) -> np.ndarray:
+    """(row, col) of the middle of each flat image, which must form one square."""
+    page = pixels(path)
+    rows, cols = np.nonzero((page[..., 1] == 0) & (page[..., 2] == 255))
+    found = page[rows, cols, 0] - 10
+    places = []
+    for index in range(count):
+        y, x = rows[found == index], cols[found == index]
+        assert len(y) == (np.ptp(y) + 1) * (np.ptp(x) + 1)
+        assert abs(np.ptp(y) - np.ptp(x)) <= 1
+        assert np.ptp(y) > 20
+        places.append((y.mean(), x.mean()))
+    return np.array(places)
+
+
 FIGURES: dict[str, Callable[[Path], Any]] = {
     "data_sheet": lambda path: figures.data_sheet(
         path,
@@ -88,6 +103,25 @@ def test_a_figure_is_a_png_of_the_common_width_with_the_same_bytes_each_time(
         assert (edge == 255).all()  # a clipped word would leave ink there
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.png", "second.png"]
     assert not caplog.records
+
+
+@pytest.mark.parametrize("count", [1, 8, 9])
+def test_each_output_stands_below_its_input(count: int, tmp_path: Path) -> None:
+    images = flat(2 * count)
+    path = tmp_path / "x.png"
+    figures.image_pairs(path, images[:count], images[count:], ["1 dB"] * count, "Pairs")
+    places = middles(path, 2 * count)
+    down = places[count:] - places[:count]
+    assert (np.abs(down[:, 1]) <= 1).all()
+    assert ((down[:, 0] > 0) & (down[:, 0] < 200)).all()
+
+
+def test_the_rows_and_columns_of_a_walk_are_rows_and_columns(tmp_path: Path) -> None:
+    path, rows = tmp_path / "x.png", flat(16).reshape(2, 8, 28, 28, 3)
+    figures.image_walks(path, rows, "Walks", ["step"] * 8)
+    places = middles(path, 16).reshape(2, 8, 2)
+    assert (np.ptp(places[..., 0], axis=1) <= 1).all()
+    assert (np.ptp(places[..., 1], axis=0) <= 1).all()
 
 
 def test_reconstructions_frame_a_wrong_cell_and_count_it(tmp_path: Path) -> None:

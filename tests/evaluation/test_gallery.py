@@ -2,11 +2,13 @@
 
 import base64
 import io
-import re
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pages import Page
 from PIL import Image
 
 from genlab.evaluation.diagnostics import gallery
@@ -16,30 +18,30 @@ from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.parser import is_valid
 
 N, M, COUNT, NAMES = 1200, 300, 12, ("box", "<bar> & co")
-Found = tuple[Sections, dict[str, Any]]
 
 
-def _images(labels: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _images(
+    labels: np.ndarray, rng: np.random.Generator, channels: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
     """Boxes and narrow bars on black with stripes of any depth; and the same without stripes."""
-    plain = np.zeros((len(labels), 28, 28, 3), dtype=np.uint8)
+    plain = np.zeros((len(labels), 28, 28, channels), dtype=np.uint8)
     striped = plain.copy()
     for one, other, label in zip(plain, striped, labels, strict=True):
         top, left = rng.integers(2, 6, size=2)
         height, width = rng.integers(14, 19, size=2) // ((1, 1), (1, 3))[label]
-        colour, depth = rng.integers(120, 255, size=3), rng.uniform(0.3, 1)
+        colour, depth = rng.integers(120, 255, size=channels), rng.uniform(0.3, 1)
         one[top : top + height, left : left + width] = colour
         other[top : top + height, left : left + width] = colour
         other[top : top + height : 4, left : left + width] = (depth * colour).astype(np.uint8)
     return striped, plain
 
 
-@pytest.fixture(scope="module")
-def arrays() -> dict[str, Any]:
-    """A model that reconstructs no stripes, and samples of which bars are unlike training."""
+def _image_arrays(channels: int = 1) -> dict[str, Any]:
+    """A model that sees no stripes, a planted cause, with some noise beside it."""
     rng = np.random.default_rng(0)
     labels, seen = rng.integers(2, size=N), rng.integers(2, size=M)
-    (truth, predicted), (samples, _) = (_images(each, rng) for each in (labels, seen))
-    predicted[:, 0, 0] = rng.integers(60, size=(N, 3))
+    (truth, predicted), (samples, _) = (_images(each, rng, channels) for each in (labels, seen))
+    predicted[:, 0, 0] = rng.integers(60, size=(N, channels))
     return {
         "truth": truth,
         "labels": labels,
@@ -53,14 +55,19 @@ def arrays() -> dict[str, Any]:
     }
 
 
-def _gallery_of_images(arrays: dict[str, Any], bootstrap: int = 20) -> Found:
-    made = gallery.image_sections(arrays["truth"], arrays["labels"], NAMES, arrays, COUNT)
-    return made, gallery.summarise(made, bootstrap=bootstrap, seed=0)
+def _sections(arrays: dict[str, Any], count: int = COUNT) -> Sections:
+    return gallery.image_sections(arrays["truth"], arrays["labels"], NAMES, arrays, count)
 
 
 @pytest.fixture(scope="module")
-def of_images(arrays: dict[str, Any]) -> Found:
-    return _gallery_of_images(arrays, bootstrap=200)
+def arrays() -> dict[str, Any]:
+    return _image_arrays()
+
+
+@pytest.fixture(scope="module")
+def of_images(arrays: dict[str, Any]) -> tuple[Sections, dict[str, Any]]:
+    made = _sections(arrays)
+    return made, gallery.summarise(made, bootstrap=200, seed=0)
 
 
 def _grid_arrays() -> dict[str, Any]:
@@ -84,7 +91,7 @@ def _grid_arrays() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def of_grids() -> Found:
+def of_grids() -> tuple[Sections, dict[str, Any]]:
     arrays = _grid_arrays()
     made = gallery.grid_sections(arrays["truth"], arrays, COUNT)
     return made, gallery.summarise(made, bootstrap=100, seed=0)
@@ -94,17 +101,20 @@ def _verdicts(tests: list[dict[str, Any]]) -> dict[str, str]:
     return {test["name"]: test["verdict"] for test in tests}
 
 
-def test_planted_causes_are_supported_and_opposites_refuted(of_images: Found) -> None:
+def test_planted_causes_are_supported_and_opposites_refuted(
+    of_images: tuple[Sections, dict[str, Any]],
+) -> None:
     _, summary = of_images
     verdicts, of_samples = _verdicts(summary["tests"]), _verdicts(summary["sample_tests"])
     assert (verdicts["fine_detail"], verdicts["blurred"]) == ("supported", "refuted")
     assert verdicts["far_from_training"] == "undecided"
     assert (of_samples["class_<bar> & co"], of_samples["class_box"]) == ("supported", "refuted")
     assert {item["hypothesis"] for item in summary["sample_items"]} == {"class_<bar> & co"}
+    assert "far_from_training" not in of_samples
 
 
 def test_the_worst_images_come_first_with_what_they_are(
-    of_images: Found, arrays: dict[str, Any]
+    of_images: tuple[Sections, dict[str, Any]], arrays: dict[str, Any]
 ) -> None:
     _, summary = of_images
     difference = (arrays["truth"].astype(float) - arrays["predicted"]) / 255
@@ -114,31 +124,41 @@ def test_the_worst_images_come_first_with_what_they_are(
     supported = {n for n, verdict in _verdicts(summary["tests"]).items() if verdict == "supported"}
     for item in summary["items"]:
         assert item["class"] == NAMES[arrays["labels"][item["index"]]]
+        assert item["scores"]["nats"] == arrays["nats"][item["index"]]
         assert {item["hypothesis"], *item["also"]} <= supported
     assert summary["sample_items"][0]["index"] == int(np.argmax(arrays["sample_errors"]))
 
 
-def test_grids_that_failed_come_before_the_least_certain(of_grids: Found) -> None:
+def test_grids_that_failed_come_before_the_least_certain(
+    of_grids: tuple[Sections, dict[str, Any]],
+) -> None:
     made, summary = of_grids
-    samples, arc, least = (summary[f"{prefix}items"] for prefix in ("sample_", "", "margin_"))
+    assert list(made) == ["sample_", "", "margin_"]
+    samples, arc, least = (summary[f"{prefix}items"] for prefix in made)
     assert (len(samples), len(arc), len(least)) == (6, 3, 3)
+    assert {item["index"] % 10 for item in samples if item["index"] != 7} == {0}
+    assert all(item["faults"] for item in samples)
     stray = [item["scores"]["stray cells"] for item in samples]
     assert stray == sorted(stray, reverse=True)
     assert (samples[-1]["index"], samples[-1]["faults"]) == (7, [gallery.COUNT])
     assert all(item["index"] % 4 == 0 and item["scores"]["wrong cells"] == 4 for item in arc)
     assert [item["scores"]["margin"] for item in least] == [0.5, 1.5, 2.5]
+    assert {item["scores"]["wrong cells"] for item in least} == {0}
     assert made["margin_"].title.startswith("Exact test grids")
 
 
 def test_hypotheses_about_grids_are_tested_on_all_samples_and_all_arc_grids(
-    of_grids: Found,
+    of_grids: tuple[Sections, dict[str, Any]],
 ) -> None:
     _, summary = of_grids
     for prefix, n, failed in (("sample_", 300, 30), ("", 400, 100)):
+        assert summary[f"{prefix}n"] == n
         for test in summary[f"{prefix}tests"]:
             assert test["n_with"] + test["n_without"] == n
             sums = [(test[f"n_{side}"], test[f"error_{side}"] or 0) for side in ("with", "without")]
             assert sum(size * error for size, error in sums) == pytest.approx(failed)
+    assert summary["margin_tests"] == []
+    assert not any(name.startswith("kind_") for name in _verdicts(summary["sample_tests"]))
 
 
 def test_where_nothing_failed_every_grid_is_one_of_small_margin() -> None:
@@ -147,54 +167,88 @@ def test_where_nothing_failed_every_grid_is_one_of_small_margin() -> None:
     arrays |= {**whole, "arc_predicted": arrays["arc"]}
     made = gallery.grid_sections(arrays["truth"], arrays, COUNT)
     assert [len(section.order) for section in made.values()] == [0, 0, COUNT]
+    wrong = arrays["predicted"].copy()
+    wrong[5, 0, 0] = 9 - wrong[5, 0, 0]
+    arrays["margins"][5] = -1.0
+    made = gallery.grid_sections(arrays["truth"], {**arrays, "predicted": wrong}, COUNT)
+    assert made["margin_"].order[0] == 5
+    assert made["margin_"].title.startswith("Test grids, 1 not exact")
 
 
 def test_perfect_reconstructions_leave_a_page_without_reasons(arrays: dict[str, Any]) -> None:
-    made, found = _gallery_of_images({**arrays, "predicted": arrays["truth"]})
+    made = _sections({**arrays, "predicted": arrays["truth"]})
+    found = gallery.summarise(made, bootstrap=20, seed=0)
     assert set(_verdicts(found["tests"]).values()) == {"untestable"}
     assert found["items"][0]["hypothesis"] is None
     assert found["nats_rank_correlation"] is None
     assert "none of the tested attributes" in gallery.page("x", found, made)
 
 
-def _pixels(address: str) -> np.ndarray:
-    """The picture of a data URI."""
-    return np.asarray(Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))))
+def _picture(address: str | None) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(str(address).split(",")[1]))))
 
 
-def test_the_page_shows_the_images_that_it_speaks_of(
-    of_images: Found, arrays: dict[str, Any]
-) -> None:
-    made, found = of_images
-    shown = re.findall(r'<img src="([^"]+)"', gallery.page("Failures", found, made))
-    assert len(shown) == 2 * 2 * COUNT
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_page_shows_the_images_that_it_speaks_of(channels: int) -> None:
+    arrays = _image_arrays(channels)
+    made = _sections(arrays, count=10)
+    found = gallery.summarise(made, bootstrap=20, seed=0)
+    page = Page()
+    page.feed(gallery.page("Failures", found, made))
+    assert len(page.images) == 2 * 10 + 2 * 10
+    assert all(str(address).startswith("data:image/png;base64,") for address in page.addresses)
+    assert all(image["alt"] for image in page.images)
+    shown = [_picture(image["src"]).reshape(28, 28, channels) for image in page.images]
     first, sample = found["items"][0]["index"], found["sample_items"][0]["index"]
-    for address, name, index in (
+    for picture, name, index in (
         (shown[0], "truth", first),
         (shown[1], "predicted", first),
-        (shown[2 * COUNT], "samples", sample),
-        (shown[2 * COUNT + 1], "sample_nearest", sample),
+        (shown[20], "samples", sample),
+        (shown[21], "sample_nearest", sample),
     ):
-        assert np.array_equal(_pixels(address), arrays[name][index])
+        assert np.array_equal(picture, arrays[name][index])
 
 
-@pytest.mark.parametrize("kind", ["of_images", "of_grids"])
-def test_the_page_needs_no_other_file_and_escapes_names(
-    kind: str, request: pytest.FixtureRequest
+def test_the_page_of_grids_needs_no_other_file_and_escapes_its_title(
+    of_grids: tuple[Sections, dict[str, Any]],
 ) -> None:
-    made, summary = request.getfixturevalue(kind)
-    text = gallery.page("Failures <of> it", summary, made)
-    assert "<of>" not in text
-    assert "<bar>" not in text
-    addresses = re.findall(r'(?:src|href|srcset|action|data)="([^"]*)"', text)
-    assert addresses
-    assert all(address.startswith("data:image/png;base64,") for address in addresses)
-
-
-def test_wrong_cells_are_outlined(of_grids: Found) -> None:
     made, summary = of_grids
-    index = summary["items"][0]["index"]
-    before, after = (_pixels(made[""].tile(name, index)) for name in ("input", "reconstruction"))
-    white = np.argwhere((after == 255).all(axis=-1)) * 16 // len(after)
-    assert {tuple(place) for place in white.tolist()} == {(0, col) for col in range(4)}
-    assert not (before == 255).all(axis=-1).any()
+    text = gallery.page("Failures <of> grids", json.loads(json.dumps(summary)), made)
+    assert "<of>" not in text
+    page = Page()
+    page.feed(text)
+    assert len(page.images) == 6 + 2 * 3 + 2 * 3
+    assert all(str(address).startswith("data:") for address in page.addresses)
+    titles = [section.title for section in made.values()]
+    assert sorted(titles, key=page.text.index) == titles
+
+
+@pytest.mark.parametrize("kind", ["grids", "images"])
+def test_the_sheet_shows_every_section(kind: str, tmp_path: Path, arrays: dict[str, Any]) -> None:
+    grids = _grid_arrays()
+    made = (
+        gallery.grid_sections(grids["truth"], grids, COUNT)
+        if kind == "grids"
+        else _sections(arrays, count=10)
+    )
+    gallery.draw_sheet(tmp_path / "sheet.png", made)
+    gallery.draw_sheet(tmp_path / "one.png", {"": made[""]})
+    heights = [Image.open(tmp_path / f"{name}.png").height for name in ("sheet", "one")]
+    assert heights[0] > 1.5 * heights[1]
+
+
+def test_a_tile_outlines_the_flagged_cell_alone() -> None:
+    grid = np.zeros((16, 16), dtype=np.uint8)
+    grid[2, 5] = 1
+    picture = _picture(gallery.tile(grid, grid > 0))
+    white = np.argwhere((picture == 255).all(axis=-1)) * 16 // len(picture)
+    assert {tuple(place) for place in white.tolist()} == {(2, 5)}
+
+
+def test_stray_and_wrong_cells_are_outlined(of_grids: tuple[Sections, dict[str, Any]]) -> None:
+    made, summary = of_grids
+    sample, arc = summary["sample_items"][0]["index"], summary["items"][0]["index"]
+    for prefix, caption, index in (("sample_", "sample", sample), ("", "reconstruction", arc)):
+        picture = _picture(made[prefix].tile(caption, index))
+        assert (picture == 255).all(axis=-1).any()
+    assert not (_picture(made[""].tile("input", arc)) == 255).all(axis=-1).any()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import tiny
+from PIL import Image
 from stage_runs import run_stage
 
 from genlab.core.io import read_npz
@@ -52,6 +53,18 @@ def test_the_bound_is_compared_with_the_entropy_of_the_same_grids(
     interval = metrics["intervals"]["neg_elbo_over_entropy_bound"]
     assert interval["low"] <= metrics["neg_elbo_over_entropy_bound"] <= interval["high"]
     assert interval["n"] == 40
+
+
+def test_the_summary_selects_scalars_of_the_metrics(done: Path, metrics: dict[str, Any]) -> None:
+    summary = json.loads((done / "metrics" / f"{NAME}.json").read_text())
+    assert summary == {
+        "passed": False,
+        **{name: metrics[name] for name in ("active_units", "pixel_accuracy", "nonblack_accuracy")},
+        "exact_match": metrics["exact_grid_accuracy"],
+        "neg_elbo_over_entropy_bound": metrics["neg_elbo_over_entropy_bound"],
+        "valid_rate": metrics["samplers"][metrics["best_sampler"]]["valid_rate"],
+        "arc_exact_match": metrics["arc_agi"]["exact_grid_accuracy"],
+    }
 
 
 def test_the_sampler_is_picked_on_draws_that_are_not_reported() -> None:
@@ -99,3 +112,15 @@ def test_real_grids_of_training_and_of_evaluation_tasks_are_reported_apart(
     sizes = metrics["arc_agi_training"]["n"], metrics["arc_agi"]["n"]
     assert min(sizes) > 500
     assert sizes[0] != sizes[1]
+
+
+def test_every_figure_is_drawn_and_opens(done: Path) -> None:
+    paths = list((done / "plots" / NAME / "evaluation").iterdir())
+    assert {path.stem for path in paths} == {
+        "reconstructions", "arc_agi", "samples_prior",
+        "training_curves",
+    }  # fmt: skip
+    for path in paths:
+        with Image.open(path) as picture:
+            picture.verify()
+            assert picture.width == 1200

@@ -23,6 +23,15 @@ def _black() -> np.ndarray:
     return np.zeros((28, 28, 1), dtype=np.uint8)
 
 
+def test_a_uniform_image_has_defined_attributes() -> None:
+    found = _of(_black() + np.uint8(51))
+    assert found["brightness"] == pytest.approx(0.2)
+    assert found["symmetry"] == 1
+    for name in ("contrast", "fine_detail", "edges"):
+        assert found[name] == pytest.approx(0, abs=1e-6), name
+    assert found["atypicality"] == pytest.approx(0, abs=1e-6)
+
+
 def test_brightness_contrast_and_edges_of_a_square() -> None:
     image = _black()
     image[6:22, 6:22] = 255

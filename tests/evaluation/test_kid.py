@@ -5,6 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
+from genlab.evaluation.metrics import kid as module
 from genlab.evaluation.metrics.kid import kid
 
 
@@ -30,3 +31,12 @@ def test_it_is_unbiased_at_any_size() -> None:
     found = [kid(*rng.normal(size=(2, 20, 5)), seed=seed)["kid"] for seed in range(2000)]
     assert abs(np.mean(found)) < 4 * np.std(found) / np.sqrt(len(found))
     assert np.min(found) < 0
+
+
+def test_the_larger_set_is_drawn_from_by_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 10)
+    rng = np.random.default_rng(2)
+    few, many = rng.normal(size=(25, 3)), rng.normal(size=(90, 3))
+    assert kid(few, many) == kid(few, many)
+    assert kid(few, many)["kid"] != kid(few, many, seed=1)["kid"]
+    assert kid(few, many)["n"] == 24

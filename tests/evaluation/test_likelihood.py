@@ -8,11 +8,17 @@ import pytest
 from genlab.evaluation.metrics.likelihood import (
     active_units,
     bound_over_entropy,
+    bound_summary,
     iwae,
     iwae_summary,
     quantize,
     token_summary,
 )
+
+
+def test_iwae_is_the_log_of_the_mean_weight_even_where_exp_underflows() -> None:
+    weights = np.array([[math.log(0.2), math.log(0.4)]]) - 5000
+    assert iwae(weights) == pytest.approx([math.log(0.3) - 5000])
 
 
 def test_iwae_lies_between_the_elbo_and_log_p_of_a_gaussian_model() -> None:
@@ -42,9 +48,13 @@ def test_tokens_without_nats_are_inactive() -> None:
     assert found == {"kl_per_token": [2.0, 0.005, 0.0], "inactive_tokens": 2}
 
 
-def test_iwae_is_the_log_of_the_mean_weight_even_where_exp_underflows() -> None:
-    weights = np.array([[math.log(0.2), math.log(0.4)]]) - 5000
-    assert iwae(weights) == pytest.approx([math.log(0.3) - 5000])
+def test_bound_summary_means() -> None:
+    reconstruction, kl = np.array([1.0, 3.0]), np.array([10.0, 20.0])
+    found = bound_summary(reconstruction, kl, bootstrap=100)
+    assert found["neg_elbo_nats"] == 17
+    assert found["reconstruction_nats"] == 2
+    assert found["kl_nats"] == 15
+    assert found["intervals"]["kl_nats"] == {"low": 10, "high": 20, "n": 2}
 
 
 def test_active_units_are_those_whose_mean_varies() -> None:

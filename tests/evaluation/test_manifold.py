@@ -46,6 +46,11 @@ def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     assert manifold(fake, real) == whole
 
 
+def test_disjoint_sets_have_nothing_in_common() -> None:
+    found = manifold(_points(100), _points(100, seed=1) + 50)
+    assert (found["precision"], found["recall"]) == (0, 0)
+
+
 def test_dropping_a_mode_costs_recall_not_precision() -> None:
     def modes(n: int, *centres: float, seed: int) -> Floats:
         return np.concatenate([_points(n, seed, 4) + centre for centre in centres])

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from stage_runs import run_stage
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiment_results import flatten_results, write_rows
+from genlab.core.experiment_results import flatten_results, read_results, write_rows
 from genlab.core.experiments import load_experiments
 from genlab.core.io import write_bytes, write_json
 from genlab.evaluation import reports
@@ -22,33 +21,123 @@ from genlab.evaluation.reports.context import RESULTS, load_baselines
 from genlab.evaluation.reports.render import BEGIN, END
 
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"
+PNG = b"\x89PNG\r\n\x1a\n"
 README = f"# genlab\n\nabove\n\n{BEGIN}\nold\n{END}\n\nbelow\n"
+SERIES = {"reconstruction_loss": [9.0, 1.0]}
+PARTS = ("encoder", "decoder", "prior", "causal_head", "all")
+IMAGE_SAMPLERS = ("prior", "ancestral", "gmm", "rejection", "posterior")
+RATE = {"exact_grid_accuracy": 0.5, "interval": {"low": 0.4, "high": 0.6, "n": 100}}
+TEST = {"sentence": "edges are hard", "n_with": 20, "verdict": "supported"}
+TEST |= {"ratio": 1.5, "low": 1.1, "high": 1.9}
 
 
-def read(path: Path) -> Any:
-    return json.loads(path.read_text())
+def with_intervals(flat: dict[str, float]) -> dict[str, Any]:
+    interval = {key: {"low": 0.9 * v, "high": v, "n": 1000} for key, v in flat.items()}
+    return {**flat, "intervals": interval}
+
+
+def grid_metrics(beta: float) -> dict[str, Any]:
+    shares = {str(colour): 0.91 if colour == 0 else 0.01 for colour in range(10)}
+    accuracies = {"pixel_accuracy": 0.998, "nonblack_accuracy": 0.9, "exact_grid_accuracy": 0.75}
+    sampler = with_intervals({"valid_rate": 0.55, "legal_components": 0.8, "count_tv": 0.1})
+    sampler |= {"colour_tv": 0.02, "unique_and_novel_share": 0.98}
+    return {
+        **with_intervals({**accuracies, "neg_elbo_nats": 43.0, "kl_nats": 42.0}),
+        "all_black_baseline": 0.897, "skill_score": 0.9, "colour_histogram_tv": 0.0,
+        "colour_histogram": {"true": shares, "predicted": shares},
+        "per_class_accuracy": {"0": 1.0, "1": 0.875}, "reconstruction_nats": 1.0,
+        "neg_iwae_nats": 41.0, "iwae_samples": 64, "data_entropy_bound_nats": 40.0,
+        "data_entropy_bound_bits": 57.7,
+        "neg_elbo_over_entropy_bound": 1.075, "latent_dim": 256, "beta_max": beta,
+        "arc_agi": {"exact_grid_accuracy": 0.33, "n": 400},
+        "samplers": dict.fromkeys(("prior", "ancestral"), sampler),
+        "rate": {f"{b}_per_latent": {"bits": 32 * b, **RATE} for b in (2, 4, 6, 8)},
+    }  # fmt: skip
+
+
+def image_metrics(beta: float) -> dict[str, Any]:
+    flat = {"bits_per_dim": 3.125, "neg_elbo_nats": 1700.0, "kl_nats": 52.0 / (1 + beta)}
+    flat |= {"iwae_bits_per_dim": 3.0, "reconstruction_nats": 1648.0, "neg_iwae_nats": 1690.0}
+    flat |= {"mse": 0.008, "psnr": 21.3, "ssim": 0.86, "active_units": 144}
+    flat |= {"error_correlation": 0.06, "noise_mismatch": 1.1}
+    sampler = with_intervals({"frechet_distance": 12.0, "precision": 0.71, "recall": 0.55})
+    sampler |= {"relative_frechet": 17.0, "temperature": 0.8, "validation_frechet": 2.0}
+    copies = {"near_duplicate_rate": 0.01, "n": 2000}
+    return {
+        **with_intervals(flat), "comparable": True, "iwae_samples": 64, "latent_dim": 392,
+        "tokens": 49, "beta_max": beta, "best_sampler": "prior", "memorisation": copies,
+        "judges": {"0": {"accuracy": 0.91}}, "floor": {"frechet_distance": 0.7},
+        "reconstruction": {"frechet_distance": 5.0, "recall": 0.9},
+        "samplers": dict.fromkeys(IMAGE_SAMPLERS, sampler),
+    }  # fmt: skip
+
+
+def results(dataset: str, beta: float = 1.0) -> dict[str, Any]:
+    """The files of results/DATASET but `data`."""
+    metrics = (grid_metrics if dataset == GRIDS else image_metrics)(beta)
+    evidence = {"prior_over_posterior": 2.5}
+    found = {"name": "prior_posterior_mismatch", "found": True, "evidence": evidence}
+    evidence = {"deepest_fall": 0.01, "loss_spikes": 0}
+    stable = {"name": "training_instability", "found": False, "evidence": evidence}
+    return {
+        "metrics": metrics,
+        "verdict": {"passed": True, "criteria": []},
+        "diagnosis": {"diagnoses": [{**d, "fix": {"prior": "learned"}} for d in (found, stable)]},
+        "training": {
+            "epochs": 8, "best_epoch": 7, "best": {"beta": 1.0, "elbo": -1700.0},
+            "items_seen": 9000, "skipped_updates": 3,
+            "parameters": dict.fromkeys(PARTS, 1234), "series": SERIES,
+        },
+        "failures": {
+            "n": 1000, "items": [{}], "tests": [TEST], "nats_rank_correlation": 0.5,
+            "sample_n": 500, "sample_items": [{}], "sample_tests": [TEST],
+        },
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
-    """The committed results of both datasets, with a run of every experiment and every figure."""
+    """A repository after `make repro`, `make experiments` and `make bench`."""
     folder = tmp_path_factory.mktemp("a repository")
-    shutil.copytree(root / "results", folder / "results")
-    shutil.copy(root / "params.yaml", folder)
+    data = {
+        GRIDS: {"count": 1000, "duplicates_dropped": 1, "duplicates_across_splits": 0}
+        | {"splits": {"train": {"kinds": {"plus": 1.0}}}},
+        IMAGES: {"counts": {"train": 800, "val": 100, "test": 100}, "shape": [28, 28, 1]}
+        | {"class_counts": {"train": {"Bag": 800}}, "duplicates": {"test_in_train": 0}}
+        | {"channel_mean": [0.29], "channel_std": [0.35]},
+    }
+    data["emoji"] = data[IMAGES]
+    for dataset, facts in data.items():
+        for name, found in ({"data": facts} | results(dataset)).items():
+            write_json(folder / "results" / dataset / f"{name}.json", found)
+    rows = {}
+    for one in load_experiments(root / "experiments.yaml", root / "params.yaml"):
+        run = results(one.dataset, one.params.get("beta_max", 1.0))
+        run["metrics"]["latent_dim"] = one.params.get("latent_dim", 256)
+        row = flatten_results(*(run[k] for k in ("metrics", "training", "verdict", "diagnosis")))
+        rows[one.name] = {**one.columns, **row}
+    write_rows(folder / "results" / "experiments.csv", rows)
+    mean = {"frechet_distance": 12.0, "bits_per_dim": 4.2, "ssim": 0.7, "relative_frechet": 90.0}
+    mean["images_seen"] = 5000.0
+    contenders = [("ours", 2.0), ("antixk", 12.0), ("antixk", 11.0), ("pythae-mlp", 30.0)]
+    baselines = [
+        {"contender": name, "loss": "", "seeds": [0], "sd": dict.fromkeys(mean, 0.5)}
+        | {"mean": {**mean, "frechet_distance": distance}}
+        for name, distance in contenders
+    ]
+    baselines[-1]["sd"] = dict.fromkeys(mean)
+    write_json(folder / "results" / "baselines.json", {"rows": baselines})
+    entry = {"value": 0.41, "interval": [0.4, 0.42], "n": 2000, "command": "dvc repro"}
+    write_json(folder / "results" / "benchmarks.json", {"grids.valid_rate": entry})
+    for template in Path(reports.__file__).parent.glob("templates/*.md.j2"):
+        for path in re.findall(r'figure\("([^"]+\.png)"\)', template.read_text()):
+            write_bytes(folder / path, PNG)
+    params = (root / "params.yaml").read_text()
+    datasets = f"datasets: [{GRIDS}, {IMAGES}]"
+    (folder / "params.yaml").write_text(re.sub(r"(?m)^datasets: \[.*?\]", datasets, params))
     (folder / "benchmarks").mkdir()
     shutil.copy(root / "benchmarks" / "targets.yaml", folder / "benchmarks")
     (folder / "README.md").write_text(README)
-    flat = {}
-    for dataset in (GRIDS, IMAGES):
-        own = folder / "results" / dataset
-        files = (read(own / f"{k}.json") for k in ("metrics", "training", "verdict", "diagnosis"))
-        flat[dataset] = flatten_results(*files)
-    described = load_experiments(root / "experiments.yaml", root / "params.yaml")
-    rows = {one.name: {**one.columns, **flat.get(one.dataset, flat[IMAGES])} for one in described}
-    write_rows(folder / "results" / "experiments.csv", rows)
-    for template in Path(reports.__file__).parent.glob("templates/*.md.j2"):
-        for path in re.findall(r'figure\("([^"]+\.png)"\)', template.read_text()):
-            write_bytes(folder / path, b"\x89PNG\r\n\x1a\n")
     return folder
 
 
@@ -58,35 +147,28 @@ def repository(made: Path, tmp_path: Path) -> Path:
 
 
 def texts(repository: Path, *datasets: str) -> dict[str, str]:
-    found = render.render_reports(repository, list(datasets or (GRIDS, IMAGES)))
+    found = render.render_reports(repository, list(datasets))
     return {path.name: text for path, text in found.items()}
 
 
 def change(path: Path, **changes: Any) -> None:
-    write_json(path, {**read(path), **changes})
+    write_json(path, {**json.loads(path.read_text()), **changes})
 
 
-def measure(repository: Path, key: str, value: float) -> None:
-    """The one benchmark that has been run."""
-    entry = {"value": value, "interval": [0.4, 0.42], "n": 2000, "command": "dvc repro"}
-    write_json(repository / "results" / "benchmarks.json", {key: entry})
-
-
-@pytest.mark.parametrize(
-    ("dataset", "key", "number"),
-    [(GRIDS, "exact_grid_accuracy", "12.3 %"), (IMAGES, "ssim", "0.1235")],
-)
-def test_numbers_follow_the_files(dataset: str, key: str, number: str, repository: Path) -> None:
+@pytest.mark.parametrize(("dataset", "key"), [(GRIDS, "exact_grid_accuracy"), (IMAGES, "ssim")])
+def test_numbers_follow_the_files(dataset: str, key: str, repository: Path) -> None:
+    path = repository / "results" / dataset / "metrics.json"
     before = texts(repository)[f"{dataset}.md"]
-    change(repository / "results" / dataset / "metrics.json", **{key: 0.12345})
+    change(path, **{key: 0.12345})
+    after = texts(repository)[f"{dataset}.md"]
+    number = "12.3 %" if dataset == GRIDS else "0.1235"
     assert number not in before
-    assert number in texts(repository)[f"{dataset}.md"]
+    assert number in after
 
 
 def test_the_readme_has_at_most_ten_results_with_interval_target_and_command(
     repository: Path,
 ) -> None:
-    measure(repository, "grids.valid_rate", 0.41)
     text = texts(repository)["README.md"]
     assert text.startswith("# genlab\n\nabove\n\n" + BEGIN)
     assert text.endswith(END + "\n\nbelow\n")
@@ -99,10 +181,11 @@ def test_the_readme_has_at_most_ten_results_with_interval_target_and_command(
 
 
 @pytest.mark.parametrize("text", ["# mine\n", f"{BEGIN}\n", f"{END}\n{BEGIN}\n"])
-def test_a_readme_without_both_markers_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text(text)
-    with pytest.raises(GenlabError, match=BEGIN):
-        render.splice(tmp_path / "README.md", "results")
+def test_a_readme_without_both_markers_is_refused_and_stays(text: str, repository: Path) -> None:
+    (repository / "README.md").write_text(text)
+    with pytest.raises(GenlabError):
+        render.render_reports(repository)
+    assert (repository / "README.md").read_text() == text
 
 
 INPUTS = [f"{GRIDS}/{name}.json" for name in RESULTS]
@@ -115,27 +198,35 @@ def test_a_missing_file_is_named_with_the_command_that_makes_it(
 ) -> None:
     (repository / "results" / name).unlink()
     with pytest.raises(GenlabError, match=f"{name}.*(make|python)"):
-        texts(repository)
+        render.render_reports(repository)
+
+
+@pytest.mark.parametrize("sweeps", ["committed", "complete"])
+@pytest.mark.parametrize("dataset", [GRIDS, IMAGES])
+def test_a_report_of_the_committed_results_has_at_most_1100_words_and_5_figures(
+    dataset: str, sweeps: str, root: Path, repository: Path
+) -> None:
+    if sweeps == "committed":
+        text = (root / "reports" / f"{dataset}.md").read_text()
+    else:  # every sweep of experiments.yaml has its runs
+        own = (f"{dataset}/{name}.json" for name in RESULTS)
+        for name in ("benchmarks.json", "baselines.json", *own):
+            shutil.copy(root / "results" / name, repository / "results" / name)
+        text = texts(repository, dataset)[f"{dataset}.md"]
+        assert "Not shown" not in text
+    assert len(text.split()) <= 1100
+    assert 3 <= text.count("![") <= 5
 
 
 @pytest.mark.parametrize("dataset", [GRIDS, IMAGES])
-def test_a_report_has_at_most_1100_words_and_5_figures(
-    dataset: str, root: Path, repository: Path
-) -> None:
-    complete = texts(repository, dataset)[f"{dataset}.md"]
-    assert "Not shown" not in complete
-    for text in (complete, (root / "reports" / f"{dataset}.md").read_text()):
-        assert len(text.split()) <= 1100
-        assert 3 <= text.count("![") <= 5
-
-
-@pytest.mark.parametrize(("dataset", "key"), [(GRIDS, "grids.valid_rate"), (IMAGES, "images.ssim")])
 def test_the_first_line_says_whether_the_run_passed_and_how_many_targets_it_misses(
-    dataset: str, key: str, repository: Path
+    dataset: str, repository: Path
 ) -> None:
     path = repository / "results" / dataset / "verdict.json"
     change(path, passed=False, criteria=[{"name": "active_share", "passed": False}])
-    measure(repository, key, 0.7)
+    entry = {"value": 0.7, "interval": None, "n": 1, "command": "dvc repro"}
+    key = "grids.valid_rate" if dataset == GRIDS else "images.ssim"
+    write_json(repository / "results" / "benchmarks.json", {key: entry})
     first, _, verdict = texts(repository, dataset)[f"{dataset}.md"].splitlines()[:3]
     assert first.endswith(": not passed; targets missed: 1")
     assert "Failed acceptance criteria: active share." in verdict
@@ -144,9 +235,15 @@ def test_the_first_line_says_whether_the_run_passed_and_how_many_targets_it_miss
 
 def drop_metric(repository: Path) -> None:
     path = repository / "results" / GRIDS / "metrics.json"
-    metrics = read(path)
+    metrics = json.loads(path.read_text())
     del metrics["neg_elbo_over_entropy_bound"]
     write_json(path, metrics)
+
+
+def drop_run(repository: Path) -> None:
+    path = repository / "results" / "experiments.csv"
+    rows = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(row for row in rows if not row.startswith("grids-beta0-")))
 
 
 def drop_figure(repository: Path) -> None:
@@ -161,15 +258,13 @@ def spoil_targets(repository: Path) -> None:
 def test_outdated_files_are_one_line(outdate: Callable[[Path], None], repository: Path) -> None:
     outdate(repository)
     with pytest.raises(GenlabError, match=r"make|git checkout") as error:
-        texts(repository)
+        render.render_reports(repository)
     assert "\n" not in str(error.value)
 
 
 def test_a_sweep_that_was_not_run_says_so_in_place_of_its_table(repository: Path) -> None:
-    path = repository / "results" / "experiments.csv"
-    rows = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(row for row in rows if not row.startswith("grids-beta0-")))
-    text = texts(repository, GRIDS)[f"{GRIDS}_tables.md"]
+    drop_run(repository)
+    text = texts(repository)[f"{GRIDS}_tables.md"]
     assert "no run of sweep 'grids-beta0'; run: make experiments ARGS='--only grids-beta0'" in text
 
 
@@ -195,47 +290,42 @@ def test_the_stage_writes_and_its_check_compares_what_is_committed(repository: P
 def test_a_dataset_without_its_own_template_is_reported_with_that_of_images(
     repository: Path,
 ) -> None:
-    for folder in ("results", "plots"):
-        shutil.copytree(repository / folder / IMAGES, repository / folder / "emoji")
-    change(repository / "results" / "emoji" / "metrics.json", bits_per_dim=3.14159)
-    assert "3.142" in texts(repository, "emoji")["emoji.md"]
+    for stem in ("reconstructions", "samplers"):
+        write_bytes(repository / "plots" / "emoji" / "evaluation" / f"{stem}.png", PNG)
+    text = texts(repository, "emoji")["emoji.md"]
+    assert "3.125 (2.812 to 3.125)" in text
+    assert "prior posterior mismatch" in text
 
 
-def test_a_baseline_has_its_best_learning_rate(tmp_path: Path) -> None:
-    tried = [("ours", 2.0), ("antixk", 12.0), ("antixk", 11.0), ("pythae-mlp", 30.0)]
-    rows = [{"contender": n, "loss": "", "mean": {"frechet_distance": d}} for n, d in tried]
-    write_json(tmp_path / "results" / "baselines.json", {"rows": rows})
-    found = [row["mean"]["frechet_distance"] for row in load_baselines(tmp_path)]
-    assert found == [2.0, 11.0, 30.0]
-
-
-@pytest.fixture
-def runs() -> pd.DataFrame:
-    """A sweep of two seeds of each of three entries, of one version of the code."""
-    return pd.DataFrame(
-        {
-            "entry": ["small", "small", "near", "near", "far", "far"],
-            "sweep": [["rate"]] * 6,
-            "fingerprint.code": "1",
-            "fingerprint.evaluation": "2",
-            "training.best.beta": 1.0,
-            "training.best.elbo": [-1700.0, -1690.0, -1711.0, -1711.0, -1713.0, -1713.0],
-            "metrics.samplers.prior.validation_frechet": [2.0, 2.0, 1.0, 1.0, 0.5, 0.5],
-        }
-    )
+def test_a_baseline_has_its_best_learning_rate(repository: Path) -> None:
+    found = load_baselines(repository)
+    assert [row["contender"] for row in found] == ["ours", "antixk", "pythae-mlp"]
+    assert [row["mean"]["frechet_distance"] for row in found] == [2.0, 11.0, 30.0]
 
 
 def test_the_rate_with_the_best_samples_is_chosen_where_the_bound_is_near_the_best(
-    runs: pd.DataFrame,
+    repository: Path,
 ) -> None:
-    assert tables.chosen_rate(runs) == "`near`"
-    runs.loc[runs["entry"] == "near", "training.best.beta"] = 0.5
-    assert tables.chosen_rate(runs) == "`small`"
+    runs = read_results(repository / "results" / "experiments.csv")
+    elbo, frechet = "training.best.elbo", "metrics.samplers.prior.validation_frechet"
+    beta = "training.best.beta"
+    runs.loc[runs.entry == "images-base", [beta, elbo]] = [1.0, -1695.0]
+    for entry, values in {
+        "images-free-bits-0": [1.0, -1711.0, 1.0],
+        "images-free-bits-0.1": [1.0, -1713.0, 0.5],
+        "images-beta-0.5": [0.5, -1690.0, 0.4],
+    }.items():
+        runs.loc[runs.entry == entry, [beta, elbo, frechet]] = values
+    assert tables.chosen_rate(runs) == "`images-free-bits-0`"
 
 
-def test_a_run_is_shown_by_the_value_of_each_seed(runs: pd.DataFrame) -> None:
-    text = tables.seeds_table(runs, "rate", {"training.best.elbo": "ELBO"}, {"small": "default"})
-    assert "-1,700; -1,690" in text.splitlines()[2]
+def test_a_run_is_shown_by_the_value_of_each_seed(repository: Path) -> None:
+    runs = read_results(repository / "results" / "experiments.csv")
+    own = runs.entry == "images-base"
+    runs.loc[own, "metrics.kl_nats"] = range(own.sum())
+    text = tables.seeds_table(runs, "rate", {"metrics.kl_nats": "KL"}, {"images-base": "default"})
+    assert "; ".join(map(str, range(own.sum()))) in text.splitlines()[2]
+    assert own.sum() > 1
 
 
 @pytest.mark.parametrize(
@@ -243,6 +333,7 @@ def test_a_run_is_shown_by_the_value_of_each_seed(runs: pd.DataFrame) -> None:
     [
         (1.0, "100 %"), (0.0, "0 %"), (0.5, "50.0 %"), (0.9999, "99.99 %"), (0.99996, "99.996 %"),
         (0.00004, "0.004 %"), (0.995, "99.5 %"), (1 - 1e-9, "99.9999999 %"), (None, "–"),
+        (float("nan"), "–"),
     ],
 )  # fmt: skip
 def test_shares_do_not_round_a_miss_away(share: float | None, text: str) -> None:
@@ -253,7 +344,7 @@ def test_shares_do_not_round_a_miss_away(share: float | None, text: str) -> None
     ("value", "text"),
     [
         (0.0025883, "0.002588"), (1234.56, "1,235"), (9999.7, "10,000"), (171541.33, "171,541"),
-        (200_000, "200,000"), (1e12 + 0.5, "1e+12"), (float("nan"), "–"), (None, "–"),
+        (200_000, "200,000"), (1e12 + 0.5, "1e+12"), (float("inf"), "inf"), (None, "–"),
     ],
 )  # fmt: skip
 def test_a_number_has_four_significant_digits(value: float | None, text: str) -> None:
@@ -261,9 +352,8 @@ def test_a_number_has_four_significant_digits(value: float | None, text: str) ->
 
 
 def test_a_supported_hypothesis_of_infinite_ratio_comes_first() -> None:
-    bounded = {"sentence": "edges are hard", "n_with": 20, "verdict": "supported"}
-    bounded |= {"ratio": 1.5, "low": 1.1, "high": 1.9}
-    endless = {**bounded, "sentence": "green is hard", "ratio": None, "low": None, "high": None}
-    lines = tables.hypotheses_table([bounded, endless]).splitlines()
+    endless = {**TEST, "sentence": "green is hard", "ratio": None, "low": None, "high": None}
+    lines = tables.hypotheses_table([TEST, endless]).splitlines()
     assert "green is hard" in lines[2]
+    assert "– to –" in lines[2]
     assert "edges are hard" in lines[3]

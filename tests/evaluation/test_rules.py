@@ -62,7 +62,8 @@ def test_a_failure_of_images_is_detected(changes: dict[str, Any], found: list[st
     ("changes", "found"),
     [
         ({"kl_divergence": [2100.0, 200, None, 72, 71, 70]}, ["nan"]),
-        ({"loss": [900.0, math.inf, 1790, 1780, 1775, 1770]}, ["nan"]),
+        ({"kl_divergence": [2100.0, 200, math.inf, 72, 71, 70]}, ["nan"]),
+        ({"loss": [900.0, NAN, 1790, 1780, 1775, 1770]}, ["nan"]),
         ({"skipped_updates": [0.0, 6, 6, 6, 6, 6]}, []),
         ({"skipped_updates": [0.0, 7, 7, 7, 7, 7]}, ["training_instability"]),
     ],
@@ -114,12 +115,14 @@ def _coarse() -> np.ndarray:
     [
         (grids(), {}, {}, []),
         (grids(), {"kl_nats": 0.3}, {}, ["posterior_collapse"]),
+        (grids(), {"active_units": 0}, {}, ["posterior_collapse"]),
         (np.zeros_like(grids()), {}, {}, ["all_black_collapse", "dead_colours"]),
         (_without(7), {}, {}, ["dead_colours"]),
         (grids(), {"kl_nats": 900.0}, {"beta_kl": [20.0, 40.0, 45.0]}, ["kl_explosion"]),
         (grids(), {"kl_nats": 20_000.0}, {"beta_kl": [0.0, 0.0, 0.0]}, []),  # nothing holds it
         (grids(), {}, {"loss": [200.0, NAN, 60.0]}, ["kl_explosion"]),
         (grids(), {}, {"skipped_updates": [0.0, 9.0, 9.0]}, ["training_instability"]),
+        (grids(), {}, {"skipped_updates": [0.0, 2.0, 2.0]}, []),
         (
             _coarse(),
             {"kl_nats": 8.0},

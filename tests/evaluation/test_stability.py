@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from healthy import evidence, grid_run_metrics, grid_series, grids
+from healthy import evidence, grid_run_metrics, grid_series, grids, image_metrics, image_series
 
 from genlab.evaluation.diagnostics.rules import detected_issues, diagnose
 from genlab.evaluation.diagnostics.stability import measure_stability
@@ -104,3 +104,12 @@ def test_instability_is_diagnosed(curves: tuple[list[float], list[float]], found
     if found:
         fix = next(each["fix"] for each in findings if each["found"])
         assert fix == {"amsgrad": True, "lr": pytest.approx(0.002)}
+
+
+def test_one_break_of_the_objective_of_images_is_diagnosed() -> None:
+    objective = [1800.0, 1790.0, 1780.0, 1775.0, 1770.0, 1768.0, 1900.0]
+    series = {name: [*of, of[-1]] for name, of in image_series(beta=[1.0] * 6).items()}
+    stable = evidence("images", image_metrics(), series)
+    assert detected_issues(diagnose("images", stable)) == []
+    broken = evidence("images", image_metrics(), {**series, "val_objective": objective})
+    assert detected_issues(diagnose("images", broken)) == ["training_instability"]

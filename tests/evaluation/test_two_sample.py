@@ -25,3 +25,9 @@ def test_images_that_a_network_can_tell_apart_are_told_apart_on_unseen_ones() ->
     found = two_sample_test(upright, lying)
     assert found["discriminator_accuracy"] > 0.9
     assert found == two_sample_test(upright, lying)
+
+
+def test_half_of_the_samples_wrong_is_three_quarters_told_apart() -> None:
+    images = tiny.images(1200)
+    found = two_sample_test(images[:400], images[400::2])
+    assert found["discriminator_accuracy"] == pytest.approx(0.75, abs=0.07)
