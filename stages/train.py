@@ -2,7 +2,8 @@
 
 Writes data/checkpoints/DATASET/ (model.safetensors, provenance.json, timing/),
 results/DATASET/training.json and plots/DATASET/training/ (dvclive series, reconstructions).
-A killed run resumes at its last whole epoch when the same command is run again.
+A killed run resumes at its last whole epoch when the same command is run again. Several processes
+share each batch when torchrun starts them: torchrun --nproc-per-node 2 stages/train.py
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from genlab.core.io import write_json
 from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.core.params import TRAINING_KEYS
 from genlab.datasets.registry import find_dataset
+from genlab.vae.training import distributed
 from genlab.vae.training.run import train_dataset
 
 
@@ -36,7 +38,10 @@ def main() -> None:
     engine.deterministic(params.seed)
     folder = options.place("data/checkpoints/DATASET")
     plots = options.place("plots/DATASET", "training")
-    summary = train_dataset(params, chosen, options.data_path, folder, plots)
+    with distributed.processes():
+        summary = train_dataset(params, chosen, options.data_path, folder, plots)
+        if not distributed.is_first():
+            return
     write_json(options.place("results/DATASET", "training.json"), summary)
     print(
         f"{folder}: best epoch {summary['best_epoch']} of {summary['epochs']},"

@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 from genlab.core.errors import GenlabError
 from genlab.core.experiments import change
 from genlab.core.options import DatasetOptions, overridable, parse_options
-from genlab.core.params import Kind, Params, load_params
+from genlab.core.params import Params, load_params
+from genlab.core.sections import Kind
 from genlab.core.renamed import RENAMED
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"

@@ -23,7 +23,12 @@ from genlab.core.errors import GenlabError
 
 HEADER = "header"
 # What numpy and zipfile raise on a file that is cut short or is something else altogether.
-UNREADABLE = (ValueError, EOFError, OSError, KeyError, TypeError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (
+    ValueError, EOFError, OSError, KeyError, TypeError, SyntaxError, MemoryError, OverflowError,
+    NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+UNFINISHED = Path("data/.making")
+"""What a killed run has finished, by a digest of its params; git ignores it."""
 
 Array = npt.NDArray[Any]
 
@@ -106,7 +111,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         ) from error
     except UnicodeDecodeError as error:
         raise GenlabError(f"{path} is not UTF-8 text; save it as UTF-8", path=path) from error
-    except YAMLError as error:
+    except (YAMLError, ValueError) as error:  # the latter for a number of thousands of digits
         reason = " ".join(str(error).split())
         raise GenlabError(f"{path} is not valid YAML: {reason}", path=path) from error
     if not isinstance(values, dict):
@@ -115,10 +120,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     return values
 
 
-def write_npz(
-    path: str | Path, arrays: Mapping[str, Array], *, kind: str, version: int = 1
-) -> None:
-    """Write named arrays as a compressed `.npz`; numpy dates its entries 1980, so bytes repeat.
+def encode_npz(arrays: Mapping[str, Array], *, kind: str, version: int = 1) -> bytes:
+    """Named arrays as a compressed `.npz`; numpy dates its entries 1980, so bytes repeat.
 
     Beside the arrays stands a text entry `header`, JSON with `kind` and `version`, which `read_npz`
     checks. `numpy.load` reads the file as it is. Arrays of Python objects are refused.
@@ -126,8 +129,16 @@ def write_npz(
     if HEADER in arrays:
         raise ValueError(f"an array cannot be called {HEADER!r}: that entry is the format's")
     header = np.array(json.dumps({"kind": kind, "version": version}))
-    with atomic_write(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **{HEADER: header, **arrays})
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **{HEADER: header, **arrays})
+    return buffer.getvalue()
+
+
+def write_npz(
+    path: str | Path, arrays: Mapping[str, Array], *, kind: str, version: int = 1
+) -> None:
+    """Write `encode_npz` of the arrays, whole or not at all."""
+    write_bytes(path, encode_npz(arrays, kind=kind, version=version))
 
 
 def read_npz(

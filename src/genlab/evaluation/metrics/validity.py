@@ -80,7 +80,8 @@ def sample_metrics(
 
 def _unique_and_novel(samples: Grids, train_grids: Grids) -> npt.NDArray[np.bool_]:
     """Whether each sample is neither a repeat of an earlier one nor a training grid, (n,)."""
-    known = {grid.tobytes() for grid in train_grids}
+    drawn = {grid.tobytes() for grid in samples}
+    known = {key for key in (grid.tobytes() for grid in train_grids) if key in drawn}
     flags = np.zeros(len(samples), dtype=np.bool_)
     for index, key in enumerate(grid.tobytes() for grid in samples):
         flags[index] = key not in known

@@ -11,7 +11,7 @@ import torch
 
 from genlab.core import engine
 from genlab.core.geometry import side_of
-from genlab.core.io import sha256, write_json
+from genlab.core.io import UNFINISHED, sha256, write_json
 from genlab.core.params import TRAINING_KEYS, Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import find_data_file, load_split
@@ -20,12 +20,12 @@ from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.datasets.registry import Dataset
 from genlab.grids import palette
 from genlab.vae.models.vae import VAE, Items, to_array
+from genlab.vae.training import distributed
 from genlab.vae.training.checkpoint import CHECKPOINT, encode_history, save_checkpoint
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
 SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl")
-UNFINISHED = Path("data/.making")
 PICTURE_EVERY = 10  # epochs
 PICTURED = 12  # items
 PICTURE_SIDE = 96  # pixels that an item is drawn on, about
@@ -46,6 +46,9 @@ def train_dataset(
     key = run_key(params, file)
     unfinished = UNFINISHED / f"{dataset.name}-{key[:16]}"
     trainer = Trainer(params, task, val, unfinished, device)
+    if not distributed.is_first():
+        trainer.run(lambda *_: None)
+        return _summarize(trainer, trainer.model, encode_history(trainer.progress.history))
     config = {name: getattr(params, name) for name in TRAINING_KEYS}
     mirror = WandbMirror(dataset.name, params.beta_max, config) if params.wandb else None
     resumed = trainer.progress.epoch

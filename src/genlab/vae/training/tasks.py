@@ -17,6 +17,7 @@ from genlab.vae.training.batches import corrupt
 from genlab.vae.training.objective import balance_classes, focal_nll
 
 CPU = torch.device("cpu")
+COUNTED = 100_000  # items whose classes are counted at once
 
 
 class Task(ABC):
@@ -61,7 +62,10 @@ class GridTask(Task):
         self, params: Params, items: Items, architecture: Architecture, device: torch.device
     ) -> None:
         super().__init__(params, items, architecture, device)
-        counts = torch.from_numpy(np.bincount(items.ravel(), minlength=architecture.classes))
+        # In parts: bincount copies its argument as int64, and the items may be larger than memory.
+        parts = np.array_split(items, -(-len(items) // COUNTED))
+        cells = [np.bincount(part.ravel(), minlength=architecture.classes) for part in parts]
+        counts = torch.from_numpy(np.sum(cells, axis=0))
         self.fade = max(0.0, 1.0 - params.beta_max)
         weights = balance_classes(counts / counts.sum(), params.class_balance_exponent)
         self.weights = weights.to(device) ** self.fade

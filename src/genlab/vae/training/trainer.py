@@ -22,6 +22,7 @@ from genlab.core.engine import threads_of_torch
 from genlab.core.params import Params
 from genlab.core.progress import progress as progress_bar
 from genlab.vae.models.vae import VAE, Items, to_tensor
+from genlab.vae.training import distributed
 from genlab.vae.training.batches import epoch_generator, shuffled_rows
 from genlab.vae.training.checkpoint import Progress, load_state, save_state
 from genlab.vae.training.schedules import Phases, beta_at, lr_at
@@ -54,6 +55,7 @@ class Trainer:
         self.val = to_tensor(val[:VALIDATION_ITEMS]).to(self.device)
         self.state_file = state_dir / "state.pt"
         self.phases = Phases.of(params)
+        distributed.require_divisible(params.batch_size)
         torch.manual_seed(params.seed)
         self.update = Updates(params, task, self.device)
         self.model, self.measured = self.update.model, self.update.measured
@@ -75,6 +77,7 @@ class Trainer:
         p, progress = self.params, self.progress
         items = self.updates_per_epoch * p.batch_size
         with progress_bar(
+            disable=not distributed.is_first(),
             total=p.epochs * items,
             initial=progress.epoch * items,
             unit="item",
@@ -87,14 +90,15 @@ class Trainer:
                 trained = self._train_epoch(progress.epoch, bar)
                 seconds = time.perf_counter() - started
                 with threads_of_torch(p.threads):  # its operators are long, unlike an update's
-                    values = {**trained, **self.validate(trained["beta"])}
+                    values = distributed.of_first({**trained, **self.validate(trained["beta"])})
                 progress.epoch += 1
                 progress.seconds += time.perf_counter() - started
                 progress.history.append(values)
                 self._keep_best(values["val_objective"])
                 timing = {"samples_per_second": items / seconds}
-                on_epoch(progress.epoch, self.measured, values, timing)
-                save_state(self.state_file, progress, self._stateful)
+                if distributed.is_first():
+                    on_epoch(progress.epoch, self.measured, values, timing)
+                    save_state(self.state_file, progress, self._stateful)
                 elbo = f"{values['elbo']:.1f}"
                 bar.set_postfix(epoch=progress.epoch, elbo=elbo, refresh=False)
         self.model.load_state_dict(progress.best)

@@ -1,0 +1,151 @@
+"""The sections of `params.yaml`: what data, measurement, agent and benchmark read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing_extensions import Self
+
+Kind = Literal[
+    "rectangle_filled",
+    "rectangle_hollow",
+    "line_horizontal",
+    "line_vertical",
+    "line_diagonal",
+    "line_antidiagonal",
+    "checkerboard",
+    "l_shape",
+    "t_shape",
+    "plus",
+    "zigzag",
+]
+Weight = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Section(BaseModel):
+    """Frozen; an unknown key or a value of another type is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class _SplitParams(Section):
+    """Shares of the splits: stage split."""
+
+    val_share: Share = Field(description="Share of the validation split in what is not test.")
+    test_share: Share = Field(description="Share of the test split where none is official.")
+
+    @model_validator(mode="after")
+    def _leave_items(self) -> Self:
+        if self.val_share + self.test_share >= 1:
+            raise ValueError("val_share + test_share must be < 1 to leave items for training")
+        return self
+
+
+class GridParams(_SplitParams):
+    """The data of the grid datasets: stages generate and split."""
+
+    count: int = Field(ge=10, description="Grids in all.")
+    size: int = Field(ge=8, le=16, description="Side of a grid in cells.")
+    min_objects: int = Field(ge=1, le=8, description="Fewest objects per grid.")
+    max_objects: int = Field(ge=1, le=8, description="Most objects per grid.")
+    kinds: dict[Kind, Weight] = Field(description="Weights of kinds of objects other than 1.")
+    spacing: int = Field(ge=0, le=4, description="Free cells between two objects.")
+
+    @model_validator(mode="after")
+    def _have_objects(self) -> Self:
+        if self.min_objects > self.max_objects:
+            raise ValueError(f"min_objects must be <= max_objects, got {self.min_objects}")
+        if not any(self.weights.values()):
+            raise ValueError("kinds must leave a weight over 0, got none")
+        return self
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Relative frequency of each kind of object, 1 where `kinds` does not say otherwise."""
+        return {kind: self.kinds.get(kind, 1.0) for kind in get_args(Kind)}
+
+
+class ImageParams(_SplitParams):
+    """The data of the image datasets: stages generate and split."""
+
+    raw: str = Field(min_length=1, description="Folder that original files are looked for in.")
+    download: bool = Field(description="Whether to download what is not on this machine.")
+    emoji_size: int = Field(ge=16, le=128, description="Side of an emoji in pixels.")
+    emoji_font: str = Field(description="Font with colour bitmaps; empty = look for one.")
+
+
+class EvaluateParams(Section):
+    """The measurement: stages evaluate and failure_gallery."""
+
+    samples: int = Field(ge=100, description="Grids drawn from each sampler.")
+    image_samples: int = Field(ge=100, description="Images drawn from each sampler.")
+    extractor_examples: int = Field(ge=128, description="Images that the feature classifier sees.")
+    iwae_samples: int = Field(ge=1, description="k of the IWAE bound.")
+    iwae_items: int = Field(ge=1, description="Test items of the IWAE bound.")
+
+
+class RoleParams(Section):
+    """One of the agent's two language models: which endpoint, which model, what it costs."""
+
+    base_url: str = Field(description="Endpoint; empty = OPENAI_BASE_URL, then OpenAI's own.")
+    model: str = Field(description="Name of the model; empty = the endpoint's default.")
+    key: str = Field(description="Environment variable that holds the key.")
+    price_in: float = Field(ge=0, description="Dollars per million input tokens.")
+    price_out: float = Field(ge=0, description="Dollars per million output tokens.")
+    reasoning_effort: Literal["", "minimal", "low", "medium", "high"] = Field(
+        description="Sent to models that reason; empty = not sent."
+    )
+    max_output_tokens: int = Field(
+        ge=64, description="Most tokens of an answer, reasoning included; doubled once when cut."
+    )
+    timeout: float = Field(gt=0, description="Seconds per request.")
+
+
+class AgentParams(Section):
+    """The research agent: stage agent_iterate."""
+
+    goal: str = Field(min_length=1, description="What the agent is asked for, with its number.")
+    dataset: str = Field(min_length=1, description="Dataset of the goal, a dep of the stage.")
+    mode: Literal["loop", "tools"] = Field(
+        description="loop: a fixed sequence of steps; tools: the planning model calls the tools."
+    )
+    backend: Literal["embedded", "openai", "replay", "search"] = Field(description="Who plans.")
+    planning: RoleParams = Field(description="The model that plans.")
+    tools: RoleParams = Field(description="The model that writes and describes code.")
+    gguf: str = Field(description="Weights of the embedded model; empty = those that come along.")
+    transcript: str = Field(description="Journal that is replayed, a dep of the stage.")
+    max_iterations: int = Field(ge=1, le=1000, description="Most attempts.")
+    patience: int = Field(ge=1, le=1000, description="Attempts without a gain before stopping.")
+    drafts: int = Field(ge=1, le=100, description="Independent first proposals.")
+    candidates: int = Field(ge=1, le=64, description="Proposals per round, trained in parallel.")
+    max_repairs: int = Field(ge=0, le=20, description="Repairs of code that failed a check.")
+    max_prompt_tokens: int = Field(ge=500, description="Most tokens of a prompt, by estimate.")
+    max_tokens: int = Field(ge=0, description="Most tokens of a run; 0 = no limit.")
+    max_cost: float = Field(ge=0, description="Most dollars of a run; 0 = no limit.")
+    max_seconds: float = Field(ge=0, description="Most seconds of a run; 0 = no limit.")
+    compare_with_search: bool = Field(description="Whether search gets the same budget.")
+    allow_pip: bool = Field(description="Whether pip may install into the workspace.")
+    sandbox: Literal["auto", "bubblewrap", "landlock"] = Field(description="Mode of the sandbox.")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where models train.")
+    examples: int = Field(ge=1, description="Training examples that one training sees.")
+    subset: int = Field(ge=10, description="Different training items among them.")
+    max_parameters: int = Field(ge=1000, description="Most parameters of a model.")
+    time_limit: float = Field(gt=0, description="Seconds of one training.")
+    validation: int = Field(ge=10, description="Validation items that decide.")
+    seeds: int = Field(ge=1, le=100, description="Seeds on which a goal has to be reached.")
+
+
+class BenchmarkParams(Section):
+    """The person-swap benchmark: stage benchmark."""
+
+    cases: str = Field(min_length=1, description="Folder of the cases, a folder each.")
+    tools: list[str] = Field(min_length=1, description="Tools that are run, by their ids.")
+    options: dict[str, dict[str, Any]] = Field(description="Options by tool; lists are compared.")
+    repeats: int = Field(ge=1, le=100, description="Images per case and contender.")
+    concurrency: int = Field(ge=1, le=256, description="Most images generated at a time.")
+    timeout: float = Field(gt=0, description="Seconds per request to a tool.")
+    retries: int = Field(ge=0, le=20, description="Retries after a passing fault.")
+    max_cost: float = Field(ge=0, description="Ceiling of a run in dollars; 0 = free tools alone.")
+    judge: str = Field(description="Vision model whose stars are a separate column; empty = none.")

@@ -1,0 +1,96 @@
+"""Grids beyond the first 100,000: drawn in shards, by any number of workers, for training alone.
+
+The first shard is a whole dataset, with objects and all splits. Every other one holds grids for
+training. Shard i is drawn from seed (seed, i) and holds no grid of the first one, so that no grid
+of the validation and test splits is trained on; two other shards may hold the same grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from genlab.core.io import UNREADABLE, atomic_write, encode_npz, read_npz, write_bytes
+from genlab.core.params import Params
+from genlab.core.progress import progress
+from genlab.core.workers import spread
+from genlab.datasets.manifests import generate_command, stale
+from genlab.grids.distribution import GridDistribution, Words
+from genlab.grids.generator import AtomicImageGenerator, hash_grids
+from genlab.grids.shapes import Grids
+
+SHARD = 100_000
+"""Grids per shard: 3 MB compressed, drawn in a second."""
+GRIDS_KIND = "grids"
+TRAIN_FILE = "train.npy"
+
+
+class Shard(NamedTuple):
+    """A shard to be drawn: `size` grids from `seed`, none of which has a hash in `excluded`."""
+
+    distribution: GridDistribution
+    size: int
+    seed: tuple[int, int]
+    excluded: Words
+
+
+def draw_shard(shard: Shard) -> bytes:
+    """The content of a shard's file, key grids."""
+    generator = AtomicImageGenerator(shard.distribution)
+    draw = generator.generate(shard.size, shard.seed, shard.excluded)
+    return encode_npz({"grids": draw.grids}, kind=GRIDS_KIND)
+
+
+def write_shards(
+    distribution: GridDistribution, first: Grids, count: int, params: Params, folder: Path
+) -> list[str]:
+    """Draw the shards after the `first`, for `count` grids in all; returns their files' names.
+
+    A shard whose file is in `folder` is kept: a killed run resumes.
+    """
+    names = [f"grids_{index:05d}.npz" for index in range(1, -(-count // SHARD))]
+    missing = [name for name in names if not (folder / name).exists()]
+    excluded = hash_grids(first)
+
+    def pieces() -> Iterator[Shard]:
+        for name in missing:
+            index = int(name[6:11])
+            size = min(SHARD, count - index * SHARD)
+            yield Shard(distribution, size, (params.seed, index), excluded)
+
+    with progress(total=count, initial=(len(names) - len(missing)) * SHARD, unit="grid") as bar:
+        bar.update(len(first))
+        for name, content in zip(missing, spread(draw_shard, pieces(), params), strict=True):
+            write_bytes(folder / name, content)
+            bar.update(SHARD)
+    return names
+
+
+def join_shards(train: Grids, folder: Path, names: list[str], count: int, file: Path) -> None:
+    """Write `train` and then the shards `names` of `folder`, `count` grids in all, into one file.
+
+    The file is mapped when it is read: it may be larger than memory.
+    """
+    with atomic_write(file) as temporary:
+        shape = (count, *train.shape[1:])
+        joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        end = len(train)
+        joined[:end] = train
+        for name in progress(names, unit="shard"):
+            command = generate_command("arc_grids")
+            shard = folder / name
+            grids = read_npz(shard, kind=GRIDS_KIND, keys=["grids"], producer_command=command)
+            joined[end : end + len(grids["grids"])] = grids["grids"]
+            end += len(grids["grids"])
+        joined.flush()
+
+
+def read_shards(file: Path, producer_command: str) -> Grids:
+    """What `join_shards` wrote, mapped copy-on-write. Raises a GenlabError for another file."""
+    try:
+        return np.lib.format.open_memmap(file, mode="c")
+    except UNREADABLE as error:
+        raise stale(file, "is truncated or no .npy file", producer_command) from error

@@ -1,0 +1,83 @@
+"""Training by several processes, which torchrun starts and restarts.
+
+Each process takes its rows of every batch; gradients and losses are added over all of them
+(all-reduce), so that the weights stay the same everywhere. All draw the same random numbers for the
+whole batch: the result differs from that of one process by the order of sums alone. The first
+process writes files. Without torchrun every function here is that of a single process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from genlab.core.errors import GenlabError
+
+Value = TypeVar("Value")
+
+
+@contextmanager
+def processes() -> Iterator[None]:
+    """Join the processes that torchrun has started; gloo connects CPUs, NCCL GPUs."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield
+        return
+    gpu = torch.cuda.is_available()
+    if gpu:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if gpu else "gloo")
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def count() -> int:
+    """Number of processes."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes files."""
+    return not dist.is_initialized() or dist.get_rank() == 0
+
+
+def own_rows(rows: int) -> slice:
+    """The rows of a batch that are this process's."""
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    return slice(rows * rank // count(), rows * (rank + 1) // count())
+
+
+def require_divisible(batch_size: int) -> None:
+    """Raise a GenlabError unless every process gets the same number of rows."""
+    if batch_size % count():
+        raise GenlabError(
+            f"batch_size must be a multiple of the {count()} processes, got {batch_size};"
+            " start another number: torchrun --nproc-per-node",
+            key="batch_size",
+        )
+
+
+def add(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The sum of each tensor over all processes, in one message."""
+    if count() == 1:
+        return list(tensors)
+    joined = torch.cat([tensor.flatten() for tensor in tensors])
+    dist.all_reduce(joined)
+    parts = torch.split(joined, [tensor.numel() for tensor in tensors])
+    pairs = zip(parts, tensors, strict=True)
+    return [part.view_as(tensor).to(tensor.dtype) for part, tensor in pairs]
+
+
+def of_first(value: Value) -> Value:
+    """The first process's value: what decides must not differ by a rounding."""
+    values = [value]
+    if count() > 1:
+        dist.broadcast_object_list(values)
+    return values[0]
