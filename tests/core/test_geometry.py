@@ -15,8 +15,6 @@ from genlab.datasets.registry import DATASETS
 from genlab.vae.models.vae import VAE
 from genlab.vae.training.tasks import make_task
 
-IMAGES = [name for name in DATASETS if name not in geometry.GRIDS]
-
 
 def _params(dataset: str, **changes: Any) -> Any:
     """What a params file says for `dataset`, unchecked against its shapes: sections stay empty."""
@@ -66,12 +64,6 @@ def test_what_does_not_fit_is_refused(
     assert error.value.key == key
     assert says in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("dataset", IMAGES)
-def test_what_fits_is_built(dataset: str) -> None:
-    tokens = (side_of(_params(dataset), dataset) // tiny.IMAGE_TRAINING["patch"]) ** 2
-    _build(_params(dataset, latent_dim=2 * tokens), dataset)
 
 
 def test_grids_may_have_fewer_latents_than_patches_under_the_standard_prior() -> None:

@@ -8,7 +8,6 @@ import pytest
 from healthy import evidence, grid_run_metrics, grid_series, grids, image_metrics, image_series
 
 from genlab.evaluation.diagnostics.criteria import judge
-from genlab.evaluation.metrics.duplicates import memorisation
 
 NEAR = "memorisation.intervals.near_duplicate_rate.low"
 
@@ -25,9 +24,8 @@ def _of_images(changes: dict[str, Any], curves: dict[str, Any] | None = None) ->
     return _failed("images", image_metrics(changes), curves or image_series())
 
 
-@pytest.mark.parametrize("dims", [28 * 28, 32 * 32 * 3, 64 * 64 * 3])
-def test_a_healthy_model_of_any_size_passes(dims: int) -> None:
-    assert _failed("images", image_metrics(dims=dims), image_series()) == []
+def test_a_healthy_model_passes() -> None:
+    assert _of_images({}) == []
     assert _failed("grids", grid_run_metrics(grids()), grid_series()) == []
 
 
@@ -68,20 +66,6 @@ def test_the_first_line_of_a_verdict_says_what_is_missed() -> None:
 def test_skipped_updates_fail_from_one_percent_on() -> None:
     assert _of_images({}, image_series(skipped_updates=[5.0] * 6)) == []
     assert _of_images({}, image_series(skipped_updates=[6.0] * 6)) == ["skipped_updates"]
-
-
-def test_copies_among_real_measurements_fail() -> None:
-    rng = np.random.default_rng(0)
-    held_out = rng.uniform(0.05, 0.1, 1000)
-    found = memorisation(np.where(np.arange(1000) < 100, 0.0, held_out), held_out)
-    assert _of_images({"memorisation": found}) == ["near_copies"]
-
-
-def test_a_metric_that_is_missing_is_an_error() -> None:
-    metrics = image_metrics()
-    del metrics["pca_ssim"]
-    with pytest.raises(KeyError, match="pca_ssim"):
-        evidence("images", metrics, image_series())
 
 
 def test_an_all_black_answer_fails_and_the_threshold_follows_the_baseline() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+import tiny
 import torch
 from safetensors.torch import save_file
 
@@ -18,20 +19,8 @@ from genlab.evaluation.metrics.features import (
 )
 
 Images = npt.NDArray[np.uint8]
-Labels = npt.NDArray[np.int64]
 SIDE = 16
 CACHED = {"source": "checksum", "seed": 0, "examples": 256}
-
-
-def _bars(n: int, seed: int) -> tuple[Images, Labels]:
-    """Noisy images with one bright bar; its direction (two of them) is the class."""
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 90, (n, SIDE, SIDE, 1), dtype=np.uint8)
-    labels = rng.integers(0, 2, n)
-    for image, label, place in zip(images, labels, rng.integers(3, SIDE - 3, n), strict=True):
-        view = image if label else image.swapaxes(0, 1)
-        view[place : place + 2, 2:-2] = 250
-    return images, labels
 
 
 def _corners(n: int, seed: int, colour: tuple[int, ...]) -> Images:
@@ -49,8 +38,8 @@ def _distance(classifier: Classifier, one: Images, other: Images) -> float:
 
 
 def test_it_learns_labels() -> None:
-    classifier = train_classifier(*_bars(400, 0), seed=0, examples=1600)
-    images, labels = _bars(200, 1)
+    classifier = train_classifier(tiny.images(400), tiny.image_labels(400), seed=0, examples=4000)
+    images, labels = tiny.images(200, seed=1), tiny.image_labels(200)
     assert classifier.task == "labels"
     assert classifier.accuracy(images, labels) > 0.95
     assert _distance(classifier, images[labels == 0], images[labels == 1]) > 1
@@ -67,7 +56,7 @@ def test_without_labels_it_learns_which_way_is_up_and_colours() -> None:
 
 
 def test_the_same_seed_gives_the_same_weights_and_leaves_torchs_generator_alone() -> None:
-    images, labels = _bars(64, 0)
+    images, labels = tiny.images(64), tiny.image_labels(64)
     one = train_classifier(images, labels, seed=3, examples=256)
     torch.rand(7)
     state = torch.random.get_rng_state()
@@ -96,7 +85,7 @@ def test_the_cache_brings_back_the_same_classifier_and_replaces_a_damaged_file(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "user_cache_path", lambda _: tmp_path)
-    images, labels = _bars(64, 1)
+    images, labels = tiny.images(64), tiny.image_labels(64)
     trained = cached_classifier("bars", images, labels, **CACHED)
     (path,) = (tmp_path / "features").iterdir()
     DAMAGE[name](path)

@@ -13,6 +13,7 @@ from PIL import Image
 
 from genlab.evaluation.diagnostics import gallery
 from genlab.evaluation.diagnostics.gallery import Sections
+from genlab.evaluation.figures.image_grids import Mosaic, save_mosaics
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.parser import is_valid
@@ -224,17 +225,25 @@ def test_the_page_of_grids_needs_no_other_file_and_escapes_its_title(
 
 
 @pytest.mark.parametrize("kind", ["grids", "images"])
-def test_the_sheet_shows_every_section(kind: str, tmp_path: Path, arrays: dict[str, Any]) -> None:
+def test_the_sheet_shows_every_section_with_labels_that_fit(
+    kind: str, tmp_path: Path, arrays: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Mosaic] = []
+
+    def save(path: Path, mosaics: list[Mosaic]) -> None:
+        drawn.extend(mosaics)
+        save_mosaics(path, mosaics)
+
+    monkeypatch.setattr(gallery, "save_mosaics", save)
     grids = _grid_arrays()
-    made = (
-        gallery.grid_sections(grids["truth"], grids, COUNT)
-        if kind == "grids"
-        else _sections(arrays, count=10)
-    )
+    of_grids = gallery.grid_sections(grids["truth"], grids, COUNT)
+    made = of_grids if kind == "grids" else _sections(arrays, count=10)
     gallery.draw_sheet(tmp_path / "sheet.png", made)
-    gallery.draw_sheet(tmp_path / "one.png", {"": made[""]})
-    heights = [Image.open(tmp_path / f"{name}.png").height for name in ("sheet", "one")]
-    assert heights[0] > 1.5 * heights[1]
+    titles = [mosaic.title for mosaic in drawn if mosaic.title]
+    for title, section in zip(titles, made.values(), strict=True):
+        assert title == f"{section.title} ({next(iter(section.scores))} below each)"
+    # A label of more characters would run into the next one.
+    assert max(len(label) for mosaic in drawn for label in mosaic.column_labels) <= 10
 
 
 def test_a_tile_outlines_the_flagged_cell_alone() -> None:

@@ -8,21 +8,15 @@ import numpy as np
 import pytest
 from healthy import evidence, grid_run_metrics, grid_series, grids, image_metrics, image_series
 
-from genlab.evaluation.diagnostics.rules import (
-    GRIDS,
-    IMAGES,
-    detected_issues,
-    diagnose,
-)
+from genlab.evaluation.diagnostics.rules import GRIDS, IMAGES, detected_issues, diagnose
 
 NAN = float("nan")
 
 
 def _detected(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> dict[str, Any]:
     findings = diagnose(kind, evidence(kind, metrics, curves))
-    assert [f["name"] for f in findings] == [
-        rule.name for rule in {"grids": GRIDS, "images": IMAGES}[kind]
-    ]
+    rules = {"grids": GRIDS, "images": IMAGES}[kind]
+    assert [finding["name"] for finding in findings] == [rule.name for rule in rules]
     for finding in findings:
         assert finding["evidence"]
         assert bool(finding["fix"]) == finding["found"]
@@ -34,14 +28,10 @@ def _images(changes: dict[str, Any], series: dict[str, Any] | None = None) -> di
     return _detected("images", image_metrics(changes), series or image_series())
 
 
-@pytest.mark.parametrize("dims", [28 * 28, 32 * 32 * 3, 64 * 64 * 3])
-def test_a_healthy_model_of_any_size_has_none(dims: int) -> None:
-    assert _detected("images", image_metrics(dims=dims), image_series()) == {}
-
-
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
+        ({}, []),
         # ln 10,000 = 9.2 nats name one of the test images.
         ({"kl_nats": 9.2}, ["posterior_collapse"]),
         ({"kl_nats": 9.3}, []),

@@ -50,7 +50,7 @@ def of_images(loss: Any, objective: Any) -> dict[str, float]:
     return measure_stability("images", pd.DataFrame(curves))
 
 
-def test_the_recorded_runs_are_told_apart() -> None:
+def test_the_recorded_runs_are_stable_and_unstable() -> None:
     assert of_grids(*UNSTABLE) == {"loss_spikes": 3, "deepest_fall": 1.0}
     assert of_grids(*STABLE) == {"loss_spikes": 0, "deepest_fall": pytest.approx(0.029)}
 

@@ -12,22 +12,16 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(two_sample, "EXAMPLES", 6000)
 
 
-def test_equal_distributions_are_told_apart_by_chance_alone() -> None:
+def test_equal_distributions_give_chance_accuracy() -> None:
     found = two_sample_test(tiny.images(300, seed=1), tiny.images(200, seed=2))
     interval = found["intervals"]["discriminator_accuracy"]
     assert interval["n"] == 200
     assert interval["low"] < 0.5 < interval["high"]
 
 
-def test_images_that_a_network_can_tell_apart_are_told_apart_on_unseen_ones() -> None:
+def test_images_that_differ_are_recognised_on_unseen_ones_by_seed() -> None:
     images = tiny.images(400)
     upright, lying = images[::2], images[1::2]
     found = two_sample_test(upright, lying)
     assert found["discriminator_accuracy"] > 0.9
     assert found == two_sample_test(upright, lying)
-
-
-def test_half_of_the_samples_wrong_is_three_quarters_told_apart() -> None:
-    images = tiny.images(1200)
-    found = two_sample_test(images[:400], images[400::2])
-    assert found["discriminator_accuracy"] == pytest.approx(0.75, abs=0.07)

@@ -1,4 +1,4 @@
-"""Stages as a user runs them: in this process, or as a process of their own to be interrupted."""
+"""Stages as a user runs them: in this process, or in a new process to be interrupted."""
 
 from __future__ import annotations
 

@@ -65,18 +65,6 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def _truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def _foreign_weights(path: Path) -> None:
-    save_file({"weight": torch.zeros(3)}, path)
-
-
-def _pickle(path: Path) -> None:
-    torch.save({"weight": torch.zeros(3)}, path)
-
-
 def _relabelled(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     def spoil(path: Path) -> None:
         with safe_open(path, framework="pt") as source:
@@ -99,11 +87,11 @@ def _lossy(path: Path) -> None:
     save_file(weights, path, metadata=header)
 
 
-SPOILS = {
+SPOILS: dict[str, Callable[[Path], object]] = {
     "absent": Path.unlink,
-    "truncated": _truncate,
-    "a pickle": _pickle,
-    "weights of something else": _foreign_weights,
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-100]),
+    "a pickle": lambda path: torch.save({"weight": torch.zeros(3)}, path),
+    "weights of something else": lambda path: save_file({"weight": torch.zeros(3)}, path),
     "another version": _relabelled(lambda header: header.update(version=99)),
     "another width": _shapes(width=16),
     "an unknown likelihood": _shapes(likelihood="poisson"),

@@ -16,11 +16,6 @@ from genlab.vae.sampling import posterior as inference
 
 TRAIN = tiny.grids(60)
 IMAGES = tiny.images(60)
-ON_IMAGES = [
-    (prior, name)
-    for prior in ("standard", "autoregressive_mixture")
-    for name in samplers.names(tiny.image_model(prior=prior))
-]
 
 
 @pytest.fixture(autouse=True)
@@ -37,24 +32,23 @@ def _draw(model: VAE, name: str, count: int, seed: int = 0) -> np.ndarray[Any, A
     return samplers.sample(model, samplers.fit(model, name, train, seed), count, seed)
 
 
-@pytest.mark.parametrize("prior", ["standard", "autoregressive"])
-@pytest.mark.parametrize("name", samplers.OF_GRIDS)
-def test_samples_are_grids_and_the_seed_decides_them(name: str, prior: str) -> None:
-    model = tiny.model(prior=prior)
-    first, again, other = (_draw(model, name, 13, seed) for seed in (1, 1, 2))
-    assert first.shape == (13, tiny.SIZE, tiny.SIZE)
-    assert first.dtype == np.uint8
-    assert first.max() < tiny.CLASSES
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-@pytest.mark.parametrize(("prior", "name"), ON_IMAGES)
-def test_samples_are_images_and_the_seed_decides_them(name: str, prior: str) -> None:
-    model = tiny.image_model(prior=prior)
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (make(prior=prior), name)
+        for make, learned in (
+            (tiny.model, "autoregressive"),
+            (tiny.image_model, "autoregressive_mixture"),
+        )
+        for prior in ("standard", learned)
+        for name in samplers.names(make(prior=prior))
+    ],
+)
+def test_samples_are_items_of_the_model_and_the_seed_decides_them(model: VAE, name: str) -> None:
     first, again, other = (_draw(model, name, 5, seed) for seed in (1, 1, 2))
-    assert first.shape == (5, tiny.SIDE, tiny.SIDE, 1)
-    assert first.dtype == np.uint8
+    items = IMAGES if model.architecture.channels else TRAIN
+    assert (first.shape, first.dtype) == ((5, *items.shape[1:]), np.uint8)
+    assert first.max() < model.architecture.classes
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 

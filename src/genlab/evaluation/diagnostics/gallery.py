@@ -266,8 +266,8 @@ def draw_sheet(path: Path, sections: Sections) -> None:
                 flags = None if outlined is None else outlined[section.order]
                 chosen = paint_grids(chosen, flags)
             rows[caption.replace(" ", "\n")] = chosen
-        notes = [f"{name}\n{formats.number(column[index].item())}" for index in section.order]
-        mosaics += item_bands(section.title, rows, notes)
+        notes = [formats.number(column[index].item()) for index in section.order]
+        mosaics += item_bands(f"{section.title} ({name} below each)", rows, notes)
     save_mosaics(path, mosaics)
 
 

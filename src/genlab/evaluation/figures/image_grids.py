@@ -50,7 +50,8 @@ class Mosaic(NamedTuple):
     @property
     def height(self) -> float:
         """Inches that the mosaic takes on a page."""
-        span = WIDTH - (0.3 + 0.07 * max(map(len, self.row_labels), default=0))
+        words = (line for label in self.row_labels for line in label.splitlines())
+        span = WIDTH - (0.3 + 0.07 * max(map(len, words), default=0))
         height, width = self.canvas.shape[:2]
         lines = len(self.title.splitlines()) + any(self.column_labels)
         return float(span * height / width + LINE * lines + 0.1)

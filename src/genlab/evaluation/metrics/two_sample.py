@@ -8,15 +8,15 @@ from genlab.core.stats import share_interval
 from genlab.evaluation.metrics.features import Images, Labels, train_classifier
 
 EXAMPLES = 100_000
-"""Images that the classifier is shown: ten passes over the halves of 10,000 and 10,000."""
+"""Images that the classifier is shown: ten passes over 5,000 of 10,000 images of each side."""
 
 
 def two_sample_test(samples: Images, real: Images, *, seed: int = 0) -> dict[str, Any]:
     """Accuracy of a classifier that tells samples from real images (Lopez-Paz and Oquab 2017).
 
     samples, real: (n, side, side, channels) uint8, at least 4 each; as many of either are used. The
-    network of `metrics.features` is trained on a random half of each side and tested on the other
-    halves: 0.5 where it sees no difference, 1 where it sees one in every image. Returns
+    network of `metrics.features` is trained on a random half of each side and tested on the
+    rest: 0.5 where it sees no difference, 1 where it sees one in every image. Returns
     `discriminator_accuracy` and `intervals` (Wilson's, for the trained classifier: another seed
     gives another one).
     """
