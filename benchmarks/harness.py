@@ -39,6 +39,7 @@ MODULES = (
     "swap_runner",
     "swap_leaderboard",
     "app",
+    "startup",
     "pipeline",
 )
 """In the order of `--all`: the pipeline's results are compared with those of the baselines."""

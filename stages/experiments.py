@@ -10,8 +10,6 @@ from typing import Annotated
 import typer
 
 from genlab.core.errors import GenlabError, run_cli
-from genlab.core.experiment_results import RESULTS_FILE
-from genlab.core.experiments import choose, load_experiments, run_pending
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -27,6 +25,9 @@ def experiments(
     What was run with the same code and params is skipped. An interrupted call resumes; an
     experiment that fails does not stop the others.
     """
+    from genlab.core.experiment_results import RESULTS_FILE
+    from genlab.core.experiments import choose, load_experiments, run_pending
+
     described = load_experiments("experiments.yaml")
     chosen = choose(described, only or [])
     finished, failures = run_pending(described, chosen, jobs=jobs, force=force)

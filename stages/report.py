@@ -6,17 +6,13 @@ from typing import Annotated
 import typer
 
 from genlab.core.errors import GenlabError, run_cli
-from genlab.core.io import write_text
-from genlab.core.params import load_params
-from genlab.evaluation.reports import render
-from genlab.evaluation.reports.pdf import print_pdf
-from genlab.vae.training.checkpoint import CHECKPOINT, CHECKPOINTS, release
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def report(
+    context: typer.Context,
     dataset: Annotated[
         list[str] | None, typer.Option(help="Dataset to report on. (default: all in params.yaml)")
     ] = None,
@@ -33,6 +29,14 @@ def report(
     Every number comes from results/; the conclusions stand in
     src/genlab/evaluation/reports/templates/DATASET.md.j2.
     """
+    if context.invoked_subcommand:
+        return
+    from genlab.core.io import write_text
+    from genlab.core.params import load_params
+    from genlab.evaluation.reports import render
+    from genlab.evaluation.reports.pdf import print_pdf
+    from genlab.vae.training.checkpoint import CHECKPOINT, CHECKPOINTS, release
+
     root = Path()
     if check:
         if stale := render.check_committed(root):
@@ -52,6 +56,22 @@ def report(
             typer.echo(f"printed {written.with_suffix('.pdf')}: {print_pdf(written)} pages")
         except GenlabError as error:
             typer.echo(str(error))  # the Markdown is complete without it
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help="Folder of a full run.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.")],
+) -> None:
+    """Compare the metrics of two full runs: intervals, and which differences exceed them.
+
+    Example: genlab report compare . ../clone-of-another-machine
+    """
+    from genlab.evaluation.reports import compare
+
+    table = compare.compare_runs(first, second)
+    typer.echo(table.to_markdown(index=False, disable_numparse=True))
+    typer.echo(compare.summary(table))
 
 
 if __name__ == "__main__":

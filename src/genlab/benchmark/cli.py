@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genlab.benchmark.store.repository import STORE, Store
 from genlab.core.errors import GenlabError, run_cli
-from genlab.core.io import write_text
-from genlab.core.params import BenchmarkParams, load_params
 
-if TYPE_CHECKING:  # importing it takes a second
+if TYPE_CHECKING:  # importing them takes a second
     from genlab.benchmark.runner import Runner
+    from genlab.benchmark.store.repository import Store
+    from genlab.core.params import BenchmarkParams
 
 app = typer.Typer(
     add_completion=False,
@@ -111,7 +110,9 @@ def run_cases(
     Example: genlab benchmark run --tools baseline_local,control_pasted
     """
     from genlab.benchmark.runner import Runner
+    from genlab.benchmark.store.repository import STORE, Store
     from genlab.benchmark.terminal import follow
+    from genlab.core.params import load_params
 
     names = [name.strip() for name in tools.split(",") if name.strip()]
     if resume and (only or names or option or cases or repeats):
@@ -152,6 +153,7 @@ def report(
     Example: genlab benchmark report 2026-01-31
     """
     from genlab.benchmark.report import render_report
+    from genlab.core.io import write_text
 
     with _open(runs) as store:
         name = _run_id(store, run_id)
@@ -261,6 +263,8 @@ def main() -> None:
 
 def _open(runs: Path = RUNS) -> Store:
     """The existing store; reading creates none."""
+    from genlab.benchmark.store.repository import STORE, Store
+
     path = runs / STORE
     if not path.exists():
         raise GenlabError(f"{path} is missing; make a run with: genlab benchmark run")

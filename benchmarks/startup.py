@@ -1,0 +1,38 @@
+"""How long `genlab --help` and the help of every command take, each in a process of its own."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from benchmarks.harness import ROOT, Result, benchmark, wall_seconds
+from genlab.cli import COMMANDS, load_command
+
+
+@benchmark("scale.startup_s")
+def startup(repeats: int = 5) -> Iterator[Result]:
+    """Time the help of every command; the slowest one's median counts."""
+    medians = {}
+    for words in commands():
+        code = [sys.executable, "-m", "genlab.cli", *words, "--help"]
+
+        def show(code: list[str] = code) -> None:
+            subprocess.run(code, cwd=ROOT, check=True, capture_output=True)
+
+        show()  # writes the bytecode
+        seconds = [wall_seconds(show) for _ in range(repeats)]
+        medians[" ".join(["genlab", *words])] = statistics.median(seconds)
+    slowest = max(medians, key=medians.__getitem__)
+    details = {"slowest": slowest, "seconds": medians}
+    yield Result("scale.startup_s", medians[slowest], n=repeats, details=details)
+
+
+def commands() -> list[tuple[str, ...]]:
+    """The words after `genlab` of every command and sub-command."""
+    found: list[tuple[str, ...]] = [(), ("doctor",)]
+    for name in COMMANDS:
+        subcommands = getattr(load_command(name), "commands", {})
+        found += [(name,), *((name, each) for each in subcommands)]
+    return found

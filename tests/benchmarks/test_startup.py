@@ -1,0 +1,30 @@
+"""The help of every command imports nothing that takes long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.startup import commands
+
+HEAVY = {"numpy", "pandas", "scipy", "sqlmodel", "torch"}
+
+
+def test_every_command_is_timed() -> None:
+    found = commands()
+    assert len(found) == len(set(found)) > 15
+    assert {(), ("report", "compare"), ("agent", "run"), ("benchmark", "run")} <= set(found)
+
+
+@pytest.mark.parametrize("words", [c for c in commands() if len(c) == 1], ids=" ".join)
+def test_help_imports_nothing_heavy(words: tuple[str, ...], root: Path) -> None:
+    code = (
+        f"import sys; sys.argv = ['genlab', *{words!r}, '--help']\n"
+        "from genlab.cli import main\n"
+        f"try: main()\nfinally: print({HEAVY!r} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n"), done.stdout[-200:]

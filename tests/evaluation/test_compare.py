@@ -1,0 +1,103 @@
+"""Two runs are compared metric by metric, each difference against its interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from genlab.cli import app
+from genlab.core.errors import GenlabError
+from genlab.core.io import write_bytes, write_json
+from genlab.evaluation.reports.compare import compare_runs, read_metrics, summary
+
+
+def write_run(folder: Path, metrics: dict[str, Any]) -> Path:
+    write_json(folder / "results/arc_grids/metrics.json", metrics)
+    return folder
+
+
+def outcomes(tmp_path: Path, first: dict[str, Any], second: dict[str, Any]) -> dict[str, str]:
+    table = compare_runs(write_run(tmp_path / "a", first), write_run(tmp_path / "b", second))
+    prefix = "results/arc_grids/metrics."
+    return dict(zip(table["metric"].str.removeprefix(prefix), table["outcome"], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"), [(0.5, "equal"), (0.64, "within"), (0.65, "exceeds"), (0.35, "exceeds")]
+)
+def test_a_difference_is_judged_by_the_interval_of_the_difference(
+    tmp_path: Path, value: float, outcome: str
+) -> None:
+    def run(rate: float) -> dict[str, Any]:  # half-widths 0.1: 0.1414 of the difference
+        bounds = {"low": rate - 0.1, "high": rate + 0.1, "n": 9}
+        return {"samplers": {"prior": {"rate": rate, "intervals": {"rate": bounds}}}}
+
+    assert outcomes(tmp_path, run(0.5), run(value)) == {"samplers.prior.rate": outcome}
+
+
+def test_an_interval_counts_on_the_side_of_the_other_value(tmp_path: Path) -> None:
+    def run(value: float, low: float, high: float) -> dict[str, Any]:
+        return {"x": value, "intervals": {"x": {"low": low, "high": high}}}
+
+    assert outcomes(tmp_path, run(1, 0, 1.1), run(2, 1.9, 9)) == {"x": "exceeds"}
+    assert outcomes(tmp_path, run(1, 0.9, 2), run(2, 1, 2.1)) == {"x": "within"}
+
+
+def test_every_form_of_interval_and_every_number_is_read(tmp_path: Path) -> None:
+    bounds = {"low": 0.0, "high": 2.0, "n": 9}
+    metrics = {"curve": [1, 2], "per": {"0": 1.0}, "name": "words", "none": None}
+    write_run(
+        tmp_path, {**metrics, "intervals": {"per.0": bounds}, "rate": {"v": 1, "interval": bounds}}
+    )
+    best = {"test": {"accuracy": 0.5, "accuracy_interval": [0.4, 0.6]}, "reached": True}
+    write_json(tmp_path / "results/agent.json", best)
+    tool = {"score": 0.5, "low": 0.4, "high": 0.6, "cost": 0}
+    write_json(tmp_path / "results/benchmark.json", {"contenders": {"tool": tool}})
+    write_json(tmp_path / "metrics/agent.json", {"passed": False, "test": 0.5})
+    write_json(tmp_path / "metrics/emoji.json", {"bits_per_dim": 3.0})
+    found = {key: (m.value, m.interval) for key, m in read_metrics(tmp_path).items()}
+    grids = "results/arc_grids/metrics"
+    assert found == {
+        "results/agent.test.accuracy": (0.5, (0.4, 0.6)),
+        "results/agent.reached": (1, None),
+        f"{grids}.curve.0": (1, None),
+        f"{grids}.curve.1": (2, None),
+        f"{grids}.per.0": (1, (0, 2)),
+        f"{grids}.rate.v": (1, (0, 2)),
+        "results/benchmark.contenders.tool.score": (0.5, (0.4, 0.6)),
+        "results/benchmark.contenders.tool.cost": (0, None),
+        "metrics/agent.passed": (0, None),  # the rest is in results/agent.json
+        "metrics/emoji.bits_per_dim": (3, None),
+    }
+
+
+def test_what_one_run_lacks_and_what_has_no_interval_is_listed(tmp_path: Path) -> None:
+    found = outcomes(tmp_path, {"a": 1, "b": 1}, {"b": 2, "c": 1})
+    assert found == {"a": "one run only", "b": "no interval", "c": "one run only"}
+
+
+def test_the_command_prints_every_metric_and_a_summary(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    shown = CliRunner().invoke(app, ["report", "compare", str(root), str(root)])
+    assert shown.exit_code == 0, shown.output
+    table = compare_runs(root, root)
+    assert len(table) > 400
+    assert all(key in shown.output for key in table["metric"])
+    assert shown.output.endswith(f"{summary(table)}\n")
+    assert summary(table) == f"{len(table)} metrics; equal: {len(table)}"
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"x": 1, "intervals": {"x": {"low": 0}}}'])
+def test_a_folder_without_metrics_and_a_damaged_file_are_named(
+    tmp_path: Path, content: bytes
+) -> None:
+    with pytest.raises(GenlabError, match="name a full run's folder"):
+        read_metrics(tmp_path)
+    write_bytes(tmp_path / "results/emoji/metrics.json", content)
+    with pytest.raises(GenlabError, match=r"results.*make repro"):
+        read_metrics(tmp_path)
