@@ -79,7 +79,7 @@ FAULTY = {
     "shape": (Giving(Image.new("RGB", (64, 48))), "failed", "wrong_size"),
     "cost": (Giving(lambda: Picture(SMALL, cost=float("nan"))), "failed", "error"),
     "note": (Giving(lambda: Picture(SMALL, note=[7])), "failed", "error"),  # type: ignore
-    "part": (Giving(lambda: Picture(b"x", part=(0.5, 0, 0.5, 1))), "failed", "error"),
+    "part": (Giving(lambda: Picture(b"x", canvas=(0, 64))), "failed", "error"),
     "bug": (Failing(KeyError("a\nline")), "failed", "error"),
     "refused": (Failing(ToolFailure("refused", "no")), "failed", "refused"),
     "unknown": (Raising(), "skipped", "unavailable"),

@@ -110,8 +110,6 @@ def _write_question(case: Case, picture: Path) -> list[dict[str, Any]]:
     words = TASK.format(instruction=inputs.instruction, rubric=rubric())
     shown = [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64," + encoded.decode()}}
-        for encoded in map(
-            base64.b64encode, (inputs.template, *inputs.avatars, picture.read_bytes())
-        )
+        for encoded in map(base64.b64encode, (*inputs.images, picture.read_bytes()))
     ]
     return [{"type": "text", "text": words}, *shown]

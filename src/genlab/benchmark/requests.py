@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from genlab.benchmark.plugins.base import Service, ToolFailure, absence
 
-Sleep = Callable[[float], Awaitable[None]]
 Result = TypeVar("Result")
 Call = Callable[[], Awaitable["tuple[Result, float | None]"]]
 """Sends a request; returns the result and its dollars, None for the estimate."""
@@ -30,7 +29,7 @@ class Limits:
     timeout: float = 300.0
     retries: int = 4
     scorers: int = 2
-    sleep: Sleep = asyncio.sleep
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 class Budget:
@@ -57,8 +56,7 @@ class Requests:
         self, service: Service, limits: Limits, budget: Budget, slots: asyncio.Semaphore
     ) -> None:
         """slots: of the whole run, one of which a request takes."""
-        self._service, self._limits, self._budget = service, limits, budget
-        self._slots = slots
+        self._service, self._limits, self._budget, self._slots = service, limits, budget, slots
         self._own_slots = asyncio.Semaphore(max(1, service.needs.concurrency))
 
     async def send(self, call: Call[Result], charge: Charge, record: Record) -> Result:
@@ -76,13 +74,11 @@ class Requests:
                     return await self._send_once(call, charge, record)
                 except ToolFailure as failure:
                     wait = failure.retry_after
-                    if wait is None:
-                        wait = min(2.0**number, MAX_BACKOFF) + random.random()
-                    elif wait > MAX_WAIT:
+                    last = number == self._limits.retries or (wait or 0.0) > MAX_WAIT
+                    if last or not failure.passing:
                         raise
-                    if not failure.passing or number == self._limits.retries:
-                        raise
-                await self._limits.sleep(wait)
+                backoff = min(2.0**number, MAX_BACKOFF) + random.random()
+                await self._limits.sleep(backoff if wait is None else wait)
                 number += 1
 
     async def _send_once(self, call: Call[Result], charge: Charge, record: Record) -> Result:

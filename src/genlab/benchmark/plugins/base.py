@@ -9,6 +9,7 @@ Not protected: a tool is code that runs with your rights. Install only what you 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Annotated, Any, Literal, Protocol, get_args, runtime_checkabl
 
 import pydantic.dataclasses
 from PIL import Image
-from pydantic import AfterValidator, Field
+from pydantic import Field, PositiveInt
 
 from genlab.benchmark.cases import Case
 from genlab.llm.redaction import excerpt
@@ -58,15 +59,11 @@ class ToolFailure(Exception):  # noqa: N818 - an outcome, not a bug
         cost: float | None = None,
     ) -> None:
         # An error here, in somebody's tool, is an outcome itself; later it would end the run.
-        if kind not in KINDS or not all(
-            0 <= n < float("inf") for n in (retry_after or 0, cost or 0)
-        ):
+        numbers = (retry_after or 0.0, cost or 0.0)
+        if kind not in KINDS or not all(0 <= number < math.inf for number in numbers):
             raise ValueError(f"ToolFailure({kind!r}, ...) must be of {', '.join(KINDS)}")
-        self.kind: Kind = kind
-        self.reason = one_line(reason)
-        self.retry_after = retry_after
-        self.passing = passing
-        self.cost = cost
+        self.kind, self.reason = kind, one_line(reason)
+        self.retry_after, self.passing, self.cost = retry_after, passing, cost
         super().__init__(f"{kind}: {self.reason}")
 
 
@@ -92,34 +89,22 @@ class Needs:
     options: Mapping[str, Option] | None = None  # by name; None = any option is accepted
 
 
-def _check_part(part: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    left, top, right, bottom = part
-    if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
-        raise ValueError("a part is left, top, right, bottom as shares, with something between")
-    return part
-
-
-Part = Annotated[tuple[float, float, float, float], AfterValidator(_check_part)]
-
-
-@pydantic.dataclasses.dataclass(
-    frozen=True, config=pydantic.ConfigDict(arbitrary_types_allowed=True)
-)
+@pydantic.dataclasses.dataclass(frozen=True, config={"arbitrary_types_allowed": True})
 class Picture:
     """An image with what is known about it; a tool may also return a plain PIL image.
 
     image: a PIL image, or the bytes of an image file; bytes are written to disk before anything
     else happens to them. cost: dollars charged, None = the estimate. model: what made it. note:
-    one line that is kept with the item. part: (left, top, right, bottom) of the template as shares
-    of the image, where the template was sent inside a larger canvas. fit: what happens to an image
-    whose aspect ratio differs from the template's (with `part`, from the canvas's).
+    one line that is kept with the item. canvas: (width, height) of a larger image in whose middle
+    the template was sent. fit: what happens to an image whose aspect ratio differs from the
+    template's (with `canvas`, from the canvas's).
     """
 
     image: Image.Image | bytes
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     model: str = ""
     note: str = ""
-    part: Part | None = None
+    canvas: tuple[PositiveInt, PositiveInt] | None = None
     fit: Fit = "refuse"
 
 
@@ -129,15 +114,9 @@ class Service(Protocol):
     @property
     def needs(self) -> Needs:
         """What it requires and accepts."""
-        ...
 
     def unavailable(self) -> str:
-        """Why it cannot be used here, in one line; "" where it can. Sends no request.
-
-        Recorded as `no_key` where its key is not set, else as the kind in the attribute `absence`
-        if there is one, else as `unavailable`.
-        """
-        ...
+        """Why it cannot be used here, in one line; "" where it can. Sends no request."""
 
 
 @runtime_checkable
@@ -153,12 +132,10 @@ class ImageTool(Service, Protocol):
     @property
     def tool_id(self) -> str:
         """Name of the tool, and of a folder: a-z, 0-9, _."""
-        ...
 
     @property
     def title(self) -> str:
         """What people read."""
-        ...
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
         """Return the template with the avatars' persons in place, at the template's size.
@@ -166,11 +143,10 @@ class ImageTool(Service, Protocol):
         Raises `ToolFailure`. It must not block the event loop: computation belongs in a thread or
         a process (`asyncio.to_thread`).
         """
-        ...
 
 
 def absence(service: Service) -> ToolFailure | None:
-    """Why `service` cannot be used here, as an outcome; None where it can.
+    """Why `service` cannot be used here: `no_key` where its key is not set, else `unavailable`.
 
     One whose `unavailable` raises cannot be used either.
     """
@@ -178,12 +154,9 @@ def absence(service: Service) -> ToolFailure | None:
         reason = str(service.unavailable() or "")
     except Exception as error:  # third-party code raises anything
         return ToolFailure("unavailable", f"unavailable() raises {type(error).__name__}: {error}")
-    if not reason:
-        return None
-    if service.needs.key and not os.environ.get(service.needs.key):
-        return ToolFailure("no_key", reason)
-    kind = getattr(service, "absence", "unavailable")
-    return ToolFailure(kind if kind in KINDS else "unavailable", reason)
+    key = service.needs.key
+    kind: Kind = "no_key" if key and not os.environ.get(key) else "unavailable"
+    return ToolFailure(kind, reason) if reason else None
 
 
 def why_absent(service: Service) -> str:

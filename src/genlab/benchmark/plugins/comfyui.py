@@ -17,9 +17,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.plugins import placeholders
 from genlab.benchmark.plugins.base import Picture, ToolFailure
-from genlab.benchmark.plugins.http import ServiceTool, parse_json, pick
+from genlab.benchmark.plugins.http import ServiceTool, pick
 from genlab.benchmark.plugins.inputs import make_inputs
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
@@ -46,13 +45,13 @@ class ComfyTool(ServiceTool):
         """The nodes of the workflow. Raises a `GenlabError` for a file of another kind."""
         path = self._folder / self.workflow
         nodes: dict[str, Any] = read_json(path, producer_command="ComfyUI's menu Export (API)")
-        entries = nodes.values() if isinstance(nodes, dict) else [None]
-        if not all(isinstance(node, dict) and "class_type" in node for node in entries):
+        entries = nodes.values() if isinstance(nodes, dict) else ()
+        if not entries or not all(isinstance(n, dict) and "class_type" in n for n in entries):
             raise GenlabError(
                 f"{path} is not a workflow in API format; save it by ComfyUI's menu Export (API)"
             )
         try:
-            placeholders.check(nodes, (*self.placeholders, *self.options))
+            self.check(nodes)
         except ValueError as error:
             raise GenlabError(f"{path}: {error}") from error
         return nodes
@@ -60,7 +59,7 @@ class ComfyTool(ServiceTool):
     def unavailable(self) -> str:
         """Which environment variable is missing or what is wrong with the workflow."""
         try:
-            return super().unavailable() or ("" if self.nodes else "the workflow is empty")
+            return super().unavailable() if self.nodes else ""
         except GenlabError as error:
             return str(error)
 
@@ -83,13 +82,13 @@ class ComfyTool(ServiceTool):
     async def _upload(self, data: bytes) -> str:
         """Upload an image; return the name that a LoadImage node takes."""
         files = {"image": (f"genlab-{uuid.uuid4().hex}.png", data, "image/png")}
-        said = await self._ask("POST", "upload/image", files=files, data={"type": "input"})
+        said = await self.ask("POST", "upload/image", files=files, data={"type": "input"})
         name = str(pick(said, "name"))
         return f"{said['subfolder']}/{name}" if said.get("subfolder") else name
 
     async def _queue(self, workflow: Mapping[str, Any]) -> str:
         try:
-            said = await self._ask("POST", "prompt", json={"prompt": workflow})
+            said = await self.ask("POST", "prompt", json={"prompt": workflow})
         except EndpointError as error:
             if error.status != 400:
                 raise
@@ -101,8 +100,8 @@ class ComfyTool(ServiceTool):
         """The outputs of a finished prompt. Raises `ToolFailure` where a node failed."""
         pause, longest = POLL_SECONDS
         while True:
-            entry = (await self._ask("GET", f"history/{prompt_id}")).get(prompt_id)
-            if isinstance(entry, dict):
+            history = await self.ask("GET", f"history/{prompt_id}")
+            if isinstance(history, dict) and isinstance(entry := history.get(prompt_id), dict):
                 status = entry.get("status") or {}
                 if status.get("status_str") == "error":
                     raise ToolFailure("error", _describe_failure(status.get("messages")))
@@ -136,21 +135,13 @@ class ComfyTool(ServiceTool):
             )
         return dict(found[0][1])
 
-    async def _ask(self, method: str, path: str, **content: Any) -> dict[str, Any]:
-        """Send a request; return the JSON object of the answer. Raises `EndpointError`."""
-        said = parse_json(await self.send(method, path, **content), self.secrets)
-        if not isinstance(said, dict):
-            raise EndpointError("invalid_answer", f"/{path} does not answer with a JSON object")
-        return said
-
 
 def _describe_node_errors(body: str) -> str:
     """The first error of each node in the answer to a rejected workflow."""
     try:
-        nodes = json.loads(body)["node_errors"]
         return "; ".join(
             f"node {name} ({node['class_type']}): {fault['message']} {fault.get('details', '')}"
-            for name, node in nodes.items()
+            for name, node in json.loads(body)["node_errors"].items()
             for fault in node["errors"][:1]
         )
     except (ValueError, KeyError, TypeError, AttributeError):

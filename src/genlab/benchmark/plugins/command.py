@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -64,14 +65,14 @@ class CommandTool(TemplateTool):
     async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
         """Run the program. Raises `ToolFailure`."""
         inputs = await asyncio.to_thread(make_inputs, case)
-        values = self.values(inputs, options)
         with tempfile.TemporaryDirectory(prefix="genlab-") as name:
             folder, output = Path(name), Path(name, "output.png")
-            values |= {"folder": name, "output": str(output), "case": str(folder / "case.json")}
-            values["template"] = str(folder / "template.png")
-            avatars = [str(folder / f"avatar_{n}.png") for n, _ in enumerate(inputs.avatars, 1)]
-            for path, image in zip([values["template"], *avatars], inputs.images, strict=True):
+            names = ["template", *(f"avatar_{n}" for n in range(1, len(inputs.images)))]
+            template, *avatars = [str(folder / f"{name}.png") for name in names]
+            for path, image in zip([template, *avatars], inputs.images, strict=True):
                 Path(path).write_bytes(image)
+            paths = {"template": template, "output": str(output), "case": str(folder / "case.json")}
+            values = {**self.values(inputs, options), "folder": name, **paths}
             (folder / "prompt.txt").write_text(str(values["prompt"]), encoding="utf-8")
             description = {**values, "avatars": avatars, "options": {**options}}
             (folder / "case.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
@@ -84,17 +85,16 @@ class CommandTool(TemplateTool):
 
     async def _run(self, argv: list[str], folder: Path) -> None:
         """Run a program to its end; kill its process group when cancelled or done."""
-        environment = {
-            name: os.environ[name] for name in (*PASSED, *self.env) if name in os.environ
-        }
+        passed = [name for name in (*PASSED, *self.env) if name in os.environ]
+        environment = {name: os.environ[name] for name in passed} | {"TMPDIR": str(folder)}
         errors = folder / "stderr.txt"
         with errors.open("wb") as stderr:
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 cwd=self._folder,
-                env={**environment, "TMPDIR": str(folder)},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 start_new_session=True,
             )

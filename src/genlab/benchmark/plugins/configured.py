@@ -11,12 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
 from genlab.benchmark.cases import Case
@@ -81,17 +76,17 @@ class ConfiguredTool(BaseModel):
     @cached_property
     def needs(self) -> Needs:
         """What the tool requires and accepts."""
-        return Needs(
-            next(iter(self.environment), ""),
-            self.cost,
-            self.concurrency,
-            network=self.network,
-            options=self.accepted,
-        )
+        key = next(iter(self.environment), "")
+        return Needs(key, self.cost, self.concurrency, self.network, self.accepted)
 
     @property
     def environment(self) -> list[str]:
         """Environment variables that must be set; the first is the key."""
+        return []
+
+    @property
+    def files(self) -> list[str]:
+        """Files on which the images depend."""
         return []
 
     @property
@@ -101,11 +96,6 @@ class ConfiguredTool(BaseModel):
         paths = {name: self._folder / name for name in self.files}
         files = {name: sha256(path) for name, path in paths.items() if path.is_file()}
         return digest({"revision": REVISION, "entry": config, "files": files})[:12]
-
-    @property
-    def files(self) -> list[str]:
-        """Files on which the images depend."""
-        return []
 
     def unavailable(self) -> str:
         """Which environment variables are missing; "" where none is."""
@@ -142,7 +132,7 @@ class TemplateTool(ConfiguredTool):
     def _known_placeholders(self) -> Self:
         for field in self.templates:
             try:
-                placeholders.check(getattr(self, field), (*self.placeholders, *self.options))
+                self.check(getattr(self, field))
             except ValueError as error:
                 raise ValueError(f"{field}: {error}") from error
         return self
@@ -153,15 +143,19 @@ class TemplateTool(ConfiguredTool):
         own = {name: Option(f"default {value}") for name, value in self.options.items()}
         return replace(super().needs, options={**self.accepted, **own})
 
+    def check(self, template: Any) -> None:
+        """Raise `ValueError` for an unknown placeholder."""
+        placeholders.check(template, (*self.placeholders, *self.options))
+
     def values(self, inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Any]:
         """The placeholders that do not depend on how the kind passes images."""
-        seed = options.get("seed", random.getrandbits(31))
-        prompt = options.get("prompt") or self.prompt or inputs.instruction
+        seed = str(options.get("seed", random.getrandbits(31)))
         width, height = inputs.size
         return {
             **self.options,
             **options,
-            **{"seed": int(seed) if str(seed).isdigit() else seed, "prompt": prompt},
+            "seed": int(seed) if seed.isdigit() else seed,
+            "prompt": options.get("prompt") or self.prompt or inputs.instruction,
             **{"swaps": inputs.swaps, "width": width, "height": height},
         }
 
@@ -176,10 +170,5 @@ class TemplateTool(ConfiguredTool):
 def tool_failure(error: EndpointError, cost: float) -> ToolFailure:
     """An endpoint's error as an outcome. cost: what a charged request without an image costs."""
     kind: Any = KINDS.get(error.kind, error.kind)
-    return ToolFailure(
-        kind,
-        error.reason,
-        retry_after=error.retry_after,
-        passing=error.transient,
-        cost=cost if error.charged else None,
-    )
+    charged, wait = cost if error.charged else None, error.retry_after
+    return ToolFailure(kind, error.reason, retry_after=wait, passing=error.transient, cost=charged)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import json
 import os
 from collections.abc import Collection, Mapping
@@ -48,9 +47,6 @@ class ServiceTool(TemplateTool):
 
     url: Url = Field(min_length=1, description="Address; ${NAME} is an environment variable.")
     headers: dict[str, str] = Field(default={}, description="Headers, likewise.")
-    image_hosts: list[str] = Field(
-        default=[], description="Hosts from which images are fetched, besides that of the url."
-    )
 
     @field_validator("headers")
     @classmethod
@@ -76,15 +72,19 @@ class ServiceTool(TemplateTool):
     async def send(self, method: str, path: str = "", **content: Any) -> httpx2.Response:
         """Send a request to the url, or to a path below it. Raises `EndpointError`."""
         url = placeholders.expand(self.url)
+        url = f"{url.rstrip('/')}/{path}" if path else url
         headers = {name: placeholders.expand(value) for name, value in self.headers.items()}
-        return await send_request(
-            method,
-            f"{url.rstrip('/')}/{path}" if path else url,
-            max_bytes=ANSWER_BYTES,
-            secrets=self.secrets,
-            headers={**content.pop("headers", {}), **headers},
-            **content,
-        )
+        limits: dict[str, Any] = {"max_bytes": ANSWER_BYTES, "secrets": self.secrets}
+        return await send_request(method, url, headers=headers, **limits, **content)
+
+    async def ask(self, method: str, path: str = "", **content: Any) -> Any:
+        """Send a request; return the JSON of the answer. Raises `EndpointError`."""
+        response = await self.send(method, path, **content)
+        try:
+            return json.loads(response.content)
+        except (ValueError, RecursionError) as error:
+            shown = excerpt(response.text[:1000], self.secrets)
+            raise EndpointError("invalid_answer", f"the answer is not JSON: {shown}") from error
 
 
 class HttpTool(ServiceTool):
@@ -99,6 +99,9 @@ class HttpTool(ServiceTool):
     image: str = Field(
         default="", description="Path of the image in a JSON answer; empty: the answer is the file."
     )
+    image_hosts: list[str] = Field(
+        default=[], description="Hosts from which images are fetched, besides that of the url."
+    )
 
     @model_validator(mode="after")
     def _one_request(self) -> Self:
@@ -109,29 +112,19 @@ class HttpTool(ServiceTool):
     async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
         """Send the request. Raises `ToolFailure` or `EndpointError`."""
         inputs = await asyncio.to_thread(make_inputs, case)
-        values = {**self.values(inputs, options), "template": inputs.template}
-        filled = self.fill(self.body or self.form, values, inputs.avatars)
-        if self.body:
-            content = json.dumps(filled, default=placeholders.to_base64).encode()
-            kind = {"Content-Type": "application/json"}
-            response = await self.send(self.method, content=content, headers=kind)
-        else:
-            response = await self.send(self.method, files=_multipart(filled))
+        template, *avatars = inputs.images
+        values = {**self.values(inputs, options), "template": template}
         note = f"seed {values['seed']}"
+        content: dict[str, Any] = {"files": _multipart(self.fill(self.form, values, avatars))}
+        if self.body:
+            encoded = [placeholders.to_base64(avatar) for avatar in avatars]
+            values["template"] = placeholders.to_base64(template)
+            content = {"json": self.fill(self.body, values, encoded)}
         if not self.image:
-            return Picture(response.content, note=note)
-        value = pick(parse_json(response, self.secrets), self.image)
+            return Picture((await self.send(self.method, **content)).content, note=note)
+        value = pick(await self.ask(self.method, **content), self.image)
         url = placeholders.expand(self.url)
         return Picture(await image_bytes(value, url, self.image_hosts, self.secrets), note=note)
-
-
-def parse_json(response: httpx2.Response, secrets: Collection[str] = ()) -> Any:
-    """The JSON of an answer. Raises `EndpointError` where it holds something else."""
-    try:
-        return json.loads(response.content)
-    except (ValueError, RecursionError) as error:
-        shown = excerpt(response.text[:1000], secrets)
-        raise EndpointError("invalid_answer", f"the answer is not JSON: {shown}") from error
 
 
 def pick(content: Any, path: str) -> Any:
@@ -163,7 +156,7 @@ async def image_bytes(
         value = value.partition(",")[2]
     try:
         return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         shown = excerpt(value, secrets, 60)
         raise EndpointError("invalid_answer", f"not base64 ({error}): {shown!r}") from error
 
@@ -171,14 +164,10 @@ async def image_bytes(
 async def _fetch(address: str, url: str, hosts: Collection[str], secrets: Collection[str]) -> bytes:
     shown = excerpt(address.partition("?")[0], secrets, 120)
     own, other = urlsplit(url), urlsplit(address if is_url(address) else "")
-    if other.hostname not in (own.hostname, *hosts) or (own.scheme, other.scheme) == (
-        "https",
-        "http",
-    ):
-        raise EndpointError(
-            "invalid_answer",
-            f"the image is at {shown}, which is not fetched; add its host to image_hosts",
-        )
+    unsafe = (own.scheme, other.scheme) == ("https", "http")
+    if other.hostname not in (own.hostname, *hosts) or unsafe:
+        reason = f"the image is at {shown}, which is not fetched; add its host to image_hosts"
+        raise EndpointError("invalid_answer", reason)
     try:
         response = await send_request("GET", address, max_bytes=MAX_BYTES, secrets=secrets)
     except EndpointError as error:

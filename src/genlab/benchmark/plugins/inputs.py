@@ -10,10 +10,8 @@ from typing import Any
 from PIL import Image
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.plugins.base import Part
 
 Size = tuple[int, int]
-WHOLE: Part = (0.0, 0.0, 1.0, 1.0)
 BORDER = (128, 128, 128)  # models keep a plain border better than a mirrored one
 
 
@@ -21,23 +19,15 @@ BORDER = (128, 128, 128)  # models keep a plain border better than a mirrored on
 class Inputs:
     """A case as a request's content.
 
-    template, avatars: PNG files; the instruction calls the template image 1 and the avatars
-    image 2 and following. size: width and height of the template file. part: the share of it that
-    is the template. swaps: per person the region in the template's pixels and the avatar's number
-    from 1.
+    images: PNG files, the template first; the instruction numbers them from 1. size: width and
+    height of the template file. swaps: per person the region in the template's pixels and the
+    avatar's number from 1.
     """
 
-    template: bytes
-    avatars: tuple[bytes, ...]
+    images: list[bytes]
     size: Size
-    part: Part
     swaps: list[dict[str, Any]]
     instruction: str
-
-    @property
-    def images(self) -> list[bytes]:
-        """Template and avatars."""
-        return [self.template, *self.avatars]
 
 
 def make_inputs(case: Case, sizes: Sequence[Size] = ()) -> Inputs:
@@ -46,69 +36,57 @@ def make_inputs(case: Case, sizes: Sequence[Size] = ()) -> Inputs:
     sizes: those that the tool can process; the template goes into the one of nearest aspect ratio,
     with a grey border. () = its own size.
     """
-    template = case.open_template()
-    canvas, part = template, WHOLE
+    canvas = template = case.open_template()
     if sizes:
         aspect = template.width / template.height
-        canvas, part = letterbox(template, min(sizes, key=lambda s: abs(s[0] / s[1] / aspect - 1)))
+        size = min(sizes, key=lambda size: abs(size[0] / size[1] / aspect - 1))
+        box = letterbox(template.size, size)
+        inside = template.resize((box[2] - box[0], box[3] - box[1]), Image.Resampling.LANCZOS)
+        canvas = Image.new("RGB", size, BORDER)
+        canvas.paste(inside, box)
     names = list(dict.fromkeys(swap.avatar for swap in case.swaps))
     swaps = [
         {"avatar": names.index(swap.avatar) + 1, "region": swap.region.model_dump()}
         for swap in case.swaps
     ]
-    return Inputs(
-        encode_png(canvas),
-        tuple(encode_png(case.open_avatar(name)) for name in names),
-        canvas.size,
-        part,
-        swaps,
-        write_instruction(swaps, template.size, part),
-    )
+    images = [encode_png(image) for image in (canvas, *map(case.open_avatar, names))]
+    words = write_instruction(swaps, template.size, canvas.size)
+    return Inputs(images, canvas.size, swaps, words)
 
 
-def write_instruction(swaps: Sequence[dict[str, Any]], size: Size, part: Part = WHOLE) -> str:
+def write_instruction(
+    swaps: Sequence[dict[str, Any]], size: Size, canvas: Size | None = None
+) -> str:
     """The task in words, for a model that sees the images.
 
-    size: width and height of the template, which fills `part` of image 1.
+    size: width and height of the template, which lies in the middle of image 1, of size `canvas`.
     """
+    canvas = canvas or size
     lines = [
         "Image 1 is a photograph. Replace persons in it as follows, and change nothing else: keep"
         " framing, background, light, poses, clothes, hands and all other persons."
     ]
+    left, top, right, bottom = letterbox(size, canvas)
     for swap in swaps:
-        x, y = center(swap["region"], size)
-        x, y = part[0] + (part[2] - part[0]) * x, part[1] + (part[3] - part[1]) * y
+        region = swap["region"]
+        x = left + (region["left"] + region["width"] / 2) / size[0] * (right - left)
+        y = top + (region["top"] + region["height"] / 2) / size[1] * (bottom - top)
         lines.append(
-            f"The person whose face is at {x:.0%} of the width from the left and {y:.0%} of the"
-            f" height from the top becomes the person of image {swap['avatar'] + 1}: that person's"
-            " face, head and hair, with the pose and expression of the person replaced."
+            f"The person whose face is at {x / canvas[0]:.0%} of the width from the left and"
+            f" {y / canvas[1]:.0%} of the height from the top becomes the person of image"
+            f" {swap['avatar'] + 1}: that person's face, head and hair, with the pose and"
+            " expression of the person replaced."
         )
     lines.append("Answer with one photograph of the same size that looks as if taken so.")
     return "\n".join(lines)
 
 
-def describe(case: Case) -> str:
-    """The case in words, for a model that sees no images."""
-    count = len(case.swaps)
-    persons = "a person" if count == 1 else f"{count} persons"
-    return f"A photograph of {persons}, faces clearly visible. {case.title}."
-
-
-def center(region: dict[str, int], size: Size) -> tuple[float, float]:
-    """The centre of a region as shares of the width and height."""
-    x = (region["left"] + region["width"] / 2) / size[0]
-    return x, (region["top"] + region["height"] / 2) / size[1]
-
-
-def letterbox(image: Image.Image, size: Size) -> tuple[Image.Image, Part]:
-    """The whole image centred on a canvas of `size`, and the part of it that it fills."""
-    scale = min(size[0] / image.width, size[1] / image.height)
-    width, height = round(image.width * scale), round(image.height * scale)
-    left, top = (size[0] - width) // 2, (size[1] - height) // 2
-    canvas = Image.new("RGB", size, BORDER)
-    canvas.paste(image.resize((width, height), Image.Resampling.LANCZOS), (left, top))
-    part = (left / size[0], top / size[1], (left + width) / size[0], (top + height) / size[1])
-    return canvas, part
+def letterbox(size: Size, canvas: Size) -> tuple[int, int, int, int]:
+    """The box (left, top, right, bottom) of an image of `size` in the middle of a canvas."""
+    scale = min(canvas[0] / size[0], canvas[1] / size[1])
+    width, height = round(size[0] * scale), round(size[1] * scale)
+    left, top = (canvas[0] - width) // 2, (canvas[1] - height) // 2
+    return left, top, left + width, top + height
 
 
 def encode_png(image: Image.Image) -> bytes:

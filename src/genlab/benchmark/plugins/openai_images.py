@@ -18,7 +18,7 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import Option, Picture, ToolFailure
 from genlab.benchmark.plugins.configured import ConfiguredTool
 from genlab.benchmark.plugins.http import ANSWER_BYTES, Url, image_bytes
-from genlab.benchmark.plugins.inputs import Inputs, Size, describe, make_inputs
+from genlab.benchmark.plugins.inputs import Inputs, Size, make_inputs
 from genlab.llm.client import NO_KEY, Client, is_openai
 from genlab.llm.errors import EndpointError
 
@@ -98,7 +98,7 @@ class OpenAITool(ConfiguredTool):
     async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
         """Ask for one image. Raises `ToolFailure` or `EndpointError`."""
         model = options.get("model") or self.model
-        key = os.environ.get(self.key_env, "") if self.key_env else ""
+        key = os.environ.get(self.key_env, "")
         client = Client(self.base_url, key or NO_KEY, max_bytes=ANSWER_BYTES)
         if model in RETIRED and is_openai(client.base_url):
             raise ToolFailure(
@@ -117,13 +117,16 @@ class OpenAITool(ConfiguredTool):
         except EndpointError as error:  # charged as any other answer
             charged = self.cost if cost is None else cost
             raise ToolFailure("no_image", error.reason, cost=charged) from error
-        return Picture(data, cost, model, part=inputs.part)
+        return Picture(data, cost, model, canvas=inputs.size)
 
     def _make_request(
         self, case: Case, inputs: Inputs, options: Mapping[str, Any]
     ) -> dict[str, Any]:
         model, edits = options["model"], self.method == "edit"
-        words = inputs.instruction if edits else describe(case)
+        words = inputs.instruction
+        if not edits:
+            persons = "a person" if len(case.swaps) == 1 else f"{len(case.swaps)} persons"
+            words = f"A photograph of {persons}, faces clearly visible. {case.title}."
         request: dict[str, Any] = {
             "model": model,
             "n": 1,
@@ -162,10 +165,7 @@ def _make_uploads(inputs: Inputs) -> list[tuple[str, bytes, str]]:
     if len(inputs.images) > MAX_IMAGES:
         reason = f"{len(inputs.images)} images; the endpoint accepts {MAX_IMAGES} per request"
         raise ToolFailure("error", reason)
-    names = ["template", *(f"avatar_{number}" for number in range(1, len(inputs.images)))]
-    return [
-        (f"{name}.png", data, "image/png") for name, data in zip(names, inputs.images, strict=True)
-    ]
+    return [(f"image_{n}.png", data, "image/png") for n, data in enumerate(inputs.images, 1)]
 
 
 # OPENAI_BASE_URL is honoured by both. The estimate is for high quality and two photographs.

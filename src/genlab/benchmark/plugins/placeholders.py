@@ -12,7 +12,7 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from genlab.core.errors import did_you_mean
@@ -22,9 +22,8 @@ _PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def check(value: Any, known: Iterable[str]) -> None:
+def check(value: Any, known: Collection[str]) -> None:
     """Raise `ValueError` where `value` contains a placeholder that is none of `known`."""
-    known = list(known)
     for name in _find(value, into_lists=True):
         if name not in known and not re.fullmatch(r"avatar_[1-9][0-9]?", name):
             fix = did_you_mean(name, known) or f"; there are {', '.join(known)}"
@@ -38,7 +37,23 @@ def fill(value: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
     one avatar.
     """
     numbered = {f"avatar_{number}": avatar for number, avatar in enumerate(avatars, 1)}
-    return _fill(value, {"avatar": avatars[0], **numbered, **values}, avatars)
+
+    def replace(value: Any, avatar: Any) -> Any:
+        known = {"avatar": avatar, **numbered, **values}
+        if isinstance(value, str):
+            whole = _PLACEHOLDER.fullmatch(value)
+            if whole:
+                return known[whole[1]]
+            return _PLACEHOLDER.sub(lambda found: _text(known[found[1]]), value)
+        if isinstance(value, Mapping):
+            return {key: replace(item, avatar) for key, item in value.items()}
+        if isinstance(value, list):
+            own = [avatars if "avatar" in _find(item) else [avatar] for item in value]
+            pairs = zip(value, own, strict=True)
+            return [replace(item, each) for item, repeated in pairs for each in repeated]
+        return value
+
+    return replace(value, avatars[0])
 
 
 def variables(text: str) -> list[str]:
@@ -56,33 +71,14 @@ def to_base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _fill(value: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
-    if isinstance(value, str):
-        whole = _PLACEHOLDER.fullmatch(value)
-        if whole:
-            return values[whole[1]]
-        return _PLACEHOLDER.sub(lambda found: _text(values[found[1]]), value)
-    if isinstance(value, Mapping):
-        return {key: _fill(item, values, avatars) for key, item in value.items()}
-    if isinstance(value, list):
-        return [
-            _fill(item, {**values, "avatar": avatar}, avatars)
-            for item in value
-            for avatar in (avatars if "avatar" in _find(item) else avatars[:1])
-        ]
-    return value
-
-
-def _find(value: Any, into_lists: bool = False) -> Iterator[str]:
+def _find(value: Any, into_lists: bool = False) -> list[str]:
     """The placeholders in `value`, those inside lists only with `into_lists`."""
     if isinstance(value, str):
-        yield from _PLACEHOLDER.findall(value)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _find(item, into_lists)
-    elif isinstance(value, list) and into_lists:
-        for item in value:
-            yield from _find(item, into_lists)
+        return _PLACEHOLDER.findall(value)
+    parts = list(value.values()) if isinstance(value, Mapping) else value
+    if not isinstance(parts, list) or (parts is value and not into_lists):
+        return []
+    return [name for part in parts for name in _find(part, into_lists)]
 
 
 def _text(value: Any) -> str:

@@ -52,7 +52,7 @@ def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
     tools = {tool.tool_id: tool for tool in BUILT_IN}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.dist is None or point.dist.name != "genlab":  # an installation may be old
-            _add(tools, *_load(point))
+            _add(tools, _name(point), _load(point))
     if config is not None or TOOLS_FILE.exists():
         path = config or TOOLS_FILE
         for tool in read_tools(path):
@@ -66,10 +66,8 @@ def choose_tools(tools: Mapping[str, ImageTool], names: Sequence[str]) -> list[I
     """The tools of these ids, each once. Raises a `GenlabError` for an unknown id."""
     for name in names:
         if name not in tools:
-            raise GenlabError(
-                f"no image tool is called {name!r}{did_you_mean(name, tools)};"
-                " list them with: genlab benchmark tools"
-            )
+            fix = f"{did_you_mean(name, tools)}; list them with: genlab benchmark tools"
+            raise GenlabError(f"no image tool is called {name!r}{fix}")
     return [tools[name] for name in dict.fromkeys(names)]
 
 
@@ -113,11 +111,11 @@ def checked_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, An
     Raises a `GenlabError`: a misspelt option would be paid for with its default.
     """
     known = tool.needs.options
-    for name, value in options.items() if known is not None else ():
-        assert known is not None
+    if known is None:
+        return dict(options)
+    for name, value in options.items():
         if name not in known:
-            accepted = f"; it accepts {', '.join(known)}" if known else "; it accepts none"
-            fix = did_you_mean(name, known) or accepted
+            fix = did_you_mean(name, known) or f"; it accepts {', '.join(known) or 'none'}"
             raise GenlabError(f"{tool.tool_id} has no option {name[:60]!r}{fix}")
         if known[name].choices and str(value) not in known[name].choices:
             raise GenlabError(
@@ -154,32 +152,25 @@ def _add(tools: dict[str, ImageTool], origin: str, tool: ImageTool) -> None:
     tools[tool.tool_id] = tool
 
 
-def _load(point: EntryPoint) -> tuple[str, ImageTool]:
-    """The tool of an installed package, and how messages call it."""
+def _name(point: EntryPoint) -> str:
+    """How messages call an installed tool."""
     package = f" of package {point.dist.name}" if point.dist is not None else ""
-    origin = f"image tool {point.name!r} ({point.value}){package}"
+    return f"image tool {point.name!r} ({point.value}){package}"
+
+
+def _load(point: EntryPoint) -> ImageTool:
+    """The tool of an installed package, if it fulfils the contract."""
     try:
-        return origin, _check(origin, point.load()())
-    except GenlabError:
-        raise
+        tool: object = point.load()()
+        if not isinstance(tool, ImageTool) or not isinstance(tool.needs, Needs):
+            members = ("tool_id", "title", "needs", "unavailable", "swap")
+            absent = next((name for name in members if not hasattr(tool, name)), "needs")
+            raise TypeError(f"{absent} is missing or of another type; see plugins.base.ImageTool")
+        if not _TOOL_ID.fullmatch(tool.tool_id):
+            raise ValueError(f"a tool_id is a-z, 0-9 and _, at most 48, got {tool.tool_id[:60]!r}")
+        return tool
     except Exception as error:  # third-party code raises anything
+        reason = f"{type(error).__name__}: {one_line(str(error))}"
         raise GenlabError(
-            f"{origin} cannot be loaded ({type(error).__name__}: {one_line(str(error))});"
-            " correct or uninstall it"
+            f"{_name(point)} is no usable image tool ({reason}); correct or uninstall it"
         ) from error
-
-
-def _check(origin: str, tool: object) -> ImageTool:
-    """Return `tool` if it fulfils the contract."""
-    if not isinstance(tool, ImageTool) or not isinstance(tool.needs, Needs):
-        members = ("tool_id", "title", "needs", "unavailable", "swap")
-        absent = next((name for name in members if not hasattr(tool, name)), "needs")
-        raise GenlabError(
-            f"{origin} is not an image tool: {absent} is missing or of another type;"
-            " see genlab.benchmark.plugins.base.ImageTool"
-        )
-    if not _TOOL_ID.fullmatch(tool.tool_id):
-        raise GenlabError(
-            f"{origin}: a tool_id is a-z, 0-9 and _, at most 48, got {tool.tool_id[:60]!r}"
-        )
-    return tool
