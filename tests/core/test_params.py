@@ -12,8 +12,8 @@ from genlab.core.errors import GenlabError
 from genlab.core.experiments import change
 from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.core.params import Params, load_params
-from genlab.core.sections import Kind
 from genlab.core.renamed import RENAMED
+from genlab.core.sections import Kind
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
 DEFAULTS: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encoding="utf-8"))

@@ -122,6 +122,11 @@ def test_an_error_that_occurs_only_with_the_attribute_is_supported_without_a_bou
     assert explain(index, data[1], list(tests.values()))[0]["name"] == "kind_zigzag"
 
 
+def test_a_refuted_hypothesis_explains_nothing(data: tuple[np.ndarray, Claims]) -> None:
+    refuted = {"name": "many_objects", "verdict": "refuted", "low": 0.2, "ratio": 0.3}
+    assert explain(int(np.argmax(data[0])), data[1][:1], [refuted]) == []
+
+
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
