@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+
+import streamlit as st
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Stamp = tuple[int, int, int, int]
 
 REPRO = "make repro"
 # What code raises on content that is valid JSON but not what the stage writes.
 UNFIT = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
-_KEPT: dict[tuple[str, str], dict[Any, Any]] = {}
-
-
-def stamp(path: str | Path) -> Stamp | None:
-    """Inode, size and times, which distinguish versions of a file; None where there is none.
+def stamp(path: str | Path) -> tuple[str, ...]:
+    """The path with inode, size and times of the file: they distinguish its versions.
 
     `dvc checkout` may bring an older file back with its old modification time; then the inode or
     the time of the inode's change, which nobody can set, differs.
@@ -32,27 +29,15 @@ def stamp(path: str | Path) -> Stamp | None:
     try:
         found = Path(path).stat()
     except (FileNotFoundError, NotADirectoryError):
-        return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return (str(path),)
+    versions = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (str(path), *map(str, versions))
 
 
-def fresh(function: Callable[Concatenate[Path, P], T]) -> Callable[Concatenate[Path, P], T]:
-    """Cache what a function makes of the file at its first argument until the file changes.
-
-    The arguments must be hashable. An error is not cached.
-    """
-    # A page's functions are made again whenever it runs: their results are kept here.
-    kept = _KEPT.setdefault((function.__code__.co_filename, function.__qualname__), {})
-
-    @wraps(function)
-    def wrapper(path: Path, /, *rest: P.args, **named: P.kwargs) -> T:
-        key, found = (path, rest, *named.items()), stamp(path)
-        if key not in kept or kept[key][0] != found:
-            kept[key] = found, function(path, *rest, **named)
-        result: T = kept[key][1]
-        return result
-
-    return wrapper
+def fresh(function: Callable[P, T]) -> Callable[P, T]:
+    """Cache what a function makes of a file until the file changes. An error is not cached."""
+    keep = st.cache_resource(hash_funcs={type(Path()): stamp}, max_entries=64, show_spinner=False)
+    return keep(function)
 
 
 def require(path: Path, command: str = REPRO) -> Path:
