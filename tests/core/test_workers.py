@@ -22,7 +22,7 @@ def test_results_keep_the_order_of_the_pieces(workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_of_a_piece_is_raised(workers: int) -> None:
-    with pytest.raises(ValueError, match="math domain error|nonnegative"):
+    with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
         list(spread(math.sqrt, [1.0, -1.0], tiny.params(workers=workers)))
 
 

@@ -1,4 +1,4 @@
-"""Grids beyond the first shard: same bytes by any number of workers, none of them in val or test."""
+"""Grids beyond the first shard: same bytes by any number of workers, none of val or test."""
 
 from pathlib import Path
 from typing import Any
