@@ -40,6 +40,7 @@ MODULES = (
     "swap_leaderboard",
     "app",
     "startup",
+    "documentation",
     "pipeline",
 )
 """In the order of `--all`: the pipeline's results are compared with those of the baselines."""
