@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from agent_runs import GOAL
 from benchmarks.harness import app as benchmarks_app
 from benchmarks.harness import load_benchmarks
 from dvc.cli import parse_args
@@ -24,6 +26,7 @@ from dvc.utils.hydra import apply_overrides
 from scripts.smoke import IDENTITY, clone
 from typer.main import get_command
 
+from genlab.agent.workspace import lay_out
 from genlab.cli import app as genlab_app
 from genlab.cli import load_command
 from genlab.core.experiments import choose, load_experiments
@@ -54,7 +57,7 @@ SHELL = ("sh", "bash", "console")
 FENCE = re.compile(r"^ *```(\w*) *$")
 INLINE = re.compile(r"`((?:\.venv/bin/)?(?:genlab|make|dvc|python) [^`]+)`")
 OURS = ("genlab", "make", "dvc", "python")
-TIMEOUT = 300
+TIMEOUT = 900  # seconds; a loaded machine is slow
 DONE: set[str] = set()
 
 
@@ -164,9 +167,12 @@ def parse(words: list[str], folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone of the working tree with small parameters, on the branch main."""
+    """A clone of the working tree on the branch main, with own grids and a workspace."""
     target = clone(tmp_path_factory.mktemp("docs") / "genlab", SMALL)
     subprocess.run(["git", "branch", "-M", "main"], cwd=target, check=True)
+    grids = np.random.default_rng(0).integers(0, 10, (200, 16, 16), dtype=np.uint8)
+    np.savez(target / "my_grids.npz", train=grids[:160], val=grids[160:180], test=grids[180:])
+    lay_out(target / "workspaces" / "project", GOAL)
     return target
 
 
@@ -216,14 +222,9 @@ def test_every_command_has_one_class() -> None:
 
 
 @pytest.mark.parametrize("found", select("executed", *COMMANDS))
-def test_a_command_runs(
-    found: Found, project: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_command_runs(found: Found, project: Path) -> None:
     if found.text in DONE:
         return
-    if "my_grids.npz" in found.text and not (project / "my_grids.npz").exists():
-        (split,) = project.parent.glob("tmp/split/*.npz")
-        shutil.copy(split, project / "my_grids.npz")
     command = re.sub(r"/tmp/|/mnt/share/", f"{project.parent}/tmp/", found.text)
     execute(project, "sh", "-c", command)
     DONE.add(found.text)
@@ -252,5 +253,4 @@ def test_a_python_block_runs(found: Found, project: Path) -> None:
     (project / "runs" / "mirror.py").write_text(found.text)
     command = ["genlab", "benchmark", "run", "--tools", "my_program"]
     said = execute(project, *command, "--case", "astronaut-officer")
-    print(said)
-    assert "no_face" in said
+    assert re.search(r"no[_ ]face", said), said
