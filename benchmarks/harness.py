@@ -41,6 +41,7 @@ MODULES = (
     "app",
     "scale",
     "startup",
+    "documentation",
     "pipeline",
 )
 """In the order of `--all`: the pipeline's results are compared with those of the baselines."""

@@ -1,0 +1,256 @@
+"""Every command and Python block of README and docs runs, parses, or names what it waits for."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from agent_runs import GOAL
+from benchmarks.harness import app as benchmarks_app
+from benchmarks.harness import load_benchmarks
+from dvc.cli import parse_args
+from dvc.repo import Repo
+from dvc.utils.hydra import apply_overrides
+from scripts.smoke import IDENTITY, clone
+from typer.main import get_command
+
+from genlab.agent.workspace import lay_out
+from genlab.cli import app as genlab_app
+from genlab.cli import load_command
+from genlab.core.experiments import choose, load_experiments
+from genlab.core.io import read_yaml
+from genlab.core.params import load_params
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs/**/*.md")
+TABLE: dict[str, Any] = read_yaml(Path(__file__).parent / "commands.yaml")
+SMALL = {
+    "datasets": ["arc_grids"],
+    "grids.count": 2000,
+    "width": 16,
+    "prior_width": 16,
+    "prior_depth": 1,
+    "prior_components": 4,
+    "epochs": 2,
+    "samples_per_epoch": 256,
+    "bootstrap": 100,
+    "evaluate.samples": 100,
+    "evaluate.iwae_samples": 2,
+    "evaluate.iwae_items": 4,
+    "benchmark.tools": ["control_untouched", "control_pasted"],
+}
+SHELL = ("sh", "bash", "console")
+FENCE = re.compile(r"^ *```(\w*) *$")
+INLINE = re.compile(r"`((?:\.venv/bin/)?(?:genlab|make|dvc|python) [^`]+)`")
+OURS = ("genlab", "make", "dvc", "python")
+TIMEOUT = 900  # seconds; a loaded machine is slow
+DONE: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Found:
+    """A command or a Python block, and where it stands."""
+
+    place: str
+    text: str
+    language: str  # inline: a command in a line of text
+
+
+def find_all() -> Iterator[Found]:
+    """Commands and Python blocks of all pages; a fenced block of unknown language is an error."""
+    for path in (path for pattern in PAGES for path in sorted(ROOT.glob(pattern))):
+        language, block, start = "", "", 0
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            place = f"{path.relative_to(ROOT)}:{start or number}"
+            if fence := FENCE.match(line):
+                if language == "python":
+                    yield Found(place, block, language)
+                language, block, start = "" if language else fence[1] or "text", "", 0
+                known = (*SHELL, "python", "yaml", "")
+                assert language in known, f"{place}: a block of {language}, not one of {known}"
+            elif language in SHELL:
+                start = start or number
+                text = re.sub(r"(^| +)# .*$", "", line.removeprefix("$ ")).strip()
+                block += text.removesuffix("\\")
+                if block and not text.endswith("\\"):
+                    yield Found(place, block, language)
+                    block, start = "", 0
+            elif language:
+                start, block = start or number, f"{block}{line}\n"
+            else:
+                for command in INLINE.findall(line):
+                    yield Found(place, command.removeprefix(".venv/bin/"), "inline")
+
+
+def classes() -> dict[str, str]:
+    """The class of each command of the table."""
+    listed = [(text, "executed") for text in TABLE["executed"].splitlines()]
+    for name in ("checked", "waiting"):
+        listed += [(text, name) for lines in TABLE[name].values() for text in lines.splitlines()]
+    repeated = [text for text, n in Counter(text for text, _ in listed).items() if n > 1]
+    assert repeated == [], "commands.yaml lists these twice"
+    return dict(listed)
+
+
+def classify(found: Found) -> str:
+    """executed, checked or waiting; a command in a line of text is checked unless it is listed."""
+    if found.language == "python":
+        return "executed"
+    return classes().get(found.text, "checked" if found.language == "inline" else "unknown")
+
+
+def parse_click(command: Any, words: list[str]) -> None:
+    """Parse the words after the program by a command and its sub-commands, without calling them."""
+    context = command.make_context("program", list(words))
+    while hasattr(command, "resolve_command"):
+        rest = [*context._protected_args, *context.args]
+        if not rest:
+            return
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+
+
+def parse_dvc(words: list[str], folder: Path) -> None:
+    """Parse a command of dvc, find its stages, and check the parameters that it sets."""
+    arguments = parse_args(words)
+    changed = folder / "params.yaml"
+    shutil.copy(ROOT / "params.yaml", changed)
+    apply_overrides(changed, getattr(arguments, "set_param", None) or [])
+    load_params(changed)
+    if words[0] in ("repro", "commit"):
+        with Repo(ROOT) as repo:
+            for target in arguments.targets or []:
+                assert repo.stage.collect(target), f"no stage {target}"
+
+
+def parse(words: list[str], folder: Path) -> None:
+    """Parse a command of a program of ours. Raises an error of its parser for what it rejects."""
+    program, *rest = words
+    if program == "genlab":
+        parse_click(get_command(genlab_app), rest)
+    elif program == "dvc":
+        parse_dvc(rest, folder)
+    elif program == "make":
+        done = subprocess.run(["make", "-n", *rest], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        for recipe in re.findall(r"(?:^|\s)\.venv/bin/(python .+)", done.stdout):
+            parse(shlex.split(recipe), folder)
+    elif rest[0] == "-m":
+        assert importlib.util.find_spec(rest[1]), f"no module {rest[1]}"
+    elif rest[0] == "benchmarks/run.py":
+        load_benchmarks()
+        parse_click(get_command(benchmarks_app), rest[1:])
+    elif rest[0] == "stages/experiments.py":
+        parse_click(load_command("experiments"), rest[1:])
+        names = [rest[i + 1] for i, word in enumerate(rest) if word == "--only"]
+        choose(load_experiments("experiments.yaml"), names)
+    elif rest[0] == "stages/report.py":
+        parse_click(load_command("report"), rest[1:])
+    else:
+        assert not rest[1:], f"the options of {rest[0]} are not known here"
+        assert (ROOT / rest[0]).is_file(), f"no {rest[0]}"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone of the working tree on the branch main, with own grids and a workspace."""
+    target = clone(tmp_path_factory.mktemp("docs") / "genlab", SMALL)
+    subprocess.run(["git", "branch", "-M", "main"], cwd=target, check=True)
+    grids = np.random.default_rng(0).integers(0, 10, (200, 16, 16), dtype=np.uint8)
+    np.savez(target / "my_grids.npz", train=grids[:160], val=grids[160:180], test=grids[180:])
+    lay_out(target / "workspaces" / "project", GOAL)
+    return target
+
+
+def execute(project: Path, *command: str) -> str:
+    """The output of a command in the project, which must succeed."""
+    done = subprocess.run(
+        command,
+        cwd=project,
+        env={
+            **os.environ,
+            **IDENTITY,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(project / "src"),
+            "AWS_ACCESS_KEY_ID": "id",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+ALL = list(find_all())
+ORDER = TABLE["executed"].splitlines()
+
+
+def select(name: str, *languages: str) -> list[Any]:
+    """Test cases of the commands of a class; those that are executed in the table's order."""
+    chosen = [one for one in ALL if classify(one) == name and one.language in languages]
+    if name == "executed" and "sh" in languages:
+        chosen.sort(key=lambda one: ORDER.index(one.text))
+    return [pytest.param(one, id=f"{name} {one.place}") for one in chosen]
+
+
+COMMANDS = (*SHELL, "inline")
+
+
+def test_every_command_has_one_class() -> None:
+    unknown = [f"{one.place}: {one.text}" for one in ALL if classify(one) == "unknown"]
+    assert unknown == [], "add these commands to tests/docs/commands.yaml"
+    stale = classes().keys() - {one.text for one in ALL}
+    assert stale == set(), "no page has these commands of tests/docs/commands.yaml"
+    print(Counter(map(classify, ALL)))
+
+
+@pytest.mark.parametrize("found", select("executed", *COMMANDS))
+def test_a_command_runs(found: Found, project: Path) -> None:
+    if found.text in DONE:
+        return
+    command = re.sub(r"/tmp/|/mnt/share/", f"{project.parent}/tmp/", found.text)
+    execute(project, "sh", "-c", command)
+    DONE.add(found.text)
+
+
+@pytest.mark.parametrize("found", [*select("checked", *COMMANDS), *select("waiting", *COMMANDS)])
+def test_a_command_parses(found: Found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    words = shlex.split(found.text)
+    own_name = re.search(r"\bNAME\b|\bSTAGE\b", found.text)
+    if words[0] == "dvc" and own_name:
+        parse_args(words[1:])
+    elif words[0] in OURS:
+        parse(words, tmp_path)
+
+
+@pytest.mark.parametrize("found", select("executed", "python"))
+def test_a_python_block_runs(found: Found, project: Path) -> None:
+    if "sys.argv" not in found.text:
+        execute(project, sys.executable, "-c", found.text)
+        return
+    page = (ROOT / found.place.partition(":")[0]).read_text(encoding="utf-8")
+    (tools,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (project / "runs").mkdir(exist_ok=True)
+    (project / "runs" / "tools.yaml").write_text(tools)
+    (project / "runs" / "mirror.py").write_text(found.text)
+    command = ["genlab", "benchmark", "run", "--tools", "my_program"]
+    said = execute(project, *command, "--case", "astronaut-officer")
+    assert re.search(r"no[_ ]face", said), said
