@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup repro smoke experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock clean
+.PHONY: help setup repro smoke experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock licences clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,9 @@ dev: $(STAMP) ## The same, reloading on change
 
 lock: $(STAMP) ## Write requirements.lock again from pyproject.toml
 	@sh scripts/lock.sh
+
+licences: $(STAMP) ## List the installed packages with their licences, unknown ones last
+	@$(PY) scripts/licences.py
 
 clean: ## Remove caches of tools; results and data stay
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist dvc_plots

@@ -39,6 +39,7 @@ MODULES = (
     "swap_runner",
     "swap_leaderboard",
     "app",
+    "scale",
     "startup",
     "documentation",
     "pipeline",

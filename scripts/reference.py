@@ -1,8 +1,9 @@
-"""mkdocs hook: generate the reference of parameters, metrics and commands from the code."""
+"""mkdocs hook: generate the reference from the code, and a page of SECURITY.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pandas as pd
@@ -47,6 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/metrics.md": [METRICS]
         + [line for name, model in metrics.items() for line in _table(name, model.model_fields)],
         "reference/cli.md": [COMMANDS, *_commands()],
+        "explanation/security.md": [Path("SECURITY.md").read_text(encoding="utf-8")],
     }
     for path, lines in pages.items():
         files.append(File.generated(config, path, content="\n".join(lines)))

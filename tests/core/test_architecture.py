@@ -9,8 +9,11 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-# Errors, checks, options and progress: what they let through, dvc tracks by value.
-NO_RESULT = {"errors", "params", "geometry", "renamed", "progress", "runtime", "options", "git"}
+# Errors, checks, options, progress, and where work runs: dvc tracks what they let through by value.
+NO_RESULT = {
+    "errors", "params", "sections", "geometry", "renamed", "progress", "runtime", "options", "git",
+    "workers",
+}  # fmt: skip
 
 
 def imported_modules(script: Path) -> set[str]:

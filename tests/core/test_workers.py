@@ -1,0 +1,61 @@
+"""Work that is spread over processes: same results in the same order, and clear faults."""
+
+import math
+import os
+import sys
+from typing import Any
+
+import pytest
+import tiny
+
+from genlab.core.errors import GenlabError
+from genlab.core.workers import RayExecutor, spread
+
+PIECES = [float(number) for number in range(30)]
+ROOTS = [math.sqrt(piece) for piece in PIECES]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_keep_the_order_of_the_pieces(workers: int) -> None:
+    assert list(spread(math.sqrt, PIECES, tiny.params(workers=workers))) == ROOTS
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_of_a_piece_is_raised(workers: int) -> None:
+    with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
+        list(spread(math.sqrt, [1.0, -1.0], tiny.params(workers=workers)))
+
+
+def test_a_killed_worker_is_one_line() -> None:
+    with pytest.raises(GenlabError, match="a worker process was killed") as raised:
+        list(spread(os._exit, [1, 1], tiny.params(workers=2)))
+    assert raised.value.key == "workers"
+
+
+def test_pieces_are_made_as_they_are_needed() -> None:
+    made = []
+
+    def pieces() -> Any:
+        for piece in PIECES:
+            made.append(piece)
+            yield piece
+
+    next(spread(math.sqrt, pieces(), tiny.params(workers=2)))
+    assert len(made) < len(PIECES)
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(GenlabError, match=r"pip install 'genlab\[ray\]'"):
+        list(spread(math.sqrt, PIECES, tiny.params(engine="ray")))
+
+
+def test_a_ray_cluster_gives_the_same_results() -> None:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    assert list(spread(math.sqrt, PIECES, tiny.params(engine="ray", workers=2))) == ROOTS
+
+
+def test_an_address_without_a_cluster_is_one_line() -> None:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    with pytest.raises(GenlabError, match=r"no Ray cluster answers at '127.0.0.1:1'"):
+        RayExecutor("127.0.0.1:1")

@@ -1,0 +1,95 @@
+"""Grids beyond the first shard: same bytes by any number of workers, none of val or test."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+
+from genlab.core.errors import GenlabError
+from genlab.core.io import UNFINISHED, read_json, sha256
+from genlab.datasets import shards
+from genlab.datasets.arc_grids import generate_grids, load_split, make_distribution, split_grids
+from genlab.datasets.manifests import MANIFEST_FILE
+from genlab.grids.generator import AtomicImageGenerator, hash_grids
+
+SHARD, COUNT = 60, 200
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for module in ("arc_grids", "shards"):
+        monkeypatch.setattr(f"genlab.datasets.{module}.SHARD", SHARD)
+
+
+def generate(folder: str, **params: Any) -> dict[str, str]:
+    """Generate COUNT grids; the hashes of the files."""
+    generate_grids("arc_grids", tiny.params(**params), Path(folder), COUNT)
+    return {file.name: sha256(file) for file in Path(folder).iterdir()}
+
+
+def test_any_number_of_workers_gives_the_same_bytes() -> None:
+    alone = generate("alone", workers=1)
+    shard_files = {f"grids_{index:05d}.npz" for index in (1, 2, 3)}
+    assert set(alone) == {"grids.npz", "objects.npz", "manifest.json", *shard_files}
+    assert generate("together", workers=3) == alone
+    assert generate("again", workers=1, seed=1) != alone
+
+
+def test_a_ray_cluster_gives_the_same_bytes() -> None:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    assert generate("ray", engine="ray", workers=2) == generate("alone", workers=1)
+
+
+def test_training_gets_the_shards_and_no_grid_of_val_or_test() -> None:
+    generate("made", workers=1)
+    summary = split_grids("arc_grids", tiny.params(), Path("made"), Path("split"), seed=0)
+    assert summary.counts == {"train": COUNT - 12, "val": 6, "test": 6}
+    train = load_split("split", "train")
+    assert isinstance(train, np.memmap)
+    assert len(train) == COUNT - 12
+    held_out = np.concatenate([load_split("split", name) for name in ("val", "test")])
+    assert not np.isin(hash_grids(train), hash_grids(held_out)).any()
+    parts = [np.load(f"made/grids_{index:05d}.npz")["grids"] for index in (1, 2, 3)]
+    assert np.array_equal(train[SHARD - 12 :], np.concatenate(parts))
+    assert (
+        shards.TRAIN_FILE in read_json(Path("split") / MANIFEST_FILE, producer_command="")["sha256"]
+    )
+
+
+def test_an_excluded_grid_is_not_drawn() -> None:
+    generator = AtomicImageGenerator(make_distribution(tiny.params().grids))
+    first = generator.generate(50, 0).grids
+    others = generator.generate(50, 0, hash_grids(first)).grids  # the same stream of draws
+    assert not np.isin(hash_grids(others), hash_grids(first)).any()
+
+
+def test_a_killed_run_keeps_its_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, drawn = generate("whole", workers=1), []
+
+    def draw(shard: shards.Shard) -> bytes:
+        drawn.append(shard.seed)
+        if shard.seed == (0, 3) and len(drawn) == 3:
+            raise KeyboardInterrupt
+        return draw_shard(shard)
+
+    draw_shard = shards.draw_shard
+    monkeypatch.setattr(shards, "draw_shard", draw)
+    with pytest.raises(KeyboardInterrupt):
+        generate("resumed", workers=1)
+    assert generate("resumed", workers=1) == whole
+    assert drawn == [(0, 1), (0, 2), (0, 3), (0, 3)]
+    assert not list(UNFINISHED.rglob("*.npz"))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00", b"no array"])
+def test_a_truncated_training_file_is_one_line(content: bytes) -> None:
+    generate("made", workers=1)
+    split_grids("arc_grids", tiny.params(), Path("made"), Path("split"), seed=0)
+    (Path("split") / shards.TRAIN_FILE).write_bytes(content)
+    with pytest.raises(
+        GenlabError, match=r"train\.npy is truncated or no \.npy file; make it again"
+    ):
+        load_split("split", "train")

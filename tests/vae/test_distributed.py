@@ -1,0 +1,78 @@
+"""Training by several processes: the weights of one process, also after a worker was killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+from stage_runs import ROOT, TIMEOUT, run_stage
+
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
+from genlab.vae.training import distributed
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tiny.write_dataset(tmp_path)
+    return tmp_path
+
+
+def start(folder: Path, output: str, **params: Any) -> subprocess.Popen[bytes]:
+    """Start training by two processes in `folder`."""
+    tiny.write_params(folder, **params)
+    stage = [str(ROOT / "stages/train.py"), "--data-path", str(folder), "--output", output]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    command = [*TORCHRUN, "--nproc-per-node", "2", *stage]
+    log = (folder / f"{output}.log").open("wb")
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_with_two_threads(folder: Path) -> None:
+    tiny.write_params(folder, threads=2)
+    alone = run_stage(folder, "train", "--data-path", str(folder), "--output", "alone")
+    assert not alone.status, alone.stderr
+    process = start(folder, "together", threads=1)
+    assert process.wait(TIMEOUT) == 0, (folder / "together.log").read_text()
+    one, two = (
+        json.loads((folder / f"{n}/training.json").read_text()) for n in ("alone", "together")
+    )
+    assert two["best_epoch"] == one["best_epoch"]
+    assert two["series"]["loss"] == pytest.approx(one["series"]["loss"], rel=1e-4)
+    assert (folder / "together.log").read_text().count("best epoch") == 1  # the first one's line
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the workers in /proc")
+def test_a_killed_worker_ends_with_the_same_bytes_when_run_again(folder: Path) -> None:
+    checkpoint = "model.safetensors"
+    whole = start(folder, "whole", epochs=12)
+    assert whole.wait(TIMEOUT) == 0, (folder / "whole.log").read_text()
+    process = start(folder, "killed", epochs=12)
+    deadline = time.monotonic() + TIMEOUT
+    while not list(folder.glob("data/.making/*/state.pt")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[-1]), signal.SIGKILL)
+    assert process.wait(TIMEOUT) != 0
+    again = start(folder, "killed", epochs=12)
+    assert again.wait(TIMEOUT) == 0, (folder / "killed.log").read_text()
+    assert sha256(folder / "killed" / checkpoint) == sha256(folder / "whole" / checkpoint)
+
+
+def test_every_process_gets_as_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "count", lambda: 3)
+    distributed.require_divisible(30)
+    with pytest.raises(
+        GenlabError, match="batch_size must be a multiple of the 3 processes, got 32"
+    ):
+        distributed.require_divisible(32)
