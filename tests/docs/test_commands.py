@@ -24,6 +24,7 @@ from dvc.cli import parse_args
 from dvc.repo import Repo
 from dvc.utils.hydra import apply_overrides
 from scripts.smoke import IDENTITY, clone
+from torch.distributed.run import get_args_parser
 from typer.main import get_command
 
 from genlab.agent.workspace import lay_out
@@ -55,8 +56,8 @@ SMALL = {
 }
 SHELL = ("sh", "bash", "console")
 FENCE = re.compile(r"^ *```(\w*) *$")
-INLINE = re.compile(r"`((?:\.venv/bin/)?(?:genlab|make|dvc|python) [^`]+)`")
-OURS = ("genlab", "make", "dvc", "python")
+INLINE = re.compile(r"(?<!`)`((?:\.venv/bin/)?(?:genlab|make|dvc|python)\s[^`]+)`")
+OURS = ("genlab", "make", "dvc", "python", "torchrun")
 TIMEOUT = 900  # seconds; a loaded machine is slow
 DONE: set[str] = set()
 
@@ -73,8 +74,9 @@ class Found:
 def find_all() -> Iterator[Found]:
     """Commands and Python blocks of all pages; a fenced block of unknown language is an error."""
     for path in (path for pattern in PAGES for path in sorted(ROOT.glob(pattern))):
-        language, block, start = "", "", 0
+        language, block, start, prose = "", "", 0, ""
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            prose += "\n" if language else f"{line}\n"
             place = f"{path.relative_to(ROOT)}:{start or number}"
             if fence := FENCE.match(line):
                 if language == "python":
@@ -91,9 +93,10 @@ def find_all() -> Iterator[Found]:
                     block, start = "", 0
             elif language:
                 start, block = start or number, f"{block}{line}\n"
-            else:
-                for command in INLINE.findall(line):
-                    yield Found(place, command.removeprefix(".venv/bin/"), "inline")
+        for match in INLINE.finditer(prose):  # one may go on in the next line
+            place = f"{path.relative_to(ROOT)}:{prose[: match.start()].count(chr(10)) + 1}"
+            command = " ".join(match[1].split())
+            yield Found(place, command.removeprefix(".venv/bin/"), "inline")
 
 
 def classes() -> dict[str, str]:
@@ -149,6 +152,9 @@ def parse(words: list[str], folder: Path) -> None:
         assert done.returncode == 0, done.stderr
         for recipe in re.findall(r"(?:^|\s)\.venv/bin/(python .+)", done.stdout):
             parse(shlex.split(recipe), folder)
+    elif program == "torchrun":
+        arguments = get_args_parser().parse_args(rest)
+        assert (ROOT / arguments.training_script).is_file(), f"no {arguments.training_script}"
     elif rest[0] == "-m":
         assert importlib.util.find_spec(rest[1]), f"no module {rest[1]}"
     elif rest[0] == "benchmarks/run.py":

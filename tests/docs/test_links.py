@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 GENERATED = {ROOT / f"docs/reference/{name}.md" for name in ("parameters", "metrics", "cli")}
+GENERATED |= {ROOT / "docs/explanation/security.md"}
 """By scripts/reference.py; the strict build checks links to them."""
 
 
