@@ -245,6 +245,8 @@ def test_a_command_parses(found: Found, tmp_path: Path, monkeypatch: pytest.Monk
         parse_args(words[1:])
     elif words[0] in OURS:
         parse(words, tmp_path)
+    else:
+        assert classify(found) == "waiting", f"{found.place}: nothing here parses {words[0]}"
 
 
 @pytest.mark.parametrize("found", select("executed", "python"))
