@@ -27,7 +27,8 @@ PARAMS = {"seeds": 1, "backend": "openai"}
 
 
 def page() -> AppTest:
-    return AppTest.from_file(str(ROOT / "src/genlab/web/pages" / "agent.py"), default_timeout=60)
+    script = "from genlab.web.pages.main import show\n\nshow('agent')"
+    return AppTest.from_string(script, default_timeout=60)
 
 
 def press(shown: AppTest, name: str) -> None:

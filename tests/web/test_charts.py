@@ -33,4 +33,4 @@ def test_lines_leave_out_what_cannot_be_drawn() -> None:
     values = charts.lines(curves, "t", log=True)["data"]["values"]
     assert values == [{"run": "a", "epoch": 1.0, "value": 2.0}]
     assert len(charts.lines(curves, "t")["data"]["values"]) == 2
-    assert "a from 2 at epoch 1 to 0 at epoch 3" in charts.summary(curves, "t")
+    assert "a from 2 at epoch 1 to 0 at epoch 3" in charts.lines(curves, "t")["description"]

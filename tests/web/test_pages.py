@@ -20,18 +20,12 @@ Open = Callable[..., AppTest]
 
 
 @pytest.fixture
-def page(root: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+def page(page: Open, monkeypatch: pytest.MonkeyPatch) -> Open:
     """Open a page of the project in a folder, at an address."""
 
     def opened(folder: Path, name: str, **address: str) -> AppTest:
         monkeypatch.chdir(folder)
-        at = AppTest.from_file(str(root / "src/genlab/web/pages" / "main.py"), default_timeout=60)
-        at.switch_page(f"{name}.py")
-        for key, value in address.items():
-            at.query_params[key] = value
-        at.run()
-        assert not at.exception, at.exception[0].message
-        return at
+        return page(name, **address)
 
     return opened
 

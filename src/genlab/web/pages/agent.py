@@ -31,9 +31,9 @@ from genlab.evaluation.reports.formats import number, value, words
 from genlab.llm.journal import read_entries
 from genlab.web.components import charts
 from genlab.web.components.charts import Points
+from genlab.web.components.escape import label
 from genlab.web.components.files import reading, require
-from genlab.web.components.frame import LONGEST, chart, sentences, table, title
-from genlab.web.components.grid import label
+from genlab.web.components.frame import sentences, table
 
 BACKENDS = ("embedded", "openai", "search")
 MODES = ("loop", "tools")
@@ -192,7 +192,7 @@ def show_form() -> None:
         ),
     }  # fmt: skip
     with sentences():
-        st.caption(label(f"This means: {parse_goal(text).description}", LONGEST))
+        st.caption(label(f"This means: {parse_goal(text).description}"))
     st.code(shlex.join(["genlab", *build_command(text, options, FOLDER)]), language="bash")
     if st.button("Start or resume", type="primary", key="start"):
         begin(text, options)
@@ -221,17 +221,17 @@ def show_log(run: Process) -> None:
 def show_overview(run: RunRecord) -> None:
     """Verdict, progress, tree, table, spend."""
     goal = run.settings.goal
-    st.subheader(label(goal.text, LONGEST), anchor=False)
-    (st.success if run.verdict == "achieved" else st.info)(label(run.sentence, LONGEST))
+    st.subheader(label(goal.text), anchor=False)
+    (st.success if run.verdict == "achieved" else st.info)(label(run.sentence))
     origins = f"planned by {counts(run.planned_by)}; code by {counts(run.written_by)}"
-    st.caption(label(f"{goal.description}; {run.backend}; {origins}", LONGEST))
+    st.caption(label(f"{goal.description}; {run.backend}; {origins}"))
     references = "; ".join(f"{name} {number(measured.get(goal.metric))}"
                            for name, measured in run.references.items())  # fmt: skip
     if references:
-        st.caption(label(f"Reference models, same budget and judge: {references}", LONGEST))
+        st.caption(label(f"Reference models, same budget and judge: {references}"))
     if run.attempts:
         curves, name = list_progress(run), METRICS[goal.metric].label
-        chart(charts.lines(curves, name, x="attempt"), charts.summary(curves, name, "attempt"))
+        charts.draw(curves, name, x="attempt")
         st.graphviz_chart(draw_tree(run))
         st.dataframe(list_attempts(run), hide_index=True, width="stretch")
     if run.comparison is not None:
@@ -288,8 +288,7 @@ def show_numbers(attempt: Attempt) -> None:
         for each in attempt.seeds if each.get("curve")
     }  # fmt: skip
     if curves:
-        name = "training loss"
-        chart(charts.lines(curves, name, x="point"), charts.summary(curves, name, "point"))
+        charts.draw(curves, "training loss", x="point")
 
 
 def show_difference(run: RunRecord, attempt: Attempt, source: str) -> None:
@@ -359,9 +358,3 @@ def main() -> None:
             st.error("The run ended with an error; the last lines of its log say which.")
         show_log(run)
     show_finished(known)
-
-
-if __name__ == "__main__":
-    title("Agent", "Plans, writes, trains and decides until a number meets the goal, in a sandbox.")
-    with sentences():
-        main()

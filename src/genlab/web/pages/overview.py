@@ -18,8 +18,8 @@ from genlab.core.errors import GenlabError
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import value, words
 from genlab.web.components import frame
+from genlab.web.components.escape import label
 from genlab.web.components.files import UNFIT, stamp
-from genlab.web.components.grid import label
 
 Row = dict[str, str]
 
@@ -141,7 +141,7 @@ def wait_for_dvc() -> None:
 def show_pipeline(status: Status) -> None:
     """States of all stages, why some are stale, and the next step."""
     if status.fault:
-        st.warning(label(status.fault, frame.LONGEST))
+        st.warning(label(status.fault))
         return
     frame.table(status.stages, "Stages of the pipeline")
     if status.stale:
@@ -154,7 +154,7 @@ def show_changes(status: Status) -> None:
     """Metrics that differ from the last commit."""
     st.subheader("Since the last commit", anchor=False)
     commit = git.ask(ROOT, "log", "-1", "--format=%h %s, %cr") or b"no commit yet"
-    st.caption(f"Compared with {label(commit.decode(errors='replace'), frame.LONGEST)}.")
+    st.caption(f"Compared with {label(commit.decode(errors='replace'))}.")
     if status.changes:
         frame.table(status.changes, "Metrics that differ")
     elif not status.fault:
@@ -174,9 +174,3 @@ def main() -> None:
             frame.show_verdict(ROOT, name)
     if status is not None:
         show_changes(status)
-
-
-if __name__ == "__main__":
-    frame.title("Overview", "State of the pipeline, results of its last runs, and the next step.")
-    with frame.sentences():
-        main()
