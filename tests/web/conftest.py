@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+from small_benchmark import make_case
 from streamlit.testing.v1 import AppTest
 
 from genlab.core.io import write_json, write_npz
@@ -23,6 +24,7 @@ SAMPLES = 30
 def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     tiny.write_params(folder)
+    make_case(folder / "cases", 1, title="Two friends")
     for name in ("dvc.yaml", "dvc.lock", "experiments.yaml"):
         shutil.copy(root / name, folder / name)
     for name in ("metrics", "results", "plots/arc_grids/training"):

@@ -119,3 +119,9 @@ def test_an_opinion_is_stored_under_the_raters_name(page: Open, copied: Path) ->
     [kept] = jobs(copied).store.opinions("arc_grids")
     assert (kept.rater, kept.agrees) == ("Ada <b>", True)
     assert "1 agree, 0 don't" in words(at)
+
+
+def test_the_cases_head_the_first_page(page: Open, project: Path) -> None:
+    first = page(project, "overview").get("html")[0]
+    assert "Two friends" in first.proto.body
+    assert "/api/test-cases/case-001/template" in first.proto.body

@@ -15,6 +15,7 @@ Spec = dict[str, Any]
 Points = Sequence[tuple[float, float]]
 
 DECADES = [10.0**power for power in range(-12, 13)]
+DASHES = [[1, 0], [8, 4], [2, 3], [10, 3, 2, 3]]  # pixels drawn and left out, in turn
 
 
 def draw(
@@ -49,11 +50,13 @@ def lines(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bo
         for name, points in curves.items()
         if points
     ]
-    # Left to itself, Vega draws a tick for every digit where there are few decades.
+    # Left to itself, Vega draws a tick for every digit where there are few decades, and rounds
+    # labels to the digits in which ticks differ: -500 would be -5e+2.
     ticks = {"values": DECADES, "labelOverlap": True} if log else {"tickCount": 4}
     scale = {"type": "log"} if log else {"zero": False}
-    y = {"scale": scale, "axis": {**ticks, "format": "~g"}}
-    legend = {"orient": "bottom", "columns": 4, "title": None} if len(curves) > 1 else None
+    y = {"scale": scale, "axis": {**ticks, "format": ".6~g"}}
+    legend = {"orient": "top", "columns": 4, "title": None} if len(curves) > 1 else None
+    run = {"field": "run", "legend": legend}
     point = len(values) <= 2 * len(curves)
     return {
         "data": {"values": values},
@@ -64,6 +67,8 @@ def lines(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bo
         "encoding": {
             "x": {"field": x, "type": "quantitative", "axis": {"tickMinStep": 1, "format": "d"}},
             "y": {"field": "value", "type": "quantitative", "title": None, **y},
-            "color": {"field": "run", "scale": {"domain": list(curves)}, "legend": legend},
+            "color": {**run, "scale": {"domain": list(curves)}},
+            # Curves differ without their colours, too.
+            "strokeDash": {**run, "scale": {"domain": list(curves), "range": DASHES}},
         },
     }

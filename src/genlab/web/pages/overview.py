@@ -1,4 +1,4 @@
-"""The pipeline as DVC reports it, the key numbers of each dataset, what changed, what is next."""
+"""Test cases, the pipeline as DVC reports it, key numbers of each dataset, changes, next step."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from genlab.core import git
 from genlab.core.errors import GenlabError
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import value, words
-from genlab.web.components import frame
+from genlab.web.components import frame, grid
 from genlab.web.components.escape import label
 from genlab.web.components.files import UNFIT, stamp
+from genlab.web.jobs import jobs
 
 Row = dict[str, str]
 
@@ -162,7 +163,9 @@ def show_changes(status: Status) -> None:
 
 
 def main() -> None:
-    """State of the pipeline, results, changes."""
+    """Test cases, state of the pipeline, results, changes."""
+    with frame.sentences():
+        st.html(grid.gallery(jobs().cases()))
     status = look()
     if status is None:
         wait_for_dvc()
