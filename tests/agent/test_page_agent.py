@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, AppT
         shown = page().run()
         assert not shown.exception
         shown.text_area(key="goal").set_value(GOAL)
-        shown.number_input(key="attempts").set_value(2).run()
+        shown.number_input(key="max_iterations").set_value(2).run()
         press(shown, "Start or resume")
         end = time.monotonic() + PATIENCE
         while any(each.label == "Stop" for each in shown.button) and time.monotonic() < end:

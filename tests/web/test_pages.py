@@ -119,6 +119,10 @@ def test_an_opinion_is_stored_under_the_raters_name(page: Open, copied: Path) ->
     [kept] = jobs(copied).store.opinions("arc_grids")
     assert (kept.rater, kept.agrees) == ("Ada <b>", True)
     assert "1 agree, 0 don't" in words(at)
+    for count in (2, 3):  # guests without a name, who do not overwrite each other
+        guest = page(copied, "failures", sort="samples")
+        guest.get("feedback")[0].set_value(0).run()
+        assert f"1 agree, {count - 1} don't" in words(guest)
 
 
 def test_the_cases_head_the_first_page(page: Open, project: Path) -> None:

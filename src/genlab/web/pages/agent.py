@@ -39,11 +39,12 @@ BACKENDS = ("embedded", "openai", "search")
 MODES = ("loop", "tools")
 FOLDER = Path("workspaces")
 REMARKS = ("decision", "change", "difference", "built", "review", "notes", "failure")
-
-
-def workspaces(folder: Path) -> list[str]:
-    """Names of the workspaces in `folder`, the latest first."""
-    return [root.name for root in reversed(all_workspaces(folder))]
+LIMITS: dict[str, tuple[str, float, float | None]] = {  # label, minimum and maximum of an option
+    "max_iterations": ("Attempts at most", 1, 1000),
+    "max_seconds": ("Seconds at most (0: no limit)", 0.0, None),
+    "max_tokens": ("Tokens at most (0: no limit)", 0, None),
+    "candidates": ("Candidates per round", 1, 64),
+}
 
 
 def list_attempts(run: RunRecord) -> list[dict[str, Any]]:
@@ -178,19 +179,9 @@ def show_form() -> None:
             "Mode", MODES, MODES.index(params.mode), key="mode",
             help="loop: a fixed sequence of steps; tools: the planner calls the tools",
         ),
-        "max_iterations": right.number_input(
-            "Attempts at most", 1, 1000, params.max_iterations, key="attempts"
-        ),
-        "max_seconds": left.number_input(
-            "Seconds at most", 0.0, None, params.max_seconds, key="seconds", help="0: no limit"
-        ),
-        "max_tokens": middle.number_input(
-            "Tokens at most", 0, None, params.max_tokens, key="tokens", help="0: no limit"
-        ),
-        "candidates": right.number_input(
-            "Candidates per round", 1, 64, params.candidates, key="candidates"
-        ),
     }  # fmt: skip
+    for place, (name, limits) in zip((right, left, middle, right), LIMITS.items(), strict=True):
+        options[name] = place.number_input(*limits, getattr(params, name), key=name)
     with sentences():
         st.caption(label(f"This means: {parse_goal(text).description}"))
     st.code(shlex.join(["genlab", *build_command(text, options, FOLDER)]), language="bash")
@@ -230,8 +221,7 @@ def show_overview(run: RunRecord) -> None:
     if references:
         st.caption(label(f"Reference models, same budget and judge: {references}"))
     if run.attempts:
-        curves, name = list_progress(run), METRICS[goal.metric].label
-        charts.draw(curves, name, x="attempt")
+        charts.draw(list_progress(run), METRICS[goal.metric].label, x="attempt")
         st.graphviz_chart(draw_tree(run))
         st.dataframe(list_attempts(run), hide_index=True, width="stretch")
     if run.comparison is not None:
@@ -347,7 +337,7 @@ def show_finished(known: list[str]) -> None:
 
 def main() -> None:
     """The form, and a run under way or a finished one."""
-    known = workspaces(FOLDER)
+    known = [root.name for root in reversed(all_workspaces(FOLDER))]
     with st.expander("Start a run", expanded=not known), sentences():
         show_form()
     for run in started()[-1:]:
