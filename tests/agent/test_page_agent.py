@@ -27,7 +27,8 @@ PARAMS = {"seeds": 1, "backend": "openai"}
 
 
 def page() -> AppTest:
-    return AppTest.from_file(str(ROOT / "src/genlab/web/pages" / "agent.py"), default_timeout=60)
+    script = "from genlab.web.pages.main import show\n\nshow('agent')"
+    return AppTest.from_string(script, default_timeout=60)
 
 
 def press(shown: AppTest, name: str) -> None:
@@ -48,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, AppT
         shown = page().run()
         assert not shown.exception
         shown.text_area(key="goal").set_value(GOAL)
-        shown.number_input(key="attempts").set_value(2).run()
+        shown.number_input(key="max_iterations").set_value(2).run()
         press(shown, "Start or resume")
         end = time.monotonic() + PATIENCE
         while any(each.label == "Stop" for each in shown.button) and time.monotonic() < end:

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+from small_benchmark import make_case
+from streamlit.testing.v1 import AppTest
 
 from genlab.core.io import write_json, write_npz
 from genlab.vae.training.checkpoint import save_checkpoint
@@ -22,6 +24,7 @@ SAMPLES = 30
 def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     tiny.write_params(folder)
+    make_case(folder / "cases", 1, title="Two friends")
     for name in ("dvc.yaml", "dvc.lock", "experiments.yaml"):
         shutil.copy(root / name, folder / name)
     for name in ("metrics", "results", "plots/arc_grids/training"):
@@ -52,6 +55,22 @@ def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 item["index"] = index % SAMPLES  # the tiny test split is shorter than theirs
         write_json(file, failures)
     return folder
+
+
+def open_page(name: str, **query: str) -> AppTest:
+    """A page of the project in the working directory, at an address, as Streamlit runs it."""
+    script = f"from genlab.web.pages.main import show\n\nshow({name!r})"
+    at = AppTest.from_string(script, default_timeout=60)
+    for key, value in query.items():
+        at.query_params[key] = value
+    at.run()
+    assert not at.exception, at.exception[0].message
+    return at
+
+
+@pytest.fixture
+def page() -> Callable[..., AppTest]:
+    return open_page
 
 
 @pytest.fixture

@@ -33,4 +33,14 @@ def test_lines_leave_out_what_cannot_be_drawn() -> None:
     values = charts.lines(curves, "t", log=True)["data"]["values"]
     assert values == [{"run": "a", "epoch": 1.0, "value": 2.0}]
     assert len(charts.lines(curves, "t")["data"]["values"]) == 2
-    assert "a from 2 at epoch 1 to 0 at epoch 3" in charts.summary(curves, "t")
+    assert "a from 2 at epoch 1 to 0 at epoch 3" in charts.lines(curves, "t")["description"]
+
+
+def test_curves_differ_in_more_than_colour_and_ticks_have_all_their_digits() -> None:
+    curves = {"attempt": [(1.0, -520.0)], "goal": [(1.0, -480.0), (9.0, -480.0)]}
+    encoding = charts.lines(curves, "t")["encoding"]
+    dashes = encoding["strokeDash"]["scale"]
+    assert dashes["domain"] == ["attempt", "goal"]
+    assert dashes["range"][0] != dashes["range"][1]
+    assert encoding["y"]["axis"]["format"] == ".6~g"  # without digits Vega shows -5e+2
+    assert encoding["color"]["legend"] == encoding["strokeDash"]["legend"]

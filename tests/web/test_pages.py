@@ -20,18 +20,12 @@ Open = Callable[..., AppTest]
 
 
 @pytest.fixture
-def page(root: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+def page(page: Open, monkeypatch: pytest.MonkeyPatch) -> Open:
     """Open a page of the project in a folder, at an address."""
 
     def opened(folder: Path, name: str, **address: str) -> AppTest:
         monkeypatch.chdir(folder)
-        at = AppTest.from_file(str(root / "src/genlab/web/pages" / "main.py"), default_timeout=60)
-        at.switch_page(f"{name}.py")
-        for key, value in address.items():
-            at.query_params[key] = value
-        at.run()
-        assert not at.exception, at.exception[0].message
-        return at
+        return page(name, **address)
 
     return opened
 
@@ -125,3 +119,13 @@ def test_an_opinion_is_stored_under_the_raters_name(page: Open, copied: Path) ->
     [kept] = jobs(copied).store.opinions("arc_grids")
     assert (kept.rater, kept.agrees) == ("Ada <b>", True)
     assert "1 agree, 0 don't" in words(at)
+    for count in (2, 3):  # guests without a name, who do not overwrite each other
+        guest = page(copied, "failures", sort="samples")
+        guest.get("feedback")[0].set_value(0).run()
+        assert f"1 agree, {count - 1} don't" in words(guest)
+
+
+def test_the_cases_head_the_first_page(page: Open, project: Path) -> None:
+    first = page(project, "overview").get("html")[0]
+    assert "Two friends" in first.proto.body
+    assert "/api/test-cases/case-001/template" in first.proto.body

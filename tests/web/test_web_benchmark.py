@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from streamlit.testing.v1 import AppTest
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256, write_npz
-from genlab.web.components import grid
+from genlab.web.components import escape
 from genlab.web.components.rating_session import Session, list_dataset, list_run
 from genlab.web.jobs import Jobs, jobs
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
+Open = Callable[..., AppTest]
 
 RUN = "2026-01-01"
 MARKUP = "<script>alert(1)</script>"
@@ -45,21 +45,12 @@ def lived(project: Path) -> Iterator[Jobs]:
     here.store.close()
 
 
-def page(name: str, **query: str) -> AppTest:
-    shown = AppTest.from_file(str(ROOT / "src/genlab/web/pages" / f"{name}.py"), default_timeout=60)
-    for key, value in query.items():
-        shown.query_params[key] = value
-    shown.run()
-    assert not shown.exception, shown.exception[0].message
-    return shown
-
-
 def words(shown: AppTest) -> str:
-    """All that a page hands to the browser as HTML or Markdown, its style sheet aside."""
+    """All that a page hands to the browser as HTML or Markdown."""
     html: list[Any] = list(shown.get("html"))
     kinds = (*shown.markdown, *shown.info, *shown.error, *shown.caption)
     text = "".join(one.proto.body for one in html) + "".join(one.value for one in kinds)
-    return text.replace(grid.STYLE, "").replace("\\", "")
+    return text.replace("\\", "")
 
 
 @pytest.mark.parametrize(
@@ -74,17 +65,17 @@ def words(shown: AppTest) -> str:
     ],
 )
 def test_a_foreign_text_is_harmless_and_bounded(foreign: str) -> None:
-    html = grid.text(foreign)
+    html = escape.text(foreign)
     assert not any(part in html for part in ("<script", "<img", "\u202e", "\n"))
     html.encode("utf-8")
-    assert len(grid.line(foreign)) <= grid.LONGEST
-    assert "](" not in grid.label(foreign + "[a](http://b)")
+    assert len(escape.line(foreign)) <= escape.LONGEST
+    assert "](" not in escape.label(foreign + "[a](http://b)")
 
 
 # the page Benchmark
 
 
-def test_a_finished_run_shows_pictures_badges_and_stars(lived: Jobs) -> None:
+def test_a_finished_run_shows_pictures_badges_and_stars(lived: Jobs, page: Open) -> None:
     shown = page("benchmark", run=RUN, rater="ada")
     html = words(shown)
     assert html.count("b-badge") >= 4
@@ -104,13 +95,13 @@ def test_a_finished_run_shows_pictures_badges_and_stars(lived: Jobs) -> None:
         ("nonsense", "b-cell"),
     ],
 )
-def test_a_link_opens_the_same_view(lived: Jobs, view: str, said: str) -> None:
+def test_a_link_opens_the_same_view(lived: Jobs, view: str, said: str, page: Open) -> None:
     for item in lived.store.items(RUN)[:1]:
         lived.store.rate("run_item", item.image_sha256, "ada", 4, "blind")
     assert said in words(page("benchmark", run=RUN, view=view))
 
 
-def test_what_is_not_there_is_a_sentence(lived: Jobs) -> None:
+def test_what_is_not_there_is_a_sentence(lived: Jobs, page: Open) -> None:
     assert "no run is called" in words(page("benchmark", run="../../etc/passwd"))
     shutil.rmtree(lived.root / "cases")
     assert "generate-cases" in words(page("benchmark"))
@@ -140,7 +131,7 @@ def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
     assert [one.stars for one in lived.store.ratings("run_item")] == [3]
 
 
-def test_the_template_takes_the_place_of_one_image_alone(lived: Jobs) -> None:
+def test_the_template_takes_the_place_of_one_image_alone(lived: Jobs, page: Open) -> None:
     shown = page("rate", rater="ada", of=RUN)
     before = words(shown)
     shown.button(key="flip").click().run()
@@ -179,7 +170,7 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
 
 
 @pytest.mark.parametrize("dataset", ["arc_grids", "fashion_mnist"])
-def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str) -> None:
+def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str, page: Open) -> None:
     grids = np.random.default_rng(0).integers(0, 10, (3, 16, 16), dtype=np.uint8)
     if dataset == "fashion_mnist":
         grids = grids[..., None]

@@ -1,8 +1,8 @@
-"""What pages share: title, choice of a dataset, tables, charts, errors as sentences."""
+"""What pages share: choices, tables, names of raters, errors as sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,28 +11,22 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from genlab.benchmark.store.schema import MAX_RATER
 from genlab.core.errors import GenlabError, describe_os_error
 from genlab.core.params import Params, load_params
 from genlab.evaluation.reports import formats
-from genlab.web.components import charts
+from genlab.web.api.ratings import name_guest
+from genlab.web.components.escape import label
 from genlab.web.components.files import fresh
-from genlab.web.components.grid import label
 from genlab.web.results import key_numbers, read_verdict
 
 T = TypeVar("T")
 
-LONGEST = 400  # characters of a text from a file, of dvc or of git
 STATES = {
     "passed": "green", "met": "green", "stretch target met": "green", "up to date": "green",
     "refuted": "green", "supported": "orange", "stale": "orange", "missed": "red",
     "not passed": "red", "reported": "gray", "undecided": "gray", "untestable": "gray",
 }  # fmt: skip
-
-
-def title(name: str, lead: str) -> None:
-    """The page's heading and a sentence about what it shows."""
-    st.title(name, anchor=False)
-    st.caption(lead)
 
 
 @contextmanager
@@ -42,9 +36,9 @@ def sentences() -> Iterator[None]:
         yield
     except GenlabError as error:
         empty = error.path is not None and not error.path.exists()
-        (st.info if empty else st.error)(label(error, LONGEST))
+        (st.info if empty else st.error)(label(error))
     except OSError as error:
-        st.error(label(describe_os_error(error), LONGEST))
+        st.error(label(describe_os_error(error)))
 
 
 def choose(name: str, options: Sequence[str], key: str) -> str:
@@ -54,10 +48,9 @@ def choose(name: str, options: Sequence[str], key: str) -> str:
     )
 
 
-def show_dataset(show: Callable[[str], None]) -> None:
-    """Show the chosen dataset, `?dataset=` of the page's address."""
-    with sentences():
-        show(choose("Dataset", list(params().datasets), "dataset"))
+def choose_dataset() -> str:
+    """One of the pipeline's datasets."""
+    return choose("Dataset", list(params().datasets), "dataset")
 
 
 def in_rows(found: Sequence[T], across: int) -> Iterator[tuple[DeltaGenerator, T]]:
@@ -69,7 +62,7 @@ def in_rows(found: Sequence[T], across: int) -> Iterator[tuple[DeltaGenerator, T
 def table(rows: Sequence[Mapping[str, Any]], caption: str) -> None:
     """Rows as a table: known states as badges, all other values as escaped text."""
     st.caption(label(caption))
-    shown = pd.DataFrame([{k: format_cell(v) for k, v in row.items()} for row in rows])
+    shown = pd.DataFrame(rows, dtype=object).map(format_cell)
     shown.columns = [label(formats.words(column)).capitalize() for column in shown.columns]
     st.table(shown, hide_index=True, alt=caption)
 
@@ -77,21 +70,15 @@ def table(rows: Sequence[Mapping[str, Any]], caption: str) -> None:
 def format_cell(found: Any) -> str:
     """A value of a table as Markdown."""
     text = formats.value(found)
-    return f":{STATES[text]}-badge[{text}]" if text in STATES else label(text, LONGEST)
+    return f":{STATES[text]}-badge[{text}]" if text in STATES else label(text)
 
 
 def show_verdict(root: Path, dataset: str) -> None:
     """Verdict, diagnoses and key numbers. Raises as their readers do."""
     (state, reasons), numbers = read_verdict(root, dataset), key_numbers(root, dataset)
-    st.markdown(f"{format_cell(state)} {label(reasons, LONGEST)}")
+    st.markdown(f"{format_cell(state)} {label(reasons)}")
     for column, (name, number, interval) in zip(st.columns(len(numbers)), numbers, strict=True):
         column.metric(label(name), number, interval or None, delta_color="off", delta_arrow="off")
-
-
-def chart(spec: charts.Spec, words: str, place: DeltaGenerator | None = None) -> None:
-    """Draw a chart; words: the same for people who do not see it."""
-    inked = {**spec, "config": charts.inks(dark=st.context.theme.type == "dark")}
-    (place or st).vega_lite_chart(inked, alt=words)
 
 
 def remembered(name: str, usual: str = "") -> str:
@@ -112,6 +99,16 @@ def remember(**said: str) -> None:
 def keep(**said: str) -> None:
     """Keep it for the session's other pages alone."""
     st.session_state.update({f"said_{name}": value for name, value in said.items()})
+
+
+def ask_rater() -> str:
+    """The name that ratings are saved with, asked once; a guest's where none is given."""
+    name = st.text_input(
+        "Your name (saved with your ratings)", remembered("rater"), MAX_RATER, key="rater",
+        placeholder="a guest", width=280,
+    ).strip()  # fmt: skip
+    remember(rater=name)
+    return name or str(st.session_state.setdefault("guest", name_guest()))
 
 
 _load_params = fresh(load_params)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Collection, Sequence
 
 import streamlit as st
 from PIL import Image, ImageDraw
 
 from genlab.benchmark.cases import Case, Region
+from genlab.web.components.look import data_url
 
 COLOUR = "#e8590c"
 
@@ -45,14 +44,7 @@ def connect(case: Case) -> str:
         middle = ((face[0] + face[2]) / 2, face[3])
         pen.line((*middle, left + side / 2, top), fill=COLOUR, width=stroke)
     sheet.thumbnail((640, 1280), Image.Resampling.LANCZOS)
-    return encode(sheet, "jpeg")
-
-
-def encode(image: Image.Image, kind: str) -> str:
-    """The image as a data URL."""
-    buffer = io.BytesIO()
-    image.save(buffer, kind, quality=82)
-    return f"data:image/{kind};base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return data_url(sheet, "jpeg")
 
 
 def _box(region: Region) -> tuple[int, int, int, int]:

@@ -17,19 +17,14 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import streamlit as st
-from PIL import Image
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import MAX_RATER
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_npz
 from genlab.datasets.arc_grids import find_data_file, load_split
-from genlab.web.components.frame import remember, remembered
 from genlab.web.components.grid import read_run_case
-from genlab.web.components.look import pixels
-from genlab.web.components.outlines import encode
+from genlab.web.components.look import data_url, pixels
 from genlab.web.images import case_image_url
 from genlab.web.jobs import Jobs
 
@@ -89,19 +84,9 @@ def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
         # The dataset is part of it: the same array of two datasets is two images.
         content = f"{dataset} {item.shape} ".encode() + item.tobytes()
         digest = hashlib.sha256(content).hexdigest()
-        original = "" if originals is None else _draw(originals[index])
-        subjects[digest] = Subject(kind, digest, _draw(item), original)
+        original = "" if originals is None else data_url(pixels(originals[index]))
+        subjects[digest] = Subject(kind, digest, data_url(pixels(item)), original)
     return list(subjects.values())
-
-
-def ask_rater() -> str:
-    """The name that ratings are saved with, asked once; "" where none is given."""
-    name = st.text_input(
-        "Your name (saved with your ratings)", remembered("rater"), MAX_RATER, key="rater",
-        placeholder="a guest", width=280,
-    ).strip()  # fmt: skip
-    remember(rater=name)
-    return name
 
 
 class Session:
@@ -182,10 +167,6 @@ class Session:
         else:
             key = task[0].kind, task[0].sha256, self.rater
             self.store.rate(*key, value, "blind", session=self.name)
-
-
-def _draw(item: npt.NDArray[np.uint8]) -> str:
-    return encode(Image.fromarray(np.ascontiguousarray(pixels(item))), "png")
 
 
 def _read_originals(folder: Path) -> npt.NDArray[np.uint8] | None:

@@ -31,19 +31,20 @@ from genlab.evaluation.reports.formats import number, value, words
 from genlab.llm.journal import read_entries
 from genlab.web.components import charts
 from genlab.web.components.charts import Points
+from genlab.web.components.escape import label
 from genlab.web.components.files import reading, require
-from genlab.web.components.frame import LONGEST, chart, sentences, table, title
-from genlab.web.components.grid import label
+from genlab.web.components.frame import sentences, table
 
 BACKENDS = ("embedded", "openai", "search")
 MODES = ("loop", "tools")
 FOLDER = Path("workspaces")
 REMARKS = ("decision", "change", "difference", "built", "review", "notes", "failure")
-
-
-def workspaces(folder: Path) -> list[str]:
-    """Names of the workspaces in `folder`, the latest first."""
-    return [root.name for root in reversed(all_workspaces(folder))]
+LIMITS: dict[str, tuple[str, float, float | None]] = {  # label, minimum and maximum of an option
+    "max_iterations": ("Attempts at most", 1, 1000),
+    "max_seconds": ("Seconds at most (0: no limit)", 0.0, None),
+    "max_tokens": ("Tokens at most (0: no limit)", 0, None),
+    "candidates": ("Candidates per round", 1, 64),
+}
 
 
 def list_attempts(run: RunRecord) -> list[dict[str, Any]]:
@@ -178,21 +179,11 @@ def show_form() -> None:
             "Mode", MODES, MODES.index(params.mode), key="mode",
             help="loop: a fixed sequence of steps; tools: the planner calls the tools",
         ),
-        "max_iterations": right.number_input(
-            "Attempts at most", 1, 1000, params.max_iterations, key="attempts"
-        ),
-        "max_seconds": left.number_input(
-            "Seconds at most", 0.0, None, params.max_seconds, key="seconds", help="0: no limit"
-        ),
-        "max_tokens": middle.number_input(
-            "Tokens at most", 0, None, params.max_tokens, key="tokens", help="0: no limit"
-        ),
-        "candidates": right.number_input(
-            "Candidates per round", 1, 64, params.candidates, key="candidates"
-        ),
     }  # fmt: skip
+    for place, (name, limits) in zip((right, left, middle, right), LIMITS.items(), strict=True):
+        options[name] = place.number_input(*limits, getattr(params, name), key=name)
     with sentences():
-        st.caption(label(f"This means: {parse_goal(text).description}", LONGEST))
+        st.caption(label(f"This means: {parse_goal(text).description}"))
     st.code(shlex.join(["genlab", *build_command(text, options, FOLDER)]), language="bash")
     if st.button("Start or resume", type="primary", key="start"):
         begin(text, options)
@@ -221,17 +212,16 @@ def show_log(run: Process) -> None:
 def show_overview(run: RunRecord) -> None:
     """Verdict, progress, tree, table, spend."""
     goal = run.settings.goal
-    st.subheader(label(goal.text, LONGEST), anchor=False)
-    (st.success if run.verdict == "achieved" else st.info)(label(run.sentence, LONGEST))
+    st.subheader(label(goal.text), anchor=False)
+    (st.success if run.verdict == "achieved" else st.info)(label(run.sentence))
     origins = f"planned by {counts(run.planned_by)}; code by {counts(run.written_by)}"
-    st.caption(label(f"{goal.description}; {run.backend}; {origins}", LONGEST))
+    st.caption(label(f"{goal.description}; {run.backend}; {origins}"))
     references = "; ".join(f"{name} {number(measured.get(goal.metric))}"
                            for name, measured in run.references.items())  # fmt: skip
     if references:
-        st.caption(label(f"Reference models, same budget and judge: {references}", LONGEST))
+        st.caption(label(f"Reference models, same budget and judge: {references}"))
     if run.attempts:
-        curves, name = list_progress(run), METRICS[goal.metric].label
-        chart(charts.lines(curves, name, x="attempt"), charts.summary(curves, name, "attempt"))
+        charts.draw(list_progress(run), METRICS[goal.metric].label, x="attempt")
         st.graphviz_chart(draw_tree(run))
         st.dataframe(list_attempts(run), hide_index=True, width="stretch")
     if run.comparison is not None:
@@ -288,8 +278,7 @@ def show_numbers(attempt: Attempt) -> None:
         for each in attempt.seeds if each.get("curve")
     }  # fmt: skip
     if curves:
-        name = "training loss"
-        chart(charts.lines(curves, name, x="point"), charts.summary(curves, name, "point"))
+        charts.draw(curves, "training loss", x="point")
 
 
 def show_difference(run: RunRecord, attempt: Attempt, source: str) -> None:
@@ -348,7 +337,7 @@ def show_finished(known: list[str]) -> None:
 
 def main() -> None:
     """The form, and a run under way or a finished one."""
-    known = workspaces(FOLDER)
+    known = [root.name for root in reversed(all_workspaces(FOLDER))]
     with st.expander("Start a run", expanded=not known), sentences():
         show_form()
     for run in started()[-1:]:
@@ -359,9 +348,3 @@ def main() -> None:
             st.error("The run ended with an error; the last lines of its log say which.")
         show_log(run)
     show_finished(known)
-
-
-if __name__ == "__main__":
-    title("Agent", "Plans, writes, trains and decides until a number meets the goal, in a sandbox.")
-    with sentences():
-        main()

@@ -22,11 +22,11 @@ from genlab.benchmark.plugins.inputs import write_instruction
 from genlab.core.errors import GenlabError
 from genlab.web.api.cases import CaseIn, save_case
 from genlab.web.components import grid
-from genlab.web.components.frame import title
+from genlab.web.components.escape import label, line
+from genlab.web.components.frame import sentences
 from genlab.web.components.outlines import outline
 from genlab.web.jobs import jobs
 
-JOBS = jobs()
 CONSENT = "All persons shown agree to this use."
 
 
@@ -43,10 +43,10 @@ def read_avatar(data: bytes, name: str) -> Image.Image:
     return crop_avatar(read_photograph(data, name), name)
 
 
-def upload_image(label: str, key: str) -> UploadedFile | None:
+def upload_image(name: str, key: str) -> UploadedFile | None:
     """A field for one photograph."""
     types = ["jpg", "jpeg", "png", "webp"]
-    return st.file_uploader(label, types, key=key, max_upload_size=MAX_BYTES >> 20)
+    return st.file_uploader(name, types, key=key, max_upload_size=MAX_BYTES >> 20)
 
 
 def make_case(taken: set[str]) -> None:
@@ -67,7 +67,7 @@ def make_case(taken: set[str]) -> None:
     )  # fmt: skip
     st.image(outline(image, found, chosen), caption="Faces, numbered from the left", width=640)
     avatars = {number: choose_avatar(number, form) for number in sorted(chosen)}
-    label = st.text_input(
+    name = st.text_input(
         "Name", max_chars=80, key=f"{form}-name", placeholder="What the case shows"
     )
     left, right = st.columns(2)
@@ -79,13 +79,13 @@ def make_case(taken: set[str]) -> None:
         numbered = [{"avatar": n, "region": r.model_dump()} for n, r in enumerate(regions, 1)]
         st.code(write_instruction(numbered, image.size), language=None, wrap_lines=True)
     heads = [head for head in avatars.values() if head is not None]
-    ready = bool(heads) and len(heads) == len(chosen) and bool(label) and bool(licence)
+    ready = bool(heads) and len(heads) == len(chosen) and bool(name) and bool(licence)
     if st.button("Save case", type="primary", disabled=not ready, key=f"{form}-save"):
         asked = CaseIn(
-            case_id=free(slug(label), taken), title=label, consent=consent, regions=regions,
+            case_id=free(slug(name), taken), title=name, consent=consent, regions=regions,
             source=source, licence=licence,
         )  # fmt: skip
-        save_case(JOBS, asked, image, heads)
+        save_case(jobs(), asked, image, heads)
         st.session_state["saved_cases"] = form + 1
         report(f"Case {asked.case_id} is saved; it takes part in new runs.")
     if not ready:
@@ -98,9 +98,9 @@ def choose_avatar(number: int, form: int) -> Image.Image | None:
     if upload is None:
         return None
     try:
-        head = read_avatar(upload.getvalue(), grid.line(upload.name))
+        head = read_avatar(upload.getvalue(), line(upload.name))
     except GenlabError as error:
-        st.error(grid.label(error, 300))
+        st.error(label(error))
         return None
     st.image(head, caption=f"replaces person {number}", width=120)
     return head
@@ -108,19 +108,19 @@ def choose_avatar(number: int, form: int) -> Image.Image | None:
 
 def edit(case: Case, taken: set[str]) -> None:
     """Change, duplicate or delete a case."""
-    label = st.text_input("Name", case.title, max_chars=80, key=f"title-{case.case_id}")
+    name = st.text_input("Name", case.title, max_chars=80, key=f"title-{case.case_id}")
     consent = st.checkbox(CONSENT, case.consent, key=f"consent-{case.case_id}")
     if case.ideal is not None:
         st.caption("Ground truth: the ideal result is known, and tools do not see it.")
     if not case.is_private:
         st.caption("A shipped case: duplicate it to change it.")
     with st.container(horizontal=True):
-        if case.is_private and st.button("Save", key=f"save-{case.case_id}", disabled=not label):
-            write_case(replace(draft_of(case), title=label, consent=consent), case.folder.parent)
+        if case.is_private and st.button("Save", key=f"save-{case.case_id}", disabled=not name):
+            write_case(replace(draft_of(case), title=name, consent=consent), case.folder.parent)
             report(f"Case {case.case_id} is saved.")
         if st.button("Duplicate", key=f"copy-{case.case_id}"):
             copy = replace(draft_of(case), case_id=free(f"{case.case_id}-copy", taken))
-            write_case(copy, JOBS.cases_folder / PRIVATE)
+            write_case(copy, jobs().cases_folder / PRIVATE)
             report(f"Case {copy.case_id} is saved.")
         if case.is_private and st.button("Delete", key=f"delete-{case.case_id}"):
             report(f"The case is in the bin: {delete_case(case)}")
@@ -134,28 +134,18 @@ def report(said: str) -> None:
 
 def main() -> None:
     """The gallery, one case, and the form of a new one."""
-    st.html(grid.STYLE)
-    title("Cases", "Photographs, and who is replaced by whom in them.")
     if said := st.session_state.pop("case_message", None):
-        st.success(grid.label(said, 300))
+        st.success(label(said))
     cases: dict[str, Case] = {}
-    try:
-        cases = {case.case_id: case for case in JOBS.cases()}
-    except GenlabError as error:  # the folder may be empty
-        st.warning(grid.label(error, 500))
+    with sentences():  # the folder may be empty
+        cases = {case.case_id: case for case in jobs().cases()}
     st.html(grid.gallery(cases.values()))
     if cases:
         name = st.selectbox(
             "Case", list(cases), index=None, placeholder="Choose a case to change", key="chosen",
-            format_func=lambda each: grid.line(cases[each].title, 80),
+            format_func=lambda each: line(cases[each].title, 80),
         )  # fmt: skip
         if name:
             edit(cases[name], set(cases))
     st.header("New case", anchor=False)
     make_case(set(cases))
-
-
-try:
-    main()
-except GenlabError as fault:
-    st.error(grid.label(fault, 500))

@@ -91,8 +91,9 @@ def show_pasted() -> None:
                 st.write(f"- {fault}")
 
 
-def main(dataset: str) -> None:
+def main() -> None:
     """The chosen view of a dataset."""
+    dataset = frame.choose_dataset()
     pasting = ["Paste a grid"] if find_dataset(dataset).kind == "grids" else []
     with st.container(horizontal=True, gap="medium"):
         view = frame.choose("View", ["Items", "One item", "Distributions", *pasting], "view")
@@ -106,8 +107,3 @@ def main(dataset: str) -> None:
         data = items.load_items(Path("data") / dataset, split)
         show = show_items if view == "Items" else show_item
         show(data, choose_items(data))
-
-
-if __name__ == "__main__":
-    frame.title("Data", "What the models learn from, item by item; how the parser reads a grid.")
-    frame.show_dataset(main)

@@ -52,7 +52,7 @@ def show_neighbours(dataset: str) -> None:
     found = items.find_neighbours(ROOT, dataset, slice(first, first + SHOWN))
     figures = []
     for index, (sample, nearest, distance) in enumerate(found, first):
-        above, below = look.pixels(sample), look.pixels(nearest)
+        above, below = (np.asarray(look.pixels(item)) for item in (sample, nearest))
         both = np.concatenate([above, np.full_like(above[:1], 255), below])  # a white line between
         figures.append(look.picture(both, f"sample {index}", f"{index}: {distance}", 88))
     st.html(look.pictures(figures))
@@ -110,11 +110,7 @@ VIEWS: dict[str, Callable[[str], None]] = {
 }
 
 
-def main(dataset: str) -> None:
+def main() -> None:
     """The chosen view of a dataset."""
+    dataset = frame.choose_dataset()
     VIEWS[frame.choose("Show", [*VIEWS], "show")](dataset)
-
-
-if __name__ == "__main__":
-    frame.title("Evaluation", "What the model reconstructs and draws, compared with its targets.")
-    frame.show_dataset(main)

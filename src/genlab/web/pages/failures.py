@@ -12,21 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from genlab.benchmark.store.schema import MAX_RATER, Opinion
-from genlab.core.errors import GenlabError
+from genlab.benchmark.store.schema import Opinion
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import number, words
 from genlab.grids.parser import find_components
 from genlab.web.components import frame, look
+from genlab.web.components.escape import label
 from genlab.web.components.files import reading
-from genlab.web.components.grid import label, line
 from genlab.web.items import load_items, read_evidence
 from genlab.web.jobs import jobs
 
 Pictures = dict[str, npt.NDArray[np.uint8]]
 
 ROOT = Path()
-ANONYMOUS = "anonymous"
 KINDS = {"reconstructions": "reconstruction", "samples": "vae_sample"}  # of subjects in the store
 UNEXPLAINED = "unexplained"
 PREFIXES = {"reconstructions": "", "samples": "sample_"}  # of the keys of failures.json
@@ -108,10 +106,8 @@ def keep(dataset: str, kind: str, failure: Failure, rater: str, key: str) -> Non
     """Store an opinion, or take it back."""
     thumb = st.session_state[key]
     agrees = None if thumb is None else bool(thumb)
-    try:
+    with frame.sentences():
         jobs().store.opine(dataset, kind, failure.subject, failure.hypothesis, rater, agrees)
-    except GenlabError as error:
-        st.session_state["not_stored"] = str(error)
 
 
 def ask(dataset: str, sort: str, failure: Failure, rater: str, opinions: list[Opinion]) -> None:
@@ -129,17 +125,14 @@ def ask(dataset: str, sort: str, failure: Failure, rater: str, opinions: list[Op
             st.caption(f"{agree} agree, {len(about) - agree} don't", width="content")
 
 
-def main(dataset: str) -> None:
+def main() -> None:
     """The failures of a dataset, and the hypotheses about them."""
+    dataset = frame.choose_dataset()
     left, right = st.columns(2)
     with left:
         sort = frame.choose("Sort", list(PREFIXES), "sort")
-    rater = right.text_input(
-        "Your name, for your opinions", frame.remembered("rater"), key="rater",
-        max_chars=MAX_RATER, placeholder=ANONYMOUS,
-    )  # fmt: skip
-    frame.remember(rater=rater)
-    rater = line(rater, MAX_RATER) or ANONYMOUS
+    with right:
+        rater = frame.ask_rater()
     failures, hypotheses = read_failures(ROOT, dataset, sort)
     opinions = jobs().store.opinions(dataset)
     counts = Counter(failure.hypothesis for failure in failures)
@@ -147,15 +140,13 @@ def main(dataset: str) -> None:
         "Explained by", [each for each, _ in counts.most_common()], selection_mode="multi",
         format_func=words, key="hypothesis", bind="query-params",
     )  # fmt: skip
-    if "not_stored" in st.session_state:
-        st.error(label(st.session_state.pop("not_stored"), frame.LONGEST))
     shown = [failure for failure in failures if not wanted or failure.hypothesis in wanted]
     st.write(f"**{len(shown)}** of {len(failures)} {sort}.")
     for column, failure in frame.in_rows(shown, 3):
         with column.container(border=True):
             st.html(look.pictures(failure.figures))
-            st.write(f"**Item {failure.item}**: {label(failure.scores, frame.LONGEST)}")
-            st.write(f"Why: {label(failure.explanation, frame.LONGEST)}.")
+            st.write(f"**Item {failure.item}**: {label(failure.scores)}")
+            st.write(f"Why: {label(failure.explanation)}.")
             if failure.hypothesis != UNEXPLAINED:
                 ask(dataset, sort, failure, rater, opinions)
     st.subheader("The hypotheses and their evidence", anchor=False)
@@ -165,8 +156,3 @@ def main(dataset: str) -> None:
         " below. At most 5 % of the decided ones are expected to be decided by chance."
     )
     frame.table(hypotheses, f"{len(hypotheses)} hypotheses about {sort}")
-
-
-if __name__ == "__main__":
-    frame.title("Failures", "The worst items, why they may have failed, and whether you agree.")
-    frame.show_dataset(main)

@@ -1,27 +1,50 @@
-"""The pages, one file each; a rater sees the page Rate alone."""
+"""The pages, one module each; a rater sees the page Rate alone."""
 
-from pathlib import Path
+from functools import partial
+from importlib import import_module
 
 import streamlit as st
 
 from genlab.web.components import look
-from genlab.web.components.frame import keep
+from genlab.web.components.frame import keep, sentences
 from genlab.web.security import sees_all
 
-PAGES = (
-    "overview", "data", "training", "evaluation", "failures", "agent", "benchmark", "cases", "rate",
-)  # fmt: skip
-HERE = Path(__file__).parent
+PAGES = {
+    "overview": "Test cases, state of the pipeline, results of its last runs, and the next step.",
+    "data": "What the models learn from, item by item; how the parser reads a grid.",
+    "training": "The objective and the terms of the ELBO by epoch, run by run.",
+    "evaluation": "What the model reconstructs and draws, compared with its targets.",
+    "failures": "The worst items, why they may have failed, and whether you agree.",
+    "agent": "Plans, writes, trains and decides until a number meets the goal, in a sandbox.",
+    "benchmark": "Cases of people through image tools: run, follow, compare, report.",
+    "cases": "Photographs, and who is replaced by whom in them.",
+    "rate": "Blind: the tools are hidden until you are done.",
+}
 
 
-if __name__ == "__main__":  # not where a scoring process imports the main module of its parent
+def show(name: str) -> None:
+    """Show a page: heading, a sentence about it, and its content or what is wrong with it."""
+    st.title(name.capitalize(), anchor=False)
+    st.caption(PAGES[name])
+    with sentences():
+        import_module(f"genlab.web.pages.{name}").main()
+
+
+def main() -> None:
+    """Show the page of the address, below links to the others."""
     st.set_page_config(page_title="genlab", layout="wide")
     st.html(look.STYLE)
     # Who asks, and for which run, goes along to the other pages.
     keep(**{name: st.query_params[name] for name in ("rater", "run") if name in st.query_params})
-    names = PAGES if sees_all(st.context.headers, st.context.cookies) else PAGES[-1:]
+    names = list(PAGES) if sees_all(st.context.headers, st.context.cookies) else ["rate"]
     pages = [
-        st.Page(HERE / f"{name}.py", title=name.capitalize(), default=name == names[0])
+        st.Page(
+            partial(show, name), title=name.capitalize(), url_path=name, default=name == names[0]
+        )
         for name in names
     ]
     st.navigation(pages, position="top").run()
+
+
+if __name__ == "__main__":  # not where a scoring process imports the main module of its parent
+    main()

@@ -1,4 +1,4 @@
-"""The pipeline as DVC reports it, the key numbers of each dataset, what changed, what is next."""
+"""Test cases, the pipeline as DVC reports it, key numbers of each dataset, changes, next step."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from genlab.core import git
 from genlab.core.errors import GenlabError
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import value, words
-from genlab.web.components import frame
+from genlab.web.components import frame, grid
+from genlab.web.components.escape import label
 from genlab.web.components.files import UNFIT, stamp
-from genlab.web.components.grid import label
+from genlab.web.jobs import jobs
 
 Row = dict[str, str]
 
@@ -141,7 +142,7 @@ def wait_for_dvc() -> None:
 def show_pipeline(status: Status) -> None:
     """States of all stages, why some are stale, and the next step."""
     if status.fault:
-        st.warning(label(status.fault, frame.LONGEST))
+        st.warning(label(status.fault))
         return
     frame.table(status.stages, "Stages of the pipeline")
     if status.stale:
@@ -154,7 +155,7 @@ def show_changes(status: Status) -> None:
     """Metrics that differ from the last commit."""
     st.subheader("Since the last commit", anchor=False)
     commit = git.ask(ROOT, "log", "-1", "--format=%h %s, %cr") or b"no commit yet"
-    st.caption(f"Compared with {label(commit.decode(errors='replace'), frame.LONGEST)}.")
+    st.caption(f"Compared with {label(commit.decode(errors='replace'))}.")
     if status.changes:
         frame.table(status.changes, "Metrics that differ")
     elif not status.fault:
@@ -162,7 +163,9 @@ def show_changes(status: Status) -> None:
 
 
 def main() -> None:
-    """State of the pipeline, results, changes."""
+    """Test cases, state of the pipeline, results, changes."""
+    with frame.sentences():
+        st.html(grid.gallery(jobs().cases()))
     status = look()
     if status is None:
         wait_for_dvc()
@@ -174,9 +177,3 @@ def main() -> None:
             frame.show_verdict(ROOT, name)
     if status is not None:
         show_changes(status)
-
-
-if __name__ == "__main__":
-    frame.title("Overview", "State of the pipeline, results of its last runs, and the next step.")
-    with frame.sentences():
-        main()

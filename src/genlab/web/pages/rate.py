@@ -7,24 +7,21 @@ from html import escape
 import streamlit as st
 
 from genlab.benchmark.rubric import QUESTION, STARS
-from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
-from genlab.web.api.ratings import name_guest
 from genlab.web.components import grid
-from genlab.web.components.frame import keep, remember, remembered, title
+from genlab.web.components.escape import label, text
+from genlab.web.components.frame import ask_rater, keep, remember, remembered
 from genlab.web.components.outlines import connect
 from genlab.web.components.rating_session import (
     KINDS,
     Kind,
     Session,
     Subject,
-    ask_rater,
     list_dataset,
     list_run,
 )
 from genlab.web.jobs import jobs
 
-JOBS = jobs()
 SIDES = {1: "Left", 2: "Right"}
 KEYS = "Keys: 1 to 5 give stars, S skips, U undoes, T shows the template in the image's place."
 PAIR_KEYS = "Keys: 1 left, 2 right, S skips, U goes back."
@@ -32,8 +29,8 @@ PAIR_KEYS = "Keys: 1 left, 2 right, S skips, U goes back."
 
 def choose_scope() -> tuple[Kind, str]:
     """What is to be rated: (kind, run or dataset)."""
-    datasets = load_params(JOBS.root / "params.yaml").datasets
-    choices: list[tuple[Kind, str]] = [("run_item", run.run_id) for run in JOBS.store.runs()]
+    datasets = load_params(jobs().root / "params.yaml").datasets
+    choices: list[tuple[Kind, str]] = [("run_item", run.run_id) for run in jobs().store.runs()]
     if not choices:
         st.info("No run yet. Start one on the page Benchmark, or with: `genlab benchmark run`")
     choices += [(kind, name) for kind in KINDS if kind != "run_item" for name in datasets]
@@ -52,10 +49,10 @@ def session(kind: Kind, of: str, name: str, paired: bool, controls: bool) -> Ses
     key = (kind, of, name, paired, controls)
     if st.session_state.get("rating_key") != key:
         if kind == "run_item":
-            subjects = list_run(JOBS, of, controls=controls)
+            subjects = list_run(jobs(), of, controls=controls)
         else:
-            subjects = list_dataset(JOBS, of, kind)
-        st.session_state["rating"] = Session(JOBS.store, name, subjects, paired=paired)
+            subjects = list_dataset(jobs(), of, kind)
+        st.session_state["rating"] = Session(jobs().store, name, subjects, paired=paired)
         st.session_state["rating_key"] = key
     found: Session = st.session_state["rating"]
     return found
@@ -67,7 +64,7 @@ def figure(url: str, caption: str, target: str = "", kind: str = "") -> str:
     if not target.startswith("data:"):  # a browser opens no such address
         large = escape(target.replace("width=640", "width=1280"))
         shown = f'<a href="{large}" target="_blank" rel="noopener">{shown}</a>'
-    return f'<figure class="{kind}"><figcaption>{grid.text(caption)}</figcaption>{shown}</figure>'
+    return f'<figure class="{kind}"><figcaption>{text(caption)}</figcaption>{shown}</figure>'
 
 
 def show(way: Session) -> str:
@@ -134,13 +131,11 @@ def rate(way: Session) -> None:
 
 def main() -> None:
     """Who rates what, then one image after another."""
-    st.html(grid.STYLE)
-    title("Rate", "Blind: the tools are hidden until you are done.")
     known = remembered("rater")
-    who = f"{grid.label(known, 30)} rates" if known else "Who rates what"
+    who = f"{label(known, 30)} rates" if known else "Who rates what"
     with st.expander(who, expanded=not known):
         scope = choose_scope()
-        name = ask_rater() or st.session_state.setdefault("guest", name_guest())
+        name = ask_rater()
         swapped = scope[0] == "run_item"
         left, right = st.columns(2)
         paired = left.toggle("Pairs", key="pairs", bind="query-params", disabled=not swapped)
@@ -150,9 +145,3 @@ def main() -> None:
         st.info("Nothing to rate here. Controls are hidden unless you ask for them.")
         return
     rate(way)
-
-
-try:
-    main()
-except GenlabError as fault:
-    st.error(grid.label(fault, 500))

@@ -27,7 +27,6 @@ PANELS = (
     "pixel_accuracy", "psnr", "mse", "gradient_norm", "learning_rate",
 )  # fmt: skip
 LOG = ("loss", "reconstruction_loss", "kl_divergence", "mse", "gradient_norm")
-PATIENCE = 180.0  # seconds without an epoch, after which a run counts as stopped
 
 
 def read_runs(root: Path, dataset: str) -> dict[str, Curves]:
@@ -119,13 +118,12 @@ def draw(runs: dict[str, Curves], log: bool) -> None:
     keys = [key for key in PANELS if any(run.get(key) for run in runs.values())]
     for column, key in frame.in_rows(keys, 3):
         found = {name: run.get(key, []) for name, run in runs.items()}
-        spec = charts.lines(found, words(key), log=log and key in LOG)
-        frame.chart(spec, charts.summary(found, words(key)), column)
+        charts.draw(found, words(key), log=log and key in LOG, place=column)
 
 
 @st.fragment(run_every=2)
 def live(dataset: str) -> None:
-    """The newest unfinished run: its progress and, while it goes on, its"""
+    """The newest unfinished run: how far it is and, while it goes on, its curves."""
     with frame.sentences():
         history = find_unfinished(ROOT, dataset)
         if history is None:
@@ -162,8 +160,9 @@ def compare(dataset: str) -> None:
     draw({name: runs[name] for name in chosen}, log)
 
 
-def main(dataset: str) -> None:
+def main() -> None:
     """A run under way, the curves of finished runs, reconstructions."""
+    dataset = frame.choose_dataset()
     live(dataset)
     with frame.sentences():
         compare(dataset)
@@ -174,8 +173,3 @@ def main(dataset: str) -> None:
             "Epoch", pictures, value=list(pictures)[-1], key="epoch", bind="query-params"
         )
         show_picture(pictures[epoch], epoch)
-
-
-if __name__ == "__main__":
-    frame.title("Training", "The objective and the terms of the ELBO by epoch, run by run.")
-    frame.show_dataset(main)
