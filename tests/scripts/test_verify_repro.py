@@ -16,7 +16,9 @@ from scripts import verify_repro
 
 PROVENANCE = "data/checkpoints/grids/provenance.json"
 TIMING = "data/checkpoints/grids/timing/plots/metrics/samples_per_second.tsv"
+PAGE = "data/benchmark/report.html"
 FACTS = {"commit": "0a" * 20, "params": "b1" * 32, "cores": 2, "training_seconds": 29.2}
+REPORT = "run 2026-01-02, started 2026-01-02 03:04 UTC<tr><td>0.53</td><td>1.5</td></tr>"
 Pair = tuple[Path, Path]
 
 
@@ -40,6 +42,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write(first, "data/grids/grids.npz", "grids")  # git ignores it
     _write(first, PROVENANCE, json.dumps(FACTS))
     _write(first, TIMING, "step\tsamples_per_second\n1\t968.4798\n")
+    _write(first, PAGE, REPORT)
     return first
 
 
@@ -56,8 +59,8 @@ def test_equal_clones_pass_and_only_written_files_count(
     assert verify_repro.compare_clones(*pair)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [
-        ["files", "compared", "4"],
-        ["equal", "4"],
+        ["files", "compared", "5"],
+        ["equal", "5"],
         ["exception", "0"],
         ["different", "0"],
     ]
@@ -68,6 +71,7 @@ def test_equal_clones_pass_and_only_written_files_count(
     [
         (PROVENANCE, json.dumps(FACTS | {"commit": "2c" * 20, "training_seconds": 0.125})),
         (TIMING, "step\tsamples_per_second\n1\t1012.5\n"),
+        (PAGE, REPORT.replace("03:04", "15:26").replace("1.5", "0.1")),
     ],
 )
 def test_what_an_exception_names_may_differ(
@@ -77,7 +81,7 @@ def test_what_an_exception_names_may_differ(
     assert verify_repro.compare_clones(*pair)
     out = capsys.readouterr().out
     assert f"exception: {name}: " in out
-    assert out.split()[-6:] == ["equal", "3", "exception", "1", "different", "0"]
+    assert out.split()[-6:] == ["equal", "4", "exception", "1", "different", "0"]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +94,7 @@ def test_what_an_exception_names_may_differ(
         (PROVENANCE, json.dumps(FACTS | {"training_seconds": None}), "beyond its exception: "),
         (TIMING, "step\tsamples_per_second\n2\t968.4798\n", "beyond its exception: items"),
         (TIMING, "step\tsamples_per_second\n", "beyond its exception: items"),
+        (PAGE, REPORT.replace("0.53", "0.54"), "beyond its exception: date"),
     ],
 )
 def test_any_other_difference_is_listed_by_path(
