@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup repro smoke experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock licences clean
+.PHONY: help setup repro smoke experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock licences verify-repro clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ repro: $(STAMP) ## Run the pipeline: data, training, measurement, failures, verd
 
 smoke: $(STAMP) ## Run the whole pipeline at a small size in a temporary clone (about 2 minutes)
 	@$(PY) scripts/smoke.py $(ARGS)
+
+verify-repro: $(STAMP) ## Compare two small clones byte for byte (ARGS="--compare A B")
+	@$(PY) -m scripts.verify_repro $(ARGS)
 
 experiments: $(STAMP) ## Run the documented experiments (ARGS="--only NAME --jobs 2 --force")
 	@$(PY) stages/experiments.py $(ARGS)
