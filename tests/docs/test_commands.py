@@ -192,8 +192,6 @@ def execute(project: Path, *command: str) -> str:
             **IDENTITY,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(project / "src"),
-            "AWS_ACCESS_KEY_ID": "id",
-            "AWS_SECRET_ACCESS_KEY": "secret",
         },
         stdin=subprocess.DEVNULL,
         capture_output=True,
