@@ -20,7 +20,7 @@ import typer
 
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.core.params import load_params
-from genlab.core.workers import spread
+from genlab.core.workers import import_ray, spread
 from genlab.datasets.arc_grids import make_distribution
 from genlab.datasets.shards import SHARD, Shard, draw_shard
 from genlab.grids.generator import AtomicImageGenerator, hash_grids
@@ -34,6 +34,7 @@ def cluster(
     kills: Annotated[int, typer.Option(min=1, help="Nodes to kill, one per run.")] = 5,
 ) -> Iterator[Result]:
     """Draw shards by 1 and 3 processes and on two nodes of Ray, one of which goes down."""
+    import_ray()  # its absence is one line
     from ray.cluster_utils import Cluster
 
     params = load_params()

@@ -22,6 +22,16 @@ from genlab.core.params import Params
 AHEAD = 2  # pieces per worker that wait or lie finished in memory
 
 
+def import_ray() -> Any:
+    """The module ray. Raises a GenlabError that names the extra where it is not installed."""
+    try:
+        import ray
+    except ImportError as error:
+        fix = "pip install 'genlab[ray]'"
+        raise GenlabError(f"engine ray needs an extra: {fix}", key="engine", fix=fix) from error
+    return ray
+
+
 class RayExecutor(Executor):
     """An executor on a Ray cluster.
 
@@ -33,11 +43,7 @@ class RayExecutor(Executor):
         os.environ.setdefault(
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
         )  # the next version's default
-        try:
-            import ray
-        except ImportError as error:
-            fix = "pip install 'genlab[ray]'"
-            raise GenlabError(f"engine ray needs an extra: {fix}", key="engine", fix=fix) from error
+        ray = import_ray()
         try:
             # A new cluster needs no dashboard; an existing one has its own.
             new = {} if address else {"include_dashboard": False}
