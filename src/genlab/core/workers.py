@@ -7,9 +7,9 @@ bytes. Where a piece runs, and that it runs again when its node goes down, is th
 
 from __future__ import annotations
 
-import functools
 import multiprocessing
 import os
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -19,6 +19,7 @@ from typing import Any
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params
 
+CONNECT_SECONDS = 5.0  # within which a cluster answers
 AHEAD = 2  # pieces per worker that wait or lie finished in memory
 
 
@@ -44,11 +45,14 @@ class RayExecutor(Executor):
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
         )  # the next version's default
         ray = import_ray()
+        host, _, port = address.rpartition(":")
         try:
+            if port.isdigit():  # asked first: where nothing answers, Ray ends the whole process
+                socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
             # A new cluster needs no dashboard; an existing one has its own.
             new = {} if address else {"include_dashboard": False}
             ray.init(address or "local", log_to_driver=False, logging_level="error", **new)
-        except (ConnectionError, ValueError) as error:
+        except (OSError, ValueError) as error:
             fix = "ray start --head"
             raise GenlabError(
                 f"ray_address: no Ray cluster answers at {address!r}; start one with: {fix}",
@@ -57,7 +61,7 @@ class RayExecutor(Executor):
             ) from error
         self._ray = ray
         # A node that goes down gives its pieces to others, however often that happens.
-        self._remote = functools.cache(lambda function: ray.remote(max_retries=-1)(function))
+        self._call = ray.remote(max_retries=-1)(_call)
 
     @property
     def cores(self) -> int:
@@ -66,12 +70,17 @@ class RayExecutor(Executor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `function` somewhere on the cluster, on one core."""
-        found: Future[Any] = self._remote(function).remote(*args, **kwargs).future()
+        found: Future[Any] = self._call.remote(function, *args, **kwargs).future()
         return found
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leave the cluster; one that was started here ends."""
         self._ray.shutdown()
+
+
+def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function; Ray itself takes none that is written in C."""
+    return function(*args, **kwargs)
 
 
 def spread(function: Callable[..., Any], pieces: Iterable[Any], params: Params) -> Iterator[Any]:
