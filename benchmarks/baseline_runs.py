@@ -149,8 +149,8 @@ def run_ours(settings: Settings, folder: Path, data: Path) -> Outcome:
     _, train, val = load_items(params, find_dataset(data.name), data)
     task = make_task(params, data.name, train, LEVELS)
     # A killed run starts again: only a part of its CPU seconds would be counted.
-    shutil.rmtree(folder / "making", ignore_errors=True)
-    trainer = Trainer(params, task, val, folder / "making")
+    shutil.rmtree(folder, ignore_errors=True)
+    trainer = Trainer(params, task, val, folder)
     started = time.process_time()
     model = trainer.run(lambda *_: None)
     trained, seed = time.process_time() - started, settings.seed

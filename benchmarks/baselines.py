@@ -15,8 +15,8 @@ two-sample test. A baseline has a mean but no likelihood of levels: bits/dim are
 around its mean, rounded and discretised to the 256 levels, with one sigma fitted on the validation
 split, plus the KL of one posterior draw.
 
-Finished runs are kept in `--runs`; a killed benchmark resumes with the next one. To use two cores,
-run two with other contenders at a time (`--only`, `--seconds`), then one with all.
+Rows of finished runs are kept in `--rows`; a killed benchmark resumes with the next one. To use two
+cores, run two with other contenders at a time (`--only`, `--seconds`), then one with all.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ CLASSIFIERS = (0, 1, 2)  # seeds; the first one's distance is the headline
 DRAWS, CHOOSING_DRAWS, SEARCH_DRAWS = 10_000, 5_000, 2_000
 CHOOSING_SEED, REPORTED_SEED = 1 << 32, 2 << 32  # added to the seed: draws share no noise
 VERSION = 3  # raise it where the judge changes
+MAKING = Path("data/.making/baselines")  # our model while it trains
 
 
 class Judge:
@@ -127,20 +128,20 @@ class Judge:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Trains and measures contenders; what is measured is kept in `runs`."""
+    """Trains and measures contenders; what is measured is kept in `rows`, a file per run."""
 
     data: Path
-    runs: Path
+    rows: Path
     judge: Judge
 
-    def run(self, settings: Settings, folder: Path) -> Outcome:
+    def run(self, settings: Settings) -> Outcome:
         """Train a contender and fit its samplers."""
         if settings.contender == OURS:
-            return run_ours(settings, folder, self.data)
+            return run_ours(settings, MAKING / str(settings.seed), self.data)
         return run_baseline(settings, self.data)
 
-    def folder(self, settings: Settings) -> Path:
-        """Where a run is kept; another one for other settings, data, code or judge."""
+    def row(self, settings: Settings, state: str) -> Path:
+        """Where a run's row is kept; another file for other settings, data, code or judge."""
         code = [Path(module.__file__) for module in (baseline_models, baseline_runs)]
         if settings.contender == OURS:
             code += [*sorted((Path(genlab.__file__).parent / "vae").rglob("*.py"))]
@@ -148,14 +149,13 @@ class Comparison:
         digests = [sha256(file) for file in (self.data / MANIFEST_FILE, *code)]
         text = json.dumps([asdict(settings), digests, self.judge.digests, VERSION])
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        return self.runs / f"{settings.contender}-{digest}"
+        return self.rows / f"{settings.contender}-{state}-{digest}.json"
 
     def measure(self, settings: Settings, *, searching: bool = False) -> Row:
         """Train and measure a contender, or read what is kept; a search sees no test image."""
-        folder = self.folder(settings)
-        path = folder / ("validated.json" if searching else "measured.json")
+        path = self.row(settings, "validated" if searching else "measured")
         if not path.exists():
-            outcome, seed = self.run(settings, folder), settings.seed
+            outcome, seed = self.run(settings), settings.seed
             if searching:
                 found = self.judge.validate(outcome, seed, settings.samples)
             else:
@@ -216,8 +216,8 @@ def baselines(
     data: Annotated[Path, typer.Option(help="Folder that stage split wrote.")] = Path(
         "data/fashion_mnist"
     ),
-    runs: Annotated[Path, typer.Option(help="Folder that finished runs are kept in.")] = Path(
-        "data/.making/baselines"
+    rows: Annotated[Path, typer.Option(help="Folder of the rows of finished runs.")] = Path(
+        "results/baselines"
     ),
     report: Annotated[Path, typer.Option(help="File of all rows.")] = Path(
         "results/baselines.json"
@@ -233,7 +233,7 @@ def baselines(
         baseline_models.install_pythae(Path(user_cache_dir("genlab")) / package)
     engine.deterministic(0, 1)
     judge = Judge(data, load_params().evaluate.extractor_examples)
-    comparison = Comparison(data, runs, judge)
+    comparison = Comparison(data, rows, judge)
     ours = Settings(OURS, epochs=epochs)
     chosen: dict[Settings, list[str]] = {ours: []} if OURS in names else {}
     seconds = seconds or comparison.measure(ours)["cpu_seconds"]
@@ -248,11 +248,12 @@ def baselines(
         for settings, row in first.items():
             if leads(row, list(first.values())):
                 measured[settings].append(comparison.measure(replace(settings, seed=seed)))
-    rows = [summarize(found, chosen[each]) for each, found in measured.items()]
+    contenders = [summarize(found, chosen[each]) for each, found in measured.items()]
     searched = [comparison.measure(each, searching=True) for group in tried for each in group]
-    write_json(report, describe(judge, rows, searched, seconds, search_share))
-    print(pd.DataFrame({each.title: row["mean"] for each, row in zip(measured, rows, strict=True)}))
-    yield from compare(rows)
+    write_json(report, describe(judge, contenders, searched, seconds, search_share))
+    means = {each.title: row["mean"] for each, row in zip(measured, contenders, strict=True)}
+    print(pd.DataFrame(means))
+    yield from compare(contenders)
 
 
 def describe(

@@ -108,9 +108,9 @@ def test_a_stopped_run_resumes_without_asking_or_training_again(
     again = len(server.requests) - asked
     whole = complete(wanted, tmp_path / "two")
     assert stable(found) == stable(whole)
-    assert [each["run_id"] for each in first] == [
-        each.run_id for each in found.attempts[: len(first)]
-    ]
+    # Candidates of a round are trained at once, so the registry has them in either order.
+    kept = {each.run_id for each in found.attempts[: len(first)]}
+    assert {each["run_id"] for each in first} == kept
     assert again < len(server.requests) - asked - again  # fewer than a whole run asks
 
 

@@ -103,7 +103,7 @@ class Counted(Comparison):
     calls: list[Settings] = field(default_factory=list)
     killed_at: int = -1
 
-    def run(self, settings: Settings, folder: Path) -> Outcome:
+    def run(self, settings: Settings) -> Outcome:
         if len(self.calls) == self.killed_at:
             raise KeyboardInterrupt
         self.calls.append(settings)
