@@ -14,9 +14,9 @@ import pandas as pd
 
 from benchmarks.harness import REGISTRY, RESULTS_FILE, ROOT, Result, benchmark
 from genlab.core.errors import GenlabError
-from genlab.core.experiment_results import read_results, select_sweep
 from genlab.core.io import read_json
 from genlab.evaluation.reports.targets import read_targets
+from genlab.experiments.results import read_results, select_sweep
 
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"
 METRICS = "results/{}/metrics.json"

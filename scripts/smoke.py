@@ -21,8 +21,8 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from genlab.core import git
-from genlab.core.experiments import change
 from genlab.core.io import read_yaml
+from genlab.experiments.run import change
 
 ROOT = Path(__file__).resolve().parent.parent
 # Small enough for three minutes on two cores: it learns little, and every stage runs.

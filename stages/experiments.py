@@ -25,8 +25,8 @@ def experiments(
     What was run with the same code and params is skipped. An interrupted call resumes; an
     experiment that fails does not stop the others.
     """
-    from genlab.core.experiment_results import RESULTS_FILE
-    from genlab.core.experiments import choose, load_experiments, run_pending
+    from genlab.experiments.results import RESULTS_FILE
+    from genlab.experiments.run import choose, load_experiments, run_pending
 
     described = load_experiments("experiments.yaml")
     chosen = choose(described, only or [])

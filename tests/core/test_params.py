@@ -9,11 +9,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiments import change
 from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.core.params import Params, load_params
 from genlab.core.renamed import RENAMED
 from genlab.core.sections import Kind
+from genlab.experiments.run import change
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
 DEFAULTS: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encoding="utf-8"))

@@ -30,9 +30,9 @@ from typer.main import get_command
 from genlab.agent.workspace import lay_out
 from genlab.cli import app as genlab_app
 from genlab.cli import load_command
-from genlab.core.experiments import choose, load_experiments
 from genlab.core.io import read_yaml
 from genlab.core.params import load_params
+from genlab.experiments.run import choose, load_experiments
 
 pytestmark = pytest.mark.slow
 

@@ -12,13 +12,13 @@ import pytest
 from stage_runs import run_stage
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiment_results import flatten_results, read_results, write_rows
-from genlab.core.experiments import load_experiments
 from genlab.core.io import write_bytes, write_json
 from genlab.evaluation import reports
 from genlab.evaluation.reports import formats, render, tables
 from genlab.evaluation.reports.context import RESULTS, load_baselines
 from genlab.evaluation.reports.render import BEGIN, END
+from genlab.experiments.results import flatten_results, read_results, write_rows
+from genlab.experiments.run import load_experiments
 
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -11,9 +11,9 @@ import pytest
 import tiny
 import torch
 
-from genlab.core.experiments import change
 from genlab.core.io import read_yaml
 from genlab.core.params import parse_params
+from genlab.experiments.run import change
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 

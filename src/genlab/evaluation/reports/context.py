@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from genlab.core.experiment_results import RESULTS_FILE, flatten_results, read_results
 from genlab.core.io import read_json
 from genlab.core.params import load_params
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.rules import detected_issues
 from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
+from genlab.experiments.results import RESULTS_FILE, flatten_results, read_results
 
 Context = dict[str, Any]
 """The variables of a template, by name."""

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiment_results import select_sweep, summarise_sweep
 from genlab.evaluation.diagnostics.error_analysis import Test, ranked
 from genlab.evaluation.reports.formats import number, share, spread, value, words
 from genlab.evaluation.reports.targets import Target
+from genlab.experiments.results import select_sweep, summarise_sweep
 
 BASELINES = {
     "ours": "this model",

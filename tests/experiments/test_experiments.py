@@ -13,7 +13,7 @@ import torch
 from scripts.smoke import IDENTITY
 
 from genlab.core.errors import GenlabError
-from genlab.core.experiment_results import (
+from genlab.experiments.results import (
     RESULTS_FILE,
     flatten_results,
     read_results,
@@ -21,7 +21,7 @@ from genlab.core.experiment_results import (
     summarise_sweep,
     write_rows,
 )
-from genlab.core.experiments import CODE, choose, load_experiments, run_experiment
+from genlab.experiments.run import CODE, choose, load_experiments, run_experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 

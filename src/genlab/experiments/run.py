@@ -18,7 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from genlab.core import engine, git
 from genlab.core.errors import GenlabError, did_you_mean, invalid
-from genlab.core.experiment_results import (
+from genlab.core.io import read_yaml, sha256
+from genlab.core.params import PARAMS_FILE, digest, parse_params
+from genlab.core.progress import progress
+from genlab.experiments.results import (
     PRODUCER,
     RESULTS_FILE,
     assign,
@@ -27,9 +30,6 @@ from genlab.core.experiment_results import (
     read_table,
     write_rows,
 )
-from genlab.core.io import read_yaml, sha256
-from genlab.core.params import PARAMS_FILE, digest, parse_params
-from genlab.core.progress import progress
 
 LAST_STAGE = "failure_gallery"  # agent_iterate and benchmark do not depend on a VAE
 LOGS = Path("runs") / "experiments"

@@ -1,0 +1,1 @@
+"""Documented experiments: runs of the pipeline with other params, and their table of results."""
