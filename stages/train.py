@@ -40,8 +40,8 @@ def main() -> None:
     plots = options.place("plots/DATASET", "training")
     with distributed.processes():
         summary = train_dataset(params, chosen, options.data_path, folder, plots)
-        if not distributed.is_first():
-            return
+    if summary is None:  # torchrun's other processes write nothing
+        return
     write_json(options.place("results/DATASET", "training.json"), summary)
     print(
         f"{folder}: best epoch {summary['best_epoch']} of {summary['epochs']},"

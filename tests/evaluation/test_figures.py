@@ -1,5 +1,6 @@
 """Figures: PNGs of the README's width, the same bytes each time, images in their places."""
 
+import hashlib
 import logging
 import math
 from collections.abc import Callable
@@ -97,7 +98,10 @@ def test_a_figure_is_a_png_of_the_common_width_with_the_same_bytes_each_time(
     with Image.open(first) as image:
         assert image.width == 1200
         assert 300 <= image.height <= 2500
-        assert set(image.info) <= {"dpi"}  # no version, no date
+        assert set(image.info) <= {"dpi", "Source", "Comment"}  # no version, no date
+        assert image.info["Source"].startswith("python ")
+        digest = hashlib.sha256(Path("params.yaml").read_bytes()).hexdigest()
+        assert image.info["Comment"] == f"params.yaml {digest}"
     page = pixels(first)
     for edge in (page[0], page[-1], page[:, 0], page[:, -1]):
         assert (edge == 255).all()  # a clipped word would leave ink there

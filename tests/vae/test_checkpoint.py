@@ -15,9 +15,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from genlab.core.errors import GenlabError
+from genlab.core.io import write_json
 from genlab.vae.models.vae import VAE
 from genlab.vae.training.checkpoint import (
     CHECKPOINT,
+    PROVENANCE,
     HEADER,
     decode_history,
     encode_history,
@@ -120,8 +122,10 @@ def test_a_released_checkpoint_serves_until_there_is_a_trained_one(
         release("arc_grids")
     assert caught.value.path == trained
     save_checkpoint(trained, tiny.model(), FACTS)
+    write_json(trained.with_name(PROVENANCE), {"commit": "c0ffee"})
     released = release("arc_grids")
     assert released == Path("checkpoints/arc_grids.safetensors")
+    assert json.loads(released.with_suffix(".json").read_text()) == {"commit": "c0ffee"}
     assert released.read_bytes() == trained.read_bytes()
     assert find_checkpoint("arc_grids") == trained
     trained.unlink()

@@ -7,8 +7,6 @@ import io
 import json
 import os
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +20,6 @@ from ruamel.yaml.error import YAMLError
 from genlab.core.errors import GenlabError
 
 HEADER = "header"
-# What numpy and zipfile raise on a file that is cut short or is something else altogether.
-UNREADABLE = (
-    ValueError, EOFError, OSError, KeyError, TypeError, SyntaxError, MemoryError, OverflowError,
-    NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
 UNFINISHED = Path("data/.making")
 """What a killed run has finished, by a digest of its params; git ignores it."""
 
@@ -90,7 +83,7 @@ def read_json(path: str | Path, *, producer_command: str, kind: str | None = Non
     """
     try:
         value = json.loads(_read(path, producer_command))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _unfit(path, f"is truncated or not JSON ({error})", producer_command) from error
     found = value.get("kind") if isinstance(value, dict) else None
     if kind is not None and found != kind:
@@ -111,7 +104,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         ) from error
     except UnicodeDecodeError as error:
         raise GenlabError(f"{path} is not UTF-8 text; save it as UTF-8", path=path) from error
-    except (YAMLError, ValueError) as error:  # the latter for a number of thousands of digits
+    except (YAMLError, ValueError, RecursionError) as error:  # such as a number of 5,000 digits
         reason = " ".join(str(error).split())
         raise GenlabError(f"{path} is not valid YAML: {reason}", path=path) from error
     if not isinstance(values, dict):
@@ -160,19 +153,30 @@ def read_npz(
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("a single array")
-            wanted = {"kind": kind, "version": version}
-            header = json.loads(str(archive[HEADER])) if HEADER in archive.files else {}
-            if kind is not None and header != wanted:
-                raise _unfit(path, f"must hold {wanted}, found {header}", producer_command)
-            for key in keys:
-                if key not in archive.files:
-                    found = ", ".join(archive.files)
-                    raise _unfit(path, f"has no key {key!r} (it has {found})", producer_command)
-            return {key: archive[key] for key in keys}
-    except UNREADABLE as error:
+            names = archive.files
+            header = json.loads(str(archive[HEADER])) if HEADER in names else {}
+            arrays = {key: archive[key] for key in keys if key in names}
+    except Exception as error:  # numpy and zipfile raise almost anything on a damaged file
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         what = f"is truncated or no .npz of plain arrays ({reason})"
         raise _unfit(path, what, producer_command) from error
+    wanted = {"kind": kind, "version": version}
+    if kind is not None and header != wanted:
+        raise _unfit(path, f"must hold {wanted}, found {header}", producer_command)
+    for key in keys:
+        if key not in arrays:
+            raise _unfit(path, f"has no key {key!r} (it has {', '.join(names)})", producer_command)
+    return arrays
+
+
+def map_npy(path: str | Path, *, producer_command: str) -> Array:
+    """The array of a `.npy`, mapped copy-on-write: it may be larger than memory."""
+    try:
+        return np.lib.format.open_memmap(path, mode="c")
+    except FileNotFoundError as error:
+        raise _unfit(path, "is missing", producer_command) from error
+    except Exception as error:
+        raise _unfit(path, "is truncated or no .npy file", producer_command) from error
 
 
 def sha256(path: str | Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.io import UNFINISHED, read_npz, write_npz
+from genlab.core.io import UNFINISHED, map_npy, read_npz, write_npz
 from genlab.core.params import GridParams, Params, digest
 from genlab.datasets.manifests import (
     generate_command,
@@ -24,7 +24,6 @@ from genlab.datasets.shards import (
     SHARD,
     TRAIN_FILE,
     join_shards,
-    read_shards,
     write_shards,
 )
 from genlab.datasets.splits import EXAMPLES, SplitSummary, count_duplicates, split_indices
@@ -69,6 +68,7 @@ def generate_grids(name: str, params: Params, folder: Path, count: int | None = 
         folder.mkdir(parents=True, exist_ok=True)
         for file in shards:
             shutil.move(kept / file, folder / file)
+        shutil.rmtree(kept)
     write_npz(folder / GRIDS_FILE, {"grids": draw.grids}, kind=GRIDS_KIND)
     write_npz(folder / OBJECTS_FILE, {"objects": draw.objects}, kind=OBJECTS_KIND)
     facts = {
@@ -199,11 +199,11 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     file = find_data_file(path)
     mapped = file.parent / TRAIN_FILE
     if split == "train" and mapped.exists():
-        file, grids = mapped, read_shards(mapped, SPLIT)
+        file, grids = mapped, map_npy(mapped, producer_command=SPLIT)
     else:
         grids = _read(file, None, split, SPLIT)
-    side = size or grids.shape[-1]
-    if grids.dtype != np.uint8 or grids.shape != (len(grids), side, side) or not len(grids):
+    side = size or (grids.shape[-1] if grids.ndim else 0)
+    if grids.dtype != np.uint8 or grids.shape[1:] != (side, side) or not grids.size:
         fault = f"must hold uint8 (n, {side}, {side}), got {grids.dtype} {grids.shape}"
         raise stale(file, fault, SPLIT)
     if grids.max() >= COLOURS:

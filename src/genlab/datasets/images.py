@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.io import UNREADABLE, atomic_write, read_npz, write_npz
+from genlab.core.io import atomic_write, map_npy, read_npz, write_npz
 from genlab.core.params import ImageParams, Params
 from genlab.datasets.manifests import (
+    MANIFEST_FILE,
     generate_command,
     read_manifest,
     split_command,
@@ -180,12 +181,12 @@ def load_images(path: str | Path, split: str, shape: Shape | None = None) -> Ima
     """
     file, command = Path(path) / f"{split}.npy", split_command(path)
     manifest = read_manifest(file.parent, SPLIT_KIND, command)
+    images = map_npy(file, producer_command=command)
     try:
-        images = np.lib.format.open_memmap(file, mode="c")
-    except UNREADABLE as error:
-        fault = "is truncated or no .npy file" if file.exists() else "is missing"
-        raise stale(file, fault, command) from error
-    expected = (manifest["counts"][split], *(shape or manifest["shape"]))
+        expected = (manifest["counts"][split], *(shape or manifest["shape"]))
+    except (LookupError, TypeError) as error:
+        fault = f"does not say how many images {split} has and their shape"
+        raise stale(file.parent / MANIFEST_FILE, fault, command) from error
     if images.dtype != np.uint8 or images.shape != expected:
         fault = f"must hold uint8 {expected}, got {images.dtype} {images.shape}"
         raise stale(file, fault, command)

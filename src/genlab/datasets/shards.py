@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from genlab.core.io import UNREADABLE, atomic_write, encode_npz, read_npz, write_bytes
+from genlab.core.io import atomic_write, encode_npz, read_npz, write_bytes
 from genlab.core.params import Params
 from genlab.core.progress import progress
 from genlab.core.workers import spread
-from genlab.datasets.manifests import generate_command, stale
+from genlab.datasets.manifests import generate_command
 from genlab.grids.distribution import GridDistribution, Words
 from genlab.grids.generator import AtomicImageGenerator, hash_grids
 from genlab.grids.shapes import Grids
@@ -86,11 +86,3 @@ def join_shards(train: Grids, folder: Path, names: list[str], count: int, file: 
             joined[end : end + len(grids["grids"])] = grids["grids"]
             end += len(grids["grids"])
         joined.flush()
-
-
-def read_shards(file: Path, producer_command: str) -> Grids:
-    """What `join_shards` wrote, mapped copy-on-write. Raises a GenlabError for another file."""
-    try:
-        return np.lib.format.open_memmap(file, mode="c")
-    except UNREADABLE as error:
-        raise stale(file, "is truncated or no .npy file", producer_command) from error

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError, did_you_mean
-from genlab.core.io import UNREADABLE
+from genlab.core.io import read_npz
 
 Items = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
@@ -161,11 +161,13 @@ def _own(path: Path) -> dict[str, Part]:
 
 def _read_npz(file: Path) -> tuple[Items, Labels]:
     """x: (n, h, w), (n, h, w, c) or (n, c, h, w), uint8 or floats on [0, 1]; y: (n,)."""
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            x, y = arrays["x"], arrays["y"]
-    except UNREADABLE as error:
-        raise GenlabError(f"{file}: must be an .npz with arrays x and y", path=file) from error
+    arrays = read_npz(
+        file,
+        kind=None,
+        keys=["x", "y"],
+        producer_command=f"numpy.savez({str(file)!r}, x=..., y=...)",
+    )
+    x, y = arrays["x"], arrays["y"]
     if x.ndim == 3:
         x = x[:, None]
     elif x.ndim == 4 and x.shape[3] in (1, 3):

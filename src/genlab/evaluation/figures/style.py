@@ -1,5 +1,6 @@
 """The shared style of all figures, and the context manager that saves one."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import matplotlib.style
 from matplotlib.figure import Figure
 
-from genlab.core.io import atomic_write
+from genlab.core.io import atomic_write, sha256
+from genlab.core.params import PARAMS_FILE
 
 STYLE_FILE = Path(__file__).with_name("genlab.mplstyle")
 WIDTH = 8.0
@@ -22,11 +24,19 @@ SERIES = (BLUE, ORANGE, TEAL, VIOLET, RED, "#8a6d3b", "#5f7f2e", "#b5577f")
 def figure_file(path: str | Path, height: float) -> Iterator[Figure]:
     """A figure of the common width and `height` inches that is saved to `path` as a PNG.
 
-    The user's own matplotlibrc has no effect, and the file holds no version or date: the same
-    numbers give the same bytes. Without pyplot, so that no state outlives the figure.
+    The user's own matplotlibrc has no effect. The file says which command and params made it, but
+    no version or date: the same run gives the same bytes. Without pyplot, so that no state
+    outlives the figure.
     """
     with matplotlib.style.context(STYLE_FILE, after_reset=True):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         yield figure
         with atomic_write(path) as temporary:
-            figure.savefig(temporary, format="png", metadata={"Software": None})
+            figure.savefig(temporary, format="png", metadata={"Software": None, **_source()})
+
+
+def _source() -> dict[str, str]:
+    """The command and the SHA-256 of params.yaml, as text of a PNG."""
+    params = Path(PARAMS_FILE)
+    digest = f"params.yaml {sha256(params)}" if params.is_file() else "no params.yaml"
+    return {"Source": " ".join(["python", *sys.argv]), "Comment": digest}

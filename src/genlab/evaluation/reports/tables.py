@@ -189,7 +189,7 @@ def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
             "hypothesis": test["sentence"],
             "n": number(test["n_with"]),
             "error ratio": number(test["ratio"]),
-            "joint 95 % interval": f"{number(test['low'])} to {number(test['high'])}",
+            "95 % interval": f"{number(test['low'])} to {number(test['high'])}",
         }
         for test in supported[:count]
     )

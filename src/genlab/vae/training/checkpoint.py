@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from genlab.core.errors import GenlabError
-from genlab.core.io import atomic_write, write_bytes
+from genlab.core.io import atomic_write, read_json, write_bytes, write_json
 from genlab.vae.models.vae import VAE, Architecture, Items
 
 FORMAT = "genlab.vae"
 VERSION = 5
 HEADER = "genlab"
 CHECKPOINTS = Path("data/checkpoints")
-CHECKPOINT = "model.safetensors"
+CHECKPOINT, PROVENANCE = "model.safetensors", "provenance.json"
 RELEASED = Path("checkpoints")
 
 Row = dict[str, float]
@@ -62,7 +62,7 @@ def load_checkpoint(path: Path, *, producer_command: str) -> tuple[VAE, dict[str
         model = VAE(Architecture(**header["architecture"]))
         model.load_state_dict(weights)
         return model.eval(), header["facts"]
-    except (SafetensorError, OSError, LookupError, TypeError, ValueError, RuntimeError) as error:
+    except Exception as error:  # a foreign header can make any part of the model fail
         fault = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise GenlabError(
             f"{path}: not a checkpoint of this version ({fault}); make it again with:"
@@ -83,14 +83,18 @@ def find_checkpoint(dataset: str, folder: Path | None = None) -> Path:
 
 
 def release(dataset: str) -> Path:
-    """Copy the checkpoint of a dataset to where git keeps it; returns the copy.
+    """Copy the checkpoint of a dataset, with its provenance, to where git keeps it.
 
-    Raises GenlabError where there is none, or it cannot be loaded.
+    Returns the copy. Raises GenlabError where there is no checkpoint, or it cannot be loaded.
     """
-    trained, released = CHECKPOINTS / dataset / CHECKPOINT, RELEASED / f"{dataset}.safetensors"
-    load_checkpoint(trained, producer_command=f"dvc repro train@{dataset}")
+    folder, released = CHECKPOINTS / dataset, RELEASED / f"{dataset}.safetensors"
+    command = f"dvc repro train@{dataset}"
+    load_checkpoint(folder / CHECKPOINT, producer_command=command)
+    write_json(
+        released.with_suffix(".json"), read_json(folder / PROVENANCE, producer_command=command)
+    )
     with atomic_write(released) as temporary:
-        shutil.copyfile(trained, temporary)
+        shutil.copyfile(folder / CHECKPOINT, temporary)
     return released
 
 

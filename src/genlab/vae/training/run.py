@@ -21,7 +21,12 @@ from genlab.datasets.registry import Dataset
 from genlab.grids import palette
 from genlab.vae.models.vae import VAE, Items, to_array
 from genlab.vae.training import distributed
-from genlab.vae.training.checkpoint import CHECKPOINT, encode_history, save_checkpoint
+from genlab.vae.training.checkpoint import (
+    CHECKPOINT,
+    PROVENANCE,
+    encode_history,
+    save_checkpoint,
+)
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
@@ -33,8 +38,10 @@ PICTURE_SIDE = 96  # pixels that an item is drawn on, about
 
 def train_dataset(
     params: Params, dataset: Dataset, data_path: Path, folder: Path, plots: Path
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     """Train on a dataset; returns the summary (numbers that depend on the params alone).
+
+    None in a process that is not the first one of several.
 
     data_path: the folder of stage split, or its split file of grids. folder gets
     `model.safetensors`, with every epoch's numbers among its facts, and `provenance.json`; plots
@@ -48,7 +55,7 @@ def train_dataset(
     trainer = Trainer(params, task, val, unfinished, device)
     if not distributed.is_first():
         trainer.run(lambda *_: None)
-        return _summarize(trainer, trainer.model, encode_history(trainer.progress.history))
+        return None
     config = {name: getattr(params, name) for name in TRAINING_KEYS}
     mirror = WandbMirror(dataset.name, params.beta_max, config) if params.wandb else None
     resumed = trainer.progress.epoch
@@ -68,7 +75,7 @@ def train_dataset(
     facts = {"dataset": dataset.name, "training": config, "history": history}
     save_checkpoint(folder / CHECKPOINT, model, facts)
     run = {"run": key, "training_seconds": trainer.progress.seconds}
-    write_json(folder / "provenance.json", {**engine.provenance(params, file), **run})
+    write_json(folder / PROVENANCE, {**engine.provenance(params, file), **run})
     trainer.remove_state()
     return _summarize(trainer, model, history)
 

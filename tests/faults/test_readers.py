@@ -1,0 +1,333 @@
+"""Damaged files: a reader accepts one or raises a GenlabError, never anything else."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import agent_runs
+import numpy as np
+import pytest
+import tiny
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from ruamel.yaml import YAML
+
+from genlab.agent.evaluator.datasets import load_data
+from genlab.agent.goals import parse_goal
+from genlab.agent.record import read_run
+from genlab.agent.registry import Registry
+from genlab.agent.workspace import Workspace, lay_out
+from genlab.benchmark.cases.case import load_case
+from genlab.benchmark.cases.photographs import read_photograph
+from genlab.benchmark.plugins.registry import read_tools, write_sample
+from genlab.benchmark.store.repository import Store
+from genlab.core.errors import GenlabError
+from genlab.core.params import load_params
+from genlab.datasets.arc_grids import load_objects, load_split
+from genlab.datasets.images import load_images, load_labels
+from genlab.experiments.results import read_results
+from genlab.experiments.run import load_experiments
+from genlab.llm.journal import Journal
+from genlab.vae.training.checkpoint import (
+    Progress,
+    load_checkpoint,
+    load_state,
+    save_checkpoint,
+    save_state,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK, SLOW, FULL = 40, 2_000, 16_000
+"""Damaged files per reader: in the ordinary tests; at full size of slow and of fast readers."""
+MARK = "0123456789abcdef" * 4
+
+
+class Reader(NamedTuple):
+    """make: writes sound files into a folder and returns the one to damage. read: reads it."""
+
+    make: Callable[[Path], Path]
+    read: Callable[[Path], object]
+    examples: int = FULL
+
+
+def copied(name: str) -> Callable[[Path], Path]:
+    """Makes a copy of a file of the repository."""
+    return lambda folder: Path(shutil.copy(ROOT / name, folder))
+
+
+def make_case(folder: Path) -> Path:
+    source = min((ROOT / "cases").glob("*/case.yaml")).parent
+    return Path(shutil.copytree(source, folder / source.name)) / "case.yaml"
+
+
+def make_photograph(suffix: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        pixels = np.random.default_rng(0).integers(0, 256, (64, 80, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"photograph{suffix}")
+        return folder / f"photograph{suffix}"
+
+    return make
+
+
+def make_tools(folder: Path) -> Path:
+    write_sample(folder / "tools.yaml")
+    return folder / "tools.yaml"
+
+
+def make_file(name: str) -> Callable[[Path], Path]:
+    """Makes the folder of a tiny dataset of images."""
+    return lambda folder: tiny.write_image_dataset(folder, (24, 8, 8)) / name
+
+
+def make_checkpoint(folder: Path) -> Path:
+    save_checkpoint(folder / "model.safetensors", tiny.model(), {"dataset": "arc_grids"})
+    return folder / "model.safetensors"
+
+
+def make_state(folder: Path) -> Path:
+    save_state(folder / "state.pt", Progress(epoch=1), {"model": tiny.model()})
+    return folder / "state.pt"
+
+
+def make_own_data(folder: Path) -> Path:
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
+    np.savez(folder / "own.npz", x=images, y=np.arange(40) % 4)
+    return folder / "own.npz"
+
+
+def make_run(name: str) -> Callable[[Path], Path]:
+    """Makes the workspace of a finished agent run."""
+
+    def make(folder: Path) -> Path:
+        workspace = lay_out(folder, agent_runs.GOAL)
+        agent_runs.write_attempts(workspace, agent_runs.attempt(1, 0.5, 0.6), agent_runs.attempt(2))
+        return next(folder.glob(name))
+
+    return make
+
+
+def make_ratings(folder: Path) -> Path:
+    with Store(folder / "made.sqlite3") as store:
+        for stars, rater in ((2, "ann"), (5, 'bob "the" rater')):
+            store.rate("run_item", MARK, rater, stars, "blind", session="s")
+        store.export_csv(folder / "ratings.csv")
+    return folder / "ratings.csv"
+
+
+def make_store(folder: Path) -> Path:
+    return make_ratings(folder).with_name("made.sqlite3")
+
+
+def import_ratings(path: Path) -> None:
+    store = path.with_name("kept.sqlite3")
+    shutil.copy(path.with_name("made.sqlite3"), store)
+    with Store(store) as kept:
+        kept.import_csv(path)
+
+
+def open_store(path: Path) -> None:
+    with Store(path) as store:
+        store.ratings()
+
+
+def read_journal(path: Path) -> None:
+    with Journal(path, replay=True) as journal:
+        assert journal.entries is not None
+
+
+def state_of(path: Path) -> Progress:
+    return load_state(path, {"model": tiny.model()}, torch.device("cpu"))
+
+
+READERS = {
+    "params": Reader(copied("params.yaml"), load_params, SLOW),
+    "experiments": Reader(
+        copied("experiments.yaml"), lambda path: load_experiments(path, ROOT / "params.yaml"), 100
+    ),
+    "results": Reader(copied("results/experiments.csv"), read_results, SLOW),
+    "grids": Reader(tiny.write_dataset, lambda path: load_split(path, "train")),
+    "objects": Reader(
+        lambda folder: tiny.write_dataset(folder).with_name("objects.npz"),
+        lambda path: load_objects(path, "test"),
+    ),
+    "images": Reader(make_file("val.npy"), lambda path: load_images(path.parent, "val")),
+    "manifest": Reader(make_file("manifest.json"), lambda path: load_images(path.parent, "val")),
+    "labels": Reader(make_file("labels.npz"), lambda path: load_labels(path.parent, "val")),
+    "checkpoint": Reader(
+        make_checkpoint, lambda path: load_checkpoint(path, producer_command="x"), SLOW
+    ),
+    "state": Reader(make_state, state_of, SLOW),
+    "own data": Reader(
+        make_own_data,
+        lambda path: load_data(f"path:{path}", path.parent, subset=20, validation=4),
+    ),
+    "registry": Reader(
+        make_run("experiments/registry.json"),
+        lambda path: Registry(Workspace(path.parents[1])).attempts(),
+    ),
+    "attempt": Reader(
+        make_run("experiments/*/results.json"),
+        lambda path: Registry(Workspace(path.parents[2])).rebuild(),
+        SLOW,
+    ),
+    "run": Reader(
+        make_run("experiments/run.json"), lambda path: read_run(Workspace(path.parents[1])), SLOW
+    ),
+    "journal": Reader(copied("examples/agent/expert-loop.jsonl"), read_journal),
+    "case": Reader(make_case, lambda path: load_case(path.parent), SLOW),
+    "jpeg": Reader(make_photograph(".jpg"), read_photograph),
+    "png": Reader(make_photograph(".png"), read_photograph),
+    "webp": Reader(make_photograph(".webp"), read_photograph),
+    "tools": Reader(make_tools, read_tools, SLOW),
+    "ratings": Reader(make_ratings, import_ratings, SLOW),
+    "store": Reader(
+        lambda folder: make_ratings(folder).with_name("made.sqlite3"), open_store, SLOW
+    ),
+}
+
+VALUES = st.sampled_from(
+    [
+        None, True, 0, -1, 10, 2**70, 0.5, -1e308, float("nan"), "", "x", "\0",
+        [], [1], [[]], {}, {"a": 1},
+    ]
+)  # fmt: skip
+ARRAYS = st.sampled_from(
+    [
+        np.array(5),
+        np.array(["x"]),
+        np.array([np.nan, np.inf]),
+        np.array([2**63], np.uint64),
+        np.zeros(0),
+        np.zeros((2, 1)),
+        np.zeros((0, 8, 8), np.uint8),
+        np.full((3, 8, 8), 200, np.uint8),
+    ]
+)
+BYTES = st.tuples(
+    st.sampled_from(["cut", "flip", "insert", "repeat", "delete"]),
+    st.floats(0, 1),
+    st.binary(min_size=1, max_size=8),
+)
+DAMAGE = st.one_of(
+    st.lists(BYTES, min_size=1, max_size=3),
+    st.tuples(st.tuples(st.just("value"), st.floats(0, 1), VALUES)),
+    st.tuples(st.tuples(st.just("array"), st.floats(0, 1), ARRAYS)),
+)
+
+
+def damage(content: bytes, suffix: str, how: str, where: float, what: Any) -> bytes:
+    """Content with one fault at the share `where` of it."""
+    if how == "value":
+        return replace_value(content, suffix, where, what)
+    if how == "array":
+        return replace_array(content, suffix, where, what)
+    at = int(where * len(content))
+    before, after, length = content[:at], content[at:], len(what)
+    flipped = bytes(a ^ b for a, b in zip(after, what, strict=False))
+    return {
+        "cut": before,
+        "flip": before + flipped + after[length:],
+        "insert": before + what + after,
+        "repeat": before + after[:length] + after,
+        "delete": before + after[length:],
+    }[how]
+
+
+def replace_value(content: bytes, suffix: str, where: float, value: Any) -> bytes:
+    """JSON, JSON lines or YAML with another value at one place; other content as it is."""
+    yaml = YAML(typ="safe", pure=True)
+    if suffix == ".yaml":
+        tree = yaml.load(content)
+    elif suffix in (".json", ".jsonl"):
+        first, *lines = content.split(b"\n") if suffix == ".jsonl" else [content]
+        tree = json.loads(first)
+    else:
+        return content
+    places = walk(tree)
+    parent, key = places[min(int(where * len(places)), len(places) - 1)]
+    parent[key] = value
+    if suffix == ".yaml":
+        stream = io.BytesIO()
+        yaml.dump(tree, stream)
+        return stream.getvalue()
+    return b"\n".join([json.dumps(tree).encode(), *(lines if suffix == ".jsonl" else [])])
+
+
+def walk(tree: Any) -> list[tuple[Any, Any]]:
+    """Every place in a tree of dicts and lists: its parent and its key."""
+    keys = tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
+    return [place for key in keys for place in ((tree, key), *walk(tree[key]))]
+
+
+def replace_array(content: bytes, suffix: str, where: float, array: Any) -> bytes:
+    """A .npz or .npy with another array; other content as it is."""
+    buffer = io.BytesIO()
+    if suffix == ".npy":
+        np.save(buffer, array)
+    elif suffix == ".npz":
+        arrays = dict(np.load(io.BytesIO(content)))
+        names = sorted(arrays)
+        arrays[names[min(int(where * len(names)), len(names) - 1)]] = array
+        np.savez(buffer, **arrays)
+    else:
+        return content
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_damaged_file_is_read_or_refused(
+    name: str, tmp_path: Path, full_size: bool, record: Callable[..., None]
+) -> None:
+    reader = READERS[name]
+    path = reader.make(tmp_path)
+    sound = path.read_bytes()
+    reader.read(path)  # a file that is never accepted would hide every fault
+    examples = reader.examples if full_size else min(QUICK, reader.examples)
+    crashes: list[str] = []
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(DAMAGE)
+    def check(edits: list[tuple[str, float, Any]]) -> None:
+        content = sound
+        for edit in edits:
+            content = damage(content, path.suffix, *edit)
+        path.write_bytes(content)
+        with suppress(GenlabError):
+            reader.read(path)
+
+    try:
+        check()
+    except BaseException as error:
+        crashes.append(repr(error))
+        raise
+    finally:
+        record(f"fuzz.{name}", len(crashes), n=examples)
+
+
+@pytest.mark.parametrize("depth", [10, 100_000])
+def test_deeply_nested_json_is_read_or_refused(tmp_path: Path, depth: int) -> None:
+    path = make_run("experiments/registry.json")(tmp_path)
+    path.write_text("[" * depth + "]" * depth)
+    with pytest.raises(GenlabError):
+        Registry(Workspace(tmp_path)).attempts()
+
+
+@settings(max_examples=300, deadline=None, database=None, derandomize=True)
+@given(st.text(max_size=200))
+def test_any_sentence_is_a_goal_or_refused(sentence: str) -> None:
+    with suppress(GenlabError):
+        parse_goal(sentence)
