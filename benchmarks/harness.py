@@ -40,6 +40,7 @@ MODULES = (
     "swap_leaderboard",
     "app",
     "scale",
+    "growth",
     "startup",
     "documentation",
     "pipeline",

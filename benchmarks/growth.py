@@ -1,0 +1,149 @@
+"""How cost grows with size: seconds of each kind of work over three decades, as a figure.
+
+Work of a size is timed once, the smallest first; a size that would take over `--longest` seconds by
+the one before it is left out. The exponent of a kind of work is the slope of log seconds over log
+size between its two largest sizes: 1 is linear. From the seconds and bytes of one piece at the
+largest size follow the estimates of `JOBS`.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from benchmarks.harness import Result, benchmark, wall_seconds
+from benchmarks.swap_leaderboard import fill, show_leaderboard
+from genlab.agent.goals import parse_goal
+from genlab.agent.registry import Attempt, Registry
+from genlab.agent.workspace import lay_out
+from genlab.benchmark.cases.case import load_cases
+from genlab.benchmark.scoring.scorer import score
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Contender
+from genlab.core.io import write_npz
+from genlab.core.params import load_params
+from genlab.datasets.arc_grids import load_split, make_distribution
+from genlab.datasets.shards import GRIDS_KIND
+from genlab.evaluation.figures.style import figure_file
+from genlab.grids.generator import AtomicImageGenerator
+from genlab.grids.parser import is_valid
+
+DECADES = (1, 10, 100, 1000)
+JOBS = {
+    "draw grids": ("1 billion grids", 1e9),
+    "score images": ("10,000 benchmark items", 1e4),
+    "record attempts": ("1,000 agent attempts, without their models and training", 1e3),
+}
+Work = Callable[[int, Path], Callable[[], object]]
+"""Prepares work of a size in a folder; what it returns is timed."""
+
+
+def draw_grids(size: int, _: Path) -> Callable[[], object]:
+    generator = AtomicImageGenerator(make_distribution(load_params().grids))
+    return lambda: generator.generate(size, 0)
+
+
+def load_grids(size: int, folder: Path) -> Callable[[], object]:
+    grids = AtomicImageGenerator(make_distribution(load_params().grids)).generate(size, 0).grids
+    write_npz(folder / "grids.npz", {"train": grids}, kind=GRIDS_KIND)
+    return lambda: load_split(folder / "grids.npz", "train")
+
+
+def parse_grids(size: int, _: Path) -> Callable[[], object]:
+    grids = AtomicImageGenerator(make_distribution(load_params().grids)).generate(size, 0).grids
+    return lambda: is_valid(grids)
+
+
+def score_images(size: int, _: Path) -> Callable[[], object]:
+    case = load_cases(Path("cases"))[0]
+    score(case, case.template)  # the models and the case's own faces are loaded once
+    return lambda: [score(case, case.template) for _ in range(size)]
+
+
+def rank_items(size: int, folder: Path) -> Callable[[], object]:
+    rng = np.random.default_rng(0)
+    with Store(folder / "store.sqlite3") as store:
+        tools = [Contender(tool_id=f"tool_{index}") for index in range(10)]
+        scored = {"status": "scored", "components": {}, "cost": 0.0, "seconds": 1.0}
+        fill(store, tools, size // 10, lambda _: scored | {"score": float(rng.random())})
+    return lambda: show_leaderboard(folder / "store.sqlite3")
+
+
+def record_attempts(size: int, folder: Path) -> Callable[[], object]:
+    registry = Registry(lay_out(folder / "workspace", parse_goal("dummy, accuracy above 90 %")))
+    named = {"model_name": "Net", "dataset": "dummy", "metrics_summary": {"accuracy": 0.5}}
+
+    def record() -> None:
+        for number in range(size):
+            run_id = f"qe_{number:06}"
+            place = {"run_id": run_id, "experiment_dir": f"experiments/{run_id}"}
+            registry.put(Attempt(timestamp=f"{number:06}", **place, **named))
+
+    return record
+
+
+WORK: dict[str, tuple[Work, int]] = {
+    "draw grids": (draw_grids, 100),
+    "load grids": (load_grids, 100),
+    "parse grids": (parse_grids, 100),
+    "rank items": (rank_items, 10),
+    "record attempts": (record_attempts, 1),
+    "score images": (score_images, 1),
+}
+"""Each kind of work with its smallest size."""
+
+
+def measure(work: Work, smallest: int, longest: float) -> tuple[list[int], list[float]]:
+    """Sizes and seconds."""
+    sizes, seconds = list[int](), list[float]()
+    for size in (smallest * decade for decade in DECADES):
+        if seconds and seconds[-1] * size / sizes[-1] > longest:
+            break
+        with tempfile.TemporaryDirectory() as folder:
+            taken = wall_seconds(work(size, Path(folder)))
+        sizes.append(size)
+        seconds.append(taken)
+    return sizes, seconds
+
+
+@benchmark("scale.exponent")
+def growth(
+    longest: Annotated[float, typer.Option(min=0, help="Seconds of the longest work.")] = 120,
+    picture: Annotated[Path, typer.Option(help="File of the figure.")] = Path(
+        "docs/pictures/growth.png"
+    ),
+) -> Iterator[Result]:
+    """Measure how the cost of each kind of work grows with its size, and draw it."""
+    measured, exponents = {}, {}
+    for name, (work, smallest) in WORK.items():
+        sizes, seconds = measured[name] = measure(work, smallest, longest)
+        exponents[name] = math.log(seconds[-1] / seconds[-2]) / math.log(sizes[-1] / sizes[-2])
+        unit = seconds[-1] / sizes[-1]
+        print(f"{name}: {1000 * unit:.3g} ms each at {sizes[-1]:,}, exponent {exponents[name]:.2f}")
+    estimates = {}
+    for name, (job, size) in JOBS.items():
+        sizes, seconds = measured[name]
+        estimates[job] = seconds[-1] * (size / sizes[-1]) ** max(1.0, exponents[name]) / 3600
+        print(f"{job}: {estimates[job]:.3g} core hours")
+    draw(picture, measured)
+    worst = max(exponents, key=lambda name: exponents[name])
+    details = {"work": worst, "exponents": exponents, "core_hours": estimates}
+    yield Result("scale.exponent", exponents[worst], n=len(WORK), details=details)
+
+
+def draw(path: Path, measured: dict[str, tuple[list[int], list[float]]]) -> None:
+    """Seconds over size, a line for each kind of work."""
+    with figure_file(path, 4.0) as figure:
+        axes = figure.subplots()
+        for name, (sizes, seconds) in measured.items():
+            axes.loglog(sizes, seconds, "o-", label=name)
+        axes.set_xlabel("size")
+        axes.set_ylabel("seconds")
+        axes.set_title("Time over size")
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
