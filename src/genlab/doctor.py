@@ -19,8 +19,7 @@ from genlab.core.errors import GenlabError
 
 if TYPE_CHECKING:
     from genlab.core.params import AgentParams, RoleParams
-    from genlab.llm.chat import ChatBackend
-    from genlab.llm.endpoint import Role
+    from genlab.llm.chat import ChatBackend, Role
 
 GIB = 1 << 30
 NEEDED_DISK = 2 * GIB  # data, checkpoints and DVC's cache of one full run
@@ -147,15 +146,15 @@ def check_endpoints(params: AgentParams) -> Iterator[Check]:
 
 
 def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Check]:
-    from genlab.llm.chat import ChatBackend, LLMFailure
-    from genlab.llm.errors import EndpointError
+    from genlab.llm.chat import ChatBackend, Endpoint, LLMFailure
+    from genlab.llm.transport import EndpointError
 
     job = "agent with --backend openai"
     quick = params.model_copy(update={"timeout": min(params.timeout, PATIENCE)})
     details = dict.fromkeys(NEEDED, "works")
     answer, failed, reason = None, "", ""
     try:
-        backend = ChatBackend({role: quick}, seed=0, retries=1)
+        backend = ChatBackend({role: Endpoint(role, quick, retries=1)})
         prompt = [{"role": "user", "content": "Write the numbers from 1 to 40 as words."}]
         answer = backend.ask(role, prompt)
         details |= {"reachable": backend.endpoints[role].client.base_url, "model": answer.model}

@@ -51,7 +51,7 @@ def test_a_run_is_recorded_and_its_budget_counts_what_was_paid_for(tmp_path: Pat
         for _ in range(2):  # the second is answered from the record
             with open_backend(params, path) as session:
                 assert session is not None
-                session.backend.ask("tools", ASKED)
+                session.ask("tools", ASKED)
                 assert session.spent == {
                     "questions": 1, "tokens_in": 11, "tokens_out": 7,
                     "seconds": pytest.approx(30, abs=30), "cost": pytest.approx(11e-6),
@@ -59,13 +59,13 @@ def test_a_run_is_recorded_and_its_budget_counts_what_was_paid_for(tmp_path: Pat
         assert len(server.requests) == 1
         with open_backend(params.model_copy(update={"max_tokens": 18}), path) as session:
             assert session is not None
-            session.backend.ask("tools", ASKED)
+            session.ask("tools", ASKED)
             with pytest.raises(BudgetSpentError):
-                session.backend.ask("planning", ASKED)
+                session.ask("planning", ASKED)
     replay = params.model_copy(update={"backend": "replay", "transcript": str(path)})
     with open_backend(replay, tmp_path / "unused") as session:
         assert session is not None
-        assert session.backend.ask("tools", ASKED).text == "fine"
+        assert session.ask("tools", ASKED).text == "fine"
     assert writes_code(replay)
     assert not (tmp_path / "unused").exists()
     with open_backend(params.model_copy(update={"backend": "search"}), path) as session:
@@ -129,7 +129,7 @@ def test_the_embedded_model_repeats_itself(tmp_path: Path) -> None:
     for name in ("one", "two"):
         with open_backend(agent(backend="embedded"), tmp_path / name) as session:
             assert session is not None
-            answer = session.backend.ask("planning", ASKED, schema=Plan)
+            answer = session.ask("planning", ASKED, schema=Plan)
         assert isinstance(answer.parsed, Plan)
         assert (answer.cost, answer.model) == (0.0, f"{embedded.MODEL}.Q4_1")
         texts.append(answer.text)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import RoleParams, load_params
-from genlab.llm.chat import Budget, BudgetSpentError, ChatBackend, LLMFailure
+from genlab.llm.chat import Budget, BudgetSpentError, ChatBackend, Endpoint, LLMFailure
 from genlab.llm.client import MAX_BYTES
 
 NOBODY = "http://127.0.0.1:9"  # a port on which nothing answers
@@ -48,7 +48,8 @@ def role(server: Server | str, **changes: Any) -> RoleParams:
 
 def backend(server: Server | str, budget: Budget | None = None, **changes: Any) -> ChatBackend:
     retries = changes.pop("retries", 1)
-    return ChatBackend({"planning": role(server, **changes)}, budget, seed=7, retries=retries)
+    endpoint = Endpoint("planning", role(server, **changes), seed=7, retries=retries)
+    return ChatBackend({"planning": endpoint}, budget or Budget())
 
 
 def test_a_good_answer_comes_with_its_tokens_and_cost() -> None:
@@ -248,8 +249,8 @@ def test_budgets_are_checked_before_each_request(budget: Budget, word: str) -> N
         with pytest.raises(BudgetSpentError, match=f"budget of {word} is spent"):
             asker.ask("planning", ASKED)
     assert len(server.requests) == 2
-    assert budget.tokens == 36
-    assert budget.cost == pytest.approx(5e-5)
+    assert budget.spent["tokens_in"] + budget.spent["tokens_out"] == 36
+    assert budget.spent["cost"] == pytest.approx(5e-5)
 
 
 def test_a_budget_of_seconds_ends_a_wait() -> None:
