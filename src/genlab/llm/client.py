@@ -61,17 +61,10 @@ class Completion(BaseModel):
         return self.refused or ("stopped by a content filter" if filtered else "")
 
 
-class ImageData(BaseModel):
-    """An image of an answer, inline or by address."""
-
-    b64_json: str | None = None
-    url: str | None = None
-
-
 class Images(BaseModel):
-    """Answer of image edits and generations."""
+    """Answer of image edits and generations: the first image, inline or by address."""
 
-    data: list[ImageData] = Field(min_length=1)
+    image: dict[str, Any] = Field(validation_alias=AliasPath("data", 0))
     usage: Any = None
 
 

@@ -111,7 +111,7 @@ class OpenAITool(ConfiguredTool):
         answer = await client.make_image(self.method, request)
         cost = None if self.base_url else _compute_cost(model, answer.usage)
         try:
-            value = answer.data[0].b64_json or answer.data[0].url
+            value = answer.image.get("b64_json") or answer.image.get("url")
             data = await image_bytes(value, client.base_url, self.image_hosts, [key])
         except EndpointError as error:  # charged as any other answer
             charged = self.cost if cost is None else cost
