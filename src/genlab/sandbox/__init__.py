@@ -43,7 +43,6 @@ CAP_DAC_READ_SEARCH, so that mounts or Landlock alone say what it may read, as f
 
 from genlab.sandbox.limits import Finished, Limits
 from genlab.sandbox.readback import read_back
-from genlab.sandbox.runner import Sandbox, SandboxWarning
-from genlab.sandbox.worker import Worker
+from genlab.sandbox.runner import Sandbox, SandboxWarning, Worker
 
 __all__ = ["Finished", "Limits", "Sandbox", "SandboxWarning", "Worker", "read_back"]

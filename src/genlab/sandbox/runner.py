@@ -1,4 +1,7 @@
-"""The sandbox from outside: choose the best mode that works, and build what a guard starts in."""
+"""The sandbox from outside: choose the best mode that works, and build what a guard starts in.
+
+A `Worker` holds a warm guard: torch is imported once, and each job is a fresh fork of that process.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from genlab.core.errors import GenlabError
@@ -23,6 +27,7 @@ LANDLOCK_ALONE = (
     "generated code runs behind Landlock, seccomp and limits alone, without namespaces:"
     " names, sizes and dates of files outside the workspace stay visible"
 )
+CHOOSE = "choose bubblewrap or auto where it works"
 INSTALL = "install bubblewrap (sudo apt-get install bubblewrap), or use Linux 5.13 with Landlock"
 SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share/zoneinfo")
 ROOT_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
@@ -35,6 +40,7 @@ START = (
     "del sys.path[0]; guard.main()"
 )
 FIRST_GUEST, GUESTS = 40_000, 20_000
+PROBE = "genlab-probe"  # workspace in which a mode is tried
 
 
 class SandboxWarning(UserWarning):
@@ -69,15 +75,8 @@ class Sandbox:
         for path in (*readable, *devices):
             if not Path(path).exists():
                 raise GenlabError(f"sandbox: {path} is not there; correct readable or devices")
-        if mode == "auto":
-            mode = best_mode()
-        elif self.workspace.name != _PROBE:
-            if fault := find_fault(mode, shutil.which("bwrap")):
-                raise GenlabError(f"sandbox: {mode} does not work here ({fault}); {INSTALL}")
-            if mode == "landlock":
-                fix = "choose bubblewrap or auto where it works"
-                warnings.warn(f"{LANDLOCK_ALONE}; {fix}", SandboxWarning, stacklevel=2)
-        self.mode = mode
+        is_probe = self.workspace.name == PROBE and mode != "auto"
+        self.mode = mode if is_probe else choose_mode(mode)
         self.limits = limits or Limits()
         self.readable = [str(Path(path).resolve()) for path in readable]
         self.devices = [str(path) for path in devices]
@@ -171,29 +170,67 @@ class Sandbox:
         return argv
 
 
-_PROBE = "genlab-probe"
+class Worker(AbstractContextManager["Worker"]):
+    """Run scripts in `sandbox` without paying for the imports of `preload` each time.
+
+    The guard holds the imports and runs no code of a guest. A job is a fork of it that locks itself
+    in before it reads its script, so patches of torch or the clock reach no other job. A guard that
+    is gone is started again. Results are files in the workspace, taken by `read_back`.
+    """
+
+    def __init__(self, sandbox: Sandbox, preload: Sequence[str] = ("torch",)) -> None:
+        self.sandbox, self.preload = sandbox, tuple(preload)
+        self._supervisor: Supervisor | None = None
+
+    def start(self) -> Supervisor:
+        """Import now rather than at the first job. Raises a GenlabError where it cannot start."""
+        if self._supervisor is None or not self._supervisor.usable:
+            self.close()
+            self._supervisor = self.sandbox.supervisor(self.preload)
+        return self._supervisor
+
+    def run(
+        self,
+        script: str | Path,
+        args: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> Finished:
+        """Run the Python file `script`, relative to the workspace, as `__main__`.
+
+        Its folder is not on `sys.path`: a module planted beside it would be imported by the next.
+        Raises a GenlabError where the sandbox itself fails.
+        """
+        path = self.sandbox.workspace / script
+        job = {"script": str(path), "args": [str(word) for word in args]}
+        return self.start().run(job, limits or self.sandbox.limits, env=env)
+
+    def close(self) -> None:
+        """End the guard."""
+        if self._supervisor is not None:
+            self._supervisor.close()
+            self._supervisor = None
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def best_mode() -> str:
-    """The strongest mode that works here; warns where it is not the best there is.
+def choose_mode(mode: str) -> str:
+    """`mode`, or for "auto" the strongest that works here; warns where that is Landlock.
 
     Raises a GenlabError where none works.
     """
-    fault = find_fault("bubblewrap", shutil.which("bwrap"))
-    if not fault:
-        return "bubblewrap"
-    second = find_fault("landlock", None)
-    if second:
-        raise GenlabError(
-            f"generated code is not run without a sandbox (bubblewrap: {fault};"
-            f" landlock: {second}); {INSTALL}"
-        )
-    warnings.warn(
-        f"{LANDLOCK_ALONE} ({fault}); {INSTALL.split(',')[0]}",
-        SandboxWarning,
-        stacklevel=3,
-    )
-    return "landlock"
+    faults = list[str]()
+    for each in MODES[1:] if mode == "auto" else [mode]:
+        if fault := find_fault(each, shutil.which("bwrap")):
+            faults.append(f"{each} does not work here ({fault})")
+            continue
+        if each == "landlock":
+            fix = f"{faults[0]}; {INSTALL.split(',')[0]}" if faults else CHOOSE
+            warnings.warn(f"{LANDLOCK_ALONE}; {fix}", SandboxWarning, stacklevel=3)
+        return each
+    raise GenlabError(f"sandbox: {'; '.join(faults)}; no generated code is run; {INSTALL}")
 
 
 @functools.cache
@@ -204,7 +241,7 @@ def find_fault(mode: str, bwrap: str | None) -> str:
     if mode == "landlock" and lockdown.landlock_abi() == 0:
         return "the kernel has no Landlock"
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder, _PROBE)
+        place = Path(folder, PROBE)
         place.mkdir()
         os.chmod(folder, 0o755)
         try:

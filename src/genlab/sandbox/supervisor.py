@@ -43,7 +43,7 @@ class Supervisor(AbstractContextManager["Supervisor"]):
     ) -> None:
         self.environment, self.workspace, self.private = dict(environment), workspace, private
         self.uid: int | None = config["uid"]
-        self.clean = True  # whether the last job's private folders could be emptied
+        self._clean = True
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 (close does)
         try:
@@ -76,8 +76,9 @@ class Supervisor(AbstractContextManager["Supervisor"]):
             raise GenlabError(f"sandbox: {Path(argv[0]).name} did not start: {reason}") from error
 
     @property
-    def alive(self) -> bool:
-        return self.process.poll() is None
+    def usable(self) -> bool:
+        """Whether the guard lives, and the last job's private folders could be emptied."""
+        return self._clean and self.process.poll() is None
 
     def close(self) -> None:
         """End the guard and everything below it."""
@@ -215,7 +216,7 @@ class _Job:
         report = self.report or {}
         if "error" in report:
             raise GenlabError(f"sandbox: a job could not be locked in: {report['error']}")
-        self.supervisor.clean = bool(report.get("clean", False))
+        self.supervisor._clean = bool(report.get("clean", False))
         text = printable(self.kept.decode(errors="replace"))
         code = int(report["exit"])
         why = self.stopped or report["stopped"]
