@@ -117,11 +117,6 @@ class Budget:
     max_seconds: float = 0.0
     spent: Counter[str] = field(default_factory=lambda: Counter(NOTHING))
 
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the limit; infinity where there is none."""
-        return max(0.0, self.max_seconds - self.spent["seconds"]) if self.max_seconds else math.inf
-
     def check(self) -> None:
         """Raise `BudgetSpentError` where a limit is reached; a run exceeds it by one request."""
         tokens = self.spent["tokens_in"] + self.spent["tokens_out"]
@@ -290,7 +285,8 @@ class ChatBackend:
         begin, prices = time.monotonic(), endpoint.params
         tokens_in, tokens_out = _estimate(json.dumps(request["messages"])), 0
         try:
-            seconds = min(prices.timeout, self.budget.seconds_left)
+            left = self.budget.max_seconds - self.budget.spent["seconds"]
+            seconds = min(prices.timeout, left) if self.budget.max_seconds else prices.timeout
             completion = asyncio.run(endpoint.client.chat(request, seconds))
             tokens_out = _estimate(completion.text)
             if isinstance(usage := completion.usage, Usage):

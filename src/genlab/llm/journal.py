@@ -137,11 +137,10 @@ class Journal(AbstractContextManager["Journal"]):
         if self._backend is None and kind == "tool":
             return produce()
         request = self._redact(request)
-        found = self._find(kind, request)
-        if found is None and self._backend is None:
-            found = self._find_alike(kind, request)
-        if found is not None:
+        if found := self._find(kind, request):
             return found.value
+        if self._backend is None:
+            return self._find_alike(request).value
         passed = self.entries[self.position :]
         if kind == "answer" and passed and not passed[-1].is_budget:
             self._note(f"{self.path}: the run departs from entry {self.position}; asking again")
@@ -175,19 +174,14 @@ class Journal(AbstractContextManager["Journal"]):
                 return entry
         return None
 
-    def _find_alike(self, kind: str, request: dict[str, Any]) -> Entry:
-        found = self._find(kind, {name: request[name] for name in ("role", "schema")})
+    def _find_alike(self, request: dict[str, Any]) -> Entry:
+        found = self._find("answer", {name: request[name] for name in ("role", "schema")})
         if found is None:
-            raise GenlabError(
-                f"{self.path}: the run asks for more than is recorded; replay it with the params"
-                " and the code it was recorded with"
-            )
+            fix = "replay it with the params and the code it was recorded with"
+            raise GenlabError(f"{self.path}: the run asks for more than is recorded; {fix}")
         if not self._noted:
-            self._noted = True
-            self._note(
-                f"{self.path}: entry {self.position - 1} was recorded for other words or numbers;"
-                " the recorded answers are used"
-            )
+            self._noted, what = True, f"entry {self.position - 1} was recorded for other words"
+            self._note(f"{self.path}: {what} or numbers; the recorded answers are used")
         return found
 
     def _redact(self, value: Any) -> Any:

@@ -69,7 +69,7 @@ class Guard:
         self.ours = set(self.left()) - set(config["private"])
 
     def serve(self) -> None:
-        self.send({"ready": True})
+        self.control.send(b'{"ready": true}')
         while True:
             packet, handles, _, _ = socket.recv_fds(self.control, PACKET, 1)
             if not packet:
@@ -77,10 +77,7 @@ class Guard:
                 return
             message = json.loads(packet)
             if "stop" not in message:
-                self.send(self.job(message, handles))
-
-    def send(self, message: Message) -> None:
-        self.control.send(json.dumps(message).encode())
+                self.control.send(json.dumps(self.job(message, handles)).encode())
 
     def job(self, message: Message, handles: list[int]) -> Message:
         fault_read, fault_write = os.pipe()
