@@ -25,12 +25,12 @@ def message(text: str) -> list[dict[str, Any]]:
 
 
 class Scripted:
-    """A backend that gives its outcomes in turn."""
+    """An endpoint that gives its outcomes in turn."""
 
     def __init__(self, *outcomes: str | Exception) -> None:
         self.outcomes, self.asked = list(outcomes), list[Any]()
 
-    def ask(self, role: Any, messages: Any, *, schema: Any = None, functions: Any = ()) -> Answer:
+    def ask(self, messages: Any, *, schema: Any = None, functions: Any = ()) -> Answer:
         self.asked.append(messages[-1]["content"])
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, Exception):
@@ -43,9 +43,14 @@ ANSWERS = [f'{{"blocks": {number}}}' for number in (1, 2, 3)]
 SPENT = {"tokens_in": 3, "tokens_out": 4, "seconds": 1.5, "cost": 0.5}
 
 
+def open_journal(path: Path, backend: Scripted | None, **options: Any) -> Journal:
+    """The journal of both roles; without a backend it is a replay."""
+    endpoints: Any = backend and {"planning": backend, "tools": backend}
+    return Journal(path, endpoints, **options)
+
+
 def record(path: Path, backend: Scripted | None, *texts: str, **options: Any) -> list[Answer]:
-    """Ask; without a backend it is a replay."""
-    with Journal(path, backend, **options) as journal:
+    with open_journal(path, backend, **options) as journal:
         return [journal.ask("planning", message(text), schema=Plan) for text in texts]
 
 
@@ -66,7 +71,7 @@ def test_a_replay_and_a_resumed_run_give_the_same_answers(path: Path) -> None:
 
 def test_a_journal_is_read_while_it_is_written(path: Path) -> None:
     assert read_entries(path) == []
-    with Journal(path, Scripted("fine")) as journal:
+    with open_journal(path, Scripted("fine")) as journal:
         journal.ask("tools", message("one"))
         (entry,) = read_entries(path)
     assert (entry.request["role"], entry.request["messages"]) == ("tools", message("one"))
@@ -75,7 +80,7 @@ def test_a_journal_is_read_while_it_is_written(path: Path) -> None:
 def test_calls_are_recorded(path: Path) -> None:
     functions = [{"type": "function", "function": {"name": "add"}}]
     for backend in (Scripted("adding"), Scripted(), None):
-        with Journal(path, backend) as journal:
+        with open_journal(path, backend) as journal:
             answer = journal.ask("planning", message("?"), functions=functions)
         assert (answer.text, answer.calls) == ("adding", (ToolCall("1", "add", {"a": 1}),))
 
@@ -102,7 +107,7 @@ def test_a_replay_goes_on_with_other_words_and_notes_it_once(path: Path) -> None
 def run_with_tools(path: Path, backend: Scripted | None, fail: bool = False) -> list[str]:
     """Ask, run a tool that asks twice, and a tool that asks nothing; returns executed tools."""
     executed: list[str] = []
-    with Journal(path, backend, note=lambda line: None) as journal:
+    with open_journal(path, backend, note=lambda line: None) as journal:
 
         def tool(name: str, *asks: str) -> Callable[[], dict[str, Any]]:
             def produce() -> dict[str, Any]:
@@ -171,21 +176,21 @@ def test_damage_before_the_end_is_one_line_and_nothing_is_lost(path: Path, damag
     path.write_bytes(content)
     for backend in (Scripted(), None):
         with pytest.raises(GenlabError, match="line 1 is damaged") as error:
-            Journal(path, backend)
+            open_journal(path, backend)
         assert "\n" not in str(error.value)
     assert path.read_bytes() == content
 
 
 def test_two_runs_do_not_write_one_file(path: Path) -> None:
-    with Journal(path, Scripted()), pytest.raises(GenlabError, match="written by another run"):
-        Journal(path, Scripted())
-    Journal(path, Scripted()).__exit__()
+    with open_journal(path, Scripted()), pytest.raises(GenlabError, match="written by another run"):
+        open_journal(path, Scripted())
+    open_journal(path, Scripted()).__exit__()
 
 
 def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SECRET", "open-sesame-please")
     leaks = "open-sesame-please sk-abcdefgh12345678 given-by-hand"
-    with Journal(path, Scripted(f"I know {leaks}"), secrets=["given-by-hand"]) as journal:
+    with open_journal(path, Scripted(f"I know {leaks}"), secrets=["given-by-hand"]) as journal:
         answer = journal.ask("tools", message(leaks))
         journal.remember("tool", {"name": leaks}, lambda: {"result": leaks})
     assert answer.text == "I know [redacted] [redacted] [redacted]"

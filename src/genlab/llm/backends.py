@@ -10,7 +10,7 @@ from pathlib import Path
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, RoleParams
 from genlab.llm import embedded
-from genlab.llm.chat import Budget, ChatBackend, Endpoint, Role
+from genlab.llm.chat import Budget, Endpoint, Role
 from genlab.llm.journal import Journal, read_entries
 from genlab.llm.transport import is_loopback
 
@@ -50,14 +50,14 @@ def open_backend(
             fixed = {**EMBEDDED, "base_url": url, "model": file.stem}
             roles = dict.fromkeys(roles, params.planning.model_copy(update=fixed))
         endpoints = {
-            role: Endpoint(role, each, seed=seed, extra=extra) for role, each in roles.items()
+            role: Endpoint(role, each, budget, seed=seed, extra=extra)
+            for role, each in roles.items()
         }
         for role, endpoint in endpoints.items():
             free = not endpoint.params.price_in + endpoint.params.price_out
             if params.max_cost and free and not is_loopback(endpoint.client.base_url):
                 note(f"agent.max_cost does not limit agent.{role}, whose prices are 0")
-        backend = ChatBackend(endpoints, budget)
-        journal = stack.enter_context(Journal(path, backend, note=note, secrets=secrets))
+        journal = stack.enter_context(Journal(path, endpoints, note=note, secrets=secrets))
         budget.spent.update(journal.sum_spent())
         yield journal
 

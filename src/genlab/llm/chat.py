@@ -98,7 +98,7 @@ class BudgetSpentError(UnansweredError):
 
 
 class Backend(Protocol):
-    """Whatever answers questions."""
+    """Whatever answers the questions of both roles."""
 
     def ask(
         self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
@@ -139,24 +139,26 @@ class _Question:
 
 
 class Endpoint:
-    """How a role's model is reached. left_out: parameters that it rejects.
+    """A role's model behind its endpoint. left_out: parameters that it rejects.
 
-    seed: sent to endpoints that know it, plus the number of the attempt. extra: the endpoint's own
-    fields for requests with a schema. No temperature is sent: models that reason refuse it, and
-    each model has its recommended default. Raises a GenlabError for an address or a key that cannot
-    work, or a missing model.
+    budget: checked before each request. seed: sent to endpoints that know it, plus the number of
+    the attempt. extra: the endpoint's own fields for requests with a schema. No temperature is
+    sent: models that reason refuse it, and each model has its recommended default. Raises a
+    GenlabError for an address or a key that cannot work, or a missing model.
     """
 
     def __init__(
         self,
         role: Role,
         params: RoleParams,
+        budget: Budget | None = None,
         *,
         seed: int = 0,
         retries: int = RETRIES,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self.role, self.params, self._seed, self._extra = role, params, seed, extra
+        self.role, self.params, self.budget = role, params, budget or Budget()
+        self._seed, self._extra = seed, extra
         self.client = Client(params.base_url, key_name=params.key, max_retries=retries)
         openai = is_openai(self.client.base_url)
         if openai and not params.model:
@@ -166,9 +168,49 @@ class Endpoint:
         self.limit = params.max_output_tokens  # of an answer: doubled once, when one was cut
         # OpenAI's models that reason refuse max_tokens; many other servers know nothing else.
         self.left_out = frozenset({"max_tokens"} if openai else ())
-        self.answered = False
+        self._answered = False
 
-    def write_request(self, question: _Question) -> dict[str, Any]:
+    def ask(
+        self, messages: Messages, *, schema: Schema = None, functions: Functions = ()
+    ) -> Answer:
+        """Answer. Raises what `Backend.ask` raises."""
+        question = _Question(list(messages), schema, functions, self.left_out)
+        answer = None
+        try:
+            while answer is None:
+                answer = self._try(question)
+        except EndpointError as error:
+            if not self._answered and error.kind in FIXES:
+                named = {"key": self.params.key, "model": self.model, "role": self.role}
+                fix = FIXES[error.kind].format(**named)
+                place = excerpt(self.client.base_url)
+                raise GenlabError(f"{place}: {error.reason}; {fix}") from error
+            raise LLMFailure(error.reason, **question.spent) from error
+        except UnansweredError as error:
+            error.spent = dict(question.spent)
+            raise
+        return answer
+
+    def _try(self, question: _Question) -> Answer | None:
+        """The answer to one request; None where the question, as it then is, may be asked again."""
+        self.budget.check()
+        request = self._write_request(question)
+        try:
+            completion = self._send(request, question)
+            self.left_out, self._answered = question.left_out, True
+            return self._read(completion, question)
+        except EndpointError as error:
+            self.budget.check()  # a wait for its end is no fault of the endpoint
+            if name := find_rejected(error, request):
+                question.left_out |= {name}
+                return None
+            # What cannot be used is asked for twice more, what did not come in time once.
+            question.attempt += {"invalid_answer": 1, "timeout": REPAIRS}.get(error.kind, 9)
+            if question.attempt > REPAIRS:
+                raise
+            return None
+
+    def _write_request(self, question: _Question) -> dict[str, Any]:
         """Arguments of `chat.completions.create`; a schema that is left out is stated in words."""
         messages = list(question.messages)
         options: dict[str, Any] = {
@@ -198,7 +240,27 @@ class Endpoint:
         redacted: dict[str, Any] = map_strings(request, self.client.redact)
         return redacted
 
-    def read(self, completion: Completion, question: _Question) -> Answer | None:
+    def _send(self, request: dict[str, Any], question: _Question) -> Completion:
+        """Send a request and add what it costs: as the endpoint counts, or by estimate."""
+        begin, prices, limit = time.monotonic(), self.params, self.budget.max_seconds
+        tokens_in, tokens_out = _estimate(json.dumps(request["messages"])), 0
+        left = limit - self.budget.spent["seconds"] if limit else math.inf
+        try:
+            completion = asyncio.run(self.client.chat(request, min(prices.timeout, left)))
+            tokens_out = _estimate(completion.text)
+            if isinstance(usage := completion.usage, Usage):
+                tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
+            return completion
+        except EndpointError as error:
+            tokens_in *= error.charged
+            raise
+        finally:
+            cost = (tokens_in * prices.price_in + tokens_out * prices.price_out) / 1e6
+            counts = (tokens_in, tokens_out, time.monotonic() - begin, cost)
+            for total in (self.budget.spent, question.spent):
+                total.update(dict(zip(NOTHING, counts, strict=True)))
+
+    def _read(self, completion: Completion, question: _Question) -> Answer | None:
         """The answer; None where it was cut and more room is given.
 
         Raises `LLMFailure`, or an EndpointError where `question` may be asked again.
@@ -225,81 +287,6 @@ class Endpoint:
             raise EndpointError("invalid_answer", reason) from error
         model = printable(completion.model or self.model)
         return Answer(text, parsed, calls, model, **question.spent)
-
-    def describe_fix(self, error: EndpointError) -> str:
-        """What a person has to correct; empty where nothing is known, or it has worked before."""
-        if self.answered or error.kind not in FIXES:
-            return ""
-        named = {"key": self.params.key, "model": self.model, "role": self.role}
-        fix = FIXES[error.kind].format(**named)
-        return f"{excerpt(self.client.base_url)}: {error.reason}; {fix}"
-
-
-@dataclass
-class ChatBackend:
-    """The endpoint of each role, and the budget, which is checked before each request."""
-
-    endpoints: Mapping[Role, Endpoint]
-    budget: Budget = field(default_factory=Budget)
-
-    def ask(
-        self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
-    ) -> Answer:
-        """Answer. Raises what `Backend.ask` raises."""
-        endpoint = self.endpoints[role]
-        question = _Question(list(messages), schema, functions, endpoint.left_out)
-        answer = None
-        try:
-            while answer is None:
-                answer = self._try(endpoint, question)
-        except EndpointError as error:
-            if fix := endpoint.describe_fix(error):
-                raise GenlabError(fix) from error
-            raise LLMFailure(error.reason, **question.spent) from error
-        except UnansweredError as error:
-            error.spent = dict(question.spent)
-            raise
-        return answer
-
-    def _try(self, endpoint: Endpoint, question: _Question) -> Answer | None:
-        """The answer to one request; None where the question, as it then is, may be asked again."""
-        self.budget.check()
-        request = endpoint.write_request(question)
-        try:
-            completion = self._send(endpoint, request, question)
-            endpoint.left_out, endpoint.answered = question.left_out, True
-            return endpoint.read(completion, question)
-        except EndpointError as error:
-            self.budget.check()  # a wait for its end is no fault of the endpoint
-            if name := find_rejected(error, request):
-                question.left_out |= {name}
-                return None
-            # What cannot be used is asked for twice more, what did not come in time once.
-            question.attempt += {"invalid_answer": 1, "timeout": REPAIRS}.get(error.kind, 9)
-            if question.attempt > REPAIRS:
-                raise
-            return None
-
-    def _send(self, endpoint: Endpoint, request: dict[str, Any], question: _Question) -> Completion:
-        """Send a request and add what it costs: as the endpoint counts, or by estimate."""
-        begin, prices = time.monotonic(), endpoint.params
-        tokens_in, tokens_out = _estimate(json.dumps(request["messages"])), 0
-        try:
-            left = self.budget.max_seconds - self.budget.spent["seconds"]
-            seconds = min(prices.timeout, left) if self.budget.max_seconds else prices.timeout
-            completion = asyncio.run(endpoint.client.chat(request, seconds))
-            tokens_out = _estimate(completion.text)
-            if isinstance(usage := completion.usage, Usage):
-                tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
-            return completion
-        except EndpointError as error:
-            tokens_in *= error.charged
-            raise
-        finally:
-            cost = (tokens_in * prices.price_in + tokens_out * prices.price_out) / 1e6
-            counts = (tokens_in, tokens_out, time.monotonic() - begin, cost)
-            for total in (self.budget.spent, question.spent):
-                total.update(dict(zip(NOTHING, counts, strict=True)))
 
 
 def find_rejected(error: EndpointError, request: Mapping[str, Any]) -> str:

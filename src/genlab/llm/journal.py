@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -50,7 +50,7 @@ class Journal(AbstractContextManager["Journal"]):
     """A backend whose answers and failures are recorded in a file, and come from it.
 
     The file is append-only, with one JSON object per line, for one writer and one thread.
-    backend: None in a replay, where answers come from the file alone, which is not written.
+    endpoints: None in a replay, where answers come from the file alone, which is not written.
     secrets: redacted beside the environment's. position: entries up to which the run has come.
     Raises a GenlabError where the file is damaged, or another process writes it.
     """
@@ -58,21 +58,21 @@ class Journal(AbstractContextManager["Journal"]):
     def __init__(
         self,
         path: Path,
-        backend: chat.Backend | None = None,
+        endpoints: Mapping[chat.Role, chat.Endpoint] | None = None,
         *,
         note: Callable[[str], None] = print,
         secrets: Sequence[str] = (),
     ) -> None:
         self.path, self.position = Path(path), 0
-        self._backend, self._note, self._secrets = backend, note, secrets
-        self._noted = False
-        if backend is None and not self.path.is_file():
+        self._endpoints, self._note, self._secrets = endpoints, note, secrets
+        self._noted, self._replay = False, endpoints is None
+        if self._replay and not self.path.is_file():
             raise GenlabError(f"{path} is missing; name a recorded journal", path=path)
-        if backend is not None:
+        if not self._replay:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("rb" if backend is None else "ab+", buffering=0)
+        self._file = self.path.open("rb" if self._replay else "ab+", buffering=0)
         try:
-            if backend is not None:
+            if not self._replay:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.entries = self._read()
         except BaseException as error:
@@ -92,7 +92,7 @@ class Journal(AbstractContextManager["Journal"]):
     ) -> chat.Answer:
         """Answer as the record says, so that a replay hands on the same, or ask and record.
 
-        Raises what the backend raises.
+        Raises what the endpoint raises.
         """
         request = {
             "role": role,
@@ -102,9 +102,10 @@ class Journal(AbstractContextManager["Journal"]):
         }
 
         def produce() -> dict[str, Any]:
-            assert self._backend is not None  # a replay produces no answer
+            assert self._endpoints is not None  # a replay produces no answer
             try:
-                answer = self._backend.ask(role, messages, schema=schema, functions=functions)
+                endpoint = self._endpoints[role]
+                answer = endpoint.ask(messages, schema=schema, functions=functions)
             except chat.UnansweredError as error:
                 outcome = next(name for name, kind in FAILURES.items() if isinstance(error, kind))
                 return {"outcome": outcome, "reason": error.reason, **error.spent}
@@ -134,12 +135,12 @@ class Journal(AbstractContextManager["Journal"]):
         again, and where words or numbers differ, the next answer to the same role and schema is
         used. Secrets are redacted. Raises a GenlabError where a replay lacks an answer.
         """
-        if self._backend is None and kind == "tool":
+        if self._replay and kind == "tool":
             return produce()
         request = self._redact(request)
         if found := self._find(kind, request):
             return found.value
-        if self._backend is None:
+        if self._replay:
             return self._find_alike(request).value
         passed = self.entries[self.position :]
         if kind == "answer" and passed and not passed[-1].is_budget:
@@ -167,7 +168,7 @@ class Journal(AbstractContextManager["Journal"]):
     def _find(self, kind: str, fields: dict[str, Any]) -> Entry | None:
         """The next entry whose request has these fields, to which the run comes."""
         for number, entry in enumerate(self.entries[self.position :], self.position + 1):
-            is_end = self._backend is None and number == len(self.entries)
+            is_end = self._replay and number == len(self.entries)
             fits = entry.kind == kind and fields.items() <= entry.request.items()
             if fits and (not entry.is_budget or is_end):
                 self.position = number
@@ -202,7 +203,7 @@ class Journal(AbstractContextManager["Journal"]):
         complete = content.rfind(b"\n") + 1
         if complete < len(content):
             self._note(f"{self.path}: dropped an incomplete last line")
-            if self._backend is not None:
+            if not self._replay:
                 self._file.truncate(complete)
         entries = list[Entry]()
         for number, line in enumerate(content[:complete].splitlines(), 1):
