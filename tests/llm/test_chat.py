@@ -9,7 +9,7 @@ from typing import Any
 
 import llm_server as llm
 import pytest
-from llm_server import Request, Server
+from llm_server import KEY, Request, Server
 from pydantic import BaseModel, ConfigDict, Field
 
 from genlab.core.errors import GenlabError
@@ -18,7 +18,6 @@ from genlab.llm.chat import Budget, BudgetSpentError, Endpoint, LLMFailure
 from genlab.llm.client import MAX_BYTES
 
 NOBODY = "http://127.0.0.1:9"  # a port on which nothing answers
-KEY = "sk-test-0123456789abcdef"
 GOOD = {"blocks": 2, "lr": 0.5}
 ASKED: list[dict[str, Any]] = [{"role": "user", "content": "Design a net."}]
 ADD: dict[str, Any] = {"type": "function", "function": {"name": "add", "parameters": {}}}
@@ -31,12 +30,6 @@ class Plan(BaseModel):
 
     blocks: int = Field(ge=1, le=4)
     lr: float = 0.1
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 def role(server: Server | str, **changes: Any) -> RoleParams:
