@@ -42,6 +42,7 @@ guest's reach. `lockdown.become` says when a guest keeps CAP_DAC_READ_SEARCH.
 
 from genlab.sandbox.limits import Finished, Limits
 from genlab.sandbox.readback import read_back
-from genlab.sandbox.runner import Sandbox, SandboxWarning, Worker
+from genlab.sandbox.runner import Sandbox, SandboxWarning
+from genlab.sandbox.worker import Worker
 
 __all__ = ["Finished", "Limits", "Sandbox", "SandboxWarning", "Worker", "read_back"]

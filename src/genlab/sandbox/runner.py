@@ -1,7 +1,4 @@
-"""The sandbox from outside: choose the best mode that works, and build what a guard starts in.
-
-A `Worker` holds a warm guard: torch is imported once, and each job is a fresh fork of that process.
-"""
+"""The sandbox from outside: choose the best mode that works, and build what a guard starts in."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from genlab.core.errors import GenlabError
 from genlab.sandbox.guest import lockdown
 from genlab.sandbox.limits import MIB, Finished, Limits
-from genlab.sandbox.supervisor import Supervisor
+from genlab.sandbox.worker import Worker
 
 MODES = ("auto", "bubblewrap", "landlock")
 LANDLOCK_ALONE = (
@@ -94,17 +91,21 @@ class Sandbox:
         process. When the first process ends, all that it started is killed. Raises a GenlabError
         where the sandbox itself fails.
         """
-        with self.supervisor() as supervisor:
-            return supervisor.run({"argv": list(map(str, argv))}, limits or self.limits, env=env)
+        with Worker(self, ()) as worker:
+            return worker.run_job({"argv": list(map(str, argv))}, env, limits)
 
-    def supervisor(self, preload: Sequence[str] = ()) -> Supervisor:
-        """Start a guard in this sandbox that has imported `preload`; close it when done."""
+    def describe_guard(
+        self, preload: Sequence[str], private: str | None
+    ) -> tuple[list[str], dict[str, str], dict[str, Any]]:
+        """Command line, environment and config of a guard in this sandbox.
+
+        preload: modules that it imports. private: folder for temporary files, the guest's alone;
+        None: bubblewrap's /tmp.
+        """
         uid = _guest_uid(self.workspace) if os.getuid() == 0 else None
-        bubblewrap = self.mode == "bubblewrap"
-        private = None if bubblewrap else Path(tempfile.mkdtemp(prefix="genlab-guest-")).resolve()
+        bubblewrap, tmp = self.mode == "bubblewrap", private or "/tmp"
         if private is not None and uid is not None:
             os.chown(private, uid, uid)
-        tmp = str(private or "/tmp")
         readable = [*_interpreter(), *self.readable]
         search = uid is not None and self._needs_search(readable, tmp)
         config = {
@@ -121,7 +122,7 @@ class Sandbox:
         argv = [sys.executable, "-I", "-u", *([] if preload else ["-S"]), "-c", START]
         if bubblewrap:
             argv = [*self._bubblewrap(readable, search=search), *argv]
-        return Supervisor(argv, config, _environment(tmp), self.workspace, private)
+        return argv, _environment(tmp), config
 
     def _needs_search(self, readable: Sequence[str], tmp: str) -> bool:
         """Whether a guest of another uid needs a capability to reach what it may use.
@@ -168,52 +169,6 @@ class Sandbox:
         argv += ["--bind", str(self.workspace), str(self.workspace)]
         argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
         return argv
-
-
-class Worker(AbstractContextManager["Worker"]):
-    """Run scripts in `sandbox` without paying for the imports of `preload` each time.
-
-    The guard holds the imports and runs no code of a guest. A job is a fork of it that locks itself
-    in before it reads its script, so patches of torch or the clock reach no other job. A guard that
-    is gone is started again. Results are files in the workspace, taken by `read_back`.
-    """
-
-    def __init__(self, sandbox: Sandbox, preload: Sequence[str] = ("torch",)) -> None:
-        self.sandbox, self.preload = sandbox, tuple(preload)
-        self._supervisor: Supervisor | None = None
-
-    def start(self) -> Supervisor:
-        """Import now rather than at the first job. Raises a GenlabError where it cannot start."""
-        if self._supervisor is None or not self._supervisor.usable:
-            self.close()
-            self._supervisor = self.sandbox.supervisor(self.preload)
-        return self._supervisor
-
-    def run(
-        self,
-        script: str | Path,
-        args: Sequence[str] = (),
-        *,
-        env: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
-    ) -> Finished:
-        """Run the Python file `script`, relative to the workspace, as `__main__`.
-
-        Its folder is not on `sys.path`: a module planted beside it would be imported by the next.
-        Raises a GenlabError where the sandbox itself fails.
-        """
-        path = self.sandbox.workspace / script
-        job = {"script": str(path), "args": [str(word) for word in args]}
-        return self.start().run(job, limits or self.sandbox.limits, env=env)
-
-    def close(self) -> None:
-        """End the guard."""
-        if self._supervisor is not None:
-            self._supervisor.close()
-            self._supervisor = None
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def choose_mode(mode: str) -> str:

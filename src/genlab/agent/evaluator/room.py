@@ -24,7 +24,8 @@ from genlab.core.io import write_text
 from genlab.core.text import printable
 from genlab.sandbox.limits import GIB, MIB, Finished, Limits
 from genlab.sandbox.readback import read_back, remove_tree
-from genlab.sandbox.runner import Sandbox, Worker
+from genlab.sandbox.runner import Sandbox
+from genlab.sandbox.worker import Worker
 
 GUEST = Path(guest.__file__).parent
 DISTRIBUTIONS = Path(distributions.__file__).parent

@@ -1,4 +1,7 @@
-"""The caller's end of a guard: it hands over jobs, keeps the clock and limits what is printed."""
+"""The caller's end of a guard: it hands over jobs, keeps the clock and limits what is printed.
+
+The guard is warm: torch is imported once, and each job is a fresh fork of that process.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,18 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from genlab.core.errors import GenlabError
 from genlab.core.text import printable
 from genlab.sandbox.limits import Finished, Limits
 from genlab.sandbox.readback import remove_tree
+
+if TYPE_CHECKING:
+    from genlab.sandbox.runner import Sandbox
 
 PACKET = 1 << 18
 START_SECONDS = 180.0  # for a preload of torch on a busy machine
@@ -30,83 +36,109 @@ PATIENCE = 16  # a job that prints this many times what is kept is stopped
 MARK = "\n[... output cut at {} bytes ...]\n"
 
 
-class Supervisor(AbstractContextManager["Supervisor"]):
-    """One guard process and its socket, for one thread, which must outlive it."""
+class Worker(AbstractContextManager["Worker"]):
+    """Run jobs in `sandbox` by a guard that has imported `preload`; for one thread, that outlives it.
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        config: Mapping[str, Any],
-        environment: Mapping[str, str],
-        workspace: Path,
-        private: Path | None,
-    ) -> None:
-        self.environment, self.workspace, self.private = dict(environment), workspace, private
-        self.uid: int | None = config["uid"]
-        self._clean = True
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 (close does)
-        try:
-            self.process = subprocess.Popen(
-                [*argv, str(theirs.fileno())],
-                # bubblewrap's own environment can be read in /proc: it must hold no secret
-                env=self.environment,
-                cwd=workspace,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self.complaints,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        except OSError as error:
-            self.control.close()
-            raise GenlabError(f"sandbox: cannot start {argv[0]}: {error.strerror}") from error
-        finally:
-            theirs.close()
-        try:
-            self.control.settimeout(START_SECONDS)
-            self.control.send(json.dumps(config).encode())
-            if not self.control.recv(PACKET):
-                raise OSError("it ended at once")
-        except OSError as error:
-            self.complaints.seek(0)
-            lines = self.complaints.read(4096).decode(errors="replace").split("\n")
-            reason = next((line for line in reversed(lines) if line.strip()), str(error))
-            self.close()
-            raise GenlabError(f"sandbox: {Path(argv[0]).name} did not start: {reason}") from error
+    The guard starts with the first job and again when it is gone. It holds the imports and runs no
+    code of a guest: a job is a fork of it that locks itself in before it reads its script, so
+    patches of torch or the clock reach no other job. Results are files in the workspace, taken by
+    `read_back`.
+    """
 
-    @property
-    def usable(self) -> bool:
-        """Whether the guard lives, and the last job's private folders could be emptied."""
-        return self._clean and self.process.poll() is None
+    def __init__(self, sandbox: Sandbox, preload: Sequence[str] = ("torch",)) -> None:
+        self.sandbox, self.preload = sandbox, tuple(preload)
+        self.clean = False  # whether the last job's private folders could be emptied
+        self.process: subprocess.Popen[bytes]
+        self._stack = ExitStack()
 
-    def close(self) -> None:
-        """End the guard and everything below it."""
+    def start(self) -> None:
+        """Import now rather than at the first job. Raises a GenlabError where it cannot start."""
+        if self.clean and self.process.poll() is None:
+            return
+        self.close()
+        with ExitStack() as stack:
+            private = None
+            if self.sandbox.mode == "landlock":
+                private = os.path.realpath(tempfile.mkdtemp(prefix="genlab-guest-"))
+                stack.callback(remove_tree, private)
+            argv, self._environment, config = self.sandbox.describe_guard(self.preload, private)
+            self._uid: int | None = config["uid"]
+            complaints = stack.enter_context(tempfile.TemporaryFile())
+            self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            stack.enter_context(self.control)
+            try:
+                with theirs:
+                    self.process = subprocess.Popen(
+                        [*argv, str(theirs.fileno())],
+                        # bubblewrap's own environment can be read in /proc: it must hold no secret
+                        env=self._environment,
+                        cwd=self.sandbox.workspace,
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=complaints,
+                        pass_fds=[theirs.fileno()],
+                        start_new_session=True,
+                    )
+                stack.callback(self._end)
+                self.control.settimeout(START_SECONDS)
+                self.control.send(json.dumps(config).encode())
+                if not self.control.recv(PACKET):
+                    raise OSError("it ended at once")
+            except OSError as error:
+                complaints.seek(0)
+                lines = complaints.read(4096).decode(errors="replace").split("\n")
+                reason = next((line for line in reversed(lines) if line.strip()), str(error))
+                name = Path(argv[0]).name
+                raise GenlabError(f"sandbox: {name} did not start: {reason}") from error
+            self.clean, self._stack = True, stack.pop_all()
+
+    def _end(self) -> None:
         self.control.close()  # it sweeps when it notices
         try:
             self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
-        self.complaints.close()
-        if self.private is not None:
-            remove_tree(self.private)
 
     def kill(self) -> None:
+        """End the guard and everything below it at once."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+    def close(self) -> None:
+        """End the guard and everything below it."""
+        self.clean = False
+        self._stack.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def run(
-        self, job: Mapping[str, Any], limits: Limits, *, env: Mapping[str, str] | None = None
+        self,
+        script: str | Path,
+        args: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> Finished:
+        """Run the Python file `script`, relative to the workspace, as `__main__`.
+
+        Its folder is not on `sys.path`: a module planted beside it would be imported by the next.
+        Raises a GenlabError where the sandbox itself fails.
+        """
+        path = self.sandbox.workspace / script
+        return self.run_job({"script": str(path), "args": list(map(str, args))}, env, limits)
+
+    def run_job(
+        self, job: Mapping[str, Any], env: Mapping[str, str] | None, limits: Limits | None
     ) -> Finished:
         """Run one job to its end. Raises a GenlabError where the sandbox itself fails."""
-        if self.uid is not None:
-            give_workspace(self.workspace, self.uid)
-        environment = {**self.environment, **(env or {})}
-        message = {"env": environment, "cwd": str(self.workspace), "limits": asdict(limits)}
+        self.start()
+        workspace, limits = self.sandbox.workspace, limits or self.sandbox.limits
+        if self._uid is not None:
+            give_workspace(workspace, self._uid)
+        environment = {**self._environment, **(env or {})}
+        message = {"env": environment, "cwd": str(workspace), "limits": asdict(limits)}
         packet = json.dumps({**job, **message}).encode()
         if len(packet) >= PACKET // 2:
             raise GenlabError("sandbox: the command line is too long; pass it as a file")
@@ -132,7 +164,7 @@ class Supervisor(AbstractContextManager["Supervisor"]):
 class _Job:
     """One job under way; `output` is the end of the pipe that it prints to."""
 
-    supervisor: Supervisor
+    worker: Worker
     limits: Limits
     output: int
     kept: bytearray = field(default_factory=bytearray)
@@ -147,7 +179,7 @@ class _Job:
         os.set_blocking(self.output, False)
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.output, selectors.EVENT_READ)
-            waiting.register(self.supervisor.control, selectors.EVENT_READ)
+            waiting.register(self.worker.control, selectors.EVENT_READ)
             while self.report is None:
                 now = time.monotonic()
                 if now >= end:
@@ -157,7 +189,7 @@ class _Job:
                     if self._overfull():
                         self._stop("files")
                 if self.asked is not None and now > self.asked + STOP_SECONDS:
-                    self.supervisor.kill()
+                    self.worker.kill()
                 soonest = max(0.01, min(end, look) - now) if self.asked is None else 0.2
                 for key, _ in waiting.select(soonest):
                     if key.fd == self.output:
@@ -171,13 +203,13 @@ class _Job:
 
     def _receive_report(self) -> None:
         try:
-            packet = self.supervisor.control.recv(PACKET)
+            packet = self.worker.control.recv(PACKET)
         except OSError:
             packet = b""
         # A guard that is gone took all of the sandbox with it.
         self.report = json.loads(packet) if packet else {"exit": -signal.SIGKILL, "stopped": None}
         if not packet:
-            self.supervisor.kill()
+            self.worker.kill()
 
     def _read(self, *, may_stop: bool = True) -> bool:
         """Take what was printed; False at its end."""
@@ -195,13 +227,13 @@ class _Job:
         if self.asked is None:
             self.stopped, self.asked = why, time.monotonic()
             with suppress(OSError):
-                self.supervisor.control.send(json.dumps({"stop": why}).encode())
+                self.worker.control.send(json.dumps({"stop": why}).encode())
 
     def _overfull(self) -> bool:
         """Whether the workspace holds more than it may; what changes underfoot is passed over."""
         files = size = 0
         try:
-            for _, folders, names, handle in os.fwalk(self.supervisor.workspace, onerror=None):
+            for _, folders, names, handle in os.fwalk(self.worker.sandbox.workspace, onerror=None):
                 files += len(folders) + len(names)
                 if files > self.limits.files:
                     return True
@@ -216,7 +248,7 @@ class _Job:
         report = self.report or {}
         if "error" in report:
             raise GenlabError(f"sandbox: a job could not be locked in: {report['error']}")
-        self.supervisor._clean = bool(report.get("clean", False))
+        self.worker.clean = bool(report.get("clean", False))
         text = printable(self.kept.decode(errors="replace"))
         code = int(report["exit"])
         why = self.stopped or report["stopped"]
