@@ -37,12 +37,12 @@ MARK = "\n[... output cut at {} bytes ...]\n"
 
 
 class Worker(AbstractContextManager["Worker"]):
-    """Run jobs in `sandbox` by a guard that has imported `preload`; for one thread, that outlives it.
+    """Run jobs in `sandbox` by a guard that has imported `preload`, for one thread.
 
-    The guard starts with the first job and again when it is gone. It holds the imports and runs no
-    code of a guest: a job is a fork of it that locks itself in before it reads its script, so
-    patches of torch or the clock reach no other job. Results are files in the workspace, taken by
-    `read_back`.
+    The guard starts with the first job and again when it is gone; the thread must outlive it. It
+    holds the imports and runs no code of a guest: a job is a fork of it that locks itself in before
+    it reads its script, so patches of torch or the clock reach no other job. Results are files in
+    the workspace, taken by `read_back`.
     """
 
     def __init__(self, sandbox: Sandbox, preload: Sequence[str] = ("torch",)) -> None:
