@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -34,33 +33,28 @@ STATUSES: Mapping[int, Kind] = {
 }
 
 
-@dataclass(eq=False)
 class EndpointError(Exception):
     """A request without a usable answer.
 
     kind: what happened. reason: one line without secrets. status: HTTP status, 0 without one.
     body: the response's text, which may hold secrets. retry_after: seconds that the service asks to
-    wait, None where it does not say.
+    wait, None where it does not say. transient: whether the same request may succeed later.
+    charged: whether the service may bill the request although no answer was usable.
     """
 
-    kind: Kind
-    reason: str
-    status: int = 0
-    body: str = ""
-    retry_after: float | None = None
-
-    def __str__(self) -> str:
-        return self.reason
-
-    @property
-    def transient(self) -> bool:
-        """Whether the same request may succeed later."""
-        return self.kind in TRANSIENT
-
-    @property
-    def charged(self) -> bool:
-        """Whether the service may bill the request although no answer was usable."""
-        return self.kind in CHARGED
+    def __init__(
+        self,
+        kind: Kind,
+        reason: str,
+        *,
+        status: int = 0,
+        body: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.kind, self.reason, self.status, self.body = kind, reason, status, body
+        self.retry_after = retry_after
+        self.transient, self.charged = kind in TRANSIENT, kind in CHARGED
 
 
 class AnswerTooLargeError(httpx2.TransportError):
