@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from . import seccomp
 
 CAP_DAC_READ_SEARCH, CAP_KILL, CAP_SETGID, CAP_SETUID = 2, 5, 6, 7
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS = 1, 4, 8
+PR_SET_DUMPABLE, PR_SET_KEEPCAPS = 4, 8
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 
 # Landlock's rights on files: linux/landlock.h
