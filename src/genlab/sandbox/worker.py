@@ -147,14 +147,14 @@ class Worker(AbstractContextManager["Worker"]):
             socket.send_fds(self.control, [packet], [theirs])
         except OSError as error:
             os.close(output)
-            self.kill()
+            self.close()
             raise GenlabError("sandbox: the guard is gone; start it again") from error
         finally:
             os.close(theirs)
         try:
             return _Job(self, limits, output).follow()
         except BaseException:
-            self.kill()  # Ctrl-C must not leave a guest behind
+            self.close()  # Ctrl-C must not leave a guest behind, which the guard alone can find
             raise
         finally:
             os.close(output)

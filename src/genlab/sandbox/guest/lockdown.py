@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 import stat
 import struct
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from . import seccomp
 
 CAP_DAC_READ_SEARCH, CAP_KILL, CAP_SETGID, CAP_SETUID = 2, 5, 6, 7
-PR_SET_DUMPABLE, PR_SET_KEEPCAPS = 4, 8
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS = 1, 4, 8
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 
 # Landlock's rights on files: linux/landlock.h
@@ -142,6 +143,7 @@ def become(uid: int | None, *, search: bool) -> None:
         prctl(PR_CAP_AMBIENT, 2, CAP_DAC_READ_SEARCH)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_DUMPABLE, 1)  # its own /proc/self, which torch reads
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # where the guard itself is killed; after a new uid
 
 
 def lock(ruleset: Ruleset, protected: tuple[int, ...], *, alone: bool) -> None:
