@@ -19,8 +19,7 @@ from genlab.core.errors import GenlabError
 
 if TYPE_CHECKING:
     from genlab.core.params import AgentParams, RoleParams
-    from genlab.llm.chat import ChatBackend
-    from genlab.llm.endpoint import Role
+    from genlab.llm.chat import Endpoint, Role
 
 GIB = 1 << 30
 NEEDED_DISK = 2 * GIB  # data, checkpoints and DVC's cache of one full run
@@ -147,18 +146,18 @@ def check_endpoints(params: AgentParams) -> Iterator[Check]:
 
 
 def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Check]:
-    from genlab.llm.chat import ChatBackend, LLMFailure
-    from genlab.llm.errors import EndpointError
+    from genlab.llm.chat import Endpoint, LLMFailure
+    from genlab.llm.transport import EndpointError
 
     job = "agent with --backend openai"
     quick = params.model_copy(update={"timeout": min(params.timeout, PATIENCE)})
     details = dict.fromkeys(NEEDED, "works")
     answer, failed, reason = None, "", ""
     try:
-        backend = ChatBackend({role: quick}, seed=0, retries=1)
+        endpoint = Endpoint(role, quick, retries=1)
         prompt = [{"role": "user", "content": "Write the numbers from 1 to 40 as words."}]
-        answer = backend.ask(role, prompt)
-        details |= {"reachable": backend.endpoints[role].client.base_url, "model": answer.model}
+        answer = endpoint.ask(prompt)
+        details |= {"reachable": endpoint.client.base_url, "model": answer.model}
     except (GenlabError, LLMFailure) as error:
         cause, reason = error.__cause__, str(error)
         kind = cause.kind if isinstance(cause, EndpointError) else ""
@@ -172,10 +171,10 @@ def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Chec
     rate = answer.tokens_out / max(answer.seconds, 1e-3)
     slow = "speed only: below 5, a proposal takes minutes"
     yield Check(f"{label}: speed", rate >= 5, f"{rate:.0f} tokens per second", slow)
-    yield from _check_features(role, label, backend)
+    yield from _check_features(label, endpoint)
 
 
-def _check_features(role: Role, label: str, backend: ChatBackend) -> Iterator[Check]:
+def _check_features(label: str, endpoint: Endpoint) -> Iterator[Check]:
     """JSON schema, function calling, and whatever else the endpoint turned out to reject."""
     from genlab.llm.chat import LLMFailure
 
@@ -194,15 +193,15 @@ def _check_features(role: Role, label: str, backend: ChatBackend) -> Iterator[Ch
     for name, (options, job) in features.items():
         prompt = [{"role": "user", "content": "How much is 17 + 25? Add them with your function."}]
         try:
-            answer = backend.ask(role, prompt, **options)
+            answer = endpoint.ask(prompt, **options)
             usable = bool(answer.parsed or answer.calls)
             detail = "works" if usable else "accepted, but the model does not use it"
         except LLMFailure as error:
             usable, detail = False, error.reason
-        if "schema" in options and "response_format" in backend.endpoints[role].left_out:
+        if "schema" in options and "response_format" in endpoint.left_out:
             usable, detail = False, f"rejected; in words: {detail}"
         yield Check(f"{label}: {name}", usable, detail, job)
-    if others := ", ".join(sorted(backend.endpoints[role].left_out - {"response_format"})):
+    if others := ", ".join(sorted(endpoint.left_out - {"response_format"})):
         yield Check(f"{label}: others", True, f"rejected: {others}", "these are left out")
 
 

@@ -1,4 +1,4 @@
-"""Backends answer, fail or stop: whatever the endpoint does."""
+"""Endpoints answer, fail or stop: whatever the endpoint does."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 
 import llm_server as llm
 import pytest
-from llm_server import Request, Server
+from llm_server import KEY, Request, Server
 from pydantic import BaseModel, ConfigDict, Field
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import RoleParams, load_params
-from genlab.llm.chat import Budget, BudgetSpentError, ChatBackend, LLMFailure
+from genlab.llm.chat import Budget, BudgetSpentError, Endpoint, LLMFailure
 from genlab.llm.client import MAX_BYTES
 
 NOBODY = "http://127.0.0.1:9"  # a port on which nothing answers
-KEY = "sk-test-0123456789abcdef"
 GOOD = {"blocks": 2, "lr": 0.5}
 ASKED: list[dict[str, Any]] = [{"role": "user", "content": "Design a net."}]
 ADD: dict[str, Any] = {"type": "function", "function": {"name": "add", "parameters": {}}}
@@ -33,12 +32,6 @@ class Plan(BaseModel):
     lr: float = 0.1
 
 
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
 def role(server: Server | str, **changes: Any) -> RoleParams:
     url = server if isinstance(server, str) else server.url
     params = load_params(Path(__file__).parents[2] / "params.yaml").agent.planning
@@ -46,14 +39,14 @@ def role(server: Server | str, **changes: Any) -> RoleParams:
     return params.model_copy(update=fixed | changes)
 
 
-def backend(server: Server | str, budget: Budget | None = None, **changes: Any) -> ChatBackend:
+def endpoint(server: Server | str, budget: Budget | None = None, **changes: Any) -> Endpoint:
     retries = changes.pop("retries", 1)
-    return ChatBackend({"planning": role(server, **changes)}, budget, seed=7, retries=retries)
+    return Endpoint("planning", role(server, **changes), budget, seed=7, retries=retries)
 
 
 def test_a_good_answer_comes_with_its_tokens_and_cost() -> None:
     with Server([llm.good(GOOD)]) as server:
-        answer = backend(server, price_in=1.0, price_out=2.0).ask("planning", ASKED, schema=Plan)
+        answer = endpoint(server, price_in=1.0, price_out=2.0).ask(ASKED, schema=Plan)
     assert answer.parsed == Plan(**GOOD)
     assert (answer.tokens_in, answer.tokens_out) == (11, 7)
     assert answer.cost == pytest.approx(25e-6)
@@ -79,7 +72,7 @@ BAD = {
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_a_bad_answer_is_asked_again(bad: llm.Reply) -> None:
     with Server([bad, llm.good(GOOD)]) as server:
-        answer = backend(server, timeout=2.0).ask("planning", ASKED, schema=Plan)
+        answer = endpoint(server, timeout=2.0).ask(ASKED, schema=Plan)
     assert answer.parsed == Plan(**GOOD)
     assert len(server.requests) == 2
 
@@ -89,14 +82,14 @@ def test_an_endpoint_that_hangs_is_tried_twice() -> None:
         Server([llm.Reply(hang=True)]) as server,
         pytest.raises(LLMFailure, match="answer in time") as end,
     ):
-        backend(server, timeout=0.3, retries=4).ask("planning", ASKED)
+        endpoint(server, timeout=0.3, retries=4).ask(ASKED)
     assert len(server.requests) == 2
     assert end.value.spent["tokens_in"] > 0  # it may have been read, and charged
 
 
 def test_the_model_is_asked_again_with_its_fault_twice_at_most() -> None:
     with Server([llm.good({"blocks": 9})]) as server, pytest.raises(LLMFailure) as failure:
-        backend(server).ask("planning", ASKED, schema=Plan)
+        endpoint(server).ask(ASKED, schema=Plan)
     first, second, third = (request.body["messages"] for request in server.requests)
     assert second[:2] == [*first, {"role": "assistant", "content": '{"blocks": 9}'}]
     assert "less than or equal to 4" in second[2]["content"]
@@ -108,9 +101,9 @@ def test_the_model_is_asked_again_with_its_fault_twice_at_most() -> None:
 def test_a_model_that_reasons_gets_room_for_it(limit: int, counts: list[int]) -> None:
     answer = llm.openai(lambda request: llm.good(GOOD), thought=3000)
     with Server(answer) as server:
-        asker = backend(server, max_output_tokens=limit)
-        asker.endpoints["planning"].left_out = frozenset({"max_tokens"})
-        assert [asker.ask("planning", ASKED, schema=Plan).parsed for _ in range(2)]
+        asker = endpoint(server, max_output_tokens=limit)
+        asker.left_out = frozenset({"max_tokens"})
+        assert [asker.ask(ASKED, schema=Plan).parsed for _ in range(2)]
     assert [request.body["max_completion_tokens"] for request in server.requests] == counts
 
 
@@ -119,7 +112,7 @@ def test_an_answer_that_is_cut_again_is_a_failure() -> None:
         Server([llm.BROKEN["cut off"]]) as server,
         pytest.raises(LLMFailure, match="cut at 16000 tokens"),
     ):
-        backend(server).ask("planning", ASKED, schema=Plan)
+        endpoint(server).ask(ASKED, schema=Plan)
     assert len(server.requests) == 2
 
 
@@ -130,7 +123,7 @@ def test_an_answer_that_is_cut_again_is_a_failure() -> None:
 )
 def test_a_refusal_is_no_retry(reply: llm.Reply) -> None:
     with Server([reply]) as server, pytest.raises(LLMFailure, match=r"refused|filter"):
-        backend(server).ask("planning", ASKED, schema=Plan)
+        endpoint(server).ask(ASKED, schema=Plan)
     assert len(server.requests) == 1
 
 
@@ -166,40 +159,40 @@ def test_each_protocol_is_learnt_once(
     answer: Callable[..., llm.Reply], model: str, lacks: set[str]
 ) -> None:
     with Server(answer) as server:
-        asker = backend(server, model=model, reasoning_effort="low", retries=0)
+        asker = endpoint(server, model=model, reasoning_effort="low", retries=0)
         for _ in range(2):
-            assert asker.ask("planning", ASKED, schema=Plan).parsed == Plan(**GOOD)
-    assert asker.endpoints["planning"].left_out == lacks
+            assert asker.ask(ASKED, schema=Plan).parsed == Plan(**GOOD)
+    assert asker.left_out == lacks
     assert len(server.requests) == 2 + len(lacks)
 
 
 def test_functions_are_called_and_an_endpoint_without_them_is_a_failure() -> None:
     with Server(llm.ollama(scripted)) as server:
-        (call,) = backend(server, model="gpt-oss:20b").ask("planning", ASKED, functions=[ADD]).calls
+        (call,) = endpoint(server, model="gpt-oss:20b").ask(ASKED, functions=[ADD]).calls
     assert (call.name, call.arguments) == ("add", {"a": 1, "b": 2})
     with (
         Server(llm.ollama(scripted, tools=False)) as server,
         pytest.raises(LLMFailure, match="does not support tools"),
     ):
-        backend(server, model="gpt-oss:20b").ask("planning", ASKED, functions=[ADD])
+        endpoint(server, model="gpt-oss:20b").ask(ASKED, functions=[ADD])
 
 
 def test_a_prompt_that_is_too_long_teaches_nothing() -> None:
     text = "This model's maximum context length is 8192 tokens, 5000 of yours are in the functions."
     with Server([llm.status(400, message=text)]) as server:
-        asker = backend(server)
+        asker = endpoint(server)
         with pytest.raises(LLMFailure, match="maximum context length"):
-            asker.ask("planning", ASKED, schema=Plan, functions=[ADD])
+            asker.ask(ASKED, schema=Plan, functions=[ADD])
     assert len(server.requests) == 1
 
 
 def test_calls_are_read_whatever_is_in_them() -> None:
     with Server([llm.called("add", "{broken: [", id="")]) as server:
-        (call,) = backend(server).ask("planning", ASKED, functions=[ADD]).calls
+        (call,) = endpoint(server).ask(ASKED, functions=[ADD]).calls
     assert call.id == "call_1"
     assert call.arguments == {} or call.error == ""
     with Server([llm.called("add", "no JSON")]) as server:
-        (call,) = backend(server).ask("planning", ASKED, functions=[ADD]).calls
+        (call,) = endpoint(server).ask(ASKED, functions=[ADD]).calls
     assert (call.arguments, bool(call.error)) == ({}, True)
 
 
@@ -215,24 +208,24 @@ def test_calls_are_read_whatever_is_in_them() -> None:
 )
 def test_what_a_person_must_correct_is_one_line(reply: llm.Reply, word: str) -> None:
     with Server([reply]) as server, pytest.raises(GenlabError, match=word) as error:
-        backend(server).ask("planning", ASKED)
+        endpoint(server).ask(ASKED)
     assert "\n" not in str(error.value)
     assert KEY not in str(error.value)
 
 
 def test_settings_that_cannot_work_are_one_line() -> None:
     with pytest.raises(GenlabError, match=r"planning\.base_url"):
-        backend(f"{NOBODY}/v1").ask("planning", ASKED)
+        endpoint(f"{NOBODY}/v1").ask(ASKED)
     with pytest.raises(GenlabError, match="model is empty"):
-        backend("https://api.openai.com/v1", model="")
+        endpoint("https://api.openai.com/v1", model="")
 
 
 def test_an_endpoint_that_has_answered_may_fail_later() -> None:
     with Server([llm.good("fine"), llm.status(404)]) as server:
-        asker = backend(server)
-        asker.ask("planning", ASKED)
+        asker = endpoint(server)
+        asker.ask(ASKED)
         with pytest.raises(LLMFailure, match="HTTP 404"):
-            asker.ask("planning", ASKED)
+            asker.ask(ASKED)
 
 
 @pytest.mark.parametrize(
@@ -242,25 +235,25 @@ def test_an_endpoint_that_has_answered_may_fail_later() -> None:
 )
 def test_budgets_are_checked_before_each_request(budget: Budget, word: str) -> None:
     with Server([llm.good(GOOD)]) as server:
-        asker = backend(server, budget, price_in=1.0, price_out=2.0)
-        asker.ask("planning", ASKED)
-        asker.ask("planning", ASKED)
+        asker = endpoint(server, budget, price_in=1.0, price_out=2.0)
+        asker.ask(ASKED)
+        asker.ask(ASKED)
         with pytest.raises(BudgetSpentError, match=f"budget of {word} is spent"):
-            asker.ask("planning", ASKED)
+            asker.ask(ASKED)
     assert len(server.requests) == 2
-    assert budget.tokens == 36
-    assert budget.cost == pytest.approx(5e-5)
+    assert budget.spent["tokens_in"] + budget.spent["tokens_out"] == 36
+    assert budget.spent["cost"] == pytest.approx(5e-5)
 
 
 def test_a_budget_of_seconds_ends_a_wait() -> None:
     with Server([llm.Reply(hang=True)]) as server, pytest.raises(BudgetSpentError, match="seconds"):
-        backend(server, Budget(max_seconds=0.5)).ask("planning", ASKED)
+        endpoint(server, Budget(max_seconds=0.5)).ask(ASKED)
 
 
 @pytest.mark.parametrize("usage", [None, {}, (-5, 3), {"prompt_tokens": "many"}])
 def test_tokens_are_estimated_where_the_endpoint_does_not_count(usage: object) -> None:
     with Server([llm.good(GOOD, usage=usage)]) as server:
-        answer = backend(server).ask("planning", ASKED)
+        answer = endpoint(server).ask(ASKED)
     assert answer.tokens_in > 5
     assert answer.tokens_out > 5
 
@@ -270,7 +263,7 @@ def test_neither_secrets_nor_escapes_pass(monkeypatch: pytest.MonkeyPatch) -> No
     secrets = ["sk-proj-abcDEF123456", "Bearer abc.def-123456", "correct-horse-battery", KEY]
     with Server([llm.good("\x1b[2Jfine\u202e\ttoo\x00")]) as server:
         asked = [{"role": "user", "content": "\n".join([*secrets, "after \ud800"])}]
-        answer = backend(server).ask("planning", asked)
+        answer = endpoint(server).ask(asked)
     sent = json.dumps(server.requests[0].body)
     assert not [secret for secret in secrets if secret in sent]
     assert server.requests[0].prompt.endswith("after ?")
@@ -282,4 +275,4 @@ def test_a_proxy_of_the_environment_is_not_asked_for_loopback(
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", NOBODY)
     with Server([llm.good("fine")]) as server:
-        assert backend(server).ask("planning", ASKED).text == "fine"
+        assert endpoint(server).ask(ASKED).text == "fine"

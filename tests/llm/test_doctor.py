@@ -9,7 +9,7 @@ from typing import Any
 
 import llm_server as llm
 import pytest
-from llm_server import Request, Server
+from llm_server import KEY, Request, Server
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -17,15 +17,8 @@ from genlab.cli import app
 from genlab.core.params import load_params
 from genlab.doctor import Check, check_endpoints, format_table
 
-KEY = "sk-test-0123456789abcdef"
 ROOT = Path(__file__).parents[2]
 Script = Callable[[Request], llm.Reply]
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
 def answer(request: Request) -> llm.Reply:

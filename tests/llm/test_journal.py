@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from genlab.core.errors import GenlabError
 from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure, ToolCall
-from genlab.llm.journal import Journal, Recorded, read_entries
+from genlab.llm.journal import Journal, read_entries
 
 
 class Plan(BaseModel):
@@ -25,12 +25,12 @@ def message(text: str) -> list[dict[str, Any]]:
 
 
 class Scripted:
-    """A backend that gives its outcomes in turn."""
+    """An endpoint that gives its outcomes in turn."""
 
     def __init__(self, *outcomes: str | Exception) -> None:
         self.outcomes, self.asked = list(outcomes), list[Any]()
 
-    def ask(self, role: Any, messages: Any, *, schema: Any = None, functions: Any = ()) -> Answer:
+    def ask(self, messages: Any, *, schema: Any = None, functions: Any = ()) -> Answer:
         self.asked.append(messages[-1]["content"])
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, Exception):
@@ -43,10 +43,15 @@ ANSWERS = [f'{{"blocks": {number}}}' for number in (1, 2, 3)]
 SPENT = {"tokens_in": 3, "tokens_out": 4, "seconds": 1.5, "cost": 0.5}
 
 
-def record(path: Path, backend: Scripted, *texts: str, **options: Any) -> list[Answer]:
-    with Journal(path, **options) as journal:
-        recorded = Recorded(backend, journal)
-        return [recorded.ask("planning", message(text), schema=Plan) for text in texts]
+def open_journal(path: Path, backend: Scripted | None, **options: Any) -> Journal:
+    """The journal of both roles; without a backend it is a replay."""
+    endpoints: Any = backend and {"planning": backend, "tools": backend}
+    return Journal(path, endpoints, **options)
+
+
+def record(path: Path, backend: Scripted | None, *texts: str, **options: Any) -> list[Answer]:
+    with open_journal(path, backend, **options) as journal:
+        return [journal.ask("planning", message(text), schema=Plan) for text in texts]
 
 
 @pytest.fixture
@@ -57,7 +62,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_replay_and_a_resumed_run_give_the_same_answers(path: Path) -> None:
     answers = record(path, Scripted(*ANSWERS), "one", "two")
     assert answers[1].parsed == Plan(blocks=2)
-    replayed = record(path, Scripted(), "one", "two", replay=True)
+    replayed = record(path, None, "one", "two")
     backend = Scripted(ANSWERS[2])
     resumed = record(path, backend, "one", "two", "three")
     assert answers == replayed == resumed[:2]
@@ -66,17 +71,17 @@ def test_a_replay_and_a_resumed_run_give_the_same_answers(path: Path) -> None:
 
 def test_a_journal_is_read_while_it_is_written(path: Path) -> None:
     assert read_entries(path) == []
-    with Journal(path) as journal:
-        Recorded(Scripted("fine"), journal).ask("tools", message("one"))
+    with open_journal(path, Scripted("fine")) as journal:
+        journal.ask("tools", message("one"))
         (entry,) = read_entries(path)
     assert (entry.request["role"], entry.request["messages"]) == ("tools", message("one"))
 
 
 def test_calls_are_recorded(path: Path) -> None:
     functions = [{"type": "function", "function": {"name": "add"}}]
-    for backend in (Scripted("adding"), Scripted()):
-        with Journal(path) as journal:
-            answer = Recorded(backend, journal).ask("planning", message("?"), functions=functions)
+    for backend in (Scripted("adding"), Scripted(), None):
+        with open_journal(path, backend) as journal:
+            answer = journal.ask("planning", message("?"), functions=functions)
         assert (answer.text, answer.calls) == ("adding", (ToolCall("1", "add", {"a": 1}),))
 
 
@@ -87,42 +92,39 @@ def test_a_run_that_departs_is_asked_again_from_there(path: Path) -> None:
     record(path, backend, "one", "other", "three", note=notes.append)
     assert backend.asked == ["other", "three"]
     assert "departs from entry 1" in notes[0]
-    assert record(path, Scripted(), "one", "other", "three", replay=True)[2].parsed == Plan(
-        blocks=9
-    )
+    assert record(path, None, "one", "other", "three")[2].parsed == Plan(blocks=9)
 
 
 def test_a_replay_goes_on_with_other_words_and_notes_it_once(path: Path) -> None:
     notes: list[str] = []
     answers = record(path, Scripted(*ANSWERS), "loss 0.11", "loss 0.12")
-    found = record(path, Scripted(), "loss 0.13", "loss 0.14", replay=True, note=notes.append)
+    found = record(path, None, "loss 0.13", "loss 0.14", note=notes.append)
     assert (found, len(notes)) == (answers, 1)
     with pytest.raises(GenlabError, match="more than is recorded"):
-        record(path, Scripted(), "1", "2", "3", replay=True, note=notes.append)
+        record(path, None, "1", "2", "3", note=notes.append)
 
 
-def run_with_tools(path: Path, backend: Scripted, fail: bool = False, **options: Any) -> list[str]:
+def run_with_tools(path: Path, backend: Scripted | None, fail: bool = False) -> list[str]:
     """Ask, run a tool that asks twice, and a tool that asks nothing; returns executed tools."""
     executed: list[str] = []
-    with Journal(path, note=lambda line: None, **options) as journal:
-        recorded = Recorded(backend, journal)
+    with open_journal(path, backend, note=lambda line: None) as journal:
 
         def tool(name: str, *asks: str) -> Callable[[], dict[str, Any]]:
             def produce() -> dict[str, Any]:
                 executed.append(name)
-                found = [recorded.ask("tools", message(text)).text for text in asks]
+                found = [journal.ask("tools", message(text)).text for text in asks]
                 if fail:
                     raise RuntimeError("killed")
                 return {"result": " ".join([name, *found])}
 
             return produce
 
-        recorded.ask("planning", message("which tool?"))
+        journal.ask("planning", message("which tool?"))
         first = journal.remember("tool", {"name": "outer"}, tool("outer", "a", "b"))
         assert first == {"result": "outer A B"}
-        recorded.ask("planning", message("and now?"))
+        journal.ask("planning", message("and now?"))
         journal.remember("tool", {"name": "plain"}, tool("plain"))
-        recorded.ask("planning", message("done?"))
+        journal.ask("planning", message("done?"))
     return executed
 
 
@@ -133,13 +135,13 @@ def test_a_tool_that_asks_is_one_entry_after_its_questions(path: Path) -> None:
     assert run_with_tools(path, backend) == ["outer", "plain"]  # its questions are answered
     assert backend.outcomes == []
     assert run_with_tools(path, Scripted()) == []
-    assert run_with_tools(path, Scripted(), replay=True) == ["outer", "plain"]
+    assert run_with_tools(path, None) == ["outer", "plain"]
 
 
 def test_a_failure_is_recorded_with_what_it_cost(path: Path) -> None:
-    for options in ({}, {}, {"replay": True}):
+    for backend in (Scripted(LLMFailure("it would not", **SPENT)), Scripted(), None):
         with pytest.raises(LLMFailure, match="it would not") as failure:
-            record(path, Scripted(LLMFailure("it would not", **SPENT)), "one", **options)
+            record(path, backend, "one")
         assert failure.value.spent == SPENT
     assert len(path.read_bytes().splitlines()) == 1
 
@@ -150,8 +152,8 @@ def test_a_spent_budget_is_asked_again_where_it_was_raised(path: Path) -> None:
             record(path, Scripted(BudgetSpentError("no more", **SPENT)), "one")
     assert len(path.read_bytes().splitlines()) == 1  # the same stop again
     with pytest.raises(BudgetSpentError):
-        record(path, Scripted(), "one", replay=True)
-    assert record(path, Scripted(*ANSWERS), "one") == record(path, Scripted(), "one", replay=True)
+        record(path, None, "one")
+    assert record(path, Scripted(*ANSWERS), "one") == record(path, None, "one")
 
 
 @pytest.mark.parametrize("cut", [1, 20, 200])
@@ -172,24 +174,24 @@ def test_damage_before_the_end_is_one_line_and_nothing_is_lost(path: Path, damag
     record(path, Scripted(*ANSWERS), "one")
     content = damage + path.read_bytes()
     path.write_bytes(content)
-    for replay in (False, True):
+    for backend in (Scripted(), None):
         with pytest.raises(GenlabError, match="line 1 is damaged") as error:
-            Journal(path, replay=replay)
+            open_journal(path, backend)
         assert "\n" not in str(error.value)
     assert path.read_bytes() == content
 
 
 def test_two_runs_do_not_write_one_file(path: Path) -> None:
-    with Journal(path), pytest.raises(GenlabError, match="written by another run"):
-        Journal(path)
-    Journal(path).__exit__()
+    with open_journal(path, Scripted()), pytest.raises(GenlabError, match="written by another run"):
+        open_journal(path, Scripted())
+    open_journal(path, Scripted()).__exit__()
 
 
 def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SECRET", "open-sesame-please")
     leaks = "open-sesame-please sk-abcdefgh12345678 given-by-hand"
-    with Journal(path, secrets=["given-by-hand"]) as journal:
-        answer = Recorded(Scripted(f"I know {leaks}"), journal).ask("tools", message(leaks))
+    with open_journal(path, Scripted(f"I know {leaks}"), secrets=["given-by-hand"]) as journal:
+        answer = journal.ask("tools", message(leaks))
         journal.remember("tool", {"name": leaks}, lambda: {"result": leaks})
     assert answer.text == "I know [redacted] [redacted] [redacted]"
     kept = path.read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ import pytest
 from sandboxes import needs_sandbox
 
 from genlab.core.errors import GenlabError
-from genlab.sandbox import Limits, Sandbox, SandboxWarning, Worker, read_back, runner, supervisor
+from genlab.sandbox import Limits, Sandbox, SandboxWarning, Worker, read_back, runner, worker
 from genlab.sandbox.guest import lockdown, seccomp
 
 MODES = ("bubblewrap", "landlock")
@@ -79,11 +79,11 @@ def test_code_can_use_temporary_files_and_none_is_left(
     assert os.listdir(tmp_path) == []
     if os.getuid() == 0:
         tmp_path.chmod(0o1777)  # as the system's
-    guard = sandbox.supervisor()
-    guard.control.close()  # as when the caller is killed
-    guard.process.wait(20)
-    assert os.listdir(tmp_path) == []
-    guard.close()
+    with Worker(sandbox, ()) as caller:
+        caller.start()
+        caller.control.close()  # as when it is killed
+        caller.process.wait(20)
+        assert os.listdir(tmp_path) == []
 
 
 def test_output_can_be_shown_on_a_terminal(sandbox: Sandbox) -> None:
@@ -116,10 +116,10 @@ def test_an_interrupted_caller_leaves_no_guest(
     def interrupt(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(supervisor._Job, "_overfull", interrupt)
+    monkeypatch.setattr(worker._Job, "_overfull", interrupt)
     (target.workspace / "job.py").write_text("while True: pass")
-    with Worker(target.sandbox, ("json",)) as worker, pytest.raises(KeyboardInterrupt):
-        worker.run("job.py")
+    with Worker(target.sandbox, ("json",)) as caller, pytest.raises(KeyboardInterrupt):
+        caller.run("job.py")
     assert attacks.left_alive(target) == ""
 
 
@@ -159,10 +159,10 @@ def test_jobs_of_a_worker_get_arguments_and_end_as_scripts_do(target: attacks.Ta
 def test_a_worker_that_was_harmed_starts_again(target: attacks.Target) -> None:
     (target.workspace / "job.py").write_text("print('here')")
     guards = set()
-    with Worker(target.sandbox, ("json",)) as worker:
+    with Worker(target.sandbox, ("json",)) as caller:
         for _ in range(3):
-            assert worker.run("job.py").output == "here\n"
-            guard = worker.start().process
+            assert caller.run("job.py").output == "here\n"
+            guard = caller.process
             guards.add(guard.pid)
             os.killpg(guard.pid, signal.SIGKILL)
             guard.wait()

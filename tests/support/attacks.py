@@ -485,6 +485,12 @@ def intact(target: Target) -> bool:
     )
 
 
+def count_filters(process: str) -> int:
+    """Seccomp filters of a process: a guest has one more than its guard, whose name it shares."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return int(next((line[16:] for line in lines if line.startswith("Seccomp_filters:")), "0"))
+
+
 def left_alive(target: Target) -> str:
     """Processes that still work in the workspace, shortly after a job."""
     alive: list[str] = []
@@ -495,7 +501,8 @@ def left_alive(target: Target) -> str:
                 with suppress(OSError):
                     if os.readlink(f"/proc/{name}/cwd") == str(target.workspace):
                         words = Path(f"/proc/{name}/cmdline").read_bytes()
-                        if words and b"guard.main()" not in words and b"bwrap" not in words:
+                        ours = b"guard.main()" in words or b"bwrap" in words
+                        if words and (not ours or count_filters(name) > count_filters("self")):
                             alive.append(name)
         if not alive:
             return ""

@@ -8,9 +8,10 @@ from typing import Any
 
 from loopback import Reply, Request, Server, html, payload, raw, status
 
-__all__ = ["MODEL", "Reply", "Request", "Server", "html", "raw", "status"]
+__all__ = ["KEY", "MODEL", "Reply", "Request", "Server", "html", "raw", "status"]
 
 MODEL = "scripted"
+KEY = "sk-test-0123456789abcdef"
 
 
 def completion(

@@ -25,8 +25,8 @@ from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import CONFIG, MODEL
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
-from genlab.llm.backends import Session
 from genlab.llm.chat import BudgetSpentError, LLMFailure
+from genlab.llm.journal import Journal
 
 HOPELESS = 3.0  # standard deviations of the best attempt's seeds below its mean
 
@@ -50,7 +50,7 @@ class Loop:
     toolbox: Toolbox
     planner: Planner
     progress: Progress
-    session: Session | None = None
+    session: Journal | None = None
     attempts: list[Attempt] = field(default_factory=list)
 
     def run(self) -> str:

@@ -23,13 +23,13 @@ from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import PROJECT, Workspace, lay_out
 from genlab.core.errors import GenlabError
 from genlab.llm.backends import (
-    Session,
     check_backend,
     describe_backend,
     open_backend,
     writes_code,
 )
 from genlab.llm.chat import Backend
+from genlab.llm.journal import Journal
 
 JOURNAL = "transcript.jsonl"
 
@@ -56,7 +56,7 @@ def run(settings: Settings, workspace: Workspace, progress: Progress) -> Path:
         with open_backend(
             params, workspace.root / JOURNAL, seed=settings.seed, note=progress.note
         ) as session:
-            coder = session.backend if session and writes_code(params) else None
+            coder = session if session and writes_code(params) else None
             with _toolbox(settings, workspace, coder) as toolbox:
                 problem = state_problem(settings, toolbox, progress)
                 references = problem.references
@@ -74,7 +74,7 @@ def work(
     settings: Settings,
     toolbox: Toolbox,
     problem: Problem,
-    session: Session | None,
+    session: Journal | None,
     progress: Progress,
 ) -> tuple[str, list[Attempt]]:
     """Run the loop of the mode; returns the verdict and the attempts."""
@@ -84,7 +84,7 @@ def work(
     planner: Planner = SearchPlanner(problem)
     if session is not None:
         small = settings.params.backend == "embedded" and not settings.params.gguf
-        planner = LLMPlanner(problem, session.backend, small=small)
+        planner = LLMPlanner(problem, session, small=small)
     loop = Loop(settings, toolbox, planner, progress, session)
     return loop.run(), loop.attempts
 

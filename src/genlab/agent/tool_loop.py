@@ -21,8 +21,8 @@ from genlab.agent.prompts import CHARACTERS_PER_TOKEN, FORMAT, Problem, describe
 from genlab.agent.registry import Attempt, Registry
 from genlab.agent.tools.functions import call, function_schemas
 from genlab.agent.tools.toolbox import Toolbox
-from genlab.llm.backends import Session
 from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure, Message, ToolCall
+from genlab.llm.journal import Journal
 
 CALLS_PER_ATTEMPT = 20  # tool calls for every attempt that is allowed, at most
 EVALUATOR = "pytorch_quick_evaluator"
@@ -46,7 +46,7 @@ class ToolLoop:
     toolbox: Toolbox
     problem: Problem
     progress: Progress
-    session: Session
+    session: Journal
     attempts: list[Attempt] = field(default_factory=list)
     decided: int = 0  # how many of them
     began: float = field(default_factory=time.monotonic)
@@ -80,9 +80,7 @@ class ToolLoop:
         """The model's next answer; the oldest results of tools are shortened to fit."""
         room = self.settings.params.max_prompt_tokens * CHARACTERS_PER_TOKEN
         asked = shorten(messages, room)
-        return self.session.backend.ask(
-            "planning", asked, functions=function_schemas(self.problem.task)
-        )
+        return self.session.ask("planning", asked, functions=function_schemas(self.problem.task))
 
     def execute(self, tool: ToolCall) -> Message:
         """The result of one call; a finished call is taken from the journal of a resumed run."""
@@ -92,7 +90,7 @@ class ToolLoop:
             result = f"error: the arguments cannot be read: {tool.error}"
         else:
             with tools.using(self.toolbox):
-                found = self.session.journal.remember(
+                found = self.session.remember(
                     "tool", request, lambda: {"result": call(tool.name, tool.arguments)}
                 )
             result = str(found["result"])

@@ -23,7 +23,7 @@ from genlab.benchmark.plugins.inputs import make_inputs
 from genlab.benchmark.rubric import rubric
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams
-from genlab.llm.errors import EndpointError
+from genlab.llm.transport import EndpointError
 
 if TYPE_CHECKING:  # importing the client takes a second
     from genlab.llm.client import Completion

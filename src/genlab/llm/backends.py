@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, RoleParams
 from genlab.llm import embedded
-from genlab.llm.chat import Backend, Budget, ChatBackend
-from genlab.llm.endpoint import NOTHING, Role
-from genlab.llm.journal import Journal, Recorded, read_entries
+from genlab.llm.chat import Budget, Endpoint, Role
+from genlab.llm.journal import Journal, read_entries
 from genlab.llm.transport import is_loopback
 
 # A small model rambles on to any limit, and was seen to write one token per second.
@@ -28,29 +25,10 @@ EMBEDDED = {
 }
 
 
-@dataclass(frozen=True)
-class Session:
-    """A backend whose answers are recorded, and its journal."""
-
-    backend: Backend
-    journal: Journal
-
-    @property
-    def spent(self) -> dict[str, float]:
-        """questions, tokens_in, tokens_out, seconds and cost up to this position of the run.
-
-        Answers from the record count as when they were paid for.
-        """
-        entries = self.journal.entries[: self.journal.position]
-        values = [entry.value for entry in entries if entry.kind == "answer"]
-        sums = {name: sum(value[name] for value in values) for name in NOTHING}
-        return {"questions": len(values), **sums}
-
-
 @contextmanager
 def open_backend(
     params: AgentParams, path: Path, *, seed: int = 0, note: Callable[[str], None] = print
-) -> Iterator[Session | None]:
+) -> Iterator[Journal | None]:
     """Open the backend of `params`, whose answers are recorded in `path`; None for search.
 
     Raises what `check_backend` raises.
@@ -59,28 +37,29 @@ def open_backend(
         yield None
         return
     if params.backend == "replay":
-        with Journal(_recorded(params), replay=True, note=note) as journal:
-            yield Session(Recorded(None, journal), journal)
+        with Journal(_recorded(params), note=note) as journal:
+            yield journal
         return
     budget = Budget(params.max_tokens, params.max_cost, params.max_seconds)
     secrets = [os.environ.get(role.key, "") for role in (params.planning, params.tools)]
     with ExitStack() as stack:
-        roles, extra = resolve_roles(params), dict[str, Any]()
+        roles, extra = resolve_roles(params), None
         if params.backend == "embedded":
             file, extra = embedded.find_weights(params.gguf), embedded.COMPACT_JSON
             url = stack.enter_context(embedded.serve(file, seed=seed))
             fixed = {**EMBEDDED, "base_url": url, "model": file.stem}
             roles = dict.fromkeys(roles, params.planning.model_copy(update=fixed))
-        backend = ChatBackend(roles, budget, seed=seed, extra=extra)
-        for role, endpoint in backend.endpoints.items():
+        endpoints = {
+            role: Endpoint(role, each, budget, seed=seed, extra=extra)
+            for role, each in roles.items()
+        }
+        for role, endpoint in endpoints.items():
             free = not endpoint.params.price_in + endpoint.params.price_out
             if params.max_cost and free and not is_loopback(endpoint.client.base_url):
                 note(f"agent.max_cost does not limit agent.{role}, whose prices are 0")
-        journal = stack.enter_context(Journal(path, note=note, secrets=secrets))
-        for entry in journal.entries:
-            if entry.kind == "answer":
-                budget.add(entry.value)
-        yield Session(Recorded(backend, journal), journal)
+        journal = stack.enter_context(Journal(path, endpoints, note=note, secrets=secrets))
+        budget.spent.update(journal.sum_spent())
+        yield journal
 
 
 def check_backend(params: AgentParams) -> None:
@@ -89,11 +68,12 @@ def check_backend(params: AgentParams) -> None:
     Nothing is asked: `genlab doctor --endpoints` does that.
     """
     if params.backend == "replay":
-        Journal(_recorded(params), replay=True, note=lambda line: None).__exit__()
+        Journal(_recorded(params), note=lambda line: None).__exit__()
     elif params.backend == "embedded":
         embedded.find_weights(params.gguf)
     elif params.backend == "openai":
-        ChatBackend(resolve_roles(params))
+        for role, each in resolve_roles(params).items():
+            Endpoint(role, each)
 
 
 def describe_backend(params: AgentParams) -> str:

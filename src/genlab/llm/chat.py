@@ -8,12 +8,15 @@ the process was killed. The charges of requests that fail are estimated.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
@@ -22,25 +25,43 @@ from genlab.core.params import RoleParams
 from genlab.core.text import map_strings, printable
 from genlab.llm.answers import MAX_TEXT, MalformedError, parse, read_calls, without_thoughts
 from genlab.llm.answers import ToolCall as ToolCall
-from genlab.llm.client import Completion, Usage
-from genlab.llm.endpoint import (
-    NOTHING,
-    Endpoint,
-    Functions,
-    Messages,
-    Question,
-    Role,
-    Schema,
-    find_rejected,
-)
-from genlab.llm.endpoint import Message as Message
-from genlab.llm.errors import EndpointError
+from genlab.llm.client import Client, Completion, Usage, is_openai
 from genlab.llm.redaction import excerpt
+from genlab.llm.transport import EndpointError
 
+Role = Literal["planning", "tools"]
+Message = dict[str, Any]
+"""A chat message of OpenAI's: role, content, tool_calls, tool_call_id."""
+Messages = Sequence[Message]
+Schema = type[BaseModel] | None
+Functions = Sequence[Mapping[str, Any]]
+"""Functions that the model may call, as OpenAI's parameter `tools` has them."""
+NOTHING: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
 RETRIES = 4  # of the openai client, after passing faults: half a second to four between them
 REPAIRS = 2  # further questions after an answer that cannot be used
 MAX_ECHO = 20_000  # characters of an unusable answer that are shown to the model again
 BYTES_PER_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
+IN_WORDS = "Answer with one JSON object and nothing else. It must fit this JSON schema: {}"
+LIMITS = ("max_tokens", "max_completion_tokens")
+SIGNS = {
+    **{limit: rf"\b{limit}\b" for limit in LIMITS},
+    "seed": r"\bseed\b",
+    "reasoning_effort": r"reasoning|thinking|effort",
+    "response_format": r"response_format|schema|structured|grammar",
+}
+"""Parameters that an endpoint may do without, and how errors name them."""
+FIXES = {
+    **dict.fromkeys(
+        ("not_found", "retired"),
+        "model {model!r} is not there; correct agent.{role}.model, or agent.{role}.base_url (it"
+        " often ends in /v1)",
+    ),
+    "wrong_key": "{key} is rejected; set a valid key",
+    "forbidden": "{key} may not use model {model!r}; choose another key or model",
+    "quota": "{key} has no quota left; add credit",
+    "unreachable": "start the endpoint, or correct agent.{role}.base_url or OPENAI_BASE_URL",
+}
+"""What a person has to correct, by the kind of the endpoint's fault."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +98,7 @@ class BudgetSpentError(UnansweredError):
 
 
 class Backend(Protocol):
-    """Whatever answers questions."""
+    """Whatever answers the questions of both roles."""
 
     def ask(
         self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
@@ -94,137 +115,138 @@ class Budget:
     max_tokens: int = 0
     max_cost: float = 0.0
     max_seconds: float = 0.0
-    tokens: int = 0
-    cost: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the limit; infinity where there is none."""
-        return max(0.0, self.max_seconds - self.seconds) if self.max_seconds else math.inf
-
-    def add(self, spent: Mapping[str, Any]) -> None:
-        """Count the tokens_in, tokens_out, seconds and cost of a request."""
-        self.tokens += spent["tokens_in"] + spent["tokens_out"]
-        self.cost += spent["cost"]
-        self.seconds += spent["seconds"]
+    spent: Counter[str] = field(default_factory=lambda: Counter(NOTHING))
 
     def check(self) -> None:
         """Raise `BudgetSpentError` where a limit is reached; a run exceeds it by one request."""
-        for name in ("tokens", "cost", "seconds"):
-            spent, limit = getattr(self, name), getattr(self, f"max_{name}")
+        tokens = self.spent["tokens_in"] + self.spent["tokens_out"]
+        for name, spent in {**self.spent, "tokens": tokens}.items():
+            limit = getattr(self, f"max_{name}", 0)
             if limit and spent >= limit:
                 raise BudgetSpentError(f"the budget of {limit:g} {name} is spent")
 
 
-class ChatBackend:
-    """A model for each role behind OpenAI-compatible endpoints.
+@dataclass
+class _Question:
+    """A question on its way to an answer, as its endpoint is asked."""
+
+    messages: list[Message]
+    schema: Schema
+    functions: Functions
+    left_out: frozenset[str]
+    attempt: int = 0
+    spent: Counter[str] = field(default_factory=lambda: Counter(NOTHING))
+
+
+class Endpoint:
+    """A role's model behind its endpoint. left_out: parameters that it rejects.
 
     budget: checked before each request. seed: sent to endpoints that know it, plus the number of
     the attempt. extra: the endpoint's own fields for requests with a schema. No temperature is
-    sent: models that reason refuse it, and each model has its recommended default.
+    sent: models that reason refuse it, and each model has its recommended default. Raises a
+    GenlabError for an address or a key that cannot work, or a missing model.
     """
 
     def __init__(
         self,
-        roles: Mapping[Role, RoleParams],
+        role: Role,
+        params: RoleParams,
         budget: Budget | None = None,
         *,
-        seed: int | None = None,
+        seed: int = 0,
         retries: int = RETRIES,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self.budget = budget or Budget()
-        self.endpoints = {role: Endpoint(role, each, retries) for role, each in roles.items()}
+        self.role, self.params, self.budget = role, params, budget or Budget()
         self._seed, self._extra = seed, extra
+        self.client = Client(params.base_url, key_name=params.key, max_retries=retries)
+        openai = is_openai(self.client.base_url)
+        if openai and not params.model:
+            key = f"agent.{role}.model"
+            raise GenlabError(f"{key} is empty; name one of OpenAI's models", key=key)
+        self.model = params.model or "default"  # servers of one model accept any
+        self.limit = params.max_output_tokens  # of an answer: doubled once, when one was cut
+        # OpenAI's models that reason refuse max_tokens; many other servers know nothing else.
+        self.left_out = frozenset({"max_tokens"} if openai else ())
+        self._answered = False
 
     def ask(
-        self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
+        self, messages: Messages, *, schema: Schema = None, functions: Functions = ()
     ) -> Answer:
-        """Answer. Raises `LLMFailure`, `BudgetSpentError`, or a GenlabError for what a person has
-        to correct."""
-        endpoint = self.endpoints[role]
-        question = Question(list(messages), schema, functions)
+        """Answer. Raises what `Backend.ask` raises."""
+        question = _Question(list(messages), schema, functions, self.left_out)
+        answer = None
         try:
-            return self._ask(endpoint, question)
+            while answer is None:
+                answer = self._try(question)
         except EndpointError as error:
-            fix = "" if endpoint.answered else endpoint.describe_fix(error)
-            if fix:
-                raise GenlabError(fix) from error
+            if not self._answered and error.kind in FIXES:
+                named = {"key": self.params.key, "model": self.model, "role": self.role}
+                fix = FIXES[error.kind].format(**named)
+                place = excerpt(self.client.base_url)
+                raise GenlabError(f"{place}: {error.reason}; {fix}") from error
             raise LLMFailure(error.reason, **question.spent) from error
         except UnansweredError as error:
-            raise type(error)(error.reason, **question.spent) from error
+            error.spent = dict(question.spent)
+            raise
+        return answer
 
-    def _ask(self, endpoint: Endpoint, question: Question) -> Answer:
-        fault = ""
-        while question.attempts <= REPAIRS:
-            try:
-                completion = self._complete(endpoint, question)
-            except EndpointError as error:
-                if error.kind not in ("invalid_answer", "timeout"):
-                    raise
-                fault = error.reason
-                late = error.kind == "timeout"  # which is asked once more
-                question.attempts += REPAIRS if late else 1
-                continue
-            if completion.refusal:
-                raise LLMFailure(f"the model refused: {excerpt(completion.refusal)}")
-            if completion.choices[0].finish_reason == "length":
-                if endpoint.limit > endpoint.params.max_output_tokens:
-                    fix = f"raise agent.{endpoint.role}.max_output_tokens"
-                    raise LLMFailure(f"the answer was cut at {endpoint.limit} tokens; {fix}")
-                endpoint.limit *= 2
-                continue
-            text = printable(without_thoughts(completion.text)).strip()
-            calls = (
-                read_calls(completion.choices[0].message.tool_calls) if question.functions else ()
-            )
-            try:
-                if not calls and not 0 < len(text) <= MAX_TEXT:
-                    raise MalformedError("it is longer than I can read" if text else "it is empty")
-                parsed = parse(text, question.schema) if question.schema and not calls else None
-                model = printable(completion.model or endpoint.model)
-                return Answer(text, parsed, calls, model, **question.spent)
-            except MalformedError as error:
-                fault = f"the answer cannot be used: {error}"
-                question.attempts += 1
-                ask = f"That answer cannot be used: {error}. Answer again."
-                said = [{"role": "assistant", "content": text[:MAX_ECHO]}] if text else []
-                question.messages += [*said, {"role": "user", "content": ask}]
-        raise LLMFailure(endpoint.client.redact(fault))
-
-    def _complete(self, endpoint: Endpoint, question: Question) -> Completion:
-        """A completion, asked again at once without what the endpoint rejects."""
-        seed = None if self._seed is None else self._seed + question.attempts
-        left_out = endpoint.left_out
-        while True:
-            self.budget.check()
-            request = endpoint.write_request(question, seed, left_out)
-            if question.schema and self._extra:
-                request["extra_body"] = self._extra
-            request = map_strings(request, endpoint.client.redact)
-            try:
-                completion = self._send(endpoint, request, question.spent)
-            except EndpointError as error:
-                self.budget.check()  # a wait for its end is no fault of the endpoint
-                name = find_rejected(error, request)
-                if not name:
-                    raise
-                left_out |= {name}
-                continue
-            endpoint.left_out, endpoint.answered = left_out, True
-            return completion
-
-    def _send(
-        self, endpoint: Endpoint, request: dict[str, Any], total: dict[str, Any]
-    ) -> Completion:
-        """Send a request and add its spend to `total`: as the endpoint counts, or by estimate."""
-        begin = time.monotonic()
-        tokens_in, tokens_out = _estimate(json.dumps(request["messages"])), 0
-        prices = endpoint.params
+    def _try(self, question: _Question) -> Answer | None:
+        """The answer to one request; None where the question, as it then is, may be asked again."""
+        self.budget.check()
+        request = self._write_request(question)
         try:
-            seconds = min(prices.timeout, self.budget.seconds_left)
-            completion = endpoint.client.chat_sync(request, seconds)
+            completion = self._send(request, question)
+            self.left_out, self._answered = question.left_out, True
+            return self._read(completion, question)
+        except EndpointError as error:
+            self.budget.check()  # a wait for its end is no fault of the endpoint
+            if name := find_rejected(error, request):
+                question.left_out |= {name}
+                return None
+            # What cannot be used is asked for twice more, what did not come in time once.
+            question.attempt += {"invalid_answer": 1, "timeout": REPAIRS}.get(error.kind, 9)
+            if question.attempt > REPAIRS:
+                raise
+            return None
+
+    def _write_request(self, question: _Question) -> dict[str, Any]:
+        """Arguments of `chat.completions.create`; a schema that is left out is stated in words."""
+        messages = list(question.messages)
+        options: dict[str, Any] = {
+            "seed": self._seed + question.attempt,
+            **dict.fromkeys(LIMITS, self.limit),
+            "reasoning_effort": self.params.reasoning_effort or None,
+            "tools": list(question.functions) or None,
+        }
+        if question.schema is not None:
+            shape = question.schema.model_json_schema()
+            definition = {"name": question.schema.__name__, "schema": shape}
+            options["response_format"] = {"type": "json_schema", "json_schema": definition}
+            options["extra_body"] = self._extra
+            if "response_format" in question.left_out:
+                words = IN_WORDS.format(json.dumps(shape, ensure_ascii=False))
+                # In the last message: many templates refuse a second system message.
+                last = messages.pop()
+                messages.append({**last, "content": f"{last['content']}\n\n{words}"})
+        sent = {
+            name: value
+            for name, value in options.items()
+            if value is not None and name not in question.left_out
+        }
+        if "max_tokens" in sent:
+            sent.pop("max_completion_tokens", None)
+        request = {"model": self.model, "messages": messages, **sent}
+        redacted: dict[str, Any] = map_strings(request, self.client.redact)
+        return redacted
+
+    def _send(self, request: dict[str, Any], question: _Question) -> Completion:
+        """Send a request and add what it costs: as the endpoint counts, or by estimate."""
+        begin, prices, limit = time.monotonic(), self.params, self.budget.max_seconds
+        tokens_in, tokens_out = _estimate(json.dumps(request["messages"])), 0
+        left = limit - self.budget.spent["seconds"] if limit else math.inf
+        try:
+            completion = asyncio.run(self.client.chat(request, min(prices.timeout, left)))
             tokens_out = _estimate(completion.text)
             if isinstance(usage := completion.usage, Usage):
                 tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
@@ -235,9 +257,48 @@ class ChatBackend:
         finally:
             cost = (tokens_in * prices.price_in + tokens_out * prices.price_out) / 1e6
             counts = (tokens_in, tokens_out, time.monotonic() - begin, cost)
-            spent = dict(zip(NOTHING, counts, strict=True))
-            self.budget.add(spent)
-            total |= {name: total[name] + spent[name] for name in NOTHING}
+            for total in (self.budget.spent, question.spent):
+                total.update(dict(zip(NOTHING, counts, strict=True)))
+
+    def _read(self, completion: Completion, question: _Question) -> Answer | None:
+        """The answer; None where it was cut and more room is given.
+
+        Raises `LLMFailure`, or an EndpointError where `question` may be asked again.
+        """
+        if completion.refusal:
+            raise LLMFailure(f"the model refused: {excerpt(completion.refusal)}")
+        if completion.finish_reason == "length":
+            if self.limit > self.params.max_output_tokens:
+                fix = f"raise agent.{self.role}.max_output_tokens"
+                raise LLMFailure(f"the answer was cut at {self.limit} tokens; {fix}")
+            self.limit *= 2
+            return None
+        text = printable(without_thoughts(completion.text)).strip()
+        calls = read_calls(completion.message.get("tool_calls")) if question.functions else ()
+        try:
+            if not calls and not 0 < len(text) <= MAX_TEXT:
+                raise MalformedError("it is longer than I can read" if text else "it is empty")
+            parsed = parse(text, question.schema) if question.schema and not calls else None
+        except MalformedError as error:
+            ask = f"That answer cannot be used: {error}. Answer again."
+            said = [{"role": "assistant", "content": text[:MAX_ECHO]}] if text else []
+            question.messages += [*said, {"role": "user", "content": ask}]
+            reason = self.client.redact(f"the answer cannot be used: {error}")
+            raise EndpointError("invalid_answer", reason) from error
+        model = printable(completion.model or self.model)
+        return Answer(text, parsed, calls, model, **question.spent)
+
+
+def find_rejected(error: EndpointError, request: Mapping[str, Any]) -> str:
+    """The parameter of `request` that an endpoint rejects; empty where the error is another."""
+    if error.status not in (400, 404, 422, 501) or error.kind in ("refused", "quota"):
+        return ""
+    too_long = "context" in error.reason.lower()  # leaving out a schema may help, but by chance
+    sent = [name for name in (LIMITS if too_long else SIGNS) if name in request]
+    named = [name for name in sent if re.search(SIGNS[name], error.reason, re.IGNORECASE)]
+    if not named and error.status != 404:  # it does not say what it minds
+        named = [name for name in sent if name not in LIMITS]
+    return named[0] if named else ""
 
 
 def _estimate(text: str) -> int:

@@ -4,39 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from genlab.core.errors import GenlabError
-from genlab.llm.errors import EndpointError, status_error, transport_error
 from genlab.llm.redaction import excerpt, redact
-from genlab.llm.transport import TIMEOUT, BoundedClient, is_url
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+from genlab.llm.transport import (
+    TIMEOUT,
+    BoundedClient,
+    EndpointError,
+    is_url,
+    status_error,
+    transport_error,
+)
 
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "none"  # the openai package wants a key; endpoints without keys ignore it
 MAX_BYTES = 8 << 20  # of an answer
 Answer = TypeVar("Answer", bound=BaseModel)
-
-
-class ChatMessage(BaseModel):
-    """The fields of an answer's message that are read; others may be anything."""
-
-    content: str | None = None
-    refusal: str | None = None
-    tool_calls: Any = None
-
-
-class Choice(BaseModel):
-    """One alternative of a completion."""
-
-    message: ChatMessage
-    finish_reason: str | None = None
 
 
 class Usage(BaseModel):
@@ -46,37 +35,36 @@ class Usage(BaseModel):
     completion_tokens: int = Field(ge=0, le=10**9)
 
 
-class Completion(BaseModel):
-    """Answer of chat completions; services that do not count have any `usage`."""
+def _of_choice(*path: str) -> Any:
+    return Field(None, validation_alias=AliasPath("choices", 0, *path))
 
-    choices: list[Choice] = Field(min_length=1)
+
+class Completion(BaseModel):
+    """What is read of a chat completion: its first choice; `usage` may be anything."""
+
+    message: dict[str, Any] = Field(validation_alias=AliasPath("choices", 0, "message"))
+    content: str | None = _of_choice("message", "content")
+    refused: str | None = _of_choice("message", "refusal")
+    finish_reason: str | None = _of_choice("finish_reason")
     usage: Usage | Any = Field(None, union_mode="left_to_right")
     model: str | None = None
 
     @property
     def text(self) -> str:
         """What the model answers."""
-        return self.choices[0].message.content or ""
+        return self.content or ""
 
     @property
     def refusal(self) -> str:
         """Why the model or a content filter refuses; empty where neither does."""
-        choice = self.choices[0]
-        filtered = choice.finish_reason == "content_filter"
-        return choice.message.refusal or ("stopped by a content filter" if filtered else "")
-
-
-class ImageData(BaseModel):
-    """An image of an answer, inline or by address."""
-
-    b64_json: str | None = None
-    url: str | None = None
+        filtered = self.finish_reason == "content_filter"
+        return self.refused or ("stopped by a content filter" if filtered else "")
 
 
 class Images(BaseModel):
-    """Answer of image edits and generations."""
+    """Answer of image edits and generations: the first image, inline or by address."""
 
-    data: list[ImageData] = Field(min_length=1)
+    image: dict[str, Any] = Field(validation_alias=AliasPath("data", 0))
     usage: Any = None
 
 
@@ -104,8 +92,14 @@ class Client:
                 f"OPENAI_BASE_URL must be an address such as {OPENAI_URL},"
                 f" got {excerpt(repr(self.base_url))}"
             )
-        key = api_key or os.environ.get(key_name, "")
-        self._key = _checked_key(key, key_name, self.base_url)
+        # A key that was read from a file ends in a line break.
+        key = (api_key or os.environ.get(key_name, "")).strip()
+        if not key and is_openai(self.base_url):
+            fix = "set it, or set OPENAI_BASE_URL to an endpoint that needs no key"
+            raise GenlabError(f"{key_name} is not set; {fix}")
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise GenlabError(f"{key_name} contains a character that no key has; set it again")
+        self._key = key or NO_KEY
         self._max_bytes, self._max_retries = max_bytes, max_retries
 
     async def chat(self, request: Mapping[str, Any], seconds: float | None = None) -> Completion:
@@ -114,21 +108,13 @@ class Client:
         request: arguments of `chat.completions.create`. seconds: limit of answer and
         retries together.
         """
-        return await self._send(
-            lambda api: api.chat.completions.with_raw_response.create, request, Completion, seconds
-        )
+        return await self._send("chat.completions.create", request, Completion, seconds)
 
-    def chat_sync(self, request: Mapping[str, Any], seconds: float | None = None) -> Completion:
-        """Call `chat` from a thread without an event loop."""
-        return asyncio.run(self.chat(request, seconds))
-
-    async def edit_image(self, request: Mapping[str, Any]) -> Images:
-        """Call `images.edit`. Raises `EndpointError`."""
-        return await self._send(lambda api: api.images.with_raw_response.edit, request, Images)
-
-    async def generate_image(self, request: Mapping[str, Any]) -> Images:
-        """Call `images.generate`. Raises `EndpointError`."""
-        return await self._send(lambda api: api.images.with_raw_response.generate, request, Images)
+    async def make_image(
+        self, method: Literal["edit", "generate"], request: Mapping[str, Any]
+    ) -> Images:
+        """Call `images.edit` or `images.generate`. Raises `EndpointError`."""
+        return await self._send(f"images.{method}", request, Images)
 
     def redact(self, text: str) -> str:
         """Return `text` without secrets, the key of this client included."""
@@ -136,7 +122,7 @@ class Client:
 
     async def _send(
         self,
-        resource: Callable[[AsyncOpenAI], Callable[..., Awaitable[Any]]],
+        method: str,
         request: Mapping[str, Any],
         answer: type[Answer],
         seconds: float | None = None,
@@ -151,11 +137,11 @@ class Client:
                 timeout=TIMEOUT,
                 http_client=BoundedClient(self.base_url, self._max_bytes),
             ) as api:
-                raw = await asyncio.wait_for(resource(api)(**request), seconds)
+                send = attrgetter(method)(api.with_raw_response)
+                raw = await asyncio.wait_for(send(**request), seconds)
         except asyncio.TimeoutError as error:
-            raise EndpointError(
-                "timeout", f"no complete answer in time: {seconds:.3g} s"
-            ) from error
+            reason = f"no complete answer in time: {seconds:.3g} s"
+            raise EndpointError("timeout", reason) from error
         except openai.APIStatusError as error:
             raise status_error(error.response, [self._key]) from error
         except openai.OpenAIError as error:
@@ -172,17 +158,3 @@ class Client:
 def is_openai(base_url: str) -> bool:
     """Whether an address is OpenAI's."""
     return urlsplit(base_url).hostname == urlsplit(OPENAI_URL).hostname
-
-
-def _checked_key(key: str, name: str, base_url: str) -> str:
-    key = key.strip()  # a key that was read from a file ends in a line break
-    if not key:
-        if is_openai(base_url):
-            raise GenlabError(
-                f"{name} is not set; set it, or set OPENAI_BASE_URL to an endpoint that"
-                " needs no key"
-            )
-        return NO_KEY
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise GenlabError(f"{name} contains a character that no key has; set it again")
-    return key

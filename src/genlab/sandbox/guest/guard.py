@@ -69,7 +69,7 @@ class Guard:
         self.ours = set(self.left()) - set(config["private"])
 
     def serve(self) -> None:
-        self.send({"ready": True})
+        self.control.send(b'{"ready": true}')
         while True:
             packet, handles, _, _ = socket.recv_fds(self.control, PACKET, 1)
             if not packet:
@@ -77,10 +77,7 @@ class Guard:
                 return
             message = json.loads(packet)
             if "stop" not in message:
-                self.send(self.job(message, handles))
-
-    def send(self, message: Message) -> None:
-        self.control.send(json.dumps(message).encode())
+                self.control.send(json.dumps(self.job(message, handles)).encode())
 
     def job(self, message: Message, handles: list[int]) -> Message:
         fault_read, fault_write = os.pipe()
@@ -174,7 +171,7 @@ class Guard:
         ended: tuple[int, Any] | None = None
         until = time.monotonic() + SWEEP_FOR
         while True:
-            if self.config["pid_namespace"]:
+            if self.config["bubblewrap"]:
                 with suppress(ProcessLookupError):
                     os.kill(-1, signal.SIGKILL)  # all at once: a fork bomb cannot run away
             else:
@@ -209,15 +206,12 @@ class Guard:
             os.dup2(fault_write, 3, inheritable=False)
             fault_write = 3
             os.closerange(4, 65536)
-            config = self.config
-            already = threads_of(os.getuid()) if config["count_processes"] else 0
-            lockdown.limit(message["limits"], already)
-            ruleset = lockdown.Ruleset(
-                config["readable"], config["writable"], files=config["landlock"]
-            )
+            config, landlock = self.config, not self.config["bubblewrap"]
+            alone = landlock and config["uid"] is None
+            lockdown.limit(message["limits"], threads_of(os.getuid()) if alone else 0)
+            ruleset = lockdown.Ruleset(config["readable"], config["writable"], files=landlock)
             lockdown.become(config["uid"], search=config["search"])
             os.chdir(message["cwd"])
-            alone = config["uid"] is None and not config["pid_namespace"]
             lockdown.lock(ruleset, protected, alone=alone)
         except BaseException as error:
             os.write(fault_write, f"{type(error).__name__}: {error}".encode() or b"?")

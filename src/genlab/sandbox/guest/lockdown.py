@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 import stat
 import struct
 from collections.abc import Iterable, Mapping
@@ -15,16 +16,15 @@ CAP_DAC_READ_SEARCH, CAP_KILL, CAP_SETGID, CAP_SETUID = 2, 5, 6, 7
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS = 1, 4, 8
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 
-# Landlock's rights on files, as (bit, since ABI): linux/landlock.h
+# Landlock's rights on files: linux/landlock.h
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
-REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+OLDEST_RIGHTS, REFER, TRUNCATE, IOCTL_DEV = (1 << 13) - 1, 1 << 13, 1 << 14, 1 << 15
 FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 READING = EXECUTE | READ_FILE | READ_DIR
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 
 
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _checked(result: int, what: str) -> int:
@@ -36,10 +36,8 @@ def _checked(result: int, what: str) -> int:
 
 def prctl(option: int, first: int, second: int = 0) -> None:
     """Raises OSError where the kernel refuses."""
-    _checked(
-        _libc().prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), 0, 0),
-        f"prctl {option}",
-    )
+    arguments = (ctypes.c_ulong(first), ctypes.c_ulong(second), 0, 0)
+    _checked(_LIBC.prctl(option, *arguments), f"prctl {option}")
 
 
 def keep_capabilities(capabilities: Iterable[int]) -> None:
@@ -48,19 +46,12 @@ def keep_capabilities(capabilities: Iterable[int]) -> None:
     header = struct.pack("Ii", 0x20080522, 0)
     low, high = bits & 0xFFFFFFFF, bits >> 32
     data = struct.pack("6I", low, low, low, high, high, high)
-    _checked(_libc().capset(header, data), "capset")
+    _checked(_LIBC.capset(header, data), "capset")
 
 
 def landlock_abi() -> int:
     """Version of Landlock that the kernel offers; 0 where it has none or it is switched off."""
-    return max(int(_libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)), 0)
-
-
-def _file_rights(abi: int) -> int:
-    rights = (1 << 13) - 1
-    for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
-        rights |= right if abi >= since else 0
-    return rights
+    return max(int(_LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)), 0)
 
 
 class Ruleset:
@@ -76,14 +67,14 @@ class Ruleset:
         scoped = 3 if abi >= 6 else 0
         if not files and not scoped:
             return
-        self.rights = _file_rights(abi) if files else 0
+        since = ((1, OLDEST_RIGHTS), (2, REFER), (3, TRUNCATE), (5, IOCTL_DEV))
+        self.rights = sum(right for first, right in since if files and abi >= first)
         net = 3 if files and abi >= 4 else 0
         # as long as this kernel knows it: file rights since 1, net since 4, scopes since 6
         size = 24 if abi >= 6 else 16 if abi >= 4 else 8
         attributes = struct.pack("QQQ", self.rights, net, scoped)[:size]
-        self.handle = _checked(
-            _libc().syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0), "landlock"
-        )
+        made = _LIBC.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
+        self.handle = _checked(made, "landlock")
         if files:
             for path in readable:
                 self._allow(path, READING)
@@ -99,16 +90,15 @@ class Ruleset:
             if not stat.S_ISDIR(os.fstat(target).st_mode):
                 rights &= FILE_RIGHTS
             rule = struct.pack("=Qi", rights & self.rights, target)
-            _checked(
-                _libc().syscall(_ADD_RULE, self.handle, 1, rule, 0), f"landlock rule for {path}"
-            )
+            added = _LIBC.syscall(_ADD_RULE, self.handle, 1, rule, 0)
+            _checked(added, f"landlock rule for {path}")
         finally:
             os.close(target)
 
     def enter(self) -> None:
         """Restrict this process for good; needs no_new_privs."""
         if self.handle >= 0:
-            _checked(_libc().syscall(_RESTRICT_SELF, self.handle, 0), "landlock")
+            _checked(_LIBC.syscall(_RESTRICT_SELF, self.handle, 0), "landlock")
             os.close(self.handle)
 
 
@@ -153,6 +143,7 @@ def become(uid: int | None, *, search: bool) -> None:
         prctl(PR_CAP_AMBIENT, 2, CAP_DAC_READ_SEARCH)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_DUMPABLE, 1)  # its own /proc/self, which torch reads
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # where the guard itself is killed; after a new uid
 
 
 def lock(ruleset: Ruleset, protected: tuple[int, ...], *, alone: bool) -> None:

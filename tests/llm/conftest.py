@@ -1,0 +1,12 @@
+"""A key in the environment, and no address but those of the tests."""
+
+from __future__ import annotations
+
+import llm_server as llm
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", llm.KEY)
