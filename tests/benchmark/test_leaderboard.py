@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genlab.benchmark.leaderboard.bootstrap import LEAST
+from genlab.benchmark.leaderboard.agreement import LEAST
 from genlab.benchmark.leaderboard.chart import draw_scores
 from genlab.benchmark.leaderboard.standings import STARS_LEAD, Standing, leaderboard, people
 from genlab.benchmark.leaderboard.table import notes, tabulate
