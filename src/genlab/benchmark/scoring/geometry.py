@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from genlab.benchmark.scoring.constants import POSE
-from genlab.benchmark.scoring.faces import Array, Face, Points, tilt_of
+from genlab.benchmark.scoring.faces import Array, Face, Points, eye_line, tilt_of
 
 Mask = Array  # bool
 Field = Array  # float32, a plane or CIELAB
@@ -33,7 +33,7 @@ MIRRORED = np.r_[
 
 def side_turn(points: Points) -> float:
     """-1 to 1: where the nose's tip lies between both ends of the jaw, 0 in the middle."""
-    along = points[42:48].mean(0) - points[36:42].mean(0)
+    along = eye_line(points)
     left, right = (abs(float((points[30] - points[end]) @ along)) for end in (1, 15))
     return (left - right) / max(left + right, 1e-9)
 

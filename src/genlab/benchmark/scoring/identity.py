@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import Delaunay
 
-from genlab.benchmark.scoring.constants import FLOORS, RAMPS, ramp
+from genlab.benchmark.scoring.constants import FLOORS, ramp
 from genlab.benchmark.scoring.faces import Face, Points, identity_distance
 
 INNER = np.arange(17, 68)  # brows, nose, eyes and mouth: the jaw is set less surely
@@ -38,8 +38,8 @@ def identity(result: Face, template: Face, views: Sequence[Face]) -> Identity:
     to_avatar = min(identity_distance(result, view) for view in views)
     apart = min(identity_distance(template, view) for view in views)
     gain = 1.0 - to_avatar / max(apart, 1e-9)
-    full = min(ramp(to_avatar, RAMPS["identity_distance"]), ramp(gain, RAMPS["identity_gain"]))
-    score = max(full, FLOORS["trace"] * ramp(gain, RAMPS["trace_gain"]))
+    full = min(ramp("identity_distance", to_avatar), ramp("identity_gain", gain))
+    score = max(full, FLOORS["trace"] * ramp("trace_gain", gain))
     share = shape_share(result.landmarks, template.landmarks, [view.landmarks for view in views])
     return Identity(score, to_avatar, identity_distance(result, template), apart, share)
 
