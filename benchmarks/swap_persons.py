@@ -50,13 +50,8 @@ class Person:
         """The photograph cut to this person's head."""
         left, top, right, bottom = self.face.box
         more = (right - left) // 2
-        height, width = self.image.shape[:2]
-        return np.ascontiguousarray(
-            self.image[
-                max(top - more, 0) : min(bottom + more, height),
-                max(left - more, 0) : min(right + more, width),
-            ]
-        )
+        rows = slice(max(top - more, 0), bottom + more)
+        return np.ascontiguousarray(self.image[rows, max(left - more, 0) : right + more])
 
 
 def persons(places: dict[str, int], cases: Path) -> list[Person]:
