@@ -40,12 +40,6 @@ class Person:
     image: Image
     face: Face
 
-    @property
-    def region(self) -> dict[str, int]:
-        """The face's box as a case writes it."""
-        left, top, right, bottom = self.face.box
-        return {"left": left, "top": top, "width": right - left, "height": bottom - top}
-
     def portrait(self) -> Image:
         """The photograph cut to this person's head."""
         left, top, right, bottom = self.face.box

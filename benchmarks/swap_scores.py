@@ -38,13 +38,13 @@ from scipy.interpolate import LinearNDInterpolator
 from benchmarks import swap_photographs
 from benchmarks.harness import ROOT, Result, benchmark, wall_seconds
 from benchmarks.swap_persons import CALIBRATION, HELD_OUT, Person, persons
-from genlab.benchmark.cases import Case
+from genlab.benchmark.cases import Case, Swap
+from genlab.benchmark.cases.files import region_of
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image, Points
 from genlab.benchmark.scoring.geometry import face_mask, side_turn
 from genlab.benchmark.scoring.scorer import Score, score
 from genlab.benchmark.tools import reference
-from genlab.benchmark.tools.compositing import jaw_width
 from genlab.benchmark.tools.controls import STRANGER, blur, paste
 from genlab.benchmark.tools.local import blend, lay_over, match_tone
 from genlab.core.errors import GenlabError
@@ -82,7 +82,7 @@ def warp_by_triangles(person: Person, avatar: Person) -> Image:
     face = np.where(inside[..., None], match_tone(warped, target, image, target), image)
     mask = face_mask(target, image.shape, 0.25) & inside
     mask = cv2.erode(mask.astype(np.uint8), np.ones((5, 5), dtype=np.uint8)) > 0
-    return blend(np.ascontiguousarray(face), image, mask, jaw_width(target))
+    return blend(np.ascontiguousarray(face), image, mask, float(np.ptp(target[:17, 0])))
 
 
 def _with_forehead(points: Points) -> Points:
@@ -132,8 +132,10 @@ def save(image: Image, path: Path) -> Path:
 
 def score_swap(person: Person, portrait: Path, image: Path) -> Score:
     """Score the picture `image` of a person who was swapped for the one of `portrait`."""
-    swaps = [{"region": person.region, "avatar": "avatar"}]
-    return score(person.path, {"avatar": portrait}, swaps, image)
+    swaps = [Swap(region=region_of(person.face, person.image.shape[1::-1]), avatar="avatar")]
+    avatars = {"avatar": portrait}
+    case = Case.model_construct(template=person.path, avatars=avatars, swaps=swaps, ideal=None)
+    return score(case, image)
 
 
 def ordered(people: list[Person], avatars: int, folder: Path) -> dict[str, list[bool]]:
@@ -199,10 +201,9 @@ def score_controls(cases: list[Case]) -> pd.DataFrame:
     """`score` and `score_reference`, 0 where there is none, by case and control."""
     rows = []
     for case in cases:
-        swaps = [swap.model_dump() for swap in case.swaps]
         for name, image in reference.controls(case).items():
             path = save(image, case.folder / "control.png")
-            got = score(case.template, case.avatars, swaps, path, case.ideal)
+            got = score(case, path)
             rows.append((case.case_id, name, got.score or 0.0, got.score_reference or 0.0))
     columns = ["case", "control", "score", "score_reference"]
     return pd.DataFrame(rows, columns=columns).set_index(["case", "control"])

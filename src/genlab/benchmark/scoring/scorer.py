@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from genlab.benchmark.cases import Case, Region
 from genlab.benchmark.scoring import faces, head, pictures
 from genlab.benchmark.scoring.background import background
 from genlab.benchmark.scoring.constants import DIGEST, REFERENCE_WEIGHTS, VERSION, WEIGHTS
@@ -31,7 +32,7 @@ from genlab.benchmark.scoring.head import Head, aligned, frame_matrix
 from genlab.benchmark.scoring.identity import identity
 from genlab.benchmark.scoring.pictures import File, Outcome, Unfit, View
 from genlab.benchmark.scoring.terms import (
-    Swap,
+    Measured,
     Term,
     background_term,
     geometric_mean,
@@ -63,21 +64,10 @@ class Score:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-def score(
-    template: Path,
-    avatars: Mapping[str, Path],
-    swaps: Sequence[Mapping[str, Any]],
-    image: Path,
-    ideal: Path | None = None,
-) -> Score:
-    """Score the picture `image` as a swap in `template`; plain arguments, fit for a process pool.
-
-    avatars: name to picture; swaps: `{"region": {left, top, width, height}, "avatar": name}`, in
-    pixels of the upright template; ideal: the ideal result of a ground-truth case. The same files
-    give the same score.
-    """
+def score(case: Case, image: Path) -> Score:
+    """Score the picture `image` as a result of a case. The same files give the same score."""
     try:
-        return measure(template, avatars, swaps, image, ideal)[0]
+        return measure(case, image)[0]
     except Unfit as unfit:
         return Score(unfit.outcome, notes=[unfit.note], versions=versions())
 
@@ -92,24 +82,18 @@ def versions() -> dict[str, str]:
     }
 
 
-def measure(
-    template: Path,
-    avatars: Mapping[str, Path],
-    swaps: Sequence[Mapping[str, Any]],
-    image: Path,
-    ideal: Path | None = None,
-) -> tuple[Score, list[Term]]:
+def measure(case: Case, image: Path) -> tuple[Score, list[Term]]:
     """Measure a picture: its score, and the terms with a sentence and an overlay each.
 
-    The arguments are those of `score`. Raises `Unfit` where the picture cannot be scored.
+    Raises `Unfit` where the picture cannot be scored.
     """
-    known = File.of(template)
+    known = File.of(case.template)
     before, scale = pictures.template(known)
     after, notes = pictures.result(image, before)
-    regions = tuple(_box(swap["region"], scale) for swap in swaps)
+    regions = tuple(_scaled(swap.region, scale) for swap in case.swaps)
     people = pictures.people(known, known, regions)
-    names = [str(swap["avatar"]) for swap in swaps]
-    shown = {name: pictures.avatar(File.of(avatars[name])) for name in names}
+    names = [swap.avatar for swap in case.swaps]
+    shown = {name: pictures.avatar(File.of(case.avatars[name])) for name in names}
     results = faces.near(after, regions)
     largest = max((face.eyes for face in results if face is not None), default=None)
     if largest is None:
@@ -117,9 +101,10 @@ def measure(
     if largest < TINY:
         raise Unfit("tiny_face", f"the eyes are {largest:.1f} pixels apart; {TINY:.0f} needed")
     aims: list[View | None] = [None] * len(people)
-    if ideal is not None:
-        aim = pictures.ideal(File.of(ideal), known)
-        aims = [View(aim, face) for face in pictures.people(File.of(ideal), known, regions)]
+    if case.ideal is not None:
+        aim_file = File.of(case.ideal)
+        aim = pictures.ideal(aim_file, known)
+        aims = [View(aim, face) for face in pictures.people(aim_file, known, regions)]
     kept, remarks = _count_faces(known, after, people, results)
     terms = []
     for name, person, face, view in zip(names, people, results, aims, strict=True):
@@ -134,7 +119,7 @@ def measure(
     missing = results.count(None)
     total, components = _combine(terms, missing, kept)
     got = Score("scored", total, None, components, notes=notes, versions=versions())
-    if ideal is not None:
+    if case.ideal is not None:
         against = background(aim, after, people, around.matrix)
         terms.append(background_term(after, against, reference=True))
         total, components = _combine(terms, missing, kept, reference=True)
@@ -166,7 +151,7 @@ def _measure_person(
     onto = similarity(nearer[name].face.landmarks[17:], moved(face.landmarks, matrix)[17:])
     old, new = Head.framed(*before, matrix), Head.framed(image, face, matrix)
     still, model = aligned(new.picture, old.picture, ~old.mask), Head.framed(*nearer[name], onto)
-    swap = Swap(name, image, matrix, new, old, still, model, who)
+    swap = Measured(name, image, matrix, new, old, still, model, who)
     terms = swap.terms()
     if ideal is not None:
         model, to_ideal = Head.framed(*ideal, matrix), identity(face, before.face, [ideal.face])
@@ -244,7 +229,7 @@ def _are_apart(first: Box, second: Box) -> bool:
     return outside(first, second) and outside(second, first)
 
 
-def _box(region: Mapping[str, Any], scale: float) -> Box:
-    left, top = region["left"] * scale, region["top"] * scale
-    right, bottom = left + region["width"] * scale, top + region["height"] * scale
+def _scaled(region: Region, scale: float) -> Box:
+    left, top = region.left * scale, region.top * scale
+    right, bottom = left + region.width * scale, top + region.height * scale
     return round(left), round(top), round(right), round(bottom)

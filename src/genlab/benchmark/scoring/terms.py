@@ -97,7 +97,7 @@ def background_term(picture: Image, kept: Kept, *, reference: bool = False) -> T
 
 
 @dataclass(frozen=True, eq=False)
-class Swap:
+class Measured:
     """A swapped person, from which the terms of one of both scores are made.
 
     person: the avatar's name; image: the scored picture, matrix: its map to the frame of `result`
