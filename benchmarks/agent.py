@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,13 +44,7 @@ from genlab.vae.sampling import posterior
 DATA = Path("data")
 WORKSPACES = Path("workspaces/benchmarks")
 BUDGET = Budget(examples=3000, max_parameters=100_000, seconds=60.0)
-QUICK = {
-    "examples": 200,
-    "subset": 200,
-    "validation": 100,
-    "seeds": 1,
-    "compare_with_search": False,
-}
+QUICK: dict[str, Any] = {"examples": 200, "subset": 200, "validation": 100, "seeds": 1}
 REASONING_TOKENS = 3000  # of every answer of the endpoint that starves
 PATIENCE_OFF = 1000
 
@@ -174,15 +168,13 @@ def agent_settings(seed: int = 0, text: str = "", **changes: Any) -> Settings:
     return Settings(goal, changed, seed, data=DATA, stop_at_goal=False)
 
 
-@contextmanager
-def scripted(answer: Callable[[Request], Reply]) -> Iterator[dict[str, Any]]:
-    """Parameters of a run whose language models are an endpoint on loopback."""
-    os.environ.setdefault("OPENAI_API_KEY", "none")
-    known = load_params(ROOT / "params.yaml").agent
-    with Server(answer) as server:
-        own = {"base_url": server.url, "model": "scripted"}
-        roles = {name: getattr(known, name).model_dump() | own for name in ("planning", "tools")}
-        yield {"backend": "openai", **roles}
+def scripted_roles(url: str) -> dict[str, Any]:
+    """Parameters of both roles for an endpoint on loopback."""
+    roles = load_params(ROOT / "params.yaml").agent
+    return {
+        name: getattr(roles, name).model_dump() | {"base_url": url, "model": "scripted"}
+        for name in ("planning", "tools")
+    }
 
 
 class Lines(Progress):
@@ -230,8 +222,13 @@ def agent_goal_rate(
 ) -> Iterator[Result]:
     """Measure how often the default goal is reached by expert, search and embedded model."""
     used = range(seeds)
-    with scripted(reply) as options:
-        expert = [complete(agent_settings(seed, **options), workspaces, "expert") for seed in used]
+    with Server(reply) as server:
+        os.environ.setdefault("OPENAI_API_KEY", "none")
+        roles = scripted_roles(server.url)
+        expert = [
+            complete(agent_settings(seed, backend="openai", **roles), workspaces, "expert")
+            for seed in used
+        ]
     reached = [first_reached(each.attempts, each.settings) is not None for each in expert]
     yield Result.rate("agent.goal_rate", sum(reached), seeds, used)
     by_search = [first_reached(each.search, each.settings) is not None for each in expert]
@@ -257,8 +254,11 @@ def starve(request: Request) -> Reply:
 @benchmark("agent.starved")
 def agent_starved() -> Iterator[Result]:
     """Share of attempts that the language model plans when it spends tokens on reasoning first."""
-    with tempfile.TemporaryDirectory() as scratch, scripted(starve) as options:
-        found = complete(agent_settings(**QUICK, **options), Path(scratch), "starved")
+    with tempfile.TemporaryDirectory(prefix="genlab-starved-") as scratch, Server(starve) as server:
+        os.environ.setdefault("OPENAI_API_KEY", "none")
+        options = {**QUICK, "backend": "openai", "compare_with_search": False}
+        settings = agent_settings(**options, **scripted_roles(server.url))
+        found = complete(settings, Path(scratch), "starved")
     planned = sum(each.origin == "llm" for each in found.attempts)
     yield Result.rate("agent.starved", planned, len(found.attempts))
 
@@ -273,10 +273,17 @@ def agent_overhead(
     Trainings are short, since the overhead does not grow with them. Answers of the scripted
     endpoint take milliseconds and count as overhead.
     """
-    clock, goal = Clock(), "dummy stripes, validation loss below 0.000001"
-    with tempfile.TemporaryDirectory() as scratch, scripted(reply) as options:
-        count = attempts + warm_up
-        settings = agent_settings(text=goal, max_iterations=count, **QUICK, **options)
+    count = attempts + warm_up
+    clock = Clock()
+    with tempfile.TemporaryDirectory(prefix="genlab-cost-") as scratch, Server(reply) as server:
+        os.environ.setdefault("OPENAI_API_KEY", "none")
+        options = {**QUICK, "backend": "openai", "compare_with_search": False}
+        settings = agent_settings(
+            text="dummy stripes, validation loss below 0.000001",
+            max_iterations=count,
+            **options,
+            **scripted_roles(server.url),
+        )
         run(settings, open_workspace(Path(scratch), settings.goal, "overhead"), clock)
     print("warm-up:", ", ".join(f"{each:.2f} s" for each in clock.overheads[:warm_up]))
     yield Result.median("agent.overhead_s", clock.overheads[warm_up:])

@@ -77,8 +77,10 @@ def alpha(counts: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0) -> 
     def statistic(counts: npt.NDArray[Any]) -> float:
         if np.count_nonzero(counts.sum(axis=0)) < 2:
             return float("nan")
-        options = {"value_domain": list(STARS), "level_of_measurement": "ordinal"}
-        return float(krippendorff.alpha(value_counts=counts, **options))
+        found = krippendorff.alpha(
+            value_counts=counts, value_domain=list(STARS), level_of_measurement="ordinal"
+        )
+        return float(found)
 
     rated = counts[counts.sum(axis=1) > 1]
     whys = ("images that two people rated", "every rating is the same: α is undefined")
