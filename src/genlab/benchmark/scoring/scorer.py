@@ -29,9 +29,9 @@ from genlab.benchmark.scoring.constants import DIGEST, REFERENCE_WEIGHTS, VERSIO
 from genlab.benchmark.scoring.faces import Box, Face, Image
 from genlab.benchmark.scoring.geometry import moved, side_turn, similarity
 from genlab.benchmark.scoring.head import Head, aligned, frame_matrix
-from genlab.benchmark.scoring.identity import identity
 from genlab.benchmark.scoring.pictures import File, Outcome, Unfit, View
 from genlab.benchmark.scoring.terms import (
+    Identity,
     Measured,
     Term,
     background_term,
@@ -146,7 +146,7 @@ def _measure_person(
         avatar: min(views, key=lambda view: faces.identity_distance(face, view.face))
         for avatar, views in shown.items()
     }
-    who = identity(face, before.face, [view.face for view in shown[name]])
+    who = Identity.of(face, before.face, [view.face for view in shown[name]])
     matrix = frame_matrix(before.face.landmarks)
     onto = similarity(nearer[name].face.landmarks[17:], moved(face.landmarks, matrix)[17:])
     old, new = Head.framed(*before, matrix), Head.framed(image, face, matrix)
@@ -154,7 +154,7 @@ def _measure_person(
     swap = Measured(name, image, matrix, new, old, still, model, who)
     terms = swap.terms()
     if ideal is not None:
-        model, to_ideal = Head.framed(*ideal, matrix), identity(face, before.face, [ideal.face])
+        model, to_ideal = Head.framed(*ideal, matrix), Identity.of(face, before.face, [ideal.face])
         terms += replace(swap, model=model, who=to_ideal, reference=True).terms()
     nearest = min(nearer, key=lambda avatar: faces.identity_distance(face, nearer[avatar].face))
     remarks = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,8 @@ from genlab.benchmark.scoring.constants import (
     SAME_PIXELS,
     ramp,
 )
-from genlab.benchmark.scoring.faces import Face, Image, Points
-from genlab.benchmark.scoring.geometry import Field, expression, grown, sample
+from genlab.benchmark.scoring.faces import Face, Image, Points, identity_distance
+from genlab.benchmark.scoring.geometry import Field, expression, grown, sample, shape_share
 from genlab.benchmark.scoring.head import (
     Head,
     aligned,
@@ -30,7 +30,6 @@ from genlab.benchmark.scoring.head import (
     hair_likeness,
     strain,
 )
-from genlab.benchmark.scoring.identity import Identity
 
 RED = np.array([230, 30, 30], dtype=np.float32)
 STRENGTH = 0.7  # opacity where a term loses everything
@@ -94,6 +93,37 @@ def background_term(picture: Image, kept: Kept, *, reference: bool = False) -> T
     return Term(
         "background", kept.score, sentence, lambda: kept.lost, {}, picture, reference=reference
     )
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Of one person. score in [0, 1]; distances of embeddings; shape: see `shape_share`."""
+
+    score: float
+    to_avatar: float
+    to_template: float
+    apart: float  # template's person to avatar: what there was to gain
+    shape: float
+
+    @classmethod
+    def of(cls, result: Face, template: Face, views: Sequence[Face]) -> Identity:
+        """How far the person in the template has become the avatar's.
+
+        The minimum of two values: one of the distance to the avatar, one of the share of the
+        distance from the template's person that is covered. The second is exactly 0 for the
+        untouched template; the first is 0 for a third person. Where both are 0, a small gain still
+        scores slightly above 0, so that bad and worse results do not tie.
+
+        views: the avatar's face, and the same in a mirror; the nearer counts.
+        """
+        to_avatar = min(identity_distance(result, view) for view in views)
+        apart = min(identity_distance(template, view) for view in views)
+        gain = 1.0 - to_avatar / max(apart, 1e-9)
+        full = min(ramp("identity_distance", to_avatar), ramp("identity_gain", gain))
+        score = max(full, FLOORS["trace"] * ramp("trace_gain", gain))
+        known = [view.landmarks for view in views]
+        shape = shape_share(result.landmarks, template.landmarks, known)
+        return cls(score, to_avatar, identity_distance(result, template), apart, shape)
 
 
 @dataclass(frozen=True, eq=False)
