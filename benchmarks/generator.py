@@ -17,6 +17,7 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 import typer
+from scipy.ndimage import binary_dilation
 
 from benchmarks.harness import Result, benchmark, cpu_seconds
 from genlab.core.errors import GenlabError
@@ -38,8 +39,8 @@ class PlainLoop:
         self.draw = random.Random(seed).randrange
         self.plans: list[list[Plan]] = [[] for _ in KINDS]
         for index, shape in enumerate(SHAPES):
-            plan = (shape.mask, surrounded(shape.mask), shape.cells, index)
-            self.plans[shape.kind].append(plan)
+            touching = binary_dilation(np.pad(shape.mask, 1), np.ones((3, 3)))
+            self.plans[shape.kind].append((shape.mask, touching, shape.cells, index))
 
     def generate(self, count: int) -> tuple[Grids, npt.NDArray[np.void]]:
         size = self.distribution.size
@@ -73,16 +74,6 @@ class PlainLoop:
             taken[row + 1 : row + 1 + height, col + 1 : col + 1 + width] |= mask
             rows.append((index, kind, colour, row, col, height, width, cells, shape))
         return rows
-
-
-def surrounded(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """The mask and every cell that touches it, in a frame one cell wider on all sides."""
-    height, width = mask.shape
-    around = np.zeros((height + 2, width + 2), dtype=np.bool_)
-    for down in range(3):
-        for right in range(3):
-            around[down : down + height, right : right + width] |= mask
-    return around
 
 
 @benchmark("grids.generator_speedup")

@@ -21,6 +21,19 @@ from genlab.experiments.results import read_results, select_sweep
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"
 METRICS = "results/{}/metrics.json"
 PROVENANCE = "data/checkpoints/{}/provenance.json"
+REPORTED = {
+    "grids.neg_elbo_over_entropy_bound": (GRIDS, "", "neg_elbo_over_entropy_bound"),
+    "grids.valid_rate": (GRIDS, "best", "valid_rate"),
+    "grids.count_tv": (GRIDS, "best", "count_tv"),
+    "grids.arc_agi_exact.default": (GRIDS, "arc_agi", "exact_grid_accuracy"),
+    "images.bits_per_dim": (IMAGES, "", "bits_per_dim"),
+    "images.relative_frechet": (IMAGES, "best", "relative_frechet"),
+    "images.relative_frechet.posterior": (IMAGES, "posterior", "relative_frechet"),
+    "images.relative_frechet.prior": (IMAGES, "prior", "relative_frechet"),
+    "images.ssim": (IMAGES, "", "ssim"),
+}
+"""Dataset, group and name of each metric of the default models; `best`: the chosen sampler."""
+MINUTES = {"grids.train_minutes": GRIDS, "images.minutes": IMAGES}
 LOWEST = {
     "grids.beta0.pixel": ("grids-beta0", "grids-beta0", "metrics.pixel_accuracy"),
     "grids.beta0.nonblack": ("grids-beta0", "grids-beta0", "metrics.nonblack_accuracy"),
@@ -35,21 +48,12 @@ DEFAULT = "dvc repro"
 
 
 @benchmark(
-    "grids.neg_elbo_over_entropy_bound",
-    "grids.valid_rate",
-    "grids.count_tv",
-    "grids.train_minutes",
-    "grids.arc_agi_exact.default",
+    *REPORTED,
+    *MINUTES,
     *LOWEST,
     "grids.long_run.exact",
     "grids.long_run.lowest",
     "grids.seed_sd",
-    "images.bits_per_dim",
-    "images.relative_frechet",
-    "images.relative_frechet.posterior",
-    "images.relative_frechet.prior",
-    "images.ssim",
-    "images.minutes",
     "images.ablations.one_version",
     "images.emoji_bpd",
     "images.emoji_relative_frechet",
@@ -57,25 +61,24 @@ DEFAULT = "dvc repro"
 )
 def pipeline() -> Iterator[Result]:
     """Collect the results of the pipeline and of its experiments."""
-    experiments = read_results()
-    yield from grid_results(read(METRICS, GRIDS))
-    yield from grid_sweeps(experiments)
-    found = list(image_results(read(METRICS, IMAGES)))
+    found = list(default_results())
     yield from found
+    experiments = read_results()
+    yield from grid_sweeps(experiments)
     yield from image_experiments(experiments)
-    yield from one_model({result.key: result.value for result in found})
+    yield from one_model({r.key: r.value for r in found if r.key.startswith("images.")})
 
 
-def grid_results(metrics: Mapping[str, Any]) -> Iterator[Result]:
-    """Results of the default grid model."""
-    key = "grids.neg_elbo_over_entropy_bound"
-    yield reported(key, metrics, "neg_elbo_over_entropy_bound")
-    samples = metrics["samplers"][metrics["best_sampler"]]
-    yield reported("grids.valid_rate", samples, "valid_rate")
-    yield reported("grids.count_tv", samples, "count_tv")
-    yield reported("grids.arc_agi_exact.default", metrics["arc_agi"], "exact_grid_accuracy")
-    seconds = read(PROVENANCE, GRIDS)["training_seconds"]
-    yield Result("grids.train_minutes", seconds / 60, command=DEFAULT)
+def default_results() -> Iterator[Result]:
+    """Results of the default models."""
+    for key, (dataset, group, name) in REPORTED.items():
+        metrics = read(METRICS, dataset)
+        samplers = metrics["samplers"]
+        groups = {"": metrics, "best": samplers[metrics["best_sampler"]], **metrics, **samplers}
+        yield reported(key, groups[group], name)
+    for key, dataset in MINUTES.items():
+        seconds = read(PROVENANCE, dataset)["training_seconds"]
+        yield Result(key, seconds / 60, command=DEFAULT)
 
 
 def grid_sweeps(experiments: pd.DataFrame) -> Iterator[Result]:
@@ -122,19 +125,6 @@ def lowest(key: str, sweep: str, runs: pd.DataFrame, values: Iterable[float]) ->
 def command(sweep: str) -> str:
     """What runs a sweep."""
     return f"make experiments ARGS='--only {sweep}'"
-
-
-def image_results(metrics: Mapping[str, Any]) -> Iterator[Result]:
-    """Results of the default image model."""
-    samplers = metrics["samplers"]
-    key = "relative_frechet"
-    yield reported("images.bits_per_dim", metrics, "bits_per_dim")
-    yield reported("images.relative_frechet", samplers[metrics["best_sampler"]], key)
-    for name in ("posterior", "prior"):
-        yield reported(f"images.relative_frechet.{name}", samplers[name], key)
-    yield reported("images.ssim", metrics, "ssim")
-    seconds = read(PROVENANCE, IMAGES)["training_seconds"]
-    yield Result("images.minutes", seconds / 60, command=DEFAULT)
 
 
 def image_experiments(experiments: pd.DataFrame) -> Iterator[Result]:

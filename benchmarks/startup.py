@@ -1,4 +1,4 @@
-"""How long `genlab --help` and the help of every command take, each in a process of its own."""
+"""How long `genlab --help` and the help of every command take, each in a new process."""
 
 from __future__ import annotations
 

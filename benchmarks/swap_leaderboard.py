@@ -8,10 +8,10 @@ are not included: a server pays for them once.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -19,41 +19,21 @@ import typer
 from benchmarks.harness import Result, benchmark, wall_seconds
 from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Contender
+from genlab.benchmark.store.schema import Contender, Item
 
 TOOLS = 10
 COMPONENTS = ("identity", "background", "realism", "landmarks", "faces")
 RATERS = ("ada", "grace", "mary")
-Scores = list[tuple[Contender, list[float | None]]]
-"""Contenders from the best to the worst, each with its score per case."""
+RUN = "2026-01-01"
 
 
-def fill(path: Path, items: int, seed: int) -> None:
-    """Create a store at `path` with one run of `items` items."""
-    rng = np.random.default_rng(seed)
-    cases = [{"case_id": f"case_{index:05}"} for index in range(items // TOOLS)]
-    tools = [Contender(tool_id=f"tool_{index}") for index in range(TOOLS)]
-    with Store(path) as store:
-        store.create_run("2026-01-01", "2026-01-01T00:00:00+00:00", cases, tools)
-        made = store.items("2026-01-01")
-        store.set_items([(int(item.item_id), _outcome(rng, int(item.item_id))) for item in made])
-        for item in made[::10]:
-            for rater in RATERS:
-                stars = int(rng.integers(1, 6))
-                store.rate("run_item", f"{item.item_id:064x}", rater, stars, "blind")
-
-
-def _outcome(rng: np.random.Generator, item_id: int) -> dict[str, object]:
-    if rng.random() < 0.05:
-        return {"status": "failed", "failure_kind": "timeout", "failure": "no answer"}
-    return {
-        "status": "scored",
-        "image_sha256": f"{item_id:064x}",
-        "score": float(rng.beta(8, 2)),
-        "components": {name: float(rng.random()) for name in COMPONENTS},
-        "cost": 0.04,
-        "seconds": float(rng.gamma(4, 2)),
-    }
+def fill(
+    store: Store, tools: list[Contender], cases: int, outcome: Callable[[Item], dict[str, Any]]
+) -> None:
+    """Add one run, each item with its outcome."""
+    named = [{"case_id": f"case_{index:05}"} for index in range(cases)]
+    store.create_run(RUN, f"{RUN}T00:00:00+00:00", named, tools)
+    store.set_items([(item.item_id, outcome(item)) for item in store.items(RUN)])
 
 
 def show_leaderboard(path: Path) -> None:
@@ -72,9 +52,29 @@ def swap_leaderboard(
     seed: Annotated[int, typer.Option(help="Seed of the items.")] = 0,
 ) -> Iterator[Result]:
     """Time the leaderboard."""
+    rng = np.random.default_rng(seed)
+
+    def outcome(item: Item) -> dict[str, Any]:
+        if rng.random() < 0.05:
+            return {"status": "failed", "failure_kind": "timeout", "failure": "no answer"}
+        return {
+            "status": "scored",
+            "image_sha256": f"{item.item_id:064x}",
+            "score": float(rng.beta(8, 2)),
+            "components": {name: float(rng.random()) for name in COMPONENTS},
+            "cost": 0.04,
+            "seconds": float(rng.gamma(4, 2)),
+        }
+
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "genlab.sqlite3"
-        fill(path, items, seed)
+        with Store(path) as store:
+            tools = [Contender(tool_id=f"tool_{index}") for index in range(TOOLS)]
+            fill(store, tools, items // TOOLS, outcome)
+            for item in store.items(RUN)[::10]:
+                for rater in RATERS:
+                    stars = int(rng.integers(1, 6))
+                    store.rate("run_item", f"{item.item_id:064x}", rater, stars, "blind")
         show_leaderboard(path)
         taken = [wall_seconds(lambda: show_leaderboard(path)) for _ in range(repeats)]
     yield replace(Result.median("swap.leaderboard_s", taken, seed), n=items)
@@ -87,30 +87,27 @@ def swap_rank() -> Iterator[Result]:
     In one a tool with the higher scores loses four of seven faces; in the other two models of a
     tool, one good and one bad, were averaged into one row behind a mediocre tool.
     """
-    lost: Scores = [
-        (Contender(tool_id="steady"), [0.6] * 7),
-        (Contender(tool_id="flaky"), [0.95, 0.95, 0.95, None, None, None, None]),
-    ]
-    models: Scores = [
-        (Contender(tool_id="service", model="good"), [0.9] * 7),
-        (Contender(tool_id="mediocre"), [0.7] * 7),
-        (Contender(tool_id="service", model="bad"), [0.2] * 7),
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        right = [_ordered(Path(folder) / f"{n}.sqlite3", s) for n, s in enumerate((lost, models))]
-    yield Result("swap.rank", float(all(right)), n=len(right))
+    lost = {("steady", ""): [0.6] * 7, ("flaky", ""): [0.95] * 3 + [None] * 4}
+    models = {
+        ("service", "good"): [0.9] * 7,
+        ("mediocre", ""): [0.7] * 7,
+        ("service", "bad"): [0.2] * 7,
+    }
+    yield Result("swap.rank", float(is_ordered(lost) and is_ordered(models)), n=2)
 
 
-def _ordered(path: Path, scores: Scores) -> bool:
-    """Whether the leaderboard has the contenders in the given order."""
-    cases = [{"case_id": f"case_{index}"} for index in range(7)]
-    by_id = {contender.contender_id: values for contender, values in scores}
-    with Store(path) as store:
-        store.create_run("r", "2026-01-01T00:00:00+00:00", cases, [each for each, _ in scores])
-        for item in store.items("r"):
-            score = by_id[item.contender][int(item.case_id[-1])]
-            failure = {"status": "failed", "failure_kind": "no_face"}
-            outcome = {"status": "scored", "score": score} if score is not None else failure
-            store.set_items([(item.item_id, outcome)])
-        found = [standing.contender for standing in leaderboard(store)]
-    return found == list(by_id)
+def is_ordered(scores: dict[tuple[str, str], list[float | None]]) -> bool:
+    """Whether the leaderboard has (tool, model) in the given order; scores: one per case."""
+    tools = [Contender(tool_id=tool, model=model) for tool, model in scores]
+    ids = [contender.contender_id for contender in tools]
+    by_id = dict(zip(ids, scores.values(), strict=True))
+
+    def outcome(item: Item) -> dict[str, Any]:
+        score = by_id[item.contender][int(item.case_id[-1])]
+        if score is None:
+            return {"status": "failed", "failure_kind": "no_face"}
+        return {"status": "scored", "score": score}
+
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "s.sqlite3") as store:
+        fill(store, tools, 7, outcome)
+        return [standing.contender for standing in leaderboard(store)] == ids

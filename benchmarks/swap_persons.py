@@ -40,23 +40,12 @@ class Person:
     image: Image
     face: Face
 
-    @property
-    def region(self) -> dict[str, int]:
-        """The face's box as a case writes it."""
-        left, top, right, bottom = self.face.box
-        return {"left": left, "top": top, "width": right - left, "height": bottom - top}
-
     def portrait(self) -> Image:
         """The photograph cut to this person's head."""
         left, top, right, bottom = self.face.box
         more = (right - left) // 2
-        height, width = self.image.shape[:2]
-        return np.ascontiguousarray(
-            self.image[
-                max(top - more, 0) : min(bottom + more, height),
-                max(left - more, 0) : min(right + more, width),
-            ]
-        )
+        rows = slice(max(top - more, 0), bottom + more)
+        return np.ascontiguousarray(self.image[rows, max(left - more, 0) : right + more])
 
 
 def persons(places: dict[str, int], cases: Path) -> list[Person]:

@@ -142,24 +142,22 @@ def split_time(trainer: Trainer, step: Callable[[], object], steps: int) -> dict
     running = ["other"]
     last = 0.0
 
-    def enter(part: str | None) -> None:
-        """Credit the time so far, then begin a part, or with None end the one that runs."""
+    def credit() -> None:
+        """Add the time since the last call to the part that runs."""
         nonlocal last
         now = time.process_time()
         seconds[running[-1]] += now - last
         last = now
-        if part:
-            running.append(part)
-        else:
-            running.pop()
 
     def timed(work: Callable[..., Any], part: str) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
-            enter(part)
+            credit()
+            running.append(part)
             try:
                 return work(*args, **options)
             finally:
-                enter(None)
+                credit()
+                running.pop()
 
         return call
 
@@ -189,5 +187,5 @@ def split_time(trainer: Trainer, step: Callable[[], object], steps: int) -> dict
         last = time.process_time()
         for _ in range(steps):
             step()
-        seconds["other"] += time.process_time() - last
+        credit()
     return {part: value / steps for part, value in seconds.items()}

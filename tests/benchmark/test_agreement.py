@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from genlab.benchmark.leaderboard import agreement
-from genlab.benchmark.leaderboard.bootstrap import LEAST, bounds, resample_means
+from genlab.benchmark.leaderboard.agreement import LEAST, STARS, bounds, resample_means
 
 RNG_SEED = 7
 
@@ -27,31 +27,30 @@ def within(value: float, found: agreement.Finding) -> bool:
 
 
 def test_alpha_is_that_of_the_textbook() -> None:
-    pictures = enumerate(zip(*TEXTBOOK, strict=True))
-    given = {str(j): {str(i): n for i, n in enumerate(stars) if n} for j, stars in pictures}
-    found = agreement.alpha(given)
+    pictures = zip(*TEXTBOOK, strict=True)
+    counts = np.array([[stars.count(star) for star in STARS] for stars in pictures])
+    found = agreement.alpha(counts)
     assert found.value == pytest.approx(0.815, abs=5e-4)
     assert found.n == 11  # the last picture has one rating
     assert within(0.815, found)
-    same = {str(i): {"a": i % 5 + 1, "b": i % 5 + 1} for i in range(60)}
-    assert agreement.alpha(same).value == pytest.approx(1)
+    assert agreement.alpha(np.tile(2 * np.eye(5), (12, 1))).value == pytest.approx(1)
 
 
 def test_the_same_order_correlates_fully() -> None:
     score = np.linspace(0, 1, 12)
-    found = agreement.spearman(list(score), list(score**3))
+    found = agreement.spearman(np.column_stack([score, score**3]))
     assert (found.value, found.low) == (pytest.approx(1), pytest.approx(1))
-    assert agreement.spearman(list(score), list(-score)).value == pytest.approx(-1)
+    assert agreement.spearman(np.column_stack([score, -score])).value == pytest.approx(-1)
 
 
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (agreement.alpha({}), "too few"),
-        (agreement.alpha({str(i): {"a": 3} for i in range(20)}), "too few"),
-        (agreement.alpha({str(i): {"a": 3, "b": 3} for i in range(20)}), "the same"),
-        (agreement.spearman([0.1] * (LEAST - 1), [1.0] * (LEAST - 1)), "too few"),
-        (agreement.spearman([0.5] * 20, list(range(20))), "the same"),
+        (agreement.alpha(np.zeros((0, 5))), "too few"),
+        (agreement.alpha(np.tile([0, 0, 1, 0, 0], (20, 1))), "too few"),
+        (agreement.alpha(np.tile([0, 0, 2, 0, 0], (20, 1))), "the same"),
+        (agreement.spearman(np.random.default_rng(0).random((LEAST - 1, 2))), "too few"),
+        (agreement.spearman(np.column_stack([[0.5] * 20, range(20)])), "the same"),
         (agreement.strengths([("a", "b")] * 3)["a"], "too few"),
         (agreement.strengths([*[("a", "b"), ("b", "a")] * 5, *[("c", "d")] * 5])["a"], "never"),
     ],

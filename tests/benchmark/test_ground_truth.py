@@ -57,13 +57,11 @@ def test_the_reference_orders_the_ideal_half_a_swap_and_no_swap(case: Case, tmp_
         "wrong_hair": reference.keep_hair(case, ideal),
         "untouched": np.asarray(case.open_template()),
     }
-    swaps = [swap.model_dump() for swap in case.swaps]
     got = {}
     for name, image in images.items():
         path = tmp_path / f"{name}.png"
         PIL.Image.fromarray(image).save(path)
-        found = score(case.template, case.avatars, swaps, path, case.ideal)
-        got[name] = found.score_reference or 0.0
+        got[name] = score(case, path).score_reference or 0.0
     assert min(value for name, value in got.items() if name.startswith("ideal")) > 0.9
     assert got["wrong_hair"] < 0.85
     assert got["untouched"] == 0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genlab.benchmark.leaderboard.bootstrap import LEAST
+from genlab.benchmark.leaderboard.agreement import LEAST
 from genlab.benchmark.leaderboard.chart import draw_scores
 from genlab.benchmark.leaderboard.standings import STARS_LEAD, Standing, leaderboard, people
 from genlab.benchmark.leaderboard.table import notes, tabulate
@@ -188,7 +188,8 @@ def test_blind_stars_lead_once_there_are_enough(tmp_path: Path) -> None:
             for rater in ("ada", "mary"):
                 stars = 1 if item.tool_id == "a" else 5
                 store.rate("run_item", item.image_sha256, rater, stars, "blind")
-        found = standings(store)
+        found, agreed = standings(store), people(store).alpha
+    assert (agreed.n, agreed.value) == (12, pytest.approx(1))
     assert [row.stars["blind"].ratings for row in found.values()] == [12, 12]
     assert STARS_LEAD <= 12
     assert list(found) == ["b", "a"]

@@ -12,7 +12,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.cases import Case, Region, Swap, load_case
 from genlab.benchmark.cases.photographs import MAX_PIXELS
 from genlab.benchmark.scoring.constants import VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Image
@@ -26,15 +26,11 @@ CASES = Path(__file__).parents[2] / "cases"
 Judge = Callable[[Image | PIL.Image.Image], Score]
 
 
-def score_file(case: Case, path: Path) -> Score:
-    return score(case.template, case.avatars, [swap.model_dump() for swap in case.swaps], path)
-
-
 def judge_of(case: Case, folder: Path) -> Judge:
     def judge(image: Image | PIL.Image.Image) -> Score:
         path = folder / "result.png"
         PIL.Image.fromarray(np.asarray(image)).save(path, compress_level=1)
-        return score_file(case, path)
+        return score(case, path)
 
     return judge
 
@@ -101,8 +97,7 @@ def test_every_term_is_explained_on_the_picture(
 ) -> None:
     path = tmp_path / "image.png"
     PIL.Image.fromarray(swap).save(path)
-    swaps = [one.model_dump() for one in case.swaps]
-    _, terms = measure(case.template, case.avatars, swaps, path)
+    _, terms = measure(case, path)
     found = {term.term: term for term in terms}
     assert set(found) == set(WEIGHTS)
     for name, term in found.items():
@@ -199,7 +194,7 @@ def test_what_cannot_be_scored_has_an_outcome_and_no_number(
         path.write_bytes(image)
     else:
         PIL.Image.fromarray(image).save(path)
-    got = score_file(case, path)
+    got = score(case, path)
     assert (got.outcome, got.score) == (outcome, None)
     assert got.components == {}
     assert len(got.notes) == 1
@@ -214,13 +209,13 @@ def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> Non
     canvas.paste(large.resize((round(0.15 * width), round(0.15 * height))), (width + 100, 100))
     path = tmp_path / "template.png"
     canvas.save(path)
-    near = case.swaps[0].region.model_dump()
-    moved = {"left": width + 100, "top": 100, "width": 0, "height": 0}
-    far = {name: round(0.15 * near[name] + moved[name]) for name in near}
+    near = case.swaps[0].region
+    small = {name: round(0.15 * pixels) for name, pixels in near}
+    far = Region(**small | {"left": small["left"] + width + 100, "top": small["top"] + 100})
 
-    def got(*regions: dict[str, int]) -> Score:
-        swaps = [{"region": region, "avatar": case.swaps[0].avatar} for region in regions]
-        return score(path, case.avatars, swaps, path)
+    def got(*regions: Region) -> Score:
+        swaps = [Swap(region=region, avatar=case.swaps[0].avatar) for region in regions]
+        return score(case.model_copy(update={"template": path, "swaps": swaps}), path)
 
     both, alone = got(near, far), got(near)
     assert [term["value"] for term in both.terms if term["term"] == "face"] == [0.0]
@@ -233,6 +228,6 @@ def test_an_avatar_without_a_face_is_the_cases_fault(case: Case, tmp_path: Path)
     blank = tmp_path / "avatar.png"
     PIL.Image.new("RGB", (200, 200), (10, 80, 30)).save(blank)
     other = case.model_copy(update={"avatars": dict.fromkeys(case.avatars, blank)})
-    got = score_file(other, case.template)
+    got = score(other, case.template)
     assert got.outcome == "no_avatar_face"
     assert "avatar.png" in got.notes[0]

@@ -239,8 +239,8 @@ def test_each_key_is_about_the_baseline_that_is_best_at_it_on_validation() -> No
     assert below.value == pytest.approx(4.0 - 3.05)
     welch = stats.ttest_ind([4.0, 4.1, 3.9], [3.0, 3.1, 3.05], equal_var=False)
     assert below.interval == pytest.approx(tuple(welch.confidence_interval()))
-    told = found["images.discriminator_accuracy"]
-    assert (told.value, told.details["baseline"]) == (pytest.approx(4.3), pytest.approx(42))
+    accuracy = found["images.discriminator_accuracy"]
+    assert (accuracy.value, accuracy.details["baseline"]) == (pytest.approx(4.3), pytest.approx(42))
     assert found["images.discriminator_below_baseline"].value == pytest.approx(42 - 4.3)
     compare = baseline_results.compare
     assert list(compare(ROWS[:2])) == list(compare(ROWS[2:])) == []

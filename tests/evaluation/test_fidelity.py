@@ -83,7 +83,7 @@ def test_independent_errors_are_uncorrelated_and_a_blurs_are_not() -> None:
     truth = _images(n=300, channels=1) // 2 + 64
     assert error_correlation(truth, truth) == 0
     assert abs(error_correlation(truth, _noisy(truth, 10))) < 0.02
-    # Each error is half of its own draw and half of the one to its right or below.
+    # Each error is half of the same draw and half of the one to its right or below.
     noise = np.random.default_rng(1).normal(0, 10, (300, 17, 16, 1))
     spread = np.clip(truth + noise[:, 1:] + noise[:, :-1], 0, 255).astype(np.uint8)
     assert error_correlation(truth, spread) == pytest.approx(0.25, abs=0.03)  # 0.5 down, 0 aside

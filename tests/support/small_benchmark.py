@@ -75,11 +75,9 @@ class SmallScore:
     score_reference: float | None = None
 
 
-def small_score(
-    template: Path, avatars: Any, swaps: Sequence[Any], image: Path, ideal: Path | None
-) -> SmallScore:
+def small_score(case: Case, image: Path) -> SmallScore:
     """How near the image is to the template, upside down: 1 for what `Turned` makes."""
-    with Image.open(template) as wanted, Image.open(image) as got:
+    with Image.open(case.template) as wanted, Image.open(image) as got:
         turned = np.asarray(wanted.convert("RGB").rotate(180), np.float64)
         apart = float(np.abs(turned - np.asarray(got.convert("RGB"), np.float64)).mean()) / 255
     return SmallScore("scored", 1 - apart, {"likeness": 1 - apart})
@@ -90,13 +88,11 @@ def faceless_score(*arguments: Any) -> SmallScore:
     return SmallScore("no_face", None, {}, ["no face was found"])
 
 
-def crashing_score(
-    template: Path, avatars: Any, swaps: Sequence[Any], image: Path, ideal: Path | None
-) -> SmallScore:
+def crashing_score(case: Case, image: Path) -> SmallScore:
     """A scorer that takes its process along at case 1."""
     if image.stem == "case-001":
         os._exit(9)
-    return small_score(template, avatars, swaps, image, ideal)
+    return small_score(case, image)
 
 
 def raising_score(*arguments: Any) -> SmallScore:

@@ -23,10 +23,8 @@ def explain_item(store: Store, item_id: int) -> list[Term]:
     case = load_case(Path(known["folder"]))
     if not item.image:
         raise GenlabError(f"item {item_id} has no image: {item.failure or item.status}")
-    swaps = [swap.model_dump() for swap in case.swaps]
-    image = store.path.parent / item.image
     try:
-        return measure(case.template, case.avatars, swaps, image, case.ideal)[1]
+        return measure(case, store.path.parent / item.image)[1]
     except Unfit as unfit:
         raise GenlabError(f"item {item_id} has no score: {unfit.note}") from unfit
 

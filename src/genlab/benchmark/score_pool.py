@@ -8,11 +8,11 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from genlab.benchmark.cases import Case
 from genlab.core import runtime as processes
@@ -24,8 +24,8 @@ ONE_THREAD = "genlab.benchmark.one_thread"
 SECONDS = 300.0
 NICENESS = 5  # of a worker, so that requests do not wait for scores
 
-Scorer = Callable[[Path, Mapping[str, Path], "list[dict[str, Any]]", Path, "Path | None"], "Score"]
-"""(template, avatars, swaps, image, ideal) to a score; plain arguments for another process."""
+Scorer = Callable[[Case, Path], "Score"]
+"""A case and a picture to a score, in another process."""
 
 
 class ScoringError(Exception):
@@ -45,12 +45,9 @@ class ScoringPool:
 
     async def score(self, case: Case, image: Path) -> Score:
         """Score an image. Raises `ScoringError`."""
-        swaps = [swap.model_dump() for swap in case.swaps]
         worker = await self._idle.get()
         try:
-            future = worker.submit(
-                self._scorer, case.template, dict(case.avatars), swaps, image, case.ideal
-            )
+            future = worker.submit(self._scorer, case, image)
             return await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
         except BrokenProcessPool as error:
             worker = self._replace(worker)

@@ -31,7 +31,7 @@ def progress(iterable: Iterable[Any] | None = None, **options: Any) -> tqdm[Any]
     """Return a tqdm bar with `options`; where stderr is no terminal, it prints lines.
 
     In a log there is one line every LOG_SECONDS and one at the end, the latter not with
-    `leave=False`. `set_postfix` needs `refresh=False`, or prints a line of its own.
+    `leave=False`. `set_postfix` needs `refresh=False`, or prints another line.
     """
     if not sys.stderr.isatty():
         every = {"mininterval": LOG_SECONDS, "maxinterval": LOG_SECONDS, "delay": NO_EMPTY_BAR}

@@ -1,4 +1,4 @@
-"""Pools of processes that end when they are told to."""
+"""Pools of processes that end on request."""
 
 from __future__ import annotations
 

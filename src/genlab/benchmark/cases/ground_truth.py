@@ -29,7 +29,7 @@ from genlab.benchmark.scoring.geometry import (
     side_turn,
     similarity,
 )
-from genlab.benchmark.scoring.masks import frame_matrix, framed, head_mask, lab
+from genlab.benchmark.scoring.head import frame_matrix, framed, head_mask, lab
 from genlab.benchmark.tools.compositing import jaw_width, lab_to_rgb, mix, turn_alike
 from genlab.core.errors import GenlabError
 

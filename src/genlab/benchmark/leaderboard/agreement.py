@@ -1,19 +1,23 @@
-"""Agreement of raters with each other and with the machine score, and strengths from pairs."""
+"""Agreement of raters with each other and with the machine score, strengths, and intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import choix
 import krippendorff
 import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import spearmanr
+from scipy.stats import norm, spearmanr, t
 
-from genlab.benchmark.leaderboard.bootstrap import LEAST, bounds
+from genlab.core.stats import Floats, resampled_sums
 
+LEAST = 6
+"""Fewest items for an interval: of 5, even all alike happens by chance in over 5 % of cases."""
+LEVEL = 0.95
 LEAST_PREFERENCES = 10
 """Fewest paired preferences for strengths."""
 PRIOR = 0.5
@@ -31,35 +35,76 @@ class Finding(BaseModel):
     why: str = ""
 
 
-def alpha(
-    ratings: Mapping[str, Mapping[str, int]], *, bootstrap: int = 1000, seed: int = 0
-) -> Finding:
+def resample_means(values: Floats, *, bootstrap: int, seed: int) -> Floats:
+    """Means of the columns of `values` (n, m) in each resample: (bootstrap, m).
+
+    nan is a missing value. All columns see the same resamples, so that differences of columns are
+    paired; a resample in which a column has no value gives nan.
+    """
+    known = ~np.isnan(values)
+    terms = np.hstack([np.where(known, values, 0.0), known])
+    sums, counts = np.split(resampled_sums(terms, bootstrap=bootstrap, seed=seed), 2, axis=1)
+    with np.errstate(invalid="ignore"):
+        return sums / counts
+
+
+def bounds(resampled: Floats, n: npt.NDArray[Any] | int) -> tuple[Floats, Floats]:
+    """Lower and upper bound of each column of `resampled` (b, m), of n items each; nan below two.
+
+    The percentile interval is too narrow for few items: its quantiles are moved out so that a mean
+    of normal items gets about the width of Student's interval (Hesterberg 2015, "expanded
+    percentile interval").
+    """
+    n = np.broadcast_to(n, resampled.shape[1:])
+    low, high = np.full((2, resampled.shape[1]), np.nan)
+    for column in np.flatnonzero(n > 1):
+        size, values = n[column], resampled[:, column]
+        values = values[~np.isnan(values)]
+        if len(values):
+            tail = norm.cdf(np.sqrt(size / (size - 1)) * t.ppf((1 - LEVEL) / 2, size - 1))
+            low[column], high[column] = np.quantile(values, [tail, 1 - tail])
+    return low, high
+
+
+def alpha(counts: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0) -> Finding:
     """Krippendorff's ordinal α of stars: 1 full agreement, 0 chance, below 0 disagreement.
 
-    ratings: by image, then by rater, 1..5. Images that fewer than two people rated are left out.
-    The interval is the bootstrap's over images. Source: Krippendorff 2004, chapter 11.
+    counts: (images, 5), how many people gave 1 to 5 stars. Images that fewer than two people rated
+    are left out. The interval is the bootstrap's over images. Source: Krippendorff 2004, chapter
+    11.
     """
-    units = [[*by_rater.values()] for by_rater in ratings.values() if len(by_rater) > 1]
-    counts = np.array([[stars.count(star) for star in STARS] for stars in units])
+
+    def statistic(counts: npt.NDArray[Any]) -> float:
+        if np.count_nonzero(counts.sum(axis=0)) < 2:
+            return float("nan")
+        found = krippendorff.alpha(
+            value_counts=counts, value_domain=list(STARS), level_of_measurement="ordinal"
+        )
+        return float(found)
+
+    rated = counts[counts.sum(axis=1) > 1]
     whys = ("images that two people rated", "every rating is the same: α is undefined")
-    return _measure(_alpha, counts, *whys, bootstrap=bootstrap, seed=seed)
+    return _measure(statistic, rated, *whys, bootstrap=bootstrap, seed=seed)
 
 
-def spearman(
-    machine: Sequence[float], people: Sequence[float], *, bootstrap: int = 1000, seed: int = 0
-) -> Finding:
-    """Spearman's rank correlation of the machine score and people's mean stars, per image.
+def spearman(pairs: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0) -> Finding:
+    """Spearman's rank correlation; pairs: (images, 2), machine score and people's mean stars.
 
     The interval is the bootstrap's over images.
     """
-    pairs = np.column_stack([machine, people]).astype(np.float64)
+
+    def statistic(pairs: npt.NDArray[Any]) -> float:
+        if (np.ptp(pairs, axis=0) == 0).any():
+            return float("nan")
+        return float(spearmanr(pairs[:, 0], pairs[:, 1]).statistic)
+
     whys = ("images with a score and stars", "all scores or all stars are the same")
-    return _measure(_correlation, pairs, *whys, bootstrap=bootstrap, seed=seed)
+    return _measure(statistic, pairs, *whys, bootstrap=bootstrap, seed=seed)
 
 
 def _measure(
-    statistic: Callable[[Any], float],
-    items: Any,
+    statistic: Callable[[npt.NDArray[Any]], float],
+    items: npt.NDArray[Any],
     what: str,
     undefined: str,
     *,
@@ -81,22 +126,6 @@ def _measure(
     return Finding(value=value, low=low, high=high, n=n)
 
 
-def _alpha(counts: Any) -> float:
-    """α of ratings of each star (n, 5); nan where all stars are the same."""
-    if np.count_nonzero(counts.sum(axis=0)) < 2:
-        return float("nan")
-    found = krippendorff.alpha(
-        value_counts=counts, value_domain=list(STARS), level_of_measurement="ordinal"
-    )
-    return float(found)
-
-
-def _correlation(pairs: Any) -> float:
-    if (np.ptp(pairs, axis=0) == 0).any():
-        return float("nan")
-    return float(spearmanr(pairs[:, 0], pairs[:, 1]).statistic)
-
-
 def strengths(preferences: Sequence[tuple[str, str]]) -> dict[str, Finding]:
     """Bradley-Terry strengths in logits, mean 0, by contender; preferences: (preferred, other).
 
@@ -107,25 +136,22 @@ def strengths(preferences: Sequence[tuple[str, str]]) -> dict[str, Finding]:
     """
     tools = sorted({tool for pair in preferences for tool in pair})
     taken = {tool: sum(tool in pair for pair in preferences) for tool in tools}
-    if len(preferences) < LEAST_PREFERENCES:
-        why = f"too few preferences: {len(preferences)}, at least {LEAST_PREFERENCES}"
-        return {tool: Finding(n=taken[tool], why=why) for tool in tools}
     wins = [(tools.index(winner), tools.index(loser)) for winner, loser in preferences]
     compared = np.zeros((len(tools), len(tools)))
     compared[tuple(np.transpose(wins))] = 1
-    if connected_components(compared, directed=False)[0] > 1:
+    why = ""
+    if len(preferences) < LEAST_PREFERENCES:
+        why = f"too few preferences: {len(preferences)}, at least {LEAST_PREFERENCES}"
+    elif connected_components(compared, directed=False)[0] > 1:
         why = "some contenders were never compared with the others, not even through a third"
+    if why:
         return {tool: Finding(n=taken[tool], why=why) for tool in tools}
     mean, covariance = choix.ep_pairwise(len(tools), wins, alpha=PRIOR)
     # Strengths are relative to their mean, and so are their variances.
     centring = np.eye(len(tools)) - 1 / len(tools)
     mean, spread = centring @ mean, np.sqrt(np.diag(centring @ covariance @ centring))
+    ends = (mean, mean - 1.96 * spread, mean + 1.96 * spread)
     return {
-        tool: Finding(
-            value=float(mean[i]),
-            low=float(mean[i] - 1.96 * spread[i]),
-            high=float(mean[i] + 1.96 * spread[i]),
-            n=taken[tool],
-        )
-        for i, tool in enumerate(tools)
+        tool: Finding(value=value, low=low, high=high, n=taken[tool])
+        for tool, value, low, high in zip(tools, *(end.tolist() for end in ends), strict=True)
     }

@@ -20,8 +20,16 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from genlab.benchmark.leaderboard.agreement import Finding, alpha, spearman, strengths
-from genlab.benchmark.leaderboard.bootstrap import LEAST, bounds, resample_means
+from genlab.benchmark.leaderboard.agreement import (
+    LEAST,
+    STARS,
+    Finding,
+    alpha,
+    bounds,
+    resample_means,
+    spearman,
+    strengths,
+)
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender
 
@@ -139,16 +147,14 @@ def people(
     items = _read_items(store, run_id).query("image_sha256 != ''")
     columns = (items.groupby("image_sha256").score, ratings.groupby("image_sha256").stars)
     both = pd.concat([column.mean() for column in columns], axis=1).dropna()
-    given = {
-        str(sha): dict(zip(own.rater, own.stars, strict=True))
-        for sha, own in ratings.groupby("image_sha256")
-    }
+    once = ratings.drop_duplicates(["image_sha256", "rater"])
+    counts = pd.crosstab(once.image_sha256, once.stars).reindex(columns=[*STARS], fill_value=0)
     labels = {name: each.label for name, each in _contenders(store, run_id).items()}
     pairs = store.table(_PREFERENCES, run=run_id)
     preferences = zip(pairs.preferred.map(labels), pairs.other.map(labels), strict=True)
     return People(
-        alpha=alpha(given, bootstrap=bootstrap, seed=seed),
-        spearman=spearman(list(both.score), list(both.stars), bootstrap=bootstrap, seed=seed),
+        alpha=alpha(counts.to_numpy(), bootstrap=bootstrap, seed=seed),
+        spearman=spearman(both.to_numpy(dtype=np.float64), bootstrap=bootstrap, seed=seed),
         strengths=strengths(list(preferences)),
     )
 

@@ -1,8 +1,8 @@
 """Preservation of everything but the swapped heads; bodies and clothes are background.
 
 A tool that paints the picture again may shift it by some pixels: the picture is registered on the
-template first (phase correlation, then ECC), and a pixel counts as
-kept where its value lies within those around it.
+template first (phase correlation, then ECC), and a pixel counts as kept where its value lies within
+those around it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from genlab.benchmark.scoring.constants import RAMPS
 from genlab.benchmark.scoring.faces import Face, Image, scaled
 from genlab.benchmark.scoring.geometry import STILL, Field, Mask, Matrix, register, sample
-from genlab.benchmark.scoring.masks import lab
+from genlab.benchmark.scoring.head import lab
 
 LONGEST = 512  # side of the pictures that are compared
 SAME = 1.5  # mean difference in 8-bit units below which nothing needs to be registered

@@ -82,7 +82,8 @@ CONSTANTS: Mapping[str, object] = MappingProxyType(
 DIGEST = hashlib.sha256(repr(CONSTANTS).encode()).hexdigest()[:16]
 
 
-def ramp(value: float, ends: Ramp) -> float:
-    """0 at `ends[0]` and beyond, 1 at `ends[1]` and beyond, linear between."""
-    share = (value - ends[0]) / (ends[1] - ends[0])
-    return min(1.0, max(0.0, share))
+def ramp(name: str, value: float, factor: float = 1.0) -> float:
+    """`factor` at the end of the ramp and beyond, 0 or its floor at its start, linear between."""
+    start, end = RAMPS[name]
+    share = (value - start) / (end - start)
+    return max(min(1.0, max(0.0, share)) * factor, FLOORS.get(name, 0.0))

@@ -72,8 +72,7 @@ class Face:
     @property
     def eyes(self) -> float:
         """Distance between the centres of the eyes."""
-        left, right = self.landmarks[36:42].mean(0), self.landmarks[42:48].mean(0)
-        return float(np.linalg.norm(right - left))
+        return float(np.linalg.norm(eye_line(self.landmarks)))
 
     @property
     def width(self) -> int:
@@ -89,11 +88,11 @@ def identity_distance(first: Face, second: Face) -> float:
 def found(image: Image) -> list[Face]:
     """All faces of `image`, largest first.
 
-    image: it is searched with its longer side scaled down
-    to 1024 pixels, and once more doubled where none is found. Landmarks are set in `image` itself.
+    image: it is searched with its longer side scaled down to LONGEST pixels, and once more doubled
+    where none is found. Landmarks are set in `image` itself.
     """
     with _ONE:
-        seen = _boxes(image, _search_scale(image)) or _boxes(image, _search_scale(image), 1)
+        seen = _boxes(image) or _boxes(image, upsample=1)
         faces = [_face(image, box, score) for box, score in seen]
     return sorted(faces, key=lambda face: (-face.width, face.box))
 
@@ -101,8 +100,7 @@ def found(image: Image) -> list[Face]:
 def boxes(image: Image) -> list[Box]:
     """Where faces are, without landmarks and embeddings: a fifth of the time of `found`."""
     with _ONE:
-        found = _boxes(image, _search_scale(image))
-    return [(int(b[0]), int(b[1]), int(b[2]), int(b[3])) for b, _ in found]
+        return [_whole(box) for box, _ in _boxes(image)]
 
 
 def near(image: Image, regions: Iterable[Box]) -> list[Face | None]:
@@ -116,38 +114,39 @@ def near(image: Image, regions: Iterable[Box]) -> list[Face | None]:
 
 
 def _nearest(image: Image, region: Box) -> Face | None:
-    left, top, right, bottom = region
-    middle = np.array([(left + right) / 2, (top + bottom) / 2])
-    side = max(right - left, bottom - top)
-    if side <= 0:
+    around = np.array(region)
+    middle, side = (around[:2] + around[2:]) / 2, float((around[2:] - around[:2]).max())
+    window, low = _window(image, middle, side)
+    if min(window.shape[:2]) < 8:
         return None
-    low = np.maximum(np.floor(middle - side), 0).astype(int)
-    high = np.minimum(np.ceil(middle + side), [image.shape[1], image.shape[0]]).astype(int)
-    if (high - low < 8).any():
-        return None
-    window = np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]])
+
+    def away(seen: tuple[Points, float]) -> float:
+        return float(np.linalg.norm((seen[0][:2] + seen[0][2:]) / 2 - middle))
+
     seen = [
         (box + np.tile(low, 2), score)
         for box, score in _boxes(window, min(4.0, 130 / side), threshold=MIN_SCORE_NEAR)
+        if 0.6 <= (box[2] - box[0]) / side <= 1.7
     ]
-    seen = [(box, score) for box, score in seen if 0.6 <= (box[2] - box[0]) / side <= 1.7]
-    if not seen:
-        return None
-    centres = [(box[:2] + box[2:]) / 2 for box, _ in seen]
-    away = [float(np.linalg.norm(centre - middle)) for centre in centres]
-    best = int(np.argmin(away))
-    return _face(image, *seen[best]) if away[best] <= 0.6 * side else None
+    nearest = min(seen, key=away, default=None)
+    return _face(image, *nearest) if nearest and away(nearest) <= 0.6 * side else None
 
 
-def _search_scale(image: Image) -> float:
-    longest: int = max(image.shape[:2])
-    return min(1.0, LONGEST / longest)
+def _window(image: Image, middle: Points, reach: float) -> tuple[Image, Points]:
+    """What lies within `reach` of `middle`, as far as the picture goes, and its first corner."""
+    low, high = np.floor(middle - reach), np.ceil(middle + reach)
+    low, high = (np.maximum(corner, 0).astype(int) for corner in (low, high))
+    return np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]]), low
 
 
 def _boxes(
-    image: Image, scale: float, upsample: int = 0, threshold: float = MIN_SCORE
+    image: Image, scale: float = 0.0, upsample: int = 0, threshold: float = MIN_SCORE
 ) -> list[tuple[Points, float]]:
-    """Boxes (left, top, right, bottom) in pixels of `image`, and the detector's margins."""
+    """Boxes (left, top, right, bottom) in pixels of `image`, and the detector's margins.
+
+    scale: at which it is searched; 0 for a longer side of at most LONGEST.
+    """
+    scale = scale or min(1.0, LONGEST / max(image.shape[:2]))
     rectangles, scores, _ = models().detector.run(scaled(image, scale), upsample, threshold)
     return [
         (np.array([r.left(), r.top(), r.right() + 1, r.bottom() + 1]) / scale, float(score))
@@ -155,48 +154,46 @@ def _boxes(
     ]
 
 
+def _whole(box: Points) -> Box:
+    left, top, right, bottom = box.astype(int).tolist()
+    return left, top, right, bottom
+
+
 def _face(image: Image, box: Points, score: float) -> Face:
     """Landmarks as the median over a shaken box, which steadies them, and the embedding by them.
 
     It is done in a window of the picture where the face is at most 300 pixels wide.
     """
-    loaded = models()
-    side = float(box[2] - box[0])
-    middle = (box[:2] + box[2:]) / 2
-    low = np.maximum(np.floor(middle - 1.2 * side), 0).astype(int)
-    high = np.ceil(middle + 1.2 * side).astype(int)
+    loaded, side = models(), float(box[2] - box[0])
     scale = min(1.0, 300 / side)
-    window = scaled(np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]]), scale)
-    inside = (box - np.tile(low, 2)) * scale
-    shaken = _shaken(loaded, window, inside)
+    window, low = _window(image, (box[:2] + box[2:]) / 2, 1.2 * side)
+    window, inside = scaled(window, scale), (box - np.tile(low, 2)) * scale
+    shaken = _shaken(window, inside)
     tilt = tilt_of(np.median(shaken, axis=0))
     if abs(tilt) > TILTED:
-        shaken = _shaken_upright(loaded, window, inside, tilt)
+        shaken = _shaken_upright(window, inside, tilt)
     points = np.median(shaken, axis=0)
-    eyes = float(np.linalg.norm(points[42:48].mean(0) - points[36:42].mean(0)))
+    eyes = float(np.linalg.norm(eye_line(points)))
     spread = float(np.linalg.norm(shaken - points, axis=2).mean()) / max(eyes, 1.0)
     parts = [loaded.dlib.point(round(x), round(y)) for x, y in points.tolist()]
-    detection = loaded.dlib.full_object_detection(_rectangle(loaded, inside), parts)
+    detection = loaded.dlib.full_object_detection(_rectangle(inside), parts)
     chip = loaded.dlib.get_face_chip(window, detection, 150)
     descriptor = np.array(loaded.embedder.compute_face_descriptor(chip))
-    edges = np.rint(box).astype(int).tolist()
-    return Face(
-        (edges[0], edges[1], edges[2], edges[3]), score, points / scale + low, descriptor, spread
-    )
+    return Face(_whole(np.rint(box)), score, points / scale + low, descriptor, spread)
 
 
-def _shaken(loaded: Models, window: Image, box: Points) -> Points:
+def _shaken(window: Image, box: Points) -> Points:
     """(shakes, 68, 2): the landmarks from each shaken box."""
     side, middle = box[2] - box[0], (box[:2] + box[2:]) / 2
     found = []
     for right, down, grow in JITTER:
         centre, half = middle + side * np.array([right, down]), side * grow / 2
-        shape = loaded.predictor(window, _rectangle(loaded, np.r_[centre - half, centre + half]))
+        shape = models().predictor(window, _rectangle(np.r_[centre - half, centre + half]))
         found.append([(p.x, p.y) for p in shape.parts()])
     return np.array(found, dtype=np.float64)
 
 
-def _shaken_upright(loaded: Models, window: Image, box: Points, tilt: float) -> Points:
+def _shaken_upright(window: Image, box: Points, tilt: float) -> Points:
     """`_shaken` in the window turned about the box's middle until the eyes are level.
 
     The regression trees were trained on upright faces and misplace the brows of a tilted head.
@@ -204,20 +201,25 @@ def _shaken_upright(loaded: Models, window: Image, box: Points, tilt: float) -> 
     middle = (box[:2] + box[2:]) / 2
     turn = cv2.getRotationMatrix2D(middle.tolist(), tilt, 1.0)
     level = cv2.warpAffine(window, turn, window.shape[1::-1], borderMode=cv2.BORDER_REPLICATE)
-    shaken = _shaken(loaded, level, box)
     back = cv2.invertAffineTransform(turn)
-    return shaken @ back[:, :2].T + back[:, 2]
+    return _shaken(level, box) @ back[:, :2].T + back[:, 2]
+
+
+def eye_line(points: Points) -> Points:
+    """(2,): the way from the middle of the left eye to that of the right."""
+    line: Points = points[42:48].mean(0) - points[36:42].mean(0)
+    return line
 
 
 def tilt_of(points: Points) -> float:
     """Degrees by which the line through the eyes falls to the right."""
-    right, down = points[42:48].mean(0) - points[36:42].mean(0)
+    right, down = eye_line(points)
     return float(np.degrees(np.arctan2(down, right)))
 
 
-def _rectangle(loaded: Models, box: Points) -> Any:
-    left, top, right, bottom = np.rint(box).astype(int).tolist()
-    return loaded.dlib.rectangle(left, top, right - 1, bottom - 1)
+def _rectangle(box: Points) -> Any:
+    left, top, right, bottom = _whole(np.rint(box))
+    return models().dlib.rectangle(left, top, right - 1, bottom - 1)
 
 
 def scaled(image: Image, scale: float) -> Image:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import cv2
 import numpy as np
+from scipy.spatial import Delaunay
 
 from genlab.benchmark.scoring.constants import POSE
-from genlab.benchmark.scoring.faces import Array, Face, Points, tilt_of
+from genlab.benchmark.scoring.faces import Array, Face, Points, eye_line, tilt_of
 
 Mask = Array  # bool
 Field = Array  # float32, a plane or CIELAB
@@ -20,6 +21,7 @@ Matrix = Array  # (2, 3) float32
 
 STILL = np.eye(2, 3, dtype=np.float32)  # the map that moves nothing
 FOREHEAD = 0.35  # how far a face goes above its brows, in heights from brow to chin
+INNER = np.arange(17, 68)  # brows, nose, eyes and mouth: the jaw is set less surely
 CHEEKS = ([1, 2, 3, 4, 48, 31], [15, 14, 13, 12, 54, 35])  # landmarks around each cheek
 # Upper and lower lip with the corners of the mouth, and the same of both eyes.
 MOUTH = ([61, 62, 63], [67, 66, 65], [48, 54])
@@ -33,7 +35,7 @@ MIRRORED = np.r_[
 
 def side_turn(points: Points) -> float:
     """-1 to 1: where the nose's tip lies between both ends of the jaw, 0 in the middle."""
-    along = points[42:48].mean(0) - points[36:42].mean(0)
+    along = eye_line(points)
     left, right = (abs(float((points[30] - points[end]) @ along)) for end in (1, 15))
     return (left - right) / max(left + right, 1e-9)
 
@@ -112,6 +114,33 @@ def grown(mask: Mask, pixels: int) -> Mask:
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (size, size))
     change = cv2.dilate if pixels > 0 else cv2.erode
     return change(mask.astype(np.uint8), kernel) > 0
+
+
+def shape_share(result: Points, template: Points, views: Sequence[Points]) -> float:
+    """0 where the features have exactly the template's shape, 1 where they have the avatar's.
+
+    The bending against each: of a triangulation of the inner landmarks, the greater logarithm of
+    the two stretches of every triangle, weighted by area.
+    """
+    from_template = bending(template, result)
+    from_avatar = min(bending(view, result) for view in views)
+    return from_template / max(from_template + from_avatar, 1e-9)
+
+
+def bending(before: Points, after: Points) -> float:
+    """Mean |log stretch| of the triangles between the inner landmarks; 0 for a mere shift."""
+    a, b = before[INNER], after[INNER]
+    # A similarity is no bending: both are brought to one size.
+    a, b = a - a.mean(0), b - b.mean(0)
+    a, b = a / max(float(a.std()), 1e-9), b / max(float(b.std()), 1e-9)
+    corners = Delaunay(a).simplices
+    sides = np.stack([a[corners[:, i]] - a[corners[:, 0]] for i in (1, 2)], axis=-1)
+    bent = np.stack([b[corners[:, i]] - b[corners[:, 0]] for i in (1, 2)], axis=-1)
+    area = np.abs(np.linalg.det(sides))
+    whole = area > 1e-4
+    maps = bent[whole] @ np.linalg.inv(sides[whole])
+    stretch = np.maximum(np.linalg.svd(maps, compute_uv=False), 0.05)
+    return float(np.average(np.abs(np.log(stretch)).max(-1), weights=area[whole]))
 
 
 def expression(result: Face, template: Face) -> dict[str, float]:

@@ -1,20 +1,25 @@
-"""Is the head another one, and does it look like a photograph? Both are measured in the frame.
+"""A person's head in a frame, its mask, and how framed pictures differ.
+
+A frame is 320 pixels square and shows a face upright, 104 pixels wide from jaw to jaw. The person
+mask is MediaPipe's selfie segmentation (Apache-2.0, `data/selfie_segmentation.tflite`), run by
+OpenCV; a head is what it shows above the chin.
 
 Dense gradients at three scales say where hair, outline and features lie; slow colour says what
-colour they have. Both are compared between two pictures of one frame, after a small shift.
+colour they have. Pictures are CIELAB, (FRAME, FRAME, 3), and compared after a small shift.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 
-from genlab.benchmark.scoring.constants import FLOORS, MOST_DETAIL, RAMPS, SAME_PIXELS, ramp
-from genlab.benchmark.scoring.faces import Array, Face, Image, Points
+from genlab.benchmark.scoring.faces import Array, Face, Image, Points, eye_line, resized, scaled
 from genlab.benchmark.scoring.geometry import (
     STILL,
     Field,
@@ -24,12 +29,17 @@ from genlab.benchmark.scoring.geometry import (
     moved,
     register,
     sample,
-    similarity,
 )
-from genlab.benchmark.scoring.identity import Identity
-from genlab.benchmark.scoring.masks import FRAME, frame_matrix, framed, head_mask, lab
-from genlab.benchmark.scoring.pictures import View
+from genlab.core.errors import GenlabError
+from genlab.core.io import sha256
 
+FRAME = 320
+FACE = 104.0
+WEIGHTS = Path(__file__).parent / "data" / "selfie_segmentation.tflite"
+SHA256 = "8d13b7fae74af625c641226813616a2117bd6bca19eb3b75574621fc08557f27"
+PERSON = 0.5  # probability from which a pixel shows a person
+NECK = 0.06  # how far a head goes below the chin, in heights from chin to brow
+ASIDE = 1.15  # half the width of a head at most, in widths of the face
 SCALES = (1.5, 3.0, 5.0)  # sigmas of the gradients, pixels of the frame
 SLOW = 6.0  # sigma of the slow colour
 FAR = 40.0  # difference of slow colour that counts as 1, 8-bit CIELAB units
@@ -41,63 +51,84 @@ FAINT = 0.6  # gradients, 8-bit units per pixel, that count as none
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A person's head in a frame: CIELAB picture, landmarks and mask, all in its pixels."""
+    """A person's head in a frame: the face as it was found; CIELAB picture, landmarks, mask there.
 
+    All but `face` are in pixels of the frame.
+    """
+
+    face: Face
     picture: Field
     points: Points
     mask: Mask
 
+    @classmethod
+    def framed(cls, image: Image, face: Face, matrix: Points) -> Head:
+        """The head of `face` in `image`; matrix: maps the image to the frame."""
+        frame, points = framed(image, matrix), moved(face.landmarks, matrix)
+        return cls(face, lab(frame), points, head_mask(frame, points))
 
-@dataclass(frozen=True, eq=False)
-class Heads:
-    """The heads of one swap in the template's frame, the picture, and the map from it to the frame.
-
-    The avatar is laid over the result's landmarks. ideal: None without a ground truth.
-    """
-
-    image: Image
-    matrix: Points
-    result: Head
-    template: Head
-    avatar: Head
-    ideal: Head | None = None
-
-    @property
-    def known_ideal(self) -> Head:
-        """The ideal, in a case that has one."""
-        assert self.ideal is not None
-        return self.ideal
-
-    @cached_property
-    def still(self) -> Field:
-        """The result's picture, aligned on the template around the head."""
-        return aligned(self.result.picture, self.template.picture, ~self.template.mask)
+    def face_mask(self, forehead: float, share: float = 1.0) -> Mask:
+        """`geometry.face_mask` of the landmarks, drawn together to `share` of their distances."""
+        middle = self.points.mean(0)
+        points = self.points if share == 1 else middle + share * (self.points - middle)
+        return face_mask(points, self.mask.shape, forehead)
 
 
-def heads(result: View, template: View, avatar: View, ideal: View | None = None) -> Heads:
-    """Frame the pictures of one swap."""
-    matrix = frame_matrix(template.face.landmarks)
-    onto = similarity(avatar.face.landmarks[17:], moved(result.face.landmarks, matrix)[17:])
-    return Heads(
-        result.picture,
-        matrix,
-        _head(*result, matrix),
-        _head(*template, matrix),
-        _head(*avatar, onto),
-        None if ideal is None else _head(*ideal, matrix),
-    )
+def frame_matrix(points: Points) -> Points:
+    """(2, 3) map that sets a face upright in the frame."""
+    along = eye_line(points)
+    along = along / max(float(np.linalg.norm(along)), 1e-9)
+    turn = np.array([along, [-along[1], along[0]]])
+    wide = max(float(np.ptp(points[:17] @ along)), 1e-9)
+    matrix = turn * (FACE / wide)
+    middle = np.array([FRAME / 2, FRAME * 0.55])
+    return np.column_stack([matrix, middle - matrix @ points.mean(0)])
 
 
-def _head(image: Image, face: Face, matrix: Points) -> Head:
-    frame, points = framed(image, matrix), moved(face.landmarks, matrix)
-    return Head(lab(frame), points, head_mask(frame, points))
+def framed(image: Image, matrix: Points) -> Image:
+    """(FRAME, FRAME, 3) uint8 RGB: the frame; a large face is shrunk by area first."""
+    scale = float(np.sqrt(abs(np.linalg.det(matrix[:, :2]))))
+    if scale < 0.7:
+        small = scaled(image, scale)
+        ratio = np.array([image.shape[1] / small.shape[1], image.shape[0] / small.shape[0]])
+        image, matrix = small, np.column_stack([matrix[:, :2] * ratio, matrix[:, 2]])
+    border = cv2.BORDER_REPLICATE
+    return cv2.warpAffine(image, matrix, (FRAME, FRAME), flags=cv2.INTER_CUBIC, borderMode=border)
 
 
-def rim(head: Head) -> Mask:
-    """Hair, ears and outline: the head with a little around it, without the face."""
-    middle = head.points.mean(0)
-    inner = middle + 0.9 * (head.points - middle)
-    return grown(head.mask, 4) & ~face_mask(inner, head.mask.shape, 0.1)
+def lab(image: Image) -> Field:
+    """CIELAB as OpenCV codes 8-bit pictures."""
+    return cv2.cvtColor(image, cv2.COLOR_RGB2LAB).astype(np.float32)
+
+
+def person_probability(frame: Image) -> Field:
+    """(height, width) in [0, 1]: the probability that a pixel shows a person."""
+    network = _network()
+    network.setInput(cv2.dnn.blobFromImage(resized(frame, (256, 256)).astype(np.float32) / 255))
+    found: Field = network.forward().reshape(256, 256)
+    return cv2.resize(found, frame.shape[1::-1], interpolation=cv2.INTER_LINEAR)
+
+
+def head_mask(frame: Image, points: Points) -> Mask:
+    """(height, width): hair, face and ears of the person whose landmarks are `points`."""
+    tall = float(points[8, 1] - points[17:27, 1].mean())
+    wide, middle = float(np.ptp(points[:17, 0])), float(points[:17, 0].mean())
+    limit = np.zeros(frame.shape[:2], dtype=bool)
+    low = max(round(points[8, 1] + NECK * tall), 1)
+    limit[:low, max(round(middle - ASIDE * wide), 0) : round(middle + ASIDE * wide)] = True
+    own = ((person_probability(frame) > PERSON) & limit) | face_mask(points, frame.shape, 0.2)
+    _, labels = cv2.connectedComponents(own.astype(np.uint8))
+    nose = labels[tuple(np.clip(np.rint(points[30][::-1]).astype(int), 0, frame.shape[0] - 1))]
+    return labels == nose if nose else own
+
+
+@lru_cache(maxsize=1)
+def _network() -> Any:
+    if not WEIGHTS.is_file() or sha256(WEIGHTS) != SHA256:
+        raise GenlabError(
+            f"{WEIGHTS} is not the file that the scores are pinned to; reinstall genlab"
+        )
+    return cv2.dnn.readNetFromTFLite(str(WEIGHTS))
 
 
 def aligned(picture: Field, onto: Field, where: Mask) -> Field:
@@ -112,32 +143,34 @@ def aligned(picture: Field, onto: Field, where: Mask) -> Field:
 
 
 def distance(one: Field, other: Field, where: Mask) -> float:
-    """Distance of two framed pictures over a mask: 0 for equal ones, about 0.8 for unrelated."""
+    """Distance of two pictures over a mask: 0 for equal ones, about 0.8 for unrelated ones."""
     if not where.any():
         return 0.0
+    gradients, colour = _differences(one, other)
     shares = [
-        float(apart[where].sum() / max(float(size[where].sum()), 1e-6))
-        for apart, size in (_gradients(one, other, sigma) for sigma in SCALES)
+        float(apart[where].sum() / max(float(size[where].sum()), 1e-6)) for apart, size in gradients
     ]
-    colour = float(np.minimum(_slow_difference(one, other)[where] / FAR, 1).mean())
-    return GRADIENT * float(np.mean(shares)) + (1 - GRADIENT) * colour
+    return GRADIENT * float(np.mean(shares)) + (1 - GRADIENT) * float(colour[where].mean())
 
 
 def difference_map(one: Field, other: Field) -> Field:
-    """(height, width) in [0, 1]: where two framed pictures differ."""
-    parts = [cv2.blur(np.stack(_gradients(one, other, s), -1), (9, 9)) for s in SCALES]
+    """(height, width) in [0, 1]: where two pictures differ."""
+    gradients, colour = _differences(one, other)
+    parts = [cv2.blur(np.stack(pair, -1), (9, 9)) for pair in gradients]
     shares = [part[..., 0] / np.maximum(part[..., 1], 2 * FAINT) for part in parts]
-    colour = np.minimum(_slow_difference(one, other) / FAR, 1)
     both: Field = GRADIENT * np.mean(shares, axis=0) + (1 - GRADIENT) * colour
     return np.clip(both, 0, 1)
 
 
-def _gradients(one: Field, other: Field, sigma: float) -> tuple[Field, Field]:
-    """Norm of the difference of two pictures' gradients, and the sum of their norms."""
-    a, b = (_gradient(x[..., 0], sigma) for x in (one, other))
-    apart = np.maximum(_norm(a - b) - FAINT / sigma, 0)
-    size = _norm(a) + _norm(b) + FAINT / sigma
-    return apart, size
+def _differences(one: Field, other: Field) -> tuple[list[tuple[Field, Field]], Field]:
+    """Per scale the norm of the gradients' difference and the sum of their norms; slow colour."""
+    gradients = []
+    for sigma in SCALES:
+        a, b = (_gradient(x[..., 0], sigma) for x in (one, other))
+        apart = np.maximum(_norm(a - b) - FAINT / sigma, 0)
+        gradients.append((apart, _norm(a) + _norm(b) + FAINT / sigma))
+    slow = np.linalg.norm(cv2.GaussianBlur(one - other, (0, 0), SLOW), axis=-1)
+    return gradients, np.minimum(slow / FAR, 1)
 
 
 def _norm(gradient: Field) -> Field:
@@ -150,30 +183,17 @@ def _gradient(light: Field, sigma: float) -> Field:
     return np.stack([across, down], axis=-1)
 
 
-def _slow_difference(one: Field, other: Field) -> Field:
-    apart: Field = np.linalg.norm(cv2.GaussianBlur(one - other, (0, 0), SLOW), axis=-1)
-    return apart
-
-
 def hair_likeness(result: Head, avatar: Head) -> float:
     """Intersection of the colour histograms of two heads' hair, in [0, 1]."""
     return float(np.minimum(_hair_histogram(result), _hair_histogram(avatar)).sum())
 
 
 def _hair_histogram(head: Head) -> Array:
-    above = head.mask & ~face_mask(head.points, head.mask.shape, 0.25)
+    above = head.mask & ~head.face_mask(0.25)
     above[round(float(head.points[33, 1])) :] = False
     pixels = head.picture[above] if above.any() else np.zeros((1, 3), dtype=np.float32)
     count, _ = np.histogramdd(pixels, bins=(6, 8, 8), range=((0, 256), (80, 200), (80, 200)))
     return count / max(float(count.sum()), 1.0)
-
-
-def copied(heads: Heads) -> float:
-    """Distance of the result's face from the avatar's pixels, laid over it: 0 where copied."""
-    middle = heads.result.points.mean(0)
-    inside = face_mask(middle + 0.85 * (heads.result.points - middle), (FRAME, FRAME), 0.0)
-    best = aligned(heads.avatar.picture, heads.result.picture, inside)
-    return distance(best, heads.result.picture, inside)
 
 
 def border(result: Field, before: Field, known: Sequence[Field]) -> tuple[float, Field]:
@@ -191,63 +211,26 @@ def border(result: Field, before: Field, known: Sequence[Field]) -> tuple[float,
     return float((wide & ring).sum() / max(int(ring.sum()), 1)), fresh
 
 
-def detail(picture: Field, where: Mask) -> float:
+def detail(head: Head, where: Mask) -> float:
     """Mean fine detail of the light over a mask."""
-    light = np.ascontiguousarray(picture[..., 0])
+    light = np.ascontiguousarray(head.picture[..., 0])
     fine = np.abs(light - cv2.GaussianBlur(light, (0, 0), 2.0))
     return max(float(fine[where].mean()), 0.05) if where.any() else 0.05
 
 
-def realism(heads: Heads, identity: Identity) -> tuple[dict[str, float], Field]:
-    """The parts `seam`, `sharpness` and `undistorted`, each in [0, 1], and where new edges lie."""
-    template, avatar = heads.template, heads.avatar
-    share, fresh = border(heads.still, template.picture, [template.picture, avatar.picture])
-    parts = {
-        "seam": ramp(share, RAMPS["seam"]),
-        "sharpness": sharpness(heads),
-        "undistorted": undistorted(identity, *strain(heads)),
-    }
-    return {name: max(value, FLOORS[name]) for name, value in parts.items()}, fresh
-
-
-def sharpness(heads: Heads) -> float:
-    """Fine detail of the face against the softer of template and avatar.
-
-    Much more than the harsher of the two is noise and costs as well.
-    """
-    inside = face_mask(heads.result.points, (FRAME, FRAME), 0.0)
-    pictures = (heads.result, heads.template, heads.avatar)
-    got, *known = (detail(head.picture, inside) for head in pictures)
-    harsh = min(1.0, MOST_DETAIL * max(known) / got)
-    return ramp(got / min(known), RAMPS["sharpness"]) * harsh
-
-
-def undistorted(identity: Identity, stretch: float, likeness: float) -> float:
-    """1 for a face that was not warped, less where the avatar's own pixels were strained.
-
-    A face of other pixels than the avatar's counts as undistorted: its shape alone does not show a
-    warp. stretch, likeness: from `strain`.
-    """
-    if likeness < SAME_PIXELS:
-        return 1.0
-    return (ramp(identity.shape, RAMPS["shape"]) + ramp(stretch, RAMPS["strain"])) / 2
-
-
-def strain(heads: Heads) -> tuple[float, float]:
+def strain(result: Head, avatar: Head) -> tuple[float, float]:
     """Median strain of the flow from the result to the avatar, and the correlation after it.
 
     Strain is the norm of the flow's gradient: 0 for a rigid shift. The flow is DIS (Kroeger et al.
     2016) on light of equalised contrast.
     """
-    points = heads.result.points
-    middle = points.mean(0)
-    inside = face_mask(middle + 0.9 * (points - middle), (FRAME, FRAME), 0.0)
+    inside = result.face_mask(0.0, 0.9)
     if not inside.any():
         return 0.0, 0.0
     equal = cv2.createCLAHE(2.0, (4, 4))
     one, other = (
         equal.apply(np.clip(np.rint(head.picture[..., 0]), 0, 255).astype(np.uint8))
-        for head in (heads.result, heads.avatar)
+        for head in (result, avatar)
     )
     still = np.zeros((FRAME, FRAME, 2), dtype=np.float32)
     search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)

@@ -1,14 +1,10 @@
 """Two scores of a person swap, never pooled: without a reference, and against the ideal result.
 
-    score           = faces · identity^.25 · head^.20 · realism^.20 · expression^.05
-                      · background^.10 · copied^.20
-    score_reference = faces · identity^.25 · head^.35 · expression^.10 · detail^.15 · seam^.05
-                      · background^.10
-
-Each term is in [0, 1]. Where several persons are swapped, a term is the mean over them: a missing
-face counts 0, a face too small to measure is left out. A picture that cannot be scored has an
-outcome and no number: invalid is not zero. Weights are pinned (`versions`), constants are frozen
-(`constants`).
+Each is a weighted geometric mean of its terms (`WEIGHTS`, `REFERENCE_WEIGHTS` of `constants`) times
+`faces`, the share of the template's faces that are there. Each term is in [0, 1]. Where several
+persons are swapped, a term is the mean over them: a missing face counts 0, a face too small to
+measure is left out. A picture that cannot be scored has an outcome and no number: invalid is not
+zero. Weights of the models are pinned (`versions`), constants are frozen.
 
 The task is to replace the person: hair, head shape, face and ears. Pose, expression, light, clothes
 and surroundings are the template's.
@@ -22,19 +18,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from genlab.benchmark.scoring import faces, masks, pictures
+from genlab.benchmark.cases import Case, Region
+from genlab.benchmark.scoring import faces, head, pictures
 from genlab.benchmark.scoring.background import background
 from genlab.benchmark.scoring.constants import DIGEST, REFERENCE_WEIGHTS, VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Box, Face, Image
-from genlab.benchmark.scoring.geometry import side_turn
-from genlab.benchmark.scoring.head import heads
-from genlab.benchmark.scoring.identity import identity
+from genlab.benchmark.scoring.geometry import moved, side_turn, similarity
+from genlab.benchmark.scoring.head import Head, aligned, frame_matrix
 from genlab.benchmark.scoring.pictures import File, Outcome, Unfit, View
 from genlab.benchmark.scoring.terms import (
+    Identity,
     Measured,
     Term,
     background_term,
@@ -67,29 +64,10 @@ class Score:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-class Person(NamedTuple):
-    """One swap of a picture: whether it could be measured, remarks, and its terms."""
-
-    outcome: Outcome
-    notes: list[str]
-    terms: list[Term]
-
-
-def score(
-    template: Path,
-    avatars: Mapping[str, Path],
-    swaps: Sequence[Mapping[str, Any]],
-    image: Path,
-    ideal: Path | None = None,
-) -> Score:
-    """Score the picture `image` as a swap in `template`; plain arguments, fit for a process pool.
-
-    avatars: name to picture; swaps: `{"region": {left, top, width, height}, "avatar": name}`, in
-    pixels of the upright template; ideal: the ideal result of a ground-truth case. The same files
-    give the same score.
-    """
+def score(case: Case, image: Path) -> Score:
+    """Score the picture `image` as a result of a case. The same files give the same score."""
     try:
-        return measure(template, avatars, swaps, image, ideal)[0]
+        return measure(case, image)[0]
     except Unfit as unfit:
         return Score(unfit.outcome, notes=[unfit.note], versions=versions())
 
@@ -99,59 +77,54 @@ def versions() -> dict[str, str]:
     return {
         "constants": VERSION,
         "constants_digest": DIGEST,
-        "selfie_segmentation": masks.SHA256,
+        "selfie_segmentation": head.SHA256,
         **faces.versions(),
     }
 
 
-def measure(
-    template: Path,
-    avatars: Mapping[str, Path],
-    swaps: Sequence[Mapping[str, Any]],
-    image: Path,
-    ideal: Path | None = None,
-) -> tuple[Score, list[Term]]:
+def measure(case: Case, image: Path) -> tuple[Score, list[Term]]:
     """Measure a picture: its score, and the terms with a sentence and an overlay each.
 
-    The arguments are those of `score`. Raises `Unfit` where the picture cannot be scored.
+    Raises `Unfit` where the picture cannot be scored.
     """
-    known = File.of(template)
+    known = File.of(case.template)
     before, scale = pictures.template(known)
     after, notes = pictures.result(image, before)
-    regions = tuple(_box(swap["region"], scale) for swap in swaps)
+    regions = tuple(_scaled(swap.region, scale) for swap in case.swaps)
     people = pictures.people(known, known, regions)
-    names = [str(swap["avatar"]) for swap in swaps]
-    shown = {name: pictures.avatar(File.of(avatars[name])) for name in names}
+    names = [swap.avatar for swap in case.swaps]
+    shown = {name: pictures.avatar(File.of(case.avatars[name])) for name in names}
     results = faces.near(after, regions)
-    if all(face is None for face in results):
+    largest = max((face.eyes for face in results if face is not None), default=None)
+    if largest is None:
         raise Unfit("no_face", "no face is found where persons were to be swapped")
-    largest = max(face.eyes for face in results if face is not None)
     if largest < TINY:
         raise Unfit("tiny_face", f"the eyes are {largest:.1f} pixels apart; {TINY:.0f} needed")
     aims: list[View | None] = [None] * len(people)
-    if ideal is not None:
-        aim = pictures.ideal(File.of(ideal), known)
-        aims = [View(aim, face) for face in pictures.people(File.of(ideal), known, regions)]
-    persons = [
-        _measure_person(after, face, View(before, person), shown, name, view)
-        for name, person, face, view in zip(names, people, results, aims, strict=True)
-    ]
+    if case.ideal is not None:
+        aim_file = File.of(case.ideal)
+        aim = pictures.ideal(aim_file, known)
+        aims = [View(aim, face) for face in pictures.people(aim_file, known, regions)]
+    kept, remarks = _count_faces(known, after, people, results)
+    terms = []
+    for name, person, face, view in zip(names, people, results, aims, strict=True):
+        found, own = _measure_person(after, face, View(before, person), shown, name, view)
+        terms += found
+        remarks += own
+    notes += remarks
     around = background(before, after, people)
-    kept, note = _count_faces(known, after, people, results)
-    notes += note + [text for person in persons for text in person.notes]
     if around.shift > 0.5:
         notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
-    missing = sum(person.outcome == "no_face" for person in persons)
-    terms = [term for person in persons for term in person.terms]
-    terms.append(background_term(after, around, "template"))
+    terms.append(background_term(after, around))
+    missing = results.count(None)
     total, components = _combine(terms, missing, kept)
-    found = Score("scored", total, None, components, notes=notes, versions=versions())
-    if ideal is not None:
+    got = Score("scored", total, None, components, notes=notes, versions=versions())
+    if case.ideal is not None:
         against = background(aim, after, people, around.matrix)
-        terms.append(background_term(after, against, "ideal"))
+        terms.append(background_term(after, against, reference=True))
         total, components = _combine(terms, missing, kept, reference=True)
-        found = replace(found, score_reference=total, components_reference=components)
-    return replace(found, terms=[term.as_dict() for term in terms]), terms
+        got = replace(got, score_reference=total, components_reference=components)
+    return replace(got, terms=[term.as_dict() for term in terms]), terms
 
 
 def _measure_person(
@@ -161,25 +134,28 @@ def _measure_person(
     shown: Mapping[str, tuple[View, View]],
     name: str,
     ideal: View | None,
-) -> Person:
+) -> tuple[list[Term], list[str]]:
+    """The terms of one swap, and remarks on it."""
     if face is None or face.eyes < TINY:
-        outcome: Outcome = "no_face"
         note = f"no face is found where {name} should be"
         if face is not None:
-            outcome = "tiny_face"
             note = f"{name}: the eyes are {face.eyes:.1f} pixels apart, {TINY:.0f} needed; left out"
-        return Person(outcome, [note], [missing_term(image, before.face, name, note)])
+        return [missing_term(image, before.face, name, note)], [note]
     # Each avatar as it is or mirrored, whichever the result is nearer to.
     nearer = {
         avatar: min(views, key=lambda view: faces.identity_distance(face, view.face))
         for avatar, views in shown.items()
     }
-    who = identity(face, before.face, [view.face for view in shown[name]])
-    framed = heads(View(image, face), before, nearer[name], ideal)
-    terms = Measured(name, framed, who, face, before.face).terms()
+    who = Identity.of(face, before.face, [view.face for view in shown[name]])
+    matrix = frame_matrix(before.face.landmarks)
+    onto = similarity(nearer[name].face.landmarks[17:], moved(face.landmarks, matrix)[17:])
+    old, new = Head.framed(*before, matrix), Head.framed(image, face, matrix)
+    still, model = aligned(new.picture, old.picture, ~old.mask), Head.framed(*nearer[name], onto)
+    swap = Measured(name, image, matrix, new, old, still, model, who)
+    terms = swap.terms()
     if ideal is not None:
-        to_ideal = identity(face, before.face, [ideal.face])
-        terms += Measured(name, framed, to_ideal, face, ideal.face, reference=True).terms()
+        model, to_ideal = Head.framed(*ideal, matrix), Identity.of(face, before.face, [ideal.face])
+        terms += replace(swap, model=model, who=to_ideal, reference=True).terms()
     nearest = min(nearer, key=lambda avatar: faces.identity_distance(face, nearer[avatar].face))
     remarks = {
         f"{name}: the face is turned far; its landmarks are unsure": (
@@ -191,7 +167,7 @@ def _measure_person(
             nearest != name and who.score < 0.5
         ),
     }
-    return Person("scored", [remark for remark, holds in remarks.items() if holds], terms)
+    return terms, [remark for remark, holds in remarks.items() if holds]
 
 
 def _combine(
@@ -253,7 +229,7 @@ def _are_apart(first: Box, second: Box) -> bool:
     return outside(first, second) and outside(second, first)
 
 
-def _box(region: Mapping[str, Any], scale: float) -> Box:
-    left, top = region["left"] * scale, region["top"] * scale
-    right, bottom = left + region["width"] * scale, top + region["height"] * scale
+def _scaled(region: Region, scale: float) -> Box:
+    left, top = region.left * scale, region.top * scale
+    right, bottom = left + region.width * scale, top + region.height * scale
     return round(left), round(top), round(right), round(bottom)

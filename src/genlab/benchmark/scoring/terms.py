@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import cv2
 import numpy as np
 
-from genlab.benchmark.scoring import head
 from genlab.benchmark.scoring.background import Kept
-from genlab.benchmark.scoring.constants import FLOORS, HAIR, RAMPS, REALISM_WEIGHTS, ramp
-from genlab.benchmark.scoring.faces import Face, Image, Points
-from genlab.benchmark.scoring.geometry import Field, expression, face_mask, grown, sample
-from genlab.benchmark.scoring.head import Heads, aligned, detail, difference_map, distance
-from genlab.benchmark.scoring.identity import Identity
-from genlab.benchmark.scoring.masks import FRAME
+from genlab.benchmark.scoring.constants import (
+    FLOORS,
+    HAIR,
+    MOST_DETAIL,
+    REALISM_WEIGHTS,
+    SAME_PIXELS,
+    ramp,
+)
+from genlab.benchmark.scoring.faces import Face, Image, Points, identity_distance
+from genlab.benchmark.scoring.geometry import Field, expression, grown, sample, shape_share
+from genlab.benchmark.scoring.head import (
+    Head,
+    aligned,
+    border,
+    detail,
+    difference_map,
+    distance,
+    hair_likeness,
+    strain,
+)
 
 RED = np.array([230, 30, 30], dtype=np.float32)
 STRENGTH = 0.7  # opacity where a term loses everything
@@ -71,32 +84,66 @@ def missing_term(picture: Image, face: Face, person: str, note: str) -> Term:
     return Term("face", 0.0, sentence, lambda: heat, {}, picture, person=person)
 
 
-def background_term(picture: Image, kept: Kept, whose: str) -> Term:
+def background_term(picture: Image, kept: Kept, *, reference: bool = False) -> Term:
     """The background, against the template's or the ideal's."""
     sentence = (
-        f"{kept.everywhere:.0%} of the {whose}'s background is kept, {kept.around:.0%} of it near"
-        " the heads."
+        f"{kept.everywhere:.0%} of the {'ideal' if reference else 'template'}'s background is kept,"
+        f" {kept.around:.0%} of it near the heads."
     )
-    reference = whose == "ideal"
     return Term(
         "background", kept.score, sentence, lambda: kept.lost, {}, picture, reference=reference
     )
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Of one person. score in [0, 1]; distances of embeddings; shape: see `shape_share`."""
+
+    score: float
+    to_avatar: float
+    to_template: float
+    apart: float  # template's person to avatar: what there was to gain
+    shape: float
+
+    @classmethod
+    def of(cls, result: Face, template: Face, views: Sequence[Face]) -> Identity:
+        """How far the person in the template has become the avatar's.
+
+        The minimum of two values: one of the distance to the avatar, one of the share of the
+        distance from the template's person that is covered. The second is exactly 0 for the
+        untouched template; the first is 0 for a third person. Where both are 0, a small gain still
+        scores slightly above 0, so that bad and worse results do not tie.
+
+        views: the avatar's face, and the same in a mirror; the nearer counts.
+        """
+        to_avatar = min(identity_distance(result, view) for view in views)
+        apart = min(identity_distance(template, view) for view in views)
+        gain = 1.0 - to_avatar / max(apart, 1e-9)
+        full = min(ramp("identity_distance", to_avatar), ramp("identity_gain", gain))
+        score = max(full, FLOORS["trace"] * ramp("trace_gain", gain))
+        known = [view.landmarks for view in views]
+        shape = shape_share(result.landmarks, template.landmarks, known)
+        return cls(score, to_avatar, identity_distance(result, template), apart, shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
     """A swapped person, from which the terms of one of both scores are made.
 
-    person: the avatar's name; who: identity against the avatar, or against the ideal; face: that
-    of the result; other: the face whose pose and expression it should have, the template's or the
-    ideal's; reference: whether it is measured against the ideal.
+    person: the avatar's name; image: the scored picture, matrix: its map to the frame of `result`
+    and `template`; still: the result's picture, aligned on the template around the head; model:
+    the head that is wanted, the avatar's laid over the result's landmarks, or the ideal's; who:
+    identity against the model; reference: whether the model is the ideal's.
     """
 
     person: str
-    heads: Heads
+    image: Image
+    matrix: Points
+    result: Head
+    template: Head
+    still: Field
+    model: Head
     who: Identity
-    face: Face
-    other: Face
     reference: bool = False
 
     def terms(self) -> list[Term]:
@@ -122,8 +169,10 @@ class Measured:
 
     def expression(self) -> Term:
         """Pose and expression."""
-        whose = "the ideal" if self.reference else "the template"
-        parts = expression(self.face, self.other)
+        whose, other = "the template", self.template
+        if self.reference:
+            whose, other = "the ideal", self.model
+        parts = expression(self.result.face, other.face)
         value = parts.pop("score")
         worst = min(parts, key=lambda name: parts[name])
         sentence = f"Against {whose}, the {worst} differs most ({parts[worst]:.2f})."
@@ -133,12 +182,12 @@ class Measured:
 
     def head(self) -> Term:
         """The template's hair and outline gone, the avatar's hair there."""
-        still, template = self.heads.still, self.heads.template
-        where = head.rim(template)
-        gone = distance(still, template.picture, where)
-        hair = head.hair_likeness(self.heads.result, self.heads.avatar)
-        new, like = ramp(gone, RAMPS["gone"]), max(ramp(hair, RAMPS["hair"]), FLOORS["hair"])
-        value = max(new ** (1 - HAIR) * like**HAIR, FLOORS["head"])
+        template = self.template
+        where = grown(template.mask, 4) & ~template.face_mask(0.1, 0.9)  # hair, ears and outline
+        gone = distance(self.still, template.picture, where)
+        hair = hair_likeness(self.result, self.model)
+        new = ramp("gone", gone)
+        value = max(new ** (1 - HAIR) * ramp("hair", hair) ** HAIR, FLOORS["head"])
         sentence = (
             f"{new:.0%} of the template's hair and outline is gone; the hair's colours agree with"
             f" the avatar's by {hair:.0%}."
@@ -146,13 +195,18 @@ class Measured:
         parts = {"old_hair_gone": gone, "hair_likeness": hair}
 
         def heat() -> Field:
-            return (1 - difference_map(still, template.picture)) * where
+            return (1 - difference_map(self.still, template.picture)) * where
 
         return self._make("head", value, sentence, parts, heat)
 
     def realism(self) -> Term:
         """A photograph without border, blur, noise or distortion."""
-        parts, fresh = head.realism(self.heads, self.who)
+        share, fresh = self._border()
+        parts = {
+            "seam": ramp("seam", share),
+            "sharpness": self._sharpness(),
+            "undistorted": self._undistorted(),
+        }
         names = {
             "seam": "a visible border",
             "sharpness": "blur or noise",
@@ -162,19 +216,21 @@ class Measured:
         sentence = f"The main fault is {names[worst]} ({parts[worst]:.2f})."
         if parts[worst] > 0.9:
             sentence = "The face looks like a photograph."
-        value = geometric_mean(parts, REALISM_WEIGHTS)
         lost = max(1 - parts["sharpness"], 1 - parts["undistorted"])
 
         def heat() -> Field:
             return np.maximum(np.clip(fresh / 8, 0, 1), self._on_face(lost))
 
-        parts = {**parts, "shape_share": self.who.shape}
-        return self._make("realism", value, sentence, parts, heat)
+        shape = {"shape_share": self.who.shape}
+        value = geometric_mean(parts, REALISM_WEIGHTS)
+        return self._make("realism", value, sentence, parts | shape, heat)
 
     def copied(self) -> Term:
         """Not made of the avatar's pixels."""
-        away = head.copied(self.heads)
-        value = max(ramp(away, RAMPS["copied"]), FLOORS["copied"])
+        inside = self.result.face_mask(0.0, 0.85)
+        best = aligned(self.model.picture, self.result.picture, inside)
+        away = distance(best, self.result.picture, inside)
+        value = ramp("copied", away)
         sentence = f"The face is the avatar's photograph, pasted or warped (distance {away:.2f})."
         if value > 0.9:
             sentence = "The face is not made of the avatar's pixels."
@@ -182,37 +238,61 @@ class Measured:
 
     def covered(self) -> Term:
         """The share of the distance from the template's head to the ideal's."""
-        ideal, template = self.heads.known_ideal, self.heads.template
-        where = template.mask | ideal.mask
-        near = aligned(self.heads.result.picture, ideal.picture, grown(where, 20))
-        before = distance(template.picture, ideal.picture, where)
-        covered = 1 - distance(near, ideal.picture, where) / max(before, 1e-6)
-        value = max(ramp(covered, RAMPS["covered"]), FLOORS["covered"])
+        where, ideal = self.template.mask | self.model.mask, self.model.picture
+        near = aligned(self.result.picture, ideal, grown(where, 20))
+        before = distance(self.template.picture, ideal, where)
+        covered = 1 - distance(near, ideal, where) / max(before, 1e-6)
         sentence = f"{max(covered, 0):.0%} of the distance from the template's head to the ideal's."
 
         def heat() -> Field:
-            return difference_map(near, ideal.picture) * where
+            return difference_map(near, ideal) * where
 
-        return self._make("head", value, sentence, {"covered": covered}, heat)
+        parts = {"covered": covered}
+        return self._make("head", ramp("covered", covered), sentence, parts, heat)
 
     def detail(self) -> Term:
         """Fine detail against the ideal's."""
-        ideal = self.heads.known_ideal
-        inside = face_mask(ideal.points, (FRAME, FRAME), 0.1)
-        ratio = detail(self.heads.result.picture, inside) / detail(ideal.picture, inside)
-        value = max(ramp(ratio, RAMPS["detail"]) * min(1.0, 2.0 / ratio), FLOORS["detail"])
+        inside = self.model.face_mask(0.1)
+        ratio = detail(self.result, inside) / detail(self.model, inside)
+        value = ramp("detail", ratio, min(1.0, 2.0 / ratio))
         sentence = f"The face has {ratio:.0%} of the ideal's fine detail."
         return self._make("detail", value, sentence, {"detail_ratio": ratio})
 
     def seam(self) -> Term:
         """No border around what was changed."""
-        template = self.heads.template.picture
-        known = [template, self.heads.known_ideal.picture]
-        share, fresh = head.border(self.heads.still, template, known)
-        value = max(ramp(share, RAMPS["seam"]), FLOORS["seam"])
+        share, fresh = self._border()
         sentence = f"{share:.0%} of the changed region's border has edges that no photograph has."
         parts = {"border_share": share}
-        return self._make("seam", value, sentence, parts, lambda: np.clip(fresh / 8, 0, 1))
+
+        def heat() -> Field:
+            return np.clip(fresh / 8, 0, 1)
+
+        return self._make("seam", ramp("seam", share), sentence, parts, heat)
+
+    def _border(self) -> tuple[float, Field]:
+        before = self.template.picture
+        return border(self.still, before, [before, self.model.picture])
+
+    def _sharpness(self) -> float:
+        """Fine detail of the face against the softer of template and avatar.
+
+        Much more than the harsher of the two is noise and costs as well.
+        """
+        inside = self.result.face_mask(0.0)
+        got, *known = (detail(head, inside) for head in (self.result, self.template, self.model))
+        return ramp("sharpness", got / min(known), min(1.0, MOST_DETAIL * max(known) / got))
+
+    def _undistorted(self) -> float:
+        """1 for a face that was not warped, less where the avatar's own pixels were strained.
+
+        A face of other pixels than the avatar's counts as undistorted: its shape alone does not
+        show a warp.
+        """
+        stretch, likeness = strain(self.result, self.model)
+        if likeness < SAME_PIXELS:
+            return 1.0
+        both = ramp("shape", self.who.shape) + ramp("strain", stretch)
+        return max(both / 2, FLOORS["undistorted"])
 
     def _make(
         self,
@@ -224,8 +304,8 @@ class Measured:
     ) -> Term:
         """A term; heat: the whole face where None."""
         heat = heat or (lambda: self._on_face(1 - value))
-        frame = (self.heads.image, self.heads.matrix, self.person, self.reference)
+        frame = (self.image, self.matrix, self.person, self.reference)
         return Term(name, value, sentence, heat, parts, *frame)
 
     def _on_face(self, amount: float) -> Field:
-        return face_mask(self.heads.result.points, (FRAME, FRAME), 0.1) * amount
+        return self.result.face_mask(0.1) * amount

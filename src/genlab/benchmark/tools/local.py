@@ -20,7 +20,7 @@ import numpy as np
 from genlab.benchmark.cases import Case
 from genlab.benchmark.scoring.faces import Face, Image, Points, scaled
 from genlab.benchmark.scoring.geometry import Field, Mask, cheeks, face_mask, moved, similarity
-from genlab.benchmark.scoring.masks import lab
+from genlab.benchmark.scoring.head import lab
 from genlab.benchmark.tools.compositing import jaw_width, lab_to_rgb, mix, turn_alike
 from genlab.benchmark.tools.face_tool import FaceTool, find_pairs
 
