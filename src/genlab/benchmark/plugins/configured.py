@@ -17,7 +17,7 @@ from typing_extensions import Self
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import placeholders
 from genlab.benchmark.plugins.base import Fit, Kind, Needs, Option, Picture, ToolFailure
-from genlab.benchmark.plugins.inputs import Inputs
+from genlab.benchmark.plugins.inputs import Inputs, Size, make_inputs
 from genlab.core.io import sha256
 from genlab.core.params import digest
 from genlab.llm.errors import EndpointError
@@ -44,14 +44,12 @@ class ConfiguredTool(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     network: ClassVar[bool] = True
-    accepted: ClassVar[Mapping[str, Option]] = {
-        "prompt": Option("replaces the written instruction"),
-        "seed": Option("seed of {seed}; random by default"),
-    }
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,47}$", description="Name of the tool.")
+    tool_id: str = Field(
+        alias="id", pattern=r"^[a-z0-9][a-z0-9_]{0,47}$", description="Name of the tool."
+    )
     title: str = Field(
-        default_factory=lambda known: known.get("id", ""), description="What people read."
+        default_factory=lambda known: known.get("tool_id", ""), description="What people read."
     )
     cost: float = Field(default=0.0, ge=0, description="Estimated dollars per image.")
     concurrency: int = Field(default=2, ge=1, le=256, description="Simultaneous images.")
@@ -68,16 +66,16 @@ class ConfiguredTool(BaseModel):
         """Keep the folder of the file."""
         self._folder = context or Path()
 
-    @property
-    def tool_id(self) -> str:
-        """Name of the tool."""
-        return self.id
-
     @cached_property
     def needs(self) -> Needs:
         """What the tool requires and accepts."""
         key = next(iter(self.environment), "")
         return Needs(key, self.cost, self.concurrency, self.network, self.accepted)
+
+    @property
+    def accepted(self) -> Mapping[str, Option]:
+        """The options that it accepts."""
+        return {"prompt": Option("replaces the written instruction")}
 
     @property
     def environment(self) -> list[str]:
@@ -87,6 +85,11 @@ class ConfiguredTool(BaseModel):
     @property
     def files(self) -> list[str]:
         """Files on which the images depend."""
+        return []
+
+    @property
+    def sizes(self) -> list[Size]:
+        """Sizes that the tool can process; none = any."""
         return []
 
     @property
@@ -100,12 +103,13 @@ class ConfiguredTool(BaseModel):
     def unavailable(self) -> str:
         """Which environment variables are missing; "" where none is."""
         missing = [name for name in self.environment if not os.environ.get(name)]
-        return f"{', '.join(missing)} is not set; tool {self.id} needs it" if missing else ""
+        return f"{', '.join(missing)} is not set; tool {self.tool_id} needs it" if missing else ""
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Picture:
         """Return the image of a case; see `ImageTool.swap`."""
+        inputs = await asyncio.to_thread(make_inputs, case, self.sizes)
         try:
-            picture = await asyncio.wait_for(self.make(case, options), self.timeout)
+            picture = await asyncio.wait_for(self.make(inputs, options), self.timeout)
         except asyncio.TimeoutError as error:  # the service may charge for it
             reason = f"no image in {self.timeout:g} seconds"
             raise ToolFailure("timeout", reason, passing=True, cost=self.cost) from error
@@ -113,7 +117,7 @@ class ConfiguredTool(BaseModel):
             raise tool_failure(error, self.cost) from error
         return replace(picture, fit=self.fit)
 
-    async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
+    async def make(self, inputs: Inputs, options: Mapping[str, Any]) -> Picture:
         """Send the request of this kind. Raises `ToolFailure` or `EndpointError`."""
         raise NotImplementedError
 
@@ -137,27 +141,34 @@ class TemplateTool(ConfiguredTool):
                 raise ValueError(f"{field}: {error}") from error
         return self
 
-    @cached_property
-    def needs(self) -> Needs:
-        """What the tool requires; its own placeholders are options."""
+    @property
+    def accepted(self) -> Mapping[str, Option]:
         own = {name: Option(f"default {value}") for name, value in self.options.items()}
-        return replace(super().needs, options={**self.accepted, **own})
+        return {**super().accepted, "seed": Option("seed of {seed}; random by default"), **own}
 
     def check(self, template: Any) -> None:
         """Raise `ValueError` for an unknown placeholder."""
         placeholders.check(template, (*self.placeholders, *self.options))
 
-    def values(self, inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The placeholders that do not depend on how the kind passes images."""
+    async def make(self, inputs: Inputs, options: Mapping[str, Any]) -> Picture:
+        """Send the request with its placeholders filled; the seed is noted with the image."""
         seed = str(options.get("seed", random.getrandbits(31)))
         width, height = inputs.size
-        return {
+        values = {
             **self.options,
             **options,
             "seed": int(seed) if seed.isdigit() else seed,
             "prompt": options.get("prompt") or self.prompt or inputs.instruction,
             **{"swaps": inputs.swaps, "width": width, "height": height},
         }
+        return Picture(await self.request(inputs.images, values), note=f"seed {values['seed']}")
+
+    async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
+        """The image file that the tool makes. Raises `ToolFailure` or `EndpointError`.
+
+        images: PNG files, the template first; values: placeholders that are no image.
+        """
+        raise NotImplementedError
 
     def fill(self, template: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
         """A template with its placeholders replaced. Raises `ToolFailure` for a missing avatar."""

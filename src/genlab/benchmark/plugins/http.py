@@ -7,11 +7,10 @@ Not protected: photographs leave this machine, to whoever runs the service.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -20,12 +19,9 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
-from genlab.benchmark.cases import Case
 from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.benchmark.plugins import placeholders
-from genlab.benchmark.plugins.base import Picture
 from genlab.benchmark.plugins.configured import TemplateTool
-from genlab.benchmark.plugins.inputs import make_inputs
 from genlab.llm.errors import EndpointError
 from genlab.llm.redaction import excerpt
 from genlab.llm.transport import is_url, send_request
@@ -61,7 +57,6 @@ class ServiceTool(TemplateTool):
 
     @property
     def environment(self) -> list[str]:
-        """The environment variables in headers and url."""
         return placeholders.variables("\n".join([*self.headers.values(), self.url]))
 
     @property
@@ -109,22 +104,20 @@ class HttpTool(ServiceTool):
             raise ValueError("exactly one of body (JSON) and form (multipart) must be given")
         return self
 
-    async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
-        """Send the request. Raises `ToolFailure` or `EndpointError`."""
-        inputs = await asyncio.to_thread(make_inputs, case)
-        template, *avatars = inputs.images
-        values = {**self.values(inputs, options), "template": template}
-        note = f"seed {values['seed']}"
-        content: dict[str, Any] = {"files": _multipart(self.fill(self.form, values, avatars))}
+    async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
         if self.body:
-            encoded = [placeholders.to_base64(avatar) for avatar in avatars]
-            values["template"] = placeholders.to_base64(template)
-            content = {"json": self.fill(self.body, values, encoded)}
+            template, *avatars = map(placeholders.to_base64, images)
+            filled = self.fill(self.body, {**values, "template": template}, avatars)
+            content: dict[str, Any] = {"json": filled}
+        else:
+            filled = self.fill(self.form, {**values, "template": images[0]}, images[1:])
+            content = {"files": _multipart(filled)}
         if not self.image:
-            return Picture((await self.send(self.method, **content)).content, note=note)
+            return (await self.send(self.method, **content)).content
         value = pick(await self.ask(self.method, **content), self.image)
-        url = placeholders.expand(self.url)
-        return Picture(await image_bytes(value, url, self.image_hosts, self.secrets), note=note)
+        return await image_bytes(
+            value, placeholders.expand(self.url), self.image_hosts, self.secrets
+        )
 
 
 def pick(content: Any, path: str) -> Any:

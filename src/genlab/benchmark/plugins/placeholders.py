@@ -18,16 +18,19 @@ from typing import Any
 from genlab.core.errors import did_you_mean
 
 NAMES = ("prompt", "template", "avatar", "swaps", "seed", "width", "height")
+MOST_AVATARS = 99
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def check(value: Any, known: Collection[str]) -> None:
     """Raise `ValueError` where `value` contains a placeholder that is none of `known`."""
-    for name in _find(value, into_lists=True):
-        if name not in known and not re.fullmatch(r"avatar_[1-9][0-9]?", name):
-            fix = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-            raise ValueError(f"{{{name}}} is not a placeholder{fix}")
+    try:
+        fill(value, dict.fromkeys(known, ""), [""] * MOST_AVATARS)
+    except KeyError as error:
+        [name] = error.args
+        fix = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+        raise ValueError(f"{{{name}}} is not a placeholder{fix}") from error
 
 
 def fill(value: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
@@ -39,7 +42,7 @@ def fill(value: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
     numbered = {f"avatar_{number}": avatar for number, avatar in enumerate(avatars, 1)}
 
     def replace(value: Any, avatar: Any) -> Any:
-        known = {"avatar": avatar, **numbered, **values}
+        known = {**values, "avatar": avatar, **numbered}
         if isinstance(value, str):
             whole = _PLACEHOLDER.fullmatch(value)
             if whole:
@@ -48,7 +51,7 @@ def fill(value: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
         if isinstance(value, Mapping):
             return {key: replace(item, avatar) for key, item in value.items()}
         if isinstance(value, list):
-            own = [avatars if "avatar" in _find(item) else [avatar] for item in value]
+            own = [avatars if _has_avatar(item) else [avatar] for item in value]
             pairs = zip(value, own, strict=True)
             return [replace(item, each) for item, repeated in pairs for each in repeated]
         return value
@@ -71,14 +74,11 @@ def to_base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _find(value: Any, into_lists: bool = False) -> list[str]:
-    """The placeholders in `value`, those inside lists only with `into_lists`."""
-    if isinstance(value, str):
-        return _PLACEHOLDER.findall(value)
-    parts = list(value.values()) if isinstance(value, Mapping) else value
-    if not isinstance(parts, list) or (parts is value and not into_lists):
-        return []
-    return [name for part in parts for name in _find(part, into_lists)]
+def _has_avatar(item: Any) -> bool:
+    """Whether a list item contains `{avatar}`, outside of lists in it."""
+    if isinstance(item, Mapping):
+        return any(map(_has_avatar, item.values()))
+    return isinstance(item, str) and "avatar" in _PLACEHOLDER.findall(item)
 
 
 def _text(value: Any) -> str:

@@ -132,7 +132,7 @@ def read_tools(path: Path) -> list[ConfiguredTool]:
     try:
         return [*ToolsFile.model_validate(read_yaml(path), context=path.parent).tools]
     except ValidationError as error:
-        known = {key for kind in KINDS for key in kind.model_fields}
+        known = {f.alias or key for kind in KINDS for key, f in kind.model_fields.items()}
         raise invalid(error, path, known) from error
 
 
