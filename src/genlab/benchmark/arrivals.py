@@ -82,11 +82,12 @@ def put_down(picture: Picture, place: Place) -> None:
 
 
 def keep(picture: Picture, place: Place) -> Arrival:
-    """Normalize an image, write it to its place, and remove the answer that it is made from.
+    """Save what a service sent, normalize it, write it to its place, and remove the answer.
 
     Raises `ToolFailure`: `no_image` for what is no image or is truncated, `wrong_size` for one of
     another shape than the template or of too many pixels.
     """
+    put_down(picture, place)
     try:
         image, note = fit_to(place.size, read_photograph(picture.image, NAME), picture)
         info, buffer = PngImagePlugin.PngInfo(), io.BytesIO()

@@ -225,8 +225,8 @@ def ground_truth(
 
     Example: genlab benchmark ground-truth ann-2019.jpg ann-2023.jpg bob.jpg
     """
+    from genlab.benchmark.cases.files import slug
     from genlab.benchmark.cases.ground_truth import build
-    from genlab.benchmark.cases.names import slug
 
     folder = cases / (case_id or slug(f"{ideal.stem} {other.stem}"))
     if folder.exists():

@@ -87,17 +87,9 @@ class Runner:
         if not cases or not contenders:
             raise GenlabError("a run takes at least one case with consent, and one tool")
         run_id = self._make_folder()
-        described = [
-            {
-                "case_id": case.case_id,
-                "title": case.title,
-                "folder": str(case.folder.resolve()),
-                "digest": case.digest,
-            }
-            for case in cases
-        ]
+        known = [case.facts for case in cases]
         self.store.create_run(
-            run_id, now(), described, contenders, repeats=repeats, max_cost=max_cost, server=server
+            run_id, now(), known, contenders, repeats=repeats, max_cost=max_cost, server=server
         )
         return run_id
 
@@ -118,7 +110,7 @@ class Runner:
         log = self.log(run_id)
         ending, reason = "interrupted", ""
         try:
-            ending = await self._do(run, log, again)
+            ending = await self._do(run, again)
         except Exception as error:
             reason = one_line(str(error))
             raise
@@ -144,14 +136,14 @@ class Runner:
                 log.publish(update(item))
         return self._logs[run_id]
 
-    async def _do(self, run: Run, log: EventLog, again: bool) -> str:
+    async def _do(self, run: Run, again: bool) -> str:
         """Do a run that is locked; returns its ending."""
         cases, tools = self._load(run)
         self.store.set_run(run.run_id, ending="", ended=None)
         pool = ScoringPool(self._scorer or _default_scorer(), self.limits.scorers)
         try:
-            work = Work(self, run, cases, tools, pool, log)
-            unfinished = await work.recover(self.store.items(run.run_id), again)
+            work = Work(self, run, cases, tools, pool)
+            unfinished = await work.recover(again)
             tasks = [asyncio.create_task(work.item(item)) for item in unfinished]
             self._tasks[run.run_id] = tasks
             if run.run_id in self._cancelled:  # before it began
@@ -186,13 +178,13 @@ class Runner:
         """Make the folder of a new run: today's date, with -2, -3, ... where that is taken."""
         today = date.today().isoformat()
         taken = {run.run_id for run in self.store.runs()}
-        names = (today if number == 1 else f"{today}-{number}" for number in count(1))
-        while True:
-            run_id = next(names)
+        for number in count(1):
+            run_id = today if number == 1 else f"{today}-{number}"
             with suppress(FileExistsError):  # another process may have taken it just now
                 if run_id not in taken:
                     (self.folder / run_id).mkdir(parents=True)
-                    return run_id
+                    break
+        return run_id
 
 
 def lock_of(folder: Path, run_id: str) -> FileLock:
@@ -220,14 +212,13 @@ def _default_scorer() -> Scorer:
 
 async def _wait_for_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Wait for all tasks; a bug or a full disk in one ends the others and is raised."""
-    if not tasks:
-        return
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        for task in done:
-            if not task.cancelled():
-                task.result()
+        if tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    for fault in ended:
+        if isinstance(fault, Exception):  # a cancellation is none
+            raise fault

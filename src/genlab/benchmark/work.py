@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genlab.benchmark.arrivals import Arrival, Place, keep, picture_of, put_down, recovered
+from genlab.benchmark.arrivals import Arrival, Place, keep, picture_of, recovered
 from genlab.benchmark.cases import Case
 from genlab.benchmark.cases.photographs import upright_size
-from genlab.benchmark.events import EventLog, update
+from genlab.benchmark.events import update
 from genlab.benchmark.judge import Judge, Verdict
 from genlab.benchmark.plugins.base import ImageTool, Picture, ToolFailure, one_line
 from genlab.benchmark.requests import Budget, Requests
@@ -45,17 +45,16 @@ class Work:
         cases: Mapping[str, Case],
         tools: Mapping[str, ImageTool],
         pool: ScoringPool,
-        log: EventLog,
     ) -> None:
         """cases, tools: of the run, by their ids."""
         self._store, self._folder, self._reuses = runner.store, runner.folder, runner.reuse
         self._run, self._cases, self._tools, self._pool = run, cases, tools, pool
-        self._log, self._judge = log, runner.judge
+        self._log, self._judge = runner.log(run.run_id), runner.judge
         self._contenders = run.contenders
-        spent = sum(item.cost + judging_cost(item) for item in self._store.items(run.run_id))
-        self._budget = Budget(run.max_cost, spent)
+        self._items = self._store.items(run.run_id)
+        budget = Budget(run.max_cost, sum(item.cost + judging_cost(item) for item in self._items))
         slots = asyncio.Semaphore(runner.limits.concurrency)
-        paid = partial(Requests, limits=runner.limits, budget=self._budget, slots=slots)
+        paid = partial(Requests, limits=runner.limits, budget=budget, slots=slots)
         self._requests = {name: paid(tool) for name, tool in tools.items()}
         if self._judge is not None:
             self._judge_requests = paid(self._judge)
@@ -79,14 +78,14 @@ class Work:
         path = self._path(item).with_suffix(".json")
         await asyncio.to_thread(write_json, path, dict(sorted(record.items())))
 
-    async def recover(self, items: Sequence[Item], again: bool) -> list[Item]:
+    async def recover(self, again: bool) -> list[Item]:
         """The items with something left to do, each set to where it continues.
 
         An image that arrived is found in the store or on disk; one that is damaged or missing is
         made again. again: failed items too.
         """
         left = []
-        for item in items:
+        for item in self._items:
             if item.status == "failed" and not again:
                 continue
             try:
@@ -109,7 +108,7 @@ class Work:
 
     async def skip_rest(self) -> None:
         """Record what is unfinished as skipped: the run was cancelled."""
-        for item in self._store.items(self._run.run_id):
+        for item in self._items:
             if not item.finished:
                 reason = "the run was cancelled; resume it to continue"
                 await self._fail(item, "cancelled", reason, status="skipped")
@@ -161,9 +160,7 @@ class Work:
         return False
 
     async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
-        place = self._place(item)
-        await asyncio.to_thread(put_down, picture, place)
-        arrival = await asyncio.to_thread(keep, picture, place)
+        arrival = await asyncio.to_thread(keep, picture, self._place(item))
         await self._record_arrival(item, arrival, seconds)
 
     async def _record_arrival(self, item: Item, arrival: Arrival, seconds: float = 0.0) -> None:

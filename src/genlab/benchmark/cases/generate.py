@@ -9,18 +9,13 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
-from genlab.benchmark.cases.case import CASE_FILE, Source, Swap, load_case
-from genlab.benchmark.cases.files import Draft, draft_of, find_regions, write_case
-from genlab.benchmark.cases.names import free, slug
-from genlab.benchmark.cases.photographs import (
-    TEMPLATE_SIDE,
-    crop_avatar,
-    read_photograph,
-    shrink,
-)
+from genlab.benchmark.cases import CASE_FILE, Source, Swap, load_case
+from genlab.benchmark.cases.files import find_regions, free, slug, write_case
+from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
 from genlab.core.errors import GenlabError
 
 MAX_PERSONS = 4  # replaced in one template, where no file of pairs says who
@@ -72,9 +67,11 @@ def generate(
             taken.add(case_id)
             chosen = {swap.avatar: heads[swap.avatar] for swap in swaps}
             sources = {"template": UNKNOWN.model_copy(update={"title": path.name})}
-            sources |= dict.fromkeys(chosen, UNKNOWN)
-            draft = Draft(case_id, path.stem, consent, template, chosen, swaps, sources)
-            yield _write_missing(draft, root, force)
+            content = {
+                **{"title": path.stem, "consent": consent, "template": template, "swaps": swaps},
+                **{"avatars": chosen, "sources": sources | dict.fromkeys(chosen, UNKNOWN)},
+            }
+            yield _write_missing(root / case_id, content, force)
         except GenlabError as fault:
             yield fault
 
@@ -85,18 +82,17 @@ def generate_demo(root: Path, *, force: bool = False) -> Iterator[str | GenlabEr
     if not folders:
         raise GenlabError(f"{SHIPPED} holds no case; run this in a clone of the repository")
     for folder in folders:
-        yield _write_missing(draft_of(load_case(folder)), root, force)
+        yield _write_missing(root / folder.name, dict(load_case(folder)), force)
 
 
-def _write_missing(draft: Draft, root: Path, force: bool) -> str:
+def _write_missing(folder: Path, content: Mapping[str, Any], force: bool) -> str:
     """Write a case unless it exists; returns a line that says which."""
-    folder = root / draft.case_id
     if (folder / CASE_FILE).exists() and not force:
         return f"{folder}: exists, kept as it is"
-    write_case(draft, root)
-    persons = len(draft.swaps)
+    case = write_case(folder, **content)
+    persons = len(case.swaps)
     line = f"{folder}: {persons} person{'s' if persons > 1 else ''} to replace"
-    return line if draft.consent else f"{line}; set consent in {folder / CASE_FILE} before a run"
+    return line if case.consent else f"{line}; set consent in {folder / CASE_FILE} before a run"
 
 
 def _take_next(path: Path, template: Image.Image, names: Sequence[str], used: int) -> list[Swap]:
