@@ -30,8 +30,14 @@ What is not given comes from params.yaml. Images, scores and ratings are kept in
 """,
 )
 
-RUNS = Path("runs")
+RUNS, OWN = Path("runs"), Path("cases/private")
 Runs = Annotated[Path, typer.Option(help="Folder of images and the store.")]
+Target = Annotated[
+    Path | None,
+    typer.Option("--cases", help="Where cases go. [default: cases/private, demo: cases]"),
+]
+Consent = Annotated[bool, typer.Option("--consent", help="All persons shown agree to this use.")]
+Ratings = Annotated[Path, typer.Argument(help="CSV file of ratings.")]
 LAST = "last"
 RunId = Annotated[str, typer.Argument(help="A run, such as 2026-01-31; 'last' is the newest.")]
 
@@ -48,12 +54,8 @@ def generate_cases(
         Path | None,
         typer.Option(help="CSV file: template, face (1 is the leftmost), avatar; per line."),
     ] = None,
-    consent: Annotated[
-        bool, typer.Option("--consent", help="All persons shown agree to this use.")
-    ] = False,
-    cases: Annotated[
-        Path | None, typer.Option(help="Where cases go. [default: cases/private, demo: cases]")
-    ] = None,
+    consent: Consent = False,
+    cases: Target = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing cases.")] = False,
 ) -> None:
     """Make the demo's cases, or cases from your own photographs.
@@ -65,10 +67,9 @@ def generate_cases(
     if (templates is None) != (avatars is None):
         raise GenlabError("--templates and --avatars go together; name both folders, or neither")
     if templates is not None and avatars is not None:
-        root = cases or Path("cases/private")
-        made = generate(templates, avatars, root, pairs=pairs, consent=consent, force=force)
+        made = generate(templates, avatars, cases or OWN, pairs=pairs, consent=consent, force=force)
     else:
-        made = generate_demo(cases or Path("cases"), force=force)
+        made = generate_demo(cases or OWN.parent, force=force)
     faults = 0
     for each in made:
         typer.echo(each)
@@ -216,10 +217,8 @@ def ground_truth(
     avatar: Annotated[Path, typer.Argument(help="Photograph A2 of them, of another session.")],
     other: Annotated[Path, typer.Argument(help="Photograph B of somebody else, in A1's pose.")],
     case_id: Annotated[str, typer.Option("--name", help="Name of the case.")] = "",
-    cases: Annotated[Path, typer.Option(help="Where the case goes.")] = Path("cases/private"),
-    consent: Annotated[
-        bool, typer.Option("--consent", help="All persons shown agree to this use.")
-    ] = False,
+    cases: Target = None,
+    consent: Consent = False,
 ) -> None:
     """Make a case with a known ideal result: B's head on A1 is the template, A2 the avatar.
 
@@ -228,7 +227,7 @@ def ground_truth(
     from genlab.benchmark.cases.files import slug
     from genlab.benchmark.cases.ground_truth import build
 
-    folder = cases / (case_id or slug(f"{ideal.stem} {other.stem}"))
+    folder = (cases or OWN) / (case_id or slug(f"{ideal.stem} {other.stem}"))
     if folder.exists():
         raise GenlabError(f"{folder} exists; name another case with --name")
     for warning in build(ideal, avatar, other, folder, consent=consent):
@@ -237,7 +236,7 @@ def ground_truth(
 
 
 @app.command()
-def export_ratings(path: Annotated[Path, typer.Argument(help="CSV file to write.")]) -> None:
+def export_ratings(path: Ratings) -> None:
     """Write all ratings as CSV.
 
     Example: genlab benchmark export-ratings ratings.csv
@@ -247,7 +246,7 @@ def export_ratings(path: Annotated[Path, typer.Argument(help="CSV file to write.
 
 
 @app.command()
-def import_ratings(path: Annotated[Path, typer.Argument(help="CSV file to read.")]) -> None:
+def import_ratings(path: Ratings) -> None:
     """Read ratings from CSV; those that are known change nothing.
 
     Example: genlab benchmark import-ratings ratings.csv
@@ -275,10 +274,9 @@ def _run_id(store: Store, run_id: str) -> str:
     """The id of a run, with `last` as the newest."""
     if run_id != LAST:
         return store.run(run_id).run_id
-    runs = store.runs()
-    if not runs:
-        raise GenlabError(f"{store.path} holds no run; make one with: genlab benchmark run")
-    return runs[0].run_id
+    for run in store.runs():
+        return run.run_id
+    raise GenlabError(f"{store.path} holds no run; make one with: genlab benchmark run")
 
 
 def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, Any]]:
@@ -298,14 +296,10 @@ def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, An
 
 def _start(runner: Runner, params: BenchmarkParams, only: list[str]) -> str:
     """Queue a run; in a terminal, asks for another ceiling where its estimate is higher."""
-    from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
-    from genlab.benchmark.terminal import load_allowed
+    from genlab.benchmark.terminal import choose
 
-    cases, ceiling = load_allowed(Path(params.cases), only), params.max_cost
-    tools = choose_tools(load_tools(), params.tools)
-    contenders = make_contenders(tools, params.options)
-    costs = {tool.tool_id: tool.needs.cost for tool in tools}
-    estimate = len(cases) * params.repeats * sum(costs[each.tool_id] for each in contenders)
+    (cases, contenders, cost), ceiling = choose(params, only), params.max_cost
+    estimate = len(cases) * params.repeats * cost
     if estimate > ceiling and sys.stdin.isatty():
         question = f"The run costs about ${estimate:.2f}. Ceiling in dollars"
         try:

@@ -14,13 +14,12 @@ from typing import Any
 from genlab.benchmark.cases import Case
 from genlab.benchmark.leaderboard.chart import draw_scores
 from genlab.benchmark.leaderboard.standings import Standing, leaderboard
-from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
 from genlab.benchmark.report import render_report
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.scoring.scorer import versions
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender, Item
-from genlab.benchmark.terminal import follow, load_allowed
+from genlab.benchmark.terminal import choose, follow
 from genlab.core.io import write_json, write_text
 from genlab.core.params import BenchmarkParams
 
@@ -32,9 +31,7 @@ def write_snapshot(
     params: BenchmarkParams, folder: Path, *, seed: int, bootstrap: int
 ) -> list[Standing]:
     """Finish the stage's run and write its outs under `folder`; returns the standings."""
-    cases = load_allowed(Path(params.cases))
-    tools = choose_tools(load_tools(), params.tools)
-    contenders = make_contenders(tools, params.options)
+    cases, contenders, _ = choose(params)
     runs, path = folder / "runs", folder / "data" / "benchmark" / "report.html"
     with Store(runs / STORE) as store:
         runner = Runner.configured(store, runs, params, reuse=True)

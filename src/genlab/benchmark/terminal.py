@@ -17,18 +17,24 @@ from genlab.benchmark.cases import Case, load_cases, split_by_consent
 from genlab.benchmark.leaderboard.standings import People, Standing
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
+from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
 from genlab.benchmark.runner import Runner
-from genlab.benchmark.store.schema import FINISHED
+from genlab.benchmark.store.schema import FINISHED, Contender
+from genlab.core.params import BenchmarkParams
 
 WIDTH = 160  # columns of a table that goes to a file
 
 
-def load_allowed(root: Path, only: Sequence[str] = ()) -> list[Case]:
-    """The cases with consent; the others are named, a line each."""
-    cases, lines = split_by_consent(load_cases(root, only))
+def choose(
+    params: BenchmarkParams, only: Sequence[str] = ()
+) -> tuple[list[Case], list[Contender], float]:
+    """The cases with consent (a line names each other one), contenders, dollars per case."""
+    cases, lines = split_by_consent(load_cases(Path(params.cases), only))
     for line in lines:
         typer.echo(line, err=True)
-    return cases
+    tools = {tool.tool_id: tool for tool in choose_tools(load_tools(), params.tools)}
+    contenders = make_contenders([*tools.values()], params.options)
+    return cases, contenders, sum(tools[each.tool_id].needs.cost for each in contenders)
 
 
 def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:
