@@ -114,6 +114,7 @@ def is_turned(image: Image.Image, case: Case) -> bool:
     [
         (status(429, {"Retry-After": "7"}), "rate_limited", True),
         (status(429, {"Retry-After": "soon"}), "rate_limited", True),
+        (status(429, {"Retry-After": "Thu, 01 Jan 2099 00:00:00 GMT"}), "rate_limited", True),
         (status(429, code="insufficient_quota"), "quota", False),
         (status(402, message="no credit"), "quota", False),
         (status(500), "unavailable", True),
@@ -146,7 +147,9 @@ def test_every_fault_of_a_service_is_an_outcome_of_its_kind(
     with ImageServer([reply]) as server:
         failure = failure_of(make(server, tmp_path, timeout=0.4 if reply.hang else 10.0), case)
     assert (failure.kind, failure.passing) == (kind, passing)
-    assert failure.retry_after == (7.0 if reply.headers.get("Retry-After") == "7" else None)
+    asked = reply.headers.get("Retry-After", "")
+    assert (failure.retry_after or 0) >= (7 if asked == "7" else 1e8 if "2099" in asked else 0)
+    assert (failure.retry_after is None) == (asked in ("", "soon"))
 
 
 def test_http_fills_the_request_and_reads_the_image(tmp_path: Path, case: Case) -> None:
@@ -256,10 +259,11 @@ def test_tokens_are_paid_for_at_the_models_price_and_a_retired_model_is_named(
     }
     with ImageServer([answer(encoded(BLANK), usage=usage)]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        known = asyncio.run(GPT.swap(case, {}))
+        known = asyncio.run(GPT.swap(case, {"quality": "low"}))
         unknown = asyncio.run(DALLE3.swap(case, {"model": "words-1"}))
     assert known.cost == pytest.approx((100 * 5 + 1000 * 8 + 2000 * 32) / 1e6)
     assert unknown.cost is None
+    assert [request.fields.get("quality") for request in server.requests] == ["low", None]
     assert server.requests[1].fields["model"] == "words-1"
 
 

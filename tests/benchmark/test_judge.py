@@ -42,12 +42,19 @@ def verdicts(store: Store, items: list[Item]) -> list[tuple[Any, ...]]:
     return [(stars.get(i.image_sha256), i.details["judge"]["failure_kind"]) for i in items]
 
 
-def test_none_is_asked_unless_params_name_one(root: Path) -> None:
+def test_none_is_asked_unless_params_name_one_and_there_is_a_key(
+    root: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     params = load_params(root / "params.yaml").benchmark
     assert make_judge(params) is None
     named = make_judge(params.model_copy(update={"judge": "eye-1"}))
     assert named is not None
     assert (named.model, named.needs.cost) == ("eye-1", 0.02)
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    [item] = bench.run(bench.cases(1), Turned(), judge=named)
+    assert verdicts(bench.store, [item]) == [(None, "no_key")]
+    assert item.status == "scored"
 
 
 def test_its_stars_are_shown_beside_the_score(
@@ -156,11 +163,3 @@ def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(
             == [GIVEN] * 3
         )
         assert len(server.requests) == len(tool.asked) == 3
-
-
-def test_without_a_key_it_is_skipped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    [item] = bench.run(bench.cases(1), Turned(), judge=Judge("eye-1", 0.0))
-    assert verdicts(bench.store, [item]) == [(None, "no_key")]
-    assert item.status == "scored"

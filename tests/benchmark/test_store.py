@@ -26,14 +26,6 @@ def store(tmp_path: Path) -> Store:
     return made
 
 
-@pytest.fixture
-def pictured(store: Store) -> Store:
-    """Both tools have a picture of case one."""
-    for number in (1, 2):
-        store.set_items([(number, {"status": "generated", "image_sha256": f"{number:064x}"})])
-    return store
-
-
 def rate(store: Store, rater: str, stars: int | None, subject: str = SUBJECT) -> bool:
     return store.rate("run_item", subject, rater, stars, "blind")
 
@@ -59,16 +51,13 @@ def test_contenders_of_one_tool_and_repeats_have_items_and_images_each(store: St
     ]
 
 
-def test_changes_are_kept_and_read_by_another(store: Store) -> None:
+def test_changes_are_kept_together_or_not_at_all_and_read_by_another(store: Store) -> None:
     scored = {"status": "scored", "score": 0.5, "components": {"identity": None}}
-    store.set_items([(1, scored), (2, {"cost": 0.5})])
+    store.set_items([(3, scored), (2, {"cost": 0.5})])
     with Store(store.path) as other:
-        item = other.item(1)
+        item = other.item(3)
         assert (item.status, item.score, item.components) == ("scored", 0.5, {"identity": None})
         assert other.item(2).cost == 0.5
-
-
-def test_several_changes_are_kept_together_or_not_at_all(store: Store) -> None:
     with pytest.raises(GenlabError):
         store.set_items([(1, {"status": "scored"}), (99, {"status": "scored"})])
     assert store.item(1).status == "queued"
@@ -167,11 +156,7 @@ def test_the_last_rating_counts_and_the_same_again_changes_nothing(store: Store)
     assert store.rate("vae_sample", SUBJECT, "ann", 2, "grid")
     assert [found.stars for found in store.ratings(rater="ann")] == [5, 2]
     assert [found.stars for found in store.ratings(subject_kind="vae_sample")] == [2]
-
-
-def test_a_rating_keeps_its_context(store: Store) -> None:
-    for stars, context in ((1, "grid"), (5, "blind")):
-        assert store.rate("run_item", SUBJECT, "ann", stars, context)
+    assert store.rate("run_item", SUBJECT, "ann", 1, "grid")
     assert [found.stars for found in store.ratings(context="blind")] == [5]
 
 
@@ -191,16 +176,6 @@ def test_a_rating_out_of_range_is_refused(store: Store, key: str, values: list[A
         with pytest.raises(GenlabError) as caught:
             store.rate(**{**known, "context": "blind", key: value})
         assert caught.value.key == key
-
-
-def test_an_import_never_replaces_what_is_newer(pictured: Store, tmp_path: Path) -> None:
-    rate(pictured, "ann", 2)
-    rate(pictured, "bob", 1)
-    pictured.export_csv(tmp_path / "old.csv")
-    rate(pictured, "ann", 5)
-    rate(pictured, "bob", 3)
-    assert pictured.import_csv(tmp_path / "old.csv") == 0
-    assert [rating.stars for rating in pictured.ratings()] == [5, 3]
 
 
 @pytest.mark.parametrize(
@@ -239,11 +214,14 @@ def test_preferences_are_of_two_items_of_a_case_and_the_last_counts(store: Store
         store.prefer("ann", 1, 3)
 
 
-def test_csv_keeps_every_rating(pictured: Store, tmp_path: Path) -> None:
+def test_csv_keeps_every_rating_and_never_replaces_a_newer_one(
+    store: Store, tmp_path: Path
+) -> None:
+    store.set_items([(number, {"image_sha256": f"{number:064x}"}) for number in (1, 2)])
     for number, rater in enumerate(['ann "the" first', "Zoë, bob", "李"], 1):
-        pictured.rate("run_item", f"{number:064x}", rater, number, "grid", session="s")
+        store.rate("run_item", f"{number:064x}", rater, number, "grid", session="s")
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
-    assert pictured.export_csv(first) == 3
+    assert store.export_csv(first) == 3
     with Store(tmp_path / "other.sqlite3") as other:
         # The same run comes after another one here: its items have other numbers.
         other.create_run("2025-12-31", now(), CASES, TOOLS)
@@ -253,6 +231,9 @@ def test_csv_keeps_every_rating(pictured: Store, tmp_path: Path) -> None:
         assert other.import_csv(first) == 0
         other.export_csv(second)
     assert first.read_bytes() == second.read_bytes()
+    store.rate("run_item", f"{3:064x}", "李", 5, "grid")
+    assert store.import_csv(first) == 0
+    assert [rating.stars for rating in store.ratings()] == [1, 2, 5]
 
 
 # opinions on explanations

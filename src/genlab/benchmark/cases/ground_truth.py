@@ -30,7 +30,7 @@ from genlab.benchmark.scoring.geometry import (
     similarity,
 )
 from genlab.benchmark.scoring.masks import frame_matrix, framed, head_mask, lab
-from genlab.benchmark.tools.compositing import jaw_width, lab_to_rgb, mix, turn_alike
+from genlab.benchmark.tools.face_tool import jaw_width, lab_to_rgb, mix, turn_alike
 from genlab.core.errors import GenlabError
 
 DIFFERENT = 0.55  # embedding distance from which B is surely somebody else

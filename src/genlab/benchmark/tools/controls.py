@@ -20,8 +20,14 @@ from genlab.benchmark.plugins.base import Needs, Option, ToolFailure
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
 from genlab.benchmark.scoring.geometry import FOREHEAD
-from genlab.benchmark.tools.compositing import jaw_width, mix, soft_face
-from genlab.benchmark.tools.face_tool import FaceTool, find_largest, find_pairs
+from genlab.benchmark.tools.face_tool import (
+    FaceTool,
+    find_largest,
+    find_pairs,
+    jaw_width,
+    mix,
+    soft_face,
+)
 from genlab.benchmark.tools.local import lay_over, swap_locally
 
 GROWN = 1.25  # a pasted rectangle over the detector's box

@@ -13,9 +13,8 @@ from genlab.benchmark.cases.ground_truth import head_in
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.scoring.geometry import similarity
-from genlab.benchmark.tools.compositing import mix, soft_face
 from genlab.benchmark.tools.controls import blur_swap, paste_avatars, swap_strangers
-from genlab.benchmark.tools.face_tool import find_pairs
+from genlab.benchmark.tools.face_tool import find_pairs, mix, soft_face
 from genlab.benchmark.tools.local import swap_locally
 from genlab.core.errors import GenlabError
 
