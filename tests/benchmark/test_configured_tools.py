@@ -19,10 +19,10 @@ from image_server import ImageServer, Reply, answer, encoded, payload, status, t
 from PIL import Image
 from small_benchmark import make_case
 
-from genlab.benchmark.arrivals import Arrival, Place, keep, put_down, recovered
+from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import openai_images
-from genlab.benchmark.plugins.base import Picture, ToolFailure, absence
+from genlab.benchmark.plugins.base import ToolFailure, absence
 from genlab.benchmark.plugins.openai_images import DALLE3, GPT
 from genlab.benchmark.plugins.registry import contender_of, read_tools, write_sample
 from genlab.core.errors import GenlabError
@@ -269,7 +269,7 @@ def test_tokens_are_paid_for_at_the_models_price_and_a_retired_model_is_named(
 
 def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> None:
     place = place_of(case)
-    put_down(Picture(encoded(BLANK), cost=0.3, note="n"), place)
+    place.answer.write_bytes(b'{"cost": 0.3, "note": "n"}\n' + encoded(BLANK))
     found = recovered(place, "")
     assert found is not None
     assert (found.cost, found.note) == (0.3, "n")

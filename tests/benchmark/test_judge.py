@@ -15,11 +15,12 @@ from PIL import Image
 from small_benchmark import Bench, Turned
 
 from genlab.benchmark import snapshot
-from genlab.benchmark.judge import Judge, make_judge
+from genlab.benchmark.judge import Judge
 from genlab.benchmark.leaderboard.standings import leaderboard
 from genlab.benchmark.leaderboard.table import tabulate
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.report import render_report
+from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item
 from genlab.core.params import load_params
@@ -46,8 +47,9 @@ def test_none_is_asked_unless_params_name_one_and_there_is_a_key(
     root: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     params = load_params(root / "params.yaml").benchmark
-    assert make_judge(params) is None
-    named = make_judge(params.model_copy(update={"judge": "eye-1"}))
+    assert Runner.configured(bench.store, bench.runs, params).judge is None
+    asking = params.model_copy(update={"judge": "eye-1"})
+    named = Runner.configured(bench.store, bench.runs, asking).judge
     assert named is not None
     assert (named.model, named.needs.cost) == ("eye-1", 0.02)
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):

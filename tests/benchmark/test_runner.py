@@ -25,6 +25,7 @@ from small_benchmark import (
     sleeping_score,
 )
 
+from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.events import EventLog
 from genlab.benchmark.plugins.base import Picture, ToolFailure
 from genlab.benchmark.plugins.registry import make_contenders
@@ -36,6 +37,7 @@ from genlab.core.errors import GenlabError
 pytestmark = pytest.mark.slow
 
 SCORED = ("scored", "")
+SMALL = Image.new("RGB", (64, 64))
 
 
 def kinds(items: list[Item]) -> list[tuple[str, str]]:
@@ -55,7 +57,12 @@ def truncated() -> Image.Image:
 
 
 def test_an_image_is_scored_marked_as_synthetic_and_recorded(bench: Bench) -> None:
-    [item] = bench.run(bench.cases(1), Turned())
+    [case] = bench.cases(1)
+    known = write_case(case.folder, **{**dict(case), "ideal": SMALL})
+    assert known.ideal == case.folder / "ideal.jpg"
+    tool = Turned()
+    [item] = bench.run([known], tool)
+    assert tool.ideals == {None}  # tools do not see it
     assert (item.status, item.score) == ("scored", 1.0)
     assert bench.store.run(item.run_id).ending == "finished"
     path = bench.runs / item.image
@@ -68,7 +75,6 @@ def test_an_image_is_scored_marked_as_synthetic_and_recorded(bench: Bench) -> No
     assert (record["score"], record["image_sha256"]) == (1.0, item.image_sha256)
 
 
-SMALL = Image.new("RGB", (64, 64))
 FAULTY = {
     "array": (Giving(np.zeros((64, 64, 3), np.uint8), cost=0.5), "failed", "no_image"),
     "path": (Giving("made/image.png"), "failed", "no_image"),

@@ -121,6 +121,7 @@ class Turned:
         self.needs = Needs(**needs)
         self.seconds = seconds
         self.asked: list[str] = []
+        self.ideals: set[Path | None] = set()
         self.active = self.most_active = 0
 
     def unavailable(self) -> str:
@@ -128,6 +129,7 @@ class Turned:
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
         self.asked.append(case.case_id)
+        self.ideals.add(case.ideal)
         self.active += 1
         self.most_active = max(self.most_active, self.active)
         try:

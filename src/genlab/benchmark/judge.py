@@ -21,7 +21,6 @@ from genlab.benchmark.plugins.base import Needs, ToolFailure, one_line
 from genlab.benchmark.plugins.configured import tool_failure
 from genlab.benchmark.plugins.inputs import make_inputs
 from genlab.core.errors import GenlabError
-from genlab.core.params import BenchmarkParams
 from genlab.llm.errors import EndpointError
 
 if TYPE_CHECKING:  # importing the client takes a second
@@ -100,11 +99,6 @@ def rubric() -> str:
     """The question, the criteria and the meaning of the stars, one per line."""
     scale = [f"{stars}: {meaning}" for stars, meaning in sorted(STARS.items(), reverse=True)]
     return "\n".join([QUESTION, CRITERIA, *scale])
-
-
-def make_judge(params: BenchmarkParams) -> Judge | None:
-    """The judge that params.yaml names, if any."""
-    return Judge(params.judge) if params.judge else None
 
 
 def read_verdict(answer: Completion, cost: float) -> Verdict:

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.events import EventLog, update
-from genlab.benchmark.judge import Judge, make_judge
+from genlab.benchmark.judge import Judge
 from genlab.benchmark.plugins.base import ImageTool, one_line
 from genlab.benchmark.plugins.registry import choose_tools, load_tools
 from genlab.benchmark.requests import Limits
@@ -68,7 +68,8 @@ class Runner:
     ) -> Runner:
         """A runner with the limits and the judge of params.yaml."""
         limits = Limits(params.concurrency, params.timeout, params.retries)
-        return cls(store, folder, limits=limits, judge=make_judge(params), **options)
+        judge = Judge(params.judge) if params.judge else None
+        return cls(store, folder, limits=limits, judge=judge, **options)
 
     def start(
         self,
@@ -140,7 +141,11 @@ class Runner:
         """Do a run that is locked; returns its ending."""
         cases, tools = self._load(run)
         self.store.set_run(run.run_id, ending="", ended=None)
-        pool = ScoringPool(self._scorer or _default_scorer(), self.limits.scorers)
+        if self._scorer is None:
+            from genlab.benchmark.scoring.scorer import score  # it takes a second
+
+            self._scorer = score
+        pool = ScoringPool(self._scorer, self.limits.scorers)
         try:
             work = Work(self, run, cases, tools, pool)
             unfinished = await work.recover(again)
@@ -202,12 +207,6 @@ def is_locked(folder: Path, run_id: str) -> bool:
             return False
     except Timeout:
         return True
-
-
-def _default_scorer() -> Scorer:
-    from genlab.benchmark.scoring.scorer import score  # it takes a second
-
-    return score
 
 
 async def _wait_for_all(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -68,19 +68,10 @@ def find_run(
 def score_again(store: Store, run_id: str) -> None:
     """Queue images for scoring whose score is of other constants, models or libraries."""
     now = versions()
-    again: dict[str, Any] = {
-        "status": "evaluating",
-        "score": None,
-        "score_reference": None,
-        "components": {},
-    }
-    store.set_items(
-        [
-            (item.item_id, again)
-            for item in store.items(run_id)
-            if item.image and item.details.get("versions", now) != now
-        ]
-    )
+    again: dict[str, Any] = {"status": "evaluating", "components": {}}
+    again |= dict.fromkeys(("score", "score_reference"))
+    old = [i for i in store.items(run_id) if i.image and i.details.get("versions", now) != now]
+    store.set_items([(item.item_id, again) for item in old])
 
 
 def _headline(results: dict[str, Any]) -> dict[str, Any]:
@@ -104,19 +95,9 @@ def list_standings(standings: Iterable[Standing], items: Sequence[Item]) -> dict
         rows[standing.label] = {
             **standing.model_dump(exclude={"contender", "title", "seconds", "stars"}),
             "judge_stars": judge.mean if judge else None,
-            "cost": sum(_total_cost(item) for item in own),
+            # In whichever run its image was made.
+            "cost": sum(i.cost + i.details.get("reused", {}).get("cost", 0.0) for i in own),
         }
-    return _round({"cases": len({item.case_id for item in items}), "contenders": rows})
-
-
-def _total_cost(item: Item) -> float:
-    """Dollars that an item's image cost, in whichever run it was made."""
-    return float(item.cost + item.details.get("reused", {}).get("cost", 0.0))
-
-
-def _round(values: dict[str, Any]) -> dict[str, Any]:
-    """The values with their floats rounded to DIGITS."""
-    found: dict[str, Any] = json.loads(
-        json.dumps(values), parse_float=lambda digits: round(float(digits), DIGITS)
-    )
-    return found
+    found = json.dumps({"cases": len({item.case_id for item in items}), "contenders": rows})
+    rounded: dict[str, Any] = json.loads(found, parse_float=lambda x: round(float(x), DIGITS))
+    return rounded

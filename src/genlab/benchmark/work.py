@@ -14,7 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genlab.benchmark.arrivals import Arrival, Place, keep, picture_of, recovered
+from PIL import Image
+
+from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
 from genlab.benchmark.cases import Case
 from genlab.benchmark.cases.photographs import upright_size
 from genlab.benchmark.events import update
@@ -118,20 +120,25 @@ class Work:
     async def _generate(self, item: Item) -> None:
         if self._reuses and await self._reuse(item):
             return
+        tool, options = self._tools[item.tool_id], self._contenders[item.contender].options
+        case = self._cases[item.case_id].model_copy(update={"ideal": None})
+
+        async def call() -> tuple[tuple[Picture, float], float | None]:
+            begin = time.monotonic()
+            made: object = await tool.swap(case, options)
+            picture = Picture(made) if isinstance(made, Image.Image) else made
+            if not isinstance(picture, Picture):  # it may have been paid for all the same
+                found = type(made).__name__
+                reason = f"the tool returns {found}, no PIL image or Picture; correct its swap()"
+                raise ToolFailure("no_image", reason, cost=tool.needs.cost)
+            return (picture, time.monotonic() - begin), picture.cost
+
         picture, seconds = await self._requests[item.tool_id].send(
-            lambda: self._swap(item),
+            call,
             lambda dollars: self._charge(item, dollars),
             lambda: self._set(item, status="generating", attempts=item.attempts + 1),
         )
         await _finish(self._keep(item, picture, seconds))
-
-    async def _swap(self, item: Item) -> tuple[tuple[Picture, float], float | None]:
-        """The picture and its seconds; its dollars."""
-        tool, begin = self._tools[item.tool_id], time.monotonic()
-        options = self._contenders[item.contender].options
-        made = await tool.swap(self._cases[item.case_id].without_ideal(), options)
-        picture = picture_of(made, tool.needs.cost)
-        return (picture, time.monotonic() - begin), picture.cost
 
     async def _reuse(self, item: Item) -> bool:
         """Copy the image of an earlier run with the same contender, case and draw, if any.

@@ -137,10 +137,6 @@ class Case(_Part):
         """Whether it is a user's case."""
         return self._folder.parent.name == PRIVATE
 
-    def without_ideal(self) -> Case:
-        """The case as tools get it."""
-        return self.model_copy(update={"ideal": None})
-
     def open_template(self) -> Image.Image:
         """The template, RGB, upright."""
         return read_photograph(self.template)

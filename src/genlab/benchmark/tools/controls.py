@@ -51,11 +51,6 @@ def blur(image: Image, face: Face, strength: int) -> Image:
     return mix(soft, image, soft_face(face.landmarks, image, FOREHEAD))
 
 
-def keep_template(case: Case, options: Mapping[str, Any]) -> Image:
-    """The template of `case`."""
-    return np.asarray(case.open_template())
-
-
 def paste_avatars(case: Case, options: Mapping[str, Any]) -> Image:
     """The template of `case` with rectangles pasted."""
     image = np.asarray(case.open_template())
@@ -124,7 +119,11 @@ BLURRED = FaceTool(
     version="2",
 )
 CONTROLS = (
-    FaceTool("control_untouched", "Control: untouched template", keep_template),
+    FaceTool(
+        "control_untouched",
+        "Control: untouched template",
+        lambda case, _: np.asarray(case.open_template()),
+    ),
     FaceTool("control_pasted", "Control: pasted rectangle", paste_avatars),
     FaceTool("control_wrong_person", "Control: wrong person", swap_strangers, version="2"),
     BLURRED,
