@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,7 +111,7 @@ def run_cases(
     """
     from genlab.benchmark.runner import Runner
     from genlab.benchmark.store.repository import STORE, Store
-    from genlab.benchmark.terminal import follow
+    from genlab.benchmark.terminal import follow, show_leaderboard
     from genlab.core.params import load_params
 
     names = [name.strip() for name in tools.split(",") if name.strip()]
@@ -137,7 +136,7 @@ def run_cases(
             run_id = _start(runner, params, only or [])
         typer.echo(f"run {run_id}")
         follow(runner, run_id, again=again)
-        _print_leaderboard(store, run_id)
+        show_leaderboard(store, run_id)
     typer.echo(f"next: genlab benchmark report {run_id}; people rate it in the app: make app")
 
 
@@ -163,8 +162,8 @@ def report(
     typer.echo(f"wrote {path}")
 
 
-@app.command("leaderboard")
-def show_leaderboard(
+@app.command()
+def leaderboard(
     run_id: Annotated[
         str, typer.Option("--run", help="One run, or 'last'. [default: all runs]")
     ] = "",
@@ -174,8 +173,10 @@ def show_leaderboard(
 
     Example: genlab benchmark leaderboard --run last --json
     """
+    from genlab.benchmark.terminal import show_leaderboard
+
     with _open() as store:
-        _print_leaderboard(store, _run_id(store, run_id) if run_id else None, json_)
+        show_leaderboard(store, _run_id(store, run_id) if run_id else None, as_json=json_)
 
 
 @app.command("tools")
@@ -307,16 +308,3 @@ def _start(runner: Runner, params: BenchmarkParams, only: list[str]) -> str:
         except typer.Abort as error:
             raise KeyboardInterrupt from error
     return runner.start(cases, contenders, repeats=params.repeats, max_cost=ceiling)
-
-
-def _print_leaderboard(store: Store, run_id: str | None, json_: bool = False) -> None:
-    from genlab.benchmark.leaderboard.standings import leaderboard, people
-    from genlab.benchmark.terminal import show_leaderboard as show
-
-    standings, found = leaderboard(store, run_id=run_id), people(store, run_id=run_id)
-    if json_:
-        rows = [standing.model_dump() for standing in standings]
-        listed = {"run_id": run_id, "contenders": rows, "people": found.model_dump()}
-        typer.echo(json.dumps(listed, indent=2))
-    else:
-        show(standings, found)

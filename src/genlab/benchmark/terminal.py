@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from rich.progress import Progress
 from rich.table import Table
 
 from genlab.benchmark.cases import Case, load_cases, split_by_consent
-from genlab.benchmark.leaderboard.standings import People, Standing
+from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
 from genlab.benchmark.runner import Runner
+from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import FINISHED, Contender
 from genlab.core.params import BenchmarkParams
 
@@ -71,14 +73,20 @@ async def _follow(runner: Runner, run_id: str, again: bool) -> None:
             await asyncio.gather(doing, return_exceptions=True)
 
 
-def show_leaderboard(standings: Sequence[Standing], found: People) -> None:
-    """Print the leaderboard and what people's answers say."""
+def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False) -> None:
+    """Print the leaderboard of a run (None: of all), and what people's answers say."""
+    standings, found = leaderboard(store, run_id=run_id), people(store, run_id=run_id)
+    if as_json:
+        rows = [standing.model_dump() for standing in standings]
+        listed = {"run_id": run_id, "contenders": rows, "people": found.model_dump()}
+        typer.echo(json.dumps(listed, indent=2))
+        return
     table = Table(box=None, pad_edge=False)
-    rows = tabulate(standings)
-    for heading in rows[0] if rows else ():
+    cells = tabulate(standings)
+    for heading in cells[0] if cells else ():
         justify: Any = "left" if heading in WORDS else "right"
         table.add_column(heading, justify=justify, overflow="fold")
-    for row in rows:
+    for row in cells:
         table.add_row(*map(escape, row.values()))
     _show(table)
     for line in notes(standings):
