@@ -12,18 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_benchmark as small
+from loopback import encoded
 from PIL import Image
-from small_benchmark import (
-    Bench,
-    Failing,
-    Giving,
-    Raising,
-    Turned,
-    crashing_score,
-    faceless_score,
-    raising_score,
-    sleeping_score,
-)
+from small_benchmark import Bench, Failing, Giving, Raising, Turned
 
 from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.events import EventLog
@@ -38,6 +30,7 @@ pytestmark = pytest.mark.slow
 
 SCORED = ("scored", "")
 SMALL = Image.new("RGB", (64, 64))
+NOISE = encoded(Image.effect_noise((64, 64), 50))
 
 
 def kinds(items: list[Item]) -> list[tuple[str, str]]:
@@ -47,13 +40,6 @@ def kinds(items: list[Item]) -> list[tuple[str, str]]:
 def named(tool_id: str, tool: Turned) -> Turned:
     tool.tool_id = tool_id
     return tool
-
-
-def truncated() -> Image.Image:
-    """A PNG that is cut short, opened and not yet read, as a tool might return it."""
-    buffer = io.BytesIO()
-    Image.effect_noise((64, 64), 50).save(buffer, "PNG")
-    return Image.open(io.BytesIO(buffer.getvalue()[:-900]))
 
 
 def test_an_image_is_scored_marked_as_synthetic_and_recorded(bench: Bench) -> None:
@@ -79,7 +65,8 @@ FAULTY = {
     "array": (Giving(np.zeros((64, 64, 3), np.uint8), cost=0.5), "failed", "no_image"),
     "path": (Giving("made/image.png"), "failed", "no_image"),
     "none": (Giving(None), "failed", "no_image"),
-    "truncated": (Giving(truncated()), "failed", "no_image"),
+    # A PNG that is cut short, opened and not yet read.
+    "truncated": (Giving(Image.open(io.BytesIO(NOISE[:-900]))), "failed", "no_image"),
     "empty": (Giving(Image.new("RGB", (0, 0))), "failed", "wrong_size"),
     "shape": (Giving(Image.new("RGB", (64, 48))), "failed", "wrong_size"),
     "cost": (Giving(lambda: Picture(SMALL, cost=float("nan"))), "failed", "error"),
@@ -122,21 +109,17 @@ def test_passing_failures_are_tried_again_and_others_are_not(bench: Bench) -> No
         named("hanging", Turned(60.0)),
     ]
     items = bench.run(bench.cases(1), *tools, timeout=0.5, retries=2)
-    assert [(item.failure_kind, item.attempts) for item in items] == [
-        ("", 3),
-        ("refused", 1),
-        ("rate_limited", 3),
-        ("timeout", 3),
-    ]
+    expected = [("", 3), ("refused", 1), ("rate_limited", 3), ("timeout", 3)]
+    assert [(item.failure_kind, item.attempts) for item in items] == expected
     assert bench.slept.count(7.0) == 2  # as long as the service asked for
 
 
 @pytest.mark.parametrize(
     ("scorer", "expected"),
     [
-        (faceless_score, [("failed", "no_face")] * 3),
-        (crashing_score, [SCORED, ("failed", "scorer_failed"), SCORED]),
-        (raising_score, [("failed", "scorer_failed")] * 3),
+        (small.faceless_score, [("failed", "no_face")] * 3),
+        (small.crashing_score, [SCORED, ("failed", "scorer_failed"), SCORED]),
+        (small.raising_score, [("failed", "scorer_failed")] * 3),
     ],
 )
 def test_a_scorer_that_fails_costs_an_image_its_score_alone(
@@ -148,7 +131,7 @@ def test_a_scorer_that_fails_costs_an_image_its_score_alone(
 
 
 def test_a_scorer_that_hangs_is_ended(bench: Bench) -> None:
-    pool = ScoringPool(sleeping_score, 1, seconds=0.5)
+    pool = ScoringPool(small.sleeping_score, 1, seconds=0.5)
     [case] = bench.cases(1)
     with pytest.raises(ScoringError, match="took over"):
         asyncio.run(pool.score(case, case.template))
@@ -175,10 +158,7 @@ def test_every_value_of_an_option_and_every_repeat_is_drawn(bench: Bench) -> Non
     tool = Turned()
     options = {"turned": {"model": ["a", "b"], "seconds": 0}}
     contenders = make_contenders([tool], options)
-    assert [each.label for each in contenders] == [
-        "turned (a, seconds=0)",
-        "turned (b, seconds=0)",
-    ]
+    assert [each.label for each in contenders] == [f"turned ({m}, seconds=0)" for m in "ab"]
     runner = bench.runner(tool)
     run_id = runner.start(bench.cases(2), contenders, repeats=3)
     asyncio.run(runner.run(run_id))

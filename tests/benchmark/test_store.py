@@ -34,10 +34,8 @@ def test_a_run_has_an_item_for_each_case_and_tool(store: Store) -> None:
     pairs = [(item.case_id, item.tool_id) for item in store.items("2026-01-01")]
     assert pairs == [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")]
     assert {item.status for item in store.items()} == {"queued"}
-    assert [each.label for each in store.run("2026-01-01").contenders.values()] == [
-        "a (model=x)",
-        "b",
-    ]
+    labels = [each.label for each in store.run("2026-01-01").contenders.values()]
+    assert labels == ["a (model=x)", "b"]
 
 
 def test_contenders_of_one_tool_and_repeats_have_items_and_images_each(store: Store) -> None:
