@@ -15,7 +15,7 @@ import pytest
 import small_benchmark as small
 from loopback import encoded
 from PIL import Image
-from small_benchmark import Bench, Failing, Giving, Raising, Turned
+from small_benchmark import Bench, Raising, Turned
 
 from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.events import EventLog
@@ -37,11 +37,6 @@ def kinds(items: list[Item]) -> list[tuple[str, str]]:
     return [(item.status, item.failure_kind) for item in items]
 
 
-def named(tool_id: str, tool: Turned) -> Turned:
-    tool.tool_id = tool_id
-    return tool
-
-
 def test_an_image_is_scored_marked_as_synthetic_and_recorded(bench: Bench) -> None:
     [case] = bench.cases(1)
     known = write_case(case.folder, **{**dict(case), "ideal": SMALL})
@@ -61,40 +56,44 @@ def test_an_image_is_scored_marked_as_synthetic_and_recorded(bench: Bench) -> No
     assert (record["score"], record["image_sha256"]) == (1.0, item.image_sha256)
 
 
-FAULTY = {
-    "array": (Giving(np.zeros((64, 64, 3), np.uint8), cost=0.5), "failed", "no_image"),
-    "path": (Giving("made/image.png"), "failed", "no_image"),
-    "none": (Giving(None), "failed", "no_image"),
+# What a tool gives, what it raises, and how its item ends.
+GIVEN: dict[str, tuple[Any, str]] = {
+    "array": (lambda case: np.zeros((64, 64, 3), np.uint8), "no_image"),
+    "path": (lambda case: "made/image.png", "no_image"),
+    "none": (lambda case: None, "no_image"),
     # A PNG that is cut short, opened and not yet read.
-    "truncated": (Giving(Image.open(io.BytesIO(NOISE[:-900]))), "failed", "no_image"),
-    "empty": (Giving(Image.new("RGB", (0, 0))), "failed", "wrong_size"),
-    "shape": (Giving(Image.new("RGB", (64, 48))), "failed", "wrong_size"),
-    "cost": (Giving(lambda: Picture(SMALL, cost=float("nan"))), "failed", "error"),
-    "note": (Giving(lambda: Picture(SMALL, note=[7])), "failed", "error"),  # type: ignore
-    "part": (Giving(lambda: Picture(b"x", canvas=(0, 64))), "failed", "error"),
-    "bug": (Failing(KeyError("a\nline")), "failed", "error"),
-    "refused": (Failing(ToolFailure("refused", "no")), "failed", "refused"),
-    "unknown": (Raising(), "skipped", "unavailable"),
-    "scale": (Giving(Image.new("RGBA", (129, 128))), *SCORED),
-    "good": (Turned(), *SCORED),
+    "truncated": (lambda case: Image.open(io.BytesIO(NOISE[:-900])), "no_image"),
+    "empty": (lambda case: Image.new("RGB", (0, 0)), "wrong_size"),
+    "shape": (lambda case: Image.new("RGB", (64, 48)), "wrong_size"),
+    "cost": (lambda case: Picture(SMALL, cost=float("nan")), "error"),
+    "note": (lambda case: Picture(SMALL, note=[7]), "error"),  # type: ignore
+    "part": (lambda case: Picture(b"x", canvas=(0, 64)), "error"),
+    "scale": (lambda case: Image.new("RGBA", (129, 128)), ""),
+    "bug": (KeyError("a\nline"), "error"),
+    "refused": (ToolFailure("refused", "no"), "refused"),
 }
 
 
 def test_a_faulty_tool_costs_its_own_items_and_no_others(bench: Bench) -> None:
-    tools = [named(name, tool) for name, (tool, _, _) in FAULTY.items()]
-    expected = [(status, kind) for _, status, kind in FAULTY.values()]
+    tools = [Raising(tool_id="unknown"), Turned()]
+    for name, (what, _) in GIVEN.items():
+        made = {"fails": what} if isinstance(what, Exception) else {"make": what}
+        tools.append(Turned(tool_id=name, cost=0.5 * (name == "array"), **made))
+    expected = [("skipped", "unavailable"), SCORED]
+    expected += [("failed", kind) if kind else SCORED for _, kind in GIVEN.values()]
     items = bench.run(bench.cases(1), *tools, max_cost=9)
     assert kinds(items) == expected
-    assert items[0].cost >= 0.5  # it may have been paid for
-    assert {item.score for item in items[:-2]} == {None}
-    with Image.open(bench.runs / items[-2].image) as image:
+    found = {item.tool_id: item for item in items}
+    assert found["array"].cost >= 0.5  # it may have been paid for
+    assert all((item.score is None) == (item.status != "scored") for item in items)
+    with Image.open(bench.runs / found["scale"].image) as image:
         assert (image.size, image.mode) == ((64, 64), "RGB")
     assert not any("\n" in item.failure for item in items)
     assert kinds(bench.resume(items[0].run_id, *tools, again=True, max_cost=9)) == expected
 
 
 def test_no_more_images_are_made_at_a_time_than_allowed(bench: Bench) -> None:
-    narrow, wide = Turned(0.2, concurrency=2), named("wide", Turned(0.2, concurrency=99))
+    narrow, wide = Turned(0.2, concurrency=2), Turned(0.2, tool_id="wide", concurrency=99)
     bench.run(bench.cases(8), narrow, wide, concurrency=5)
     assert narrow.most_active == 2
     assert 2 < wide.most_active <= 5
@@ -103,10 +102,10 @@ def test_no_more_images_are_made_at_a_time_than_allowed(bench: Bench) -> None:
 def test_passing_failures_are_tried_again_and_others_are_not(bench: Bench) -> None:
     limited = ToolFailure("rate_limited", "later", passing=True, retry_after=7.0)
     tools = [
-        named("passing", Failing(ToolFailure("unavailable", "500", passing=True), times=2)),
-        named("lasting", Failing(ToolFailure("refused", "no"))),
-        named("limited", Failing(limited)),
-        named("hanging", Turned(60.0)),
+        Turned(tool_id="passing", fails=ToolFailure("unavailable", "", passing=True), times=2),
+        Turned(tool_id="lasting", fails=ToolFailure("refused", "no")),
+        Turned(tool_id="limited", fails=limited),
+        Turned(60.0, tool_id="hanging"),
     ]
     items = bench.run(bench.cases(1), *tools, timeout=0.5, retries=2)
     expected = [("", 3), ("refused", 1), ("rate_limited", 3), ("timeout", 3)]
@@ -146,7 +145,10 @@ def test_the_ceiling_is_never_passed(bench: Bench) -> None:
 
 
 def test_skipped_items_are_tried_again_and_failed_ones_when_asked(bench: Bench) -> None:
-    tools = [Failing(ToolFailure("refused", "no"), times=1), Turned(cost=0.1)]
+    tools = [
+        Turned(tool_id="failing", fails=ToolFailure("refused", "no"), times=1),
+        Turned(cost=0.1),
+    ]
     items = bench.run(bench.cases(1), *tools)
     assert kinds(items) == [("failed", "refused"), ("skipped", "over_budget")]
     items = bench.resume(items[0].run_id, *tools, max_cost=1.0)
