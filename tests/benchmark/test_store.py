@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import CompileError
 
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Contender, image_name, now
+from genlab.benchmark.store.schema import Contender, Opinion, Preference, image_name, now
 from genlab.core.errors import GenlabError
 
 CASES = [{"case_id": "one"}, {"case_id": "two"}]
@@ -85,8 +85,8 @@ def test_a_file_of_the_first_edition_opens_and_keeps_what_it_holds(tmp_path: Pat
         assert list(run.contenders) == [store.item(1).contender, store.item(2).contender]
         assert run.contenders[item.contender].options == {"model": "x"}
         assert not run.server
-        assert store.preferences()[0].winner == 1
-        assert store.opinions("arc_grids")[0].agrees
+        assert store.find(Preference)[0].winner == 1
+        assert store.find(Opinion, dataset="arc_grids")[0].agrees
         assert rate(store, "ann", 3)
 
 
@@ -206,7 +206,7 @@ def test_preferences_are_of_two_items_of_a_case_and_the_last_counts(store: Store
     assert store.prefer("ann", 1, 2)
     assert not store.prefer("ann", 1, 2)
     assert store.prefer("ann", 2, 1)
-    (kept,) = store.preferences()
+    (kept,) = store.find(Preference)
     assert kept.winner == 2
     with pytest.raises(GenlabError, match="not two items of one case"):
         store.prefer("ann", 1, 3)
@@ -247,9 +247,11 @@ def test_a_double_click_is_one_opinion_and_the_last_answer_counts(store: Store) 
     assert opine(store, "ann", False)
     assert opine(store, "bob", True)
     assert opine(store, "ann", True, "many")
-    kept = [(one.hypothesis, one.rater, one.agrees) for one in store.opinions("arc_grids")]
+    kept = [
+        (one.hypothesis, one.rater, one.agrees) for one in store.find(Opinion, dataset="arc_grids")
+    ]
     assert kept == [("small", "ann", False), ("small", "bob", True), ("many", "ann", True)]
-    assert store.opinions("fashion_mnist") == []
+    assert store.find(Opinion, dataset="fashion_mnist") == []
     assert opine(store, "ann", None)
     assert not opine(store, "ann", None)
-    assert len(store.opinions("arc_grids")) == 2
+    assert len(store.find(Opinion, dataset="arc_grids")) == 2

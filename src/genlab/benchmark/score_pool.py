@@ -34,7 +34,6 @@ class ScoringPool:
     """Subprocesses that score, each an executor, so that a crash affects no other image."""
 
     def __init__(self, scorer: Scorer, processes: int, seconds: float = SECONDS) -> None:
-        """seconds: that a score may take."""
         self._scorer, self._seconds = scorer, seconds
         self._idle: asyncio.Queue[ProcessPoolExecutor] = asyncio.Queue()
         for _ in range(processes):

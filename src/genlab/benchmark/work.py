@@ -147,7 +147,10 @@ class Work:
         image's content and follow.
         """
         digest = self._cases[item.case_id].digest
-        for old in await asyncio.to_thread(self._store.find_draws, item):
+        wanted = item.model_dump(include={"contender", "case_id", "repeat"})
+        for old in reversed(await asyncio.to_thread(self._store.find, Item, **wanted)):
+            if old.run_id == item.run_id:
+                continue
             earlier = await asyncio.to_thread(self._store.run, old.run_id)
             if digest not in [case.get("digest") for case in earlier.cases]:
                 continue

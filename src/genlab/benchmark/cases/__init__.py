@@ -94,7 +94,6 @@ class Case(_Part):
     _folder: Path
 
     def model_post_init(self, context: Any, /) -> None:
-        """Keep the folder."""
         self._folder = context
 
     @model_validator(mode="after")
@@ -118,7 +117,6 @@ class Case(_Part):
 
     @property
     def folder(self) -> Path:
-        """Where the case lies."""
         return self._folder
 
     @property
@@ -129,7 +127,6 @@ class Case(_Part):
 
     @property
     def case_id(self) -> str:
-        """Name of the folder."""
         return self._folder.name
 
     @property

@@ -63,7 +63,6 @@ class ConfiguredTool(BaseModel):
     _folder: Path = Path()
 
     def model_post_init(self, context: Any, /) -> None:
-        """Keep the folder of the file."""
         self._folder = context or Path()
 
     @cached_property
@@ -106,7 +105,6 @@ class ConfiguredTool(BaseModel):
         return f"{', '.join(missing)} is not set; tool {self.tool_id} needs it" if missing else ""
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Picture:
-        """Return the image of a case; see `ImageTool.swap`."""
         inputs = await asyncio.to_thread(make_inputs, case, self.sizes)
         try:
             picture = await asyncio.wait_for(self.make(inputs, options), self.timeout)

@@ -78,7 +78,6 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
         self.engine.dispose()
 
     @contextmanager
@@ -91,8 +90,8 @@ class Store:
         except DatabaseError as error:
             raise migrations.describe_fault(self.path, error.orig or error) from error
 
-    def _find(self, model: type[Table], **wanted: Any) -> list[Table]:
-        """Rows with these values (None: any), in the order of their primary key."""
+    def find(self, model: type[Table], **wanted: Any) -> list[Table]:
+        """Rows of a table with these values (None: any), in the order of their primary key."""
         named = {name: value for name, value in wanted.items() if value is not None}
         query = select(model).filter_by(**named).order_by(*inspect(model).primary_key)
         with self._session() as session:
@@ -135,11 +134,11 @@ class Store:
 
     def runs(self) -> list[Run]:
         """All runs, the newest first."""
-        return sorted(self._find(Run), key=lambda run: (run.created, run.run_id), reverse=True)
+        return sorted(self.find(Run), key=lambda run: (run.created, run.run_id), reverse=True)
 
     def run(self, run_id: str) -> Run:
         """One run. Raises a `GenlabError` that names the last ones where there is no such run."""
-        for run in self._find(Run, run_id=run_id):
+        for run in self.find(Run, run_id=run_id):
             return run
         known = ", ".join(run.run_id for run in self.runs()[:5]) or "none yet"
         raise GenlabError(
@@ -155,19 +154,13 @@ class Store:
 
     def items(self, run_id: str | None = None) -> list[Item]:
         """The items of a run (None: of all runs) in the order they were queued."""
-        return self._find(Item, run_id=run_id)
+        return self.find(Item, run_id=run_id)
 
     def item(self, item_id: int) -> Item:
         """One item. Raises a `GenlabError` where there is none."""
-        for item in self._find(Item, item_id=item_id):
+        for item in self.find(Item, item_id=item_id):
             return item
         raise GenlabError(f"{self.path}: no item has the number {item_id}", key="item_id")
-
-    def find_draws(self, item: Item) -> list[Item]:
-        """The items of other runs for the same contender, case and draw, the newest first."""
-        wanted = item.model_dump(include={"contender", "case_id", "repeat"})
-        found = [other for other in self._find(Item, **wanted) if other.run_id != item.run_id]
-        return found[::-1]
 
     def set_items(self, changes: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         """Change several items in one transaction, in order: all changes are kept or none."""
@@ -207,7 +200,7 @@ class Store:
         self, subject_kind: str | None = None, rater: str | None = None, context: str | None = None
     ) -> list[Rating]:
         """The ratings of a kind, rater or context; of all where none is named."""
-        return self._find(Rating, subject_kind=subject_kind, rater=rater, context=context)
+        return self.find(Rating, subject_kind=subject_kind, rater=rater, context=context)
 
     def prefer(self, rater: str, winner: int, loser: int, *, session: str = "") -> bool:
         """Keep that `rater` preferred item `winner` over `loser`: two items of one case."""
@@ -217,10 +210,6 @@ class Store:
         key = {"rater": rater, "first_item": first, "second_item": second}
         answer = {"winner": winner, "session": session, "rated": now()}
         return self._keep(Preference, key, answer, "winner")
-
-    def preferences(self) -> list[Preference]:
-        """The preferences that count."""
-        return self._find(Preference)
 
     def opine(
         self,
@@ -238,10 +227,6 @@ class Store:
         key = {"subject_hash": subject_hash, "hypothesis": hypothesis, "rater": rater}
         answer = {"dataset": dataset, "subject_kind": subject_kind, "agrees": agrees, "said": now()}
         return self._keep(Opinion, key, answer, "agrees")
-
-    def opinions(self, dataset: str) -> list[Opinion]:
-        """The opinions that count about failures of a dataset."""
-        return self._find(Opinion, dataset=dataset)
 
     def export_csv(self, path: str | Path) -> int:
         """Write the stars that count as CSV; returns how many."""

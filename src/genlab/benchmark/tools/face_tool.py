@@ -32,11 +32,9 @@ class FaceTool:
     version: str = "1"
 
     def unavailable(self) -> str:
-        """Why it cannot run here, "" where it can."""
         return faces.available()
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
-        """The picture of a case; see `ImageTool.swap`."""
         return PIL.Image.fromarray(await asyncio.to_thread(self.make, case, options))
 
 
