@@ -41,7 +41,7 @@ from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.scoring.geometry import side_turn
 from genlab.benchmark.scoring.scorer import score
-from genlab.benchmark.tools import reference
+from genlab.benchmark.tools import controls
 from genlab.benchmark.tools.controls import STRANGER, blur, paste
 from genlab.benchmark.tools.local import lay_over
 from genlab.core.errors import GenlabError
@@ -195,7 +195,7 @@ def score_controls(cases: list[Case]) -> Table:
         swaps = [swap.model_dump() for swap in case.swaps]
         path = case.folder / "control.png"
         row = table[case.case_id] = {}
-        for name, image in reference.controls(case).items():
+        for name, image in controls.make_controls(case).items():
             PIL.Image.fromarray(image).save(path, compress_level=1)
             got = score(case.template, case.avatars, swaps, path, case.ideal)
             row[name] = (got.score or 0.0, got.score_reference or 0.0)

@@ -148,7 +148,8 @@ class Work:
         """
         digest = self._cases[item.case_id].digest
         wanted = item.model_dump(include={"contender", "case_id", "repeat"})
-        for old in reversed(await asyncio.to_thread(self._store.find, Item, **wanted)):
+        draws = await asyncio.to_thread(lambda: self._store.find(Item, **wanted))
+        for old in reversed(draws):
             if old.run_id == item.run_id:
                 continue
             earlier = await asyncio.to_thread(self._store.run, old.run_id)

@@ -24,9 +24,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from genlab.benchmark.cases.photographs import MAX_BYTES
-from genlab.benchmark.plugins import placeholders
 from genlab.benchmark.plugins.base import ToolFailure
-from genlab.benchmark.plugins.configured import TemplateTool
+from genlab.benchmark.plugins.configured import PLACEHOLDERS, TemplateTool
 
 PASSED = ("PATH", "HOME", "LANG", "LC_ALL")  # environment variables that every program gets
 STDERR_TAIL = 8192  # bytes
@@ -36,7 +35,7 @@ class CommandTool(TemplateTool):
     """A program that is started once per image."""
 
     network: ClassVar = False
-    placeholders: ClassVar = (*placeholders.NAMES, "folder", "case", "output")
+    placeholders: ClassVar = (*PLACEHOLDERS, "folder", "case", "output")
     templates: ClassVar = ("argv",)
 
     kind: Literal["command"] = "command"

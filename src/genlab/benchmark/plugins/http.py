@@ -20,8 +20,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
 from genlab.benchmark.cases.photographs import MAX_BYTES
-from genlab.benchmark.plugins import placeholders
-from genlab.benchmark.plugins.configured import TemplateTool
+from genlab.benchmark.plugins.configured import TemplateTool, expand, to_base64, variables
 from genlab.llm.errors import EndpointError
 from genlab.llm.redaction import excerpt
 from genlab.llm.transport import is_url, send_request
@@ -49,7 +48,7 @@ class ServiceTool(TemplateTool):
     def _no_secrets(cls, headers: dict[str, str]) -> dict[str, str]:
         for name, value in headers.items():
             secret = any(word in name.lower() for word in ("authorization", "key", "token"))
-            if secret and not placeholders.variables(value):
+            if secret and not variables(value):
                 raise ValueError(
                     f"{name}: put the key into an environment variable and write ${{NAME}}"
                 )
@@ -57,7 +56,7 @@ class ServiceTool(TemplateTool):
 
     @property
     def environment(self) -> list[str]:
-        return placeholders.variables("\n".join([*self.headers.values(), self.url]))
+        return variables("\n".join([*self.headers.values(), self.url]))
 
     @property
     def secrets(self) -> list[str]:
@@ -66,9 +65,9 @@ class ServiceTool(TemplateTool):
 
     async def send(self, method: str, path: str = "", **content: Any) -> httpx2.Response:
         """Send a request to the url, or to a path below it. Raises `EndpointError`."""
-        url = placeholders.expand(self.url)
+        url = expand(self.url)
         url = f"{url.rstrip('/')}/{path}" if path else url
-        headers = {name: placeholders.expand(value) for name, value in self.headers.items()}
+        headers = {name: expand(value) for name, value in self.headers.items()}
         limits: dict[str, Any] = {"max_bytes": ANSWER_BYTES, "secrets": self.secrets}
         return await send_request(method, url, headers=headers, **limits, **content)
 
@@ -106,7 +105,7 @@ class HttpTool(ServiceTool):
 
     async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
         if self.body:
-            template, *avatars = map(placeholders.to_base64, images)
+            template, *avatars = map(to_base64, images)
             filled = self.fill(self.body, {**values, "template": template}, avatars)
             content: dict[str, Any] = {"json": filled}
         else:
@@ -115,9 +114,7 @@ class HttpTool(ServiceTool):
         if not self.image:
             return (await self.send(self.method, **content)).content
         value = pick(await self.ask(self.method, **content), self.image)
-        return await image_bytes(
-            value, placeholders.expand(self.url), self.image_hosts, self.secrets
-        )
+        return await image_bytes(value, expand(self.url), self.image_hosts, self.secrets)
 
 
 def pick(content: Any, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Control tools, whose rank on a leaderboard is known.
+"""Control tools, whose rank on a leaderboard is known, and pictures that validate the scores.
 
 `control_untouched` returns the template and scores 0. `control_wrong_person` swaps in somebody
 else. `control_pasted` pastes a rectangle. `control_blurred` blurs the right swap, in three
@@ -7,6 +7,7 @@ strengths.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,11 +16,12 @@ import numpy as np
 import PIL.Image
 
 from genlab.benchmark.cases import Case
+from genlab.benchmark.cases.ground_truth import head_in
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.plugins.base import Needs, Option, ToolFailure
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
-from genlab.benchmark.scoring.geometry import FOREHEAD
+from genlab.benchmark.scoring.geometry import FOREHEAD, similarity
 from genlab.benchmark.tools.face_tool import (
     FaceTool,
     find_largest,
@@ -29,6 +31,7 @@ from genlab.benchmark.tools.face_tool import (
     soft_face,
 )
 from genlab.benchmark.tools.local import lay_over, swap_locally
+from genlab.core.errors import GenlabError
 
 GROWN = 1.25  # a pasted rectangle over the detector's box
 STRENGTHS = {1: 0.02, 2: 0.03, 3: 0.045}  # Gaussian sigma of the blur, in widths of the face
@@ -108,6 +111,56 @@ def _grow(face: Face, image: Image) -> list[int]:
     box = np.add(face.box, (-more, -more, more, more))
     clipped: list[int] = np.clip(box, 0, (width, height, width, height)).tolist()
     return clipped
+
+
+def make_controls(case: Case) -> dict[str, Image]:
+    """Pictures from the best to the worst. Raises a `GenlabError` without an ideal result."""
+    if case.ideal is None:
+        raise GenlabError(
+            f"{case.folder}: ideal is missing; build it with: genlab benchmark ground-truth"
+        )
+    ideal = np.asarray(read_photograph(case.ideal))
+    return {
+        **degrade(ideal),
+        "wrong_hair": keep_hair(case, ideal),
+        "collage": lay_head(case),
+        "warp": swap_locally(case, {}),
+        "pasted": paste_avatars(case, {}),
+        "blurred": blur_swap(case, {}),
+        "wrong_person": swap_strangers(case, {}),
+        "untouched": np.asarray(case.open_template()),
+    }
+
+
+def degrade(ideal: Image) -> dict[str, Image]:
+    """The ideal result, and the same as JPEG 60, slightly blurred, shifted, and relit."""
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(ideal).save(buffer, "JPEG", quality=60)
+    shift = np.array([[1, 0, 2], [0, 1, 2]], dtype=np.float64)
+    edge = cv2.BORDER_REPLICATE
+    return {
+        "ideal": ideal,
+        "ideal_jpeg": np.asarray(PIL.Image.open(buffer).convert("RGB")),
+        "ideal_blurred": cv2.GaussianBlur(ideal, (0, 0), max(ideal.shape) / 900),
+        "ideal_shifted": cv2.warpAffine(ideal, shift, ideal.shape[1::-1], borderMode=edge),
+        "ideal_relit": np.clip(np.rint(ideal * 1.05), 0, 255).astype(np.uint8),
+    }
+
+
+def keep_hair(case: Case, ideal: Image) -> Image:
+    """The template with the ideal face, softly blended, under the template's hair."""
+    face, _ = find_pairs(case)[0]
+    return mix(ideal, np.asarray(case.open_template()), soft_face(face.landmarks, ideal, 0.15))
+
+
+def lay_head(case: Case) -> Image:
+    """The template with the avatar's head laid over it, hard at the border."""
+    template, (target, (avatar, source)) = np.asarray(case.open_template()), find_pairs(case)[0]
+    matrix = similarity(source.landmarks[17:], target.landmarks[17:])
+    shape = template.shape[1::-1]
+    laid = cv2.warpAffine(avatar, matrix, shape, flags=cv2.INTER_CUBIC)
+    head = cv2.warpAffine(head_in(avatar, source.landmarks).astype(np.float32), matrix, shape)
+    return mix(laid, template, cv2.GaussianBlur(head, (0, 0), 1.0)[..., None])
 
 
 STRENGTH = Option("how much, 2 if left out", tuple(map(str, STRENGTHS)))
