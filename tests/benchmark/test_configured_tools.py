@@ -24,7 +24,8 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import openai_images
 from genlab.benchmark.plugins.base import ToolFailure, absence
 from genlab.benchmark.plugins.openai_images import DALLE3, GPT
-from genlab.benchmark.plugins.registry import contender_of, read_tools, write_sample
+from genlab.benchmark.plugins.registry import make_contenders, read_tools, write_sample
+from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError
 
 KEY = "test-key-of-nobody"
@@ -405,10 +406,14 @@ def test_a_fault_of_the_file_is_one_line_with_its_place(
 def test_a_contender_changes_with_model_options_and_configuration(
     tmp_path: Path, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = contender_of(program(tmp_path, TURN), {})
-    renamed = contender_of(program(tmp_path, TURN, title="Another title", cost=9.0), {})
-    edited = contender_of(program(tmp_path, TURN + "\n"), {})
-    seeded = contender_of(program(tmp_path, TURN), {"seed": "3"})
+    def made(tool: Any, **options: str) -> Contender:
+        [contender] = make_contenders([tool], {"mine": options})
+        return contender
+
+    plain = made(program(tmp_path, TURN))
+    renamed = made(program(tmp_path, TURN, title="Another title", cost=9.0))
+    edited = made(program(tmp_path, TURN + "\n"))
+    seeded = made(program(tmp_path, TURN), seed="3")
     assert plain.contender_id == renamed.contender_id
     assert len({one.contender_id for one in (plain, renamed, edited, seeded)}) == 3
     assert seeded.label == "mine (seed=3)"

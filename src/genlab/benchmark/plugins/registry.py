@@ -73,27 +73,23 @@ def choose_tools(tools: Mapping[str, ImageTool], names: Sequence[str]) -> list[I
     return [tools[name] for name in dict.fromkeys(names)]
 
 
-def contender_of(tool: ImageTool, options: Mapping[str, Any]) -> Contender:
-    """The contender that `tool` is with these options. Raises a `GenlabError` for unknown ones."""
-    model = getattr(tool, "model", None)
-    model = options.get("model") or (model(options) if callable(model) else model) or ""
-    return Contender(
-        tool_id=tool.tool_id, title=tool.title, model=str(model),
-        options=checked_options(tool, options), version=version_of(tool),
-    )  # fmt: skip
-
-
 def make_contenders(
     tools: Sequence[ImageTool], options: Mapping[str, Mapping[str, Any]]
 ) -> list[Contender]:
-    """Contenders of tools with options by tool id; a list of values makes one contender of each."""
+    """Contenders of tools with options by tool id; a list of values makes one contender of each.
+
+    Raises a `GenlabError` for an option that a tool does not accept.
+    """
     contenders = []
     for tool in tools:
         given = options.get(tool.tool_id, {})
         lists = [value if isinstance(value, list) else [value] for value in given.values()]
-        contenders += [
-            contender_of(tool, dict(zip(given, values, strict=True))) for values in product(*lists)
-        ]
+        for values in product(*lists):
+            chosen = checked_options(tool, dict(zip(given, values, strict=True)))
+            model = getattr(tool, "model", None)
+            model = chosen.get("model") or (model(chosen) if callable(model) else model) or ""
+            about = {"title": tool.title, "model": str(model), "version": version_of(tool)}
+            contenders.append(Contender(tool_id=tool.tool_id, options=chosen, **about))
     return contenders
 
 
