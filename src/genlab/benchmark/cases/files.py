@@ -12,11 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 from ruamel.yaml import YAML
 
 from genlab.benchmark.cases import CASE_FILE, Case, Region, Source, Swap, load_case
-from genlab.benchmark.cases.photographs import find_faces, read_photograph
+from genlab.benchmark.cases.photographs import read_photograph
+from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face
 from genlab.benchmark.store.schema import now
 from genlab.core.errors import GenlabError
@@ -113,7 +115,8 @@ def region_of(face: Face, size: tuple[int, int]) -> Region:
 
 def find_regions(image: Image.Image) -> list[Region]:
     """Regions of the faces of an image, from left to right."""
-    return [region_of(face, image.size) for face in find_faces(image)]
+    found = sorted(faces.found(np.asarray(image)), key=lambda face: face.box)
+    return [region_of(face, image.size) for face in found]
 
 
 def slug(text: str) -> str:

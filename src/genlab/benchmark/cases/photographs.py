@@ -17,7 +17,7 @@ from PIL import Image, ImageOps
 
 from genlab.core.errors import GenlabError
 
-if TYPE_CHECKING:  # dlib takes a second to import
+if TYPE_CHECKING:
     from genlab.benchmark.scoring.faces import Face
 
 FORMATS = ("JPEG", "PNG", "WEBP")
@@ -76,16 +76,11 @@ def shrink(image: Image.Image, longest: int) -> Image.Image:
     return image
 
 
-def find_faces(image: Image.Image) -> list[Face]:
-    """Faces of an image from left to right."""
-    from genlab.benchmark.scoring import faces
-
-    return sorted(faces.found(np.asarray(image)), key=lambda face: face.box)
-
-
 def crop_avatar(image: Image.Image, name: str = "the photograph") -> Image.Image:
     """Head and shoulders of the one person shown. Raises a `GenlabError` where there is not one."""
-    found = find_faces(image)
+    from genlab.benchmark.scoring import faces  # OpenCV is an extra
+
+    found = faces.found(np.asarray(image))
     if len(found) != 1:
         count = "no face is found" if not found else f"{len(found)} faces are found"
         raise GenlabError(f"{name}: {count}; an avatar shows one person, from the front")
