@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -19,11 +20,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.cases import Case
 from genlab.benchmark.events import EventLog, update
 from genlab.benchmark.judge import Judge
 from genlab.benchmark.plugins.base import ImageTool, one_line
-from genlab.benchmark.plugins.registry import choose_tools, load_tools
 from genlab.benchmark.requests import Limits
 from genlab.benchmark.score_pool import Scorer, ScoringPool
 from genlab.benchmark.store.repository import Store
@@ -35,32 +35,26 @@ from genlab.core.params import BenchmarkParams
 LOCK = ".lock"
 
 
+@dataclass(eq=False)
 class Runner:
-    """Run cases through contenders. One object serves one event loop."""
+    """Run cases through contenders. One object serves one event loop.
 
-    def __init__(
-        self,
-        store: Store,
-        folder: Path,
-        *,
-        limits: Limits | None = None,
-        scorer: Scorer | None = None,
-        tools: Mapping[str, ImageTool] | None = None,
-        judge: Judge | None = None,
-        reuse: bool = False,
-    ) -> None:
-        """Images go to `folder`/<date>/<tool>/<case>.png.
+    Images go to `folder`/<date>/<tool>/<case>.png. tools: where runs of another process find their
+    tools, `load_tools()` if None; judge: gives scored images stars, within the same ceiling; reuse:
+    whether images of earlier runs are copied where contender and case are the same.
+    """
 
-        tools: where runs of another process find their tools, `load_tools()` if None; judge: gives
-        scored images stars, within the same ceiling; reuse: whether images of earlier runs are
-        copied where contender and case are the same.
-        """
-        self.store, self.folder, self.limits = store, folder, limits or Limits()
-        self.judge, self.reuse = judge, reuse
-        self._scorer, self._tools = scorer, tools
-        self._logs: dict[str, EventLog] = {}
-        self._tasks: dict[str, list[asyncio.Task[None]]] = {}
-        self._cancelled: set[str] = set()
+    store: Store
+    folder: Path
+    _: KW_ONLY
+    limits: Limits = field(default_factory=Limits)
+    scorer: Scorer | None = None
+    tools: Mapping[str, ImageTool] | None = None
+    judge: Judge | None = None
+    reuse: bool = False
+    _logs: dict[str, EventLog] = field(default_factory=dict, init=False)
+    _tasks: dict[str, list[asyncio.Task[None]]] = field(default_factory=dict, init=False)
+    _cancelled: set[str] = field(default_factory=set, init=False)
 
     @classmethod
     def configured(
@@ -139,17 +133,16 @@ class Runner:
 
     async def _do(self, run: Run, again: bool) -> str:
         """Do a run that is locked; returns its ending."""
-        cases, tools = self._load(run)
+        work = Work(self, run)
         self.store.set_run(run.run_id, ending="", ended=None)
-        if self._scorer is None:
+        if self.scorer is None:
             from genlab.benchmark.scoring.scorer import score  # it takes a second
 
-            self._scorer = score
-        pool = ScoringPool(self._scorer, self.limits.scorers)
+            self.scorer = score
+        pool = ScoringPool(self.scorer, self.limits.scorers)
         try:
-            work = Work(self, run, cases, tools, pool)
             unfinished = await work.recover(again)
-            tasks = [asyncio.create_task(work.item(item)) for item in unfinished]
+            tasks = [asyncio.create_task(work.item(item, pool)) for item in unfinished]
             self._tasks[run.run_id] = tasks
             if run.run_id in self._cancelled:  # before it began
                 self.cancel(run.run_id)
@@ -163,21 +156,6 @@ class Runner:
             return ending
         finally:
             pool.close()
-
-    def _load(self, run: Run) -> tuple[dict[str, Case], dict[str, ImageTool]]:
-        """The cases of a run by id, and the tools of its contenders by tool id."""
-        cases = {}
-        for known in run.cases:
-            case = load_case(Path(known["folder"]))
-            if case.digest != known["digest"]:
-                raise GenlabError(
-                    f"{case.folder} has changed since run {run.run_id} began, so that its images"
-                    " would not compare; restore it, or start a new run"
-                )
-            cases[case.case_id] = case
-        tools = load_tools() if self._tools is None else self._tools
-        names = [contender.tool_id for contender in run.contenders.values()]
-        return cases, {tool.tool_id: tool for tool in choose_tools(tools, names)}
 
     def _make_folder(self) -> str:
         """Make the folder of a new run: today's date, with -2, -3, ... where that is taken."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
-from genlab.benchmark.cases import Case
+from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.cases.photographs import upright_size
 from genlab.benchmark.events import update
 from genlab.benchmark.judge import Judge, Verdict
-from genlab.benchmark.plugins.base import ImageTool, Picture, ToolFailure, one_line
+from genlab.benchmark.plugins.base import Picture, ToolFailure, one_line
+from genlab.benchmark.plugins.registry import choose_tools, load_tools
 from genlab.benchmark.requests import Budget, Requests
 from genlab.benchmark.score_pool import ScoringError, ScoringPool
 from genlab.benchmark.store.schema import Item, Run, image_name
+from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
 
 if TYPE_CHECKING:
@@ -40,36 +42,39 @@ NOTHING: dict[str, Any] = {
 class Work:
     """One pass over the items of a run."""
 
-    def __init__(
-        self,
-        runner: Runner,
-        run: Run,
-        cases: Mapping[str, Case],
-        tools: Mapping[str, ImageTool],
-        pool: ScoringPool,
-    ) -> None:
-        """cases, tools: of the run, by their ids."""
+    def __init__(self, runner: Runner, run: Run) -> None:
+        """Raises a `GenlabError` where a case or a tool is not what it was."""
         self._store, self._folder, self._reuses = runner.store, runner.folder, runner.reuse
-        self._run, self._cases, self._tools, self._pool = run, cases, tools, pool
+        self._run, self._contenders = run, run.contenders
         self._log, self._judge = runner.log(run.run_id), runner.judge
-        self._contenders = run.contenders
+        self._cases: dict[str, Case] = {}
+        for known in run.cases:
+            case = self._cases[known["case_id"]] = load_case(Path(known["folder"]))
+            if case.digest != known["digest"]:
+                raise GenlabError(
+                    f"{case.folder} has changed since run {run.run_id} began, so that its images"
+                    " would not compare; restore it, or start a new run"
+                )
+        names = [contender.tool_id for contender in self._contenders.values()]
+        tools = choose_tools(load_tools() if runner.tools is None else runner.tools, names)
+        self._tools = {tool.tool_id: tool for tool in tools}
         self._items = self._store.items(run.run_id)
         budget = Budget(run.max_cost, sum(item.cost + judging_cost(item) for item in self._items))
         slots = asyncio.Semaphore(runner.limits.concurrency)
         paid = partial(Requests, limits=runner.limits, budget=budget, slots=slots)
-        self._requests = {name: paid(tool) for name, tool in tools.items()}
+        self._requests = {name: paid(tool) for name, tool in self._tools.items()}
         if self._judge is not None:
             self._judge_requests = paid(self._judge)
             given = self._store.ratings("run_item", rater=self._judge.name, context="judge")
             self._judged = {rating.subject_hash for rating in given}
 
-    async def item(self, item: Item) -> None:
+    async def item(self, item: Item, pool: ScoringPool) -> None:
         """Take an item to a score, or to the reason why it has none."""
         try:
             if item.status not in ("generated", "scored"):
                 await self._generate(item)
             if item.status != "scored":
-                await self._evaluate(item)
+                await self._evaluate(item, pool)
         except ToolFailure as failure:
             skipped = failure.kind == "over_budget" or item.status == "queued"
             status = "skipped" if skipped else "failed"
@@ -193,10 +198,10 @@ class Work:
 
     # scoring
 
-    async def _evaluate(self, item: Item) -> None:
+    async def _evaluate(self, item: Item, pool: ScoringPool) -> None:
         await self._set(item, status="evaluating")
         try:
-            scored = await self._pool.score(self._cases[item.case_id], self._path(item))
+            scored = await pool.score(self._cases[item.case_id], self._path(item))
         except ScoringError as error:
             await self._fail(item, "scorer_failed", str(error))
             return
