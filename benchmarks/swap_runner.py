@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from small_benchmark import Prepared, make_cases, small_score
+from small_benchmark import Turned, make_cases, small_score
 
 from benchmarks.harness import Result, benchmark, wall_seconds
 from genlab.benchmark.plugins.registry import make_contenders
@@ -39,7 +39,9 @@ def swap_runner(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         cases = make_cases(folder / "cases", ITEMS, side=256)
-        tool = Prepared(cases, SECONDS, concurrency=CONCURRENCY)
+        # Images that are made beforehand: the tool takes its seconds and nothing else.
+        images = {case.case_id: case.open_template().rotate(180) for case in cases}
+        tool = Turned(SECONDS, make=lambda case: images[case.case_id], concurrency=CONCURRENCY)
         with Store(folder / "runs" / "genlab.sqlite3") as store:
             for _ in range(repeats):
                 limits = Limits(concurrency=CONCURRENCY, scorers=2)

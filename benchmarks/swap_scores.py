@@ -44,7 +44,7 @@ from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image, Points
 from genlab.benchmark.scoring.geometry import face_mask, side_turn
 from genlab.benchmark.scoring.scorer import Score, score
-from genlab.benchmark.tools import reference
+from genlab.benchmark.tools import controls
 from genlab.benchmark.tools.controls import STRANGER, blur, paste
 from genlab.benchmark.tools.local import blend, lay_over, match_tone
 from genlab.core.errors import GenlabError
@@ -201,7 +201,7 @@ def score_controls(cases: list[Case]) -> pd.DataFrame:
     """`score` and `score_reference`, 0 where there is none, by case and control."""
     rows = []
     for case in cases:
-        for name, image in reference.controls(case).items():
+        for name, image in controls.make_controls(case).items():
             path = save(image, case.folder / "control.png")
             got = score(case, path)
             rows.append((case.case_id, name, got.score or 0.0, got.score_reference or 0.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from small_benchmark import make_case
 from typer.testing import CliRunner
 
 from genlab.benchmark.cases import CASE_FILE, load_case, load_cases, split_by_consent
-from genlab.benchmark.cases.files import delete_case, draft_of, write_case
+from genlab.benchmark.cases.files import delete_case, write_case
 from genlab.benchmark.cases.generate import generate, generate_demo
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.cli import app
@@ -41,11 +40,13 @@ def test_the_cases_of_the_demo_are_sound_free_and_small(root: Path) -> None:
 
 def test_the_digest_is_of_all_that_a_score_depends_on(tmp_path: Path) -> None:
     case = make_case(tmp_path, 1)
-    text = case.folder / CASE_FILE
+    text, digest = case.folder / CASE_FILE, case.digest
     text.write_text(text.read_text().replace("Noise", "Sound"))
-    assert load_case(case.folder).digest == case.digest
+    assert load_case(case.folder).digest == digest
     text.write_text(text.read_text().replace("left: 8", "left: 9"))
-    assert load_case(case.folder).digest != case.digest
+    moved = load_case(case.folder).digest
+    text.write_text(text.read_text() + "ideal: avatar_one.png\n")
+    assert len({digest, moved, load_case(case.folder).digest}) == 3
 
 
 @pytest.mark.parametrize(
@@ -116,20 +117,10 @@ def test_a_case_without_consent_is_skipped_with_a_line(tmp_path: Path) -> None:
     assert "case-001/case.yaml" in line
 
 
-def test_tools_do_not_see_the_ideal(tmp_path: Path) -> None:
-    case = make_case(tmp_path, 1)
-    digest = case.digest
-    draft = replace(draft_of(case), ideal=Image.new("RGB", (64, 64)))
-    known = write_case(draft, tmp_path)
-    assert known.ideal == known.folder / "ideal.jpg"
-    assert known.digest != digest
-    assert known.without_ideal().ideal is None
-
-
 def test_private_cases_are_listed_copied_and_deleted_to_a_bin(tmp_path: Path) -> None:
     shipped = make_case(tmp_path, 1)
-    private = write_case(replace(draft_of(shipped), case_id="mine"), tmp_path / "private")
-    copy = write_case(replace(draft_of(private), case_id="copy"), tmp_path / "private")
+    private = write_case(tmp_path / "private" / "mine", **dict(shipped))
+    copy = write_case(tmp_path / "private" / "copy", **dict(private))
     assert [case.case_id for case in load_cases(tmp_path)] == ["case-001", "copy", "mine"]
     assert copy.digest == private.digest
     kept = delete_case(copy)
@@ -224,7 +215,7 @@ def test_a_faulty_photograph_leaves_the_others_and_the_case_that_was_there(
 def test_a_case_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     case = make_case(tmp_path / "cases", 1)
     with pytest.raises(GenlabError):
-        write_case(replace(draft_of(case), title=""), tmp_path / "cases")
+        write_case(case.folder, **{**dict(case), "title": ""})
     assert load_case(case.folder).digest == case.digest
     assert [path.name for path in case.folder.parent.iterdir()] == ["case-001"]
 

@@ -1,4 +1,4 @@
-"""The kinds http, command and comfyui of tools.yaml, sound, slow and wrong; faults of the file."""
+"""The kinds of tools.yaml, sound, slow and wrong; what arrives; faults of the file."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+import image_server as s
 import pytest
 from comfy_server import ComfyServer
-from image_server import ImageServer, Reply, answer, bomb, encoded, html, payload, raw, status
+from image_server import ImageServer, Reply, answer, encoded, payload, status, turned
 from PIL import Image
 from small_benchmark import make_case
 
-from genlab.benchmark.arrivals import Place, keep
+from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
 from genlab.benchmark.cases import Case
+from genlab.benchmark.plugins import openai_images
 from genlab.benchmark.plugins.base import ToolFailure, absence
-from genlab.benchmark.plugins.registry import contender_of, read_tools, write_sample
+from genlab.benchmark.plugins.openai_images import DALLE3, GPT
+from genlab.benchmark.plugins.registry import make_contenders, read_tools, write_sample
+from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError
 
 KEY = "test-key-of-nobody"
@@ -54,6 +58,11 @@ def tool_of(folder: Path, **entry: Any) -> Any:
     return tool
 
 
+def openai(server: ImageServer, folder: Path, **entry: Any) -> Any:
+    values = {"kind": "openai", "base_url": server.url, "model": "small-1", "key_env": "SMALL_KEY"}
+    return tool_of(folder, **{**values, **entry})
+
+
 def http(server: ImageServer, folder: Path, **entry: Any) -> Any:
     values: dict[str, Any] = {
         "kind": "http",
@@ -77,23 +86,71 @@ def program(folder: Path, text: str, **entry: Any) -> Any:
     return tool_of(folder, kind="command", argv=argv, **entry)
 
 
+def place_of(case: Case) -> Place:
+    marks = {"run": "r", "tool": "t", "case": case.case_id, "date": "d"}
+    return Place(case.folder / "out.png", case.open_template().size, marks)
+
+
 def kept(tool: Any, case: Case, **options: Any) -> tuple[Image.Image, str]:
     """The image as it is written to disk, and its note."""
-    marks = {"run": "r", "tool": "t", "case": case.case_id, "date": "d"}
-    place = Place(case.folder / "out.png", (64, 64), marks)
-    arrival = keep(asyncio.run(tool.swap(case, options)), place)
-    return Image.open(place.path), arrival.note
+    arrival = keep(asyncio.run(tool.swap(case, options)), place_of(case))
+    return Image.open(place_of(case).path), arrival.note
 
 
 def failure_of(tool: Any, case: Case) -> ToolFailure:
     with pytest.raises(ToolFailure) as failure:
         kept(tool, case)
     assert KEY not in failure.value.reason
+    assert "\n" not in failure.value.reason
     return failure.value
 
 
 def is_turned(image: Image.Image, case: Case) -> bool:
     return image.tobytes() == case.open_template().rotate(180).tobytes()
+
+
+@pytest.mark.parametrize("make", [openai, http])
+@pytest.mark.parametrize(
+    ("reply", "kind", "passing"),
+    [
+        (status(429, {"Retry-After": "7"}), "rate_limited", True),
+        (status(429, {"Retry-After": "soon"}), "rate_limited", True),
+        (status(429, {"Retry-After": "Thu, 01 Jan 2099 00:00:00 GMT"}), "rate_limited", True),
+        (status(429, code="insufficient_quota"), "quota", False),
+        (status(402, message="no credit"), "quota", False),
+        (status(500), "unavailable", True),
+        (status(401, message=f"Incorrect API key provided: {KEY}"), "no_key", False),
+        (status(403, message="your organization must be verified"), "unavailable", False),
+        (status(404, code="model_not_found"), "retired", False),
+        (status(400, message="The model `small-1` has been deprecated"), "retired", False),
+        (status(418), "error", False),
+        (s.refused(), "refused", False),
+        (s.html(), "no_image", False),
+        (s.packed(), "no_image", False),
+        (payload({"error": "busy"}), "no_image", False),
+        (payload({"data": [{"b64_json": "%%%"}]}), "no_image", False),
+        (payload({"data": [{"b64_json": "file:///etc/passwd"}]}), "no_image", False),
+        (payload({"data": [{"b64_json": "https://127.0.0.1:9/image.png"}]}), "no_image", False),
+        (payload({"data": [{"b64_json": "https://example.org/a.png"}]}), "no_image", False),
+        (answer(b""), "no_image", False),
+        (answer(b"GIF89a no image"), "no_image", False),
+        (answer(encoded(BLANK, "JPEG")[:-200]), "no_image", False),
+        (WIDE, "wrong_size", False),
+        (answer(s.bomb()), "wrong_size", False),
+        (answer(bytes(100_000), tear=True), "unavailable", True),
+        (Reply(hang=True), "timeout", True),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_every_fault_of_a_service_is_an_outcome_of_its_kind(
+    tmp_path: Path, case: Case, make: Any, reply: Reply, kind: str, passing: bool
+) -> None:
+    with ImageServer([reply]) as server:
+        failure = failure_of(make(server, tmp_path, timeout=0.4 if reply.hang else 10.0), case)
+    assert (failure.kind, failure.passing) == (kind, passing)
+    asked = reply.headers.get("Retry-After", "")
+    assert (failure.retry_after or 0) >= (7 if asked == "7" else 1e8 if "2099" in asked else 0)
+    assert (failure.retry_after is None) == (asked in ("", "soon"))
 
 
 def test_http_fills_the_request_and_reads_the_image(tmp_path: Path, case: Case) -> None:
@@ -116,33 +173,6 @@ def test_http_fills_the_request_and_reads_the_image(tmp_path: Path, case: Case) 
     assert json.loads(multipart.fields["swaps"])[0]["region"]["width"] == 32
 
 
-@pytest.mark.parametrize(
-    ("reply", "kind", "retry"),
-    [
-        (status(429, {"Retry-After": "7"}), "rate_limited", 7.0),
-        (status(402, message="no credit"), "quota", None),
-        (status(401, message=f"wrong key {KEY}"), "no_key", None),
-        (status(400, code="content_filter"), "refused", None),
-        (status(503), "unavailable", None),
-        (html(), "no_image", None),
-        (payload({"error": "busy"}), "no_image", None),
-        (payload({"data": [{"b64_json": "https://example.org/a.png"}]}), "no_image", None),
-        (answer(encoded(BLANK)[:-40]), "no_image", None),
-        (answer(bomb()), "wrong_size", None),
-        (WIDE, "wrong_size", None),
-        (Reply(hang=True), "timeout", None),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_wrong_service_is_an_outcome_of_its_kind(
-    tmp_path: Path, case: Case, reply: Reply, kind: str, retry: float | None
-) -> None:
-    with ImageServer([reply]) as server:
-        limit = 0.4 if reply.hang else 10.0
-        failure = failure_of(http(server, tmp_path, timeout=limit), case)
-    assert (failure.kind, failure.retry_after) == (kind, retry)
-
-
 @pytest.mark.parametrize(("fit", "corner"), [("letterbox", (0, 0, 0)), ("crop", (255, 0, 0))])
 def test_another_aspect_ratio_is_fitted_and_noted(
     tmp_path: Path, case: Case, fit: str, corner: tuple[int, ...]
@@ -153,10 +183,102 @@ def test_another_aspect_ratio_is_fitted_and_noted(
     assert note.endswith(f"{fit} from 128 × 64 pixels")
 
 
-def test_an_answer_without_json_is_the_image(tmp_path: Path, case: Case) -> None:
-    with ImageServer([raw(encoded(BLANK), kind="image/png")]) as server:
+def test_an_answer_without_json_is_the_image_which_is_turned_upright(
+    tmp_path: Path, case: Case
+) -> None:
+    left = BLANK.copy()
+    left.paste("white", (32, 0, 64, 64))
+    with ImageServer([s.raw(s.rotated(left), kind="image/jpeg")]) as server:
         image, _ = kept(http(server, tmp_path, image=""), case)
-    assert image.getcolors() == [(64 * 64, (0, 0, 0))]
+    assert image.getpixel((8, 32)) < (40, 40, 40)
+    assert image.getpixel((56, 32)) > (215, 215, 215)
+    assert not image.getexif()
+
+
+def test_an_image_by_address_is_fetched_and_words_alone_are_sent_where_asked(
+    tmp_path: Path, case: Case
+) -> None:
+    def script(request: Any) -> Reply:
+        return payload({"data": [{"url": f"http://{request.headers['host']}/image.png"}]})
+
+    with ImageServer(script) as server:
+        image, _ = kept(openai(server, tmp_path, method="generate"), case)
+    assert image.getpixel((0, 0)) == (0, 0, 128)
+    [request] = server.requests
+    assert (request.path, request.images) == ("/v1/images/generations", ())
+    assert case.title in request.fields["prompt"]
+
+
+def test_openai_is_sent_template_and_avatars_and_the_fields_that_its_model_knows(
+    tmp_path: Path, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ImageServer([turned()]) as server:
+        image, _ = kept(openai(server, tmp_path, extra={"output_format": "webp"}), case)
+        kept(openai(server, tmp_path, model="gpt-image-2.5-flare", quality="high"), case)
+        with monkeypatch.context() as patch:
+            patch.setattr(openai_images, "MAX_IMAGES", 1)
+            assert "accepts 1 per" in failure_of(openai(server, tmp_path), case).reason
+    assert is_turned(image, case)
+    first, second = server.requests
+    assert (first.path, len(first.images)) == ("/v1/images/edits", 2)
+    assert first.headers["authorization"] == f"Bearer {KEY}"
+    plain, newer = first.fields, second.fields
+    assert (plain["model"], plain["response_format"]) == ("small-1", "b64_json")
+    assert (plain["input_fidelity"], plain["output_format"]) == ("high", "webp")
+    assert newer.keys().isdisjoint({"input_fidelity", "response_format"})
+    assert newer["quality"] == "high"
+    gone = failure_of(openai(server, tmp_path), case)  # nobody answers any more
+    assert (gone.kind, gone.passing) == ("unavailable", True)
+
+
+def test_a_template_is_letterboxed_to_a_size_of_the_model_and_cut_out_again(
+    tmp_path: Path, case: Case
+) -> None:
+    Image.new("RGB", (96, 64), "red").save(case.template)
+
+    def same(request: Any) -> Reply:
+        assert request.template().size == (64, 64)
+        assert request.template().getpixel((32, 2)) == (128, 128, 128)
+        return answer(request.images[0])
+
+    with ImageServer(same) as server:
+        image, _ = kept(openai(server, tmp_path, size=["64x64", "20x90"]), case)
+    assert server.requests[0].fields["size"] == "64x64"
+    assert image.getcolors() == [(96 * 64, (255, 0, 0))]  # nothing of the border is left
+
+
+def test_tokens_are_paid_for_at_the_models_price_and_a_retired_model_is_named(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    retired = failure_of(DALLE3, case)
+    assert (retired.kind, "name another model" in retired.reason) == ("retired", True)
+    usage = {
+        "input_tokens_details": {"text_tokens": 100, "image_tokens": 1000},
+        "output_tokens": 2000,
+    }
+    with ImageServer([answer(encoded(BLANK), usage=usage)]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        known = asyncio.run(GPT.swap(case, {"quality": "low"}))
+        unknown = asyncio.run(DALLE3.swap(case, {"model": "words-1"}))
+    assert known.cost == pytest.approx((100 * 5 + 1000 * 8 + 2000 * 32) / 1e6)
+    assert unknown.cost is None
+    assert [request.fields.get("quality") for request in server.requests] == ["low", None]
+    assert server.requests[1].fields["model"] == "words-1"
+
+
+def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> None:
+    place = place_of(case)
+    place.answer.write_bytes(b'{"cost": 0.3, "note": "n"}\n' + encoded(BLANK))
+    found = recovered(place, "")
+    assert found is not None
+    assert (found.cost, found.note) == (0.3, "n")
+    assert not place.answer.exists()
+    assert recovered(place, "") == Arrival(found.sha256)  # by the JSON beside the image
+    place.path.unlink()
+    place.answer.write_bytes(b"{\nno image")
+    assert recovered(place, "") is None
 
 
 def test_a_program_gets_files_and_writes_one(
@@ -180,8 +302,7 @@ def test_a_wrong_program_is_an_outcome(
     tmp_path: Path, case: Case, text: str, kind: str, reason: str
 ) -> None:
     failure = failure_of(program(tmp_path, text), case)
-    assert failure.kind == kind
-    assert reason in failure.reason
+    assert (failure.kind, reason in failure.reason) == (kind, True)
 
 
 def test_a_hanging_program_is_killed_with_its_children(tmp_path: Path, case: Case) -> None:
@@ -224,8 +345,7 @@ def test_a_wrong_workflow_is_an_outcome(
 ) -> None:
     with ComfyServer(fault) as server:
         failure = failure_of(comfy(server, tmp_path, timeout=1.0), case)
-    assert failure.kind == kind
-    assert reason in failure.reason
+    assert (failure.kind, reason in failure.reason) == (kind, True)
     assert server.deleted == (["p1"] if fault == "endless" else [])
 
 
@@ -250,6 +370,7 @@ tools:
     headers: {Authorization: "Bearer ${SMALL_KEY}"}
     body: {prompt: "{prompt}"}
 """
+OPENAI = "tools: [{id: mine, kind: openai, model: m, %s}]"
 
 
 @pytest.mark.parametrize(
@@ -267,6 +388,8 @@ tools:
         ("tools:", "tools: [", "YAML"),
         ("mine", "\udcff", "UTF-8"),
         (GOOD, "[]", "keys and values"),
+        (GOOD, OPENAI % "extra: {n: 4}", "n is set by a key of its name; remove it from extra"),
+        (GOOD, OPENAI % "size: [1024x1024, large]", "such as 1024x1024"),
     ],
 )
 def test_a_fault_of_the_file_is_one_line_with_its_place(
@@ -283,10 +406,14 @@ def test_a_fault_of_the_file_is_one_line_with_its_place(
 def test_a_contender_changes_with_model_options_and_configuration(
     tmp_path: Path, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = contender_of(program(tmp_path, TURN), {})
-    renamed = contender_of(program(tmp_path, TURN, title="Another title", cost=9.0), {})
-    edited = contender_of(program(tmp_path, TURN + "\n"), {})
-    seeded = contender_of(program(tmp_path, TURN), {"seed": "3"})
+    def made(tool: Any, **options: str) -> Contender:
+        [contender] = make_contenders([tool], {"mine": options})
+        return contender
+
+    plain = made(program(tmp_path, TURN))
+    renamed = made(program(tmp_path, TURN, title="Another title", cost=9.0))
+    edited = made(program(tmp_path, TURN + "\n"))
+    seeded = made(program(tmp_path, TURN), seed="3")
     assert plain.contender_id == renamed.contender_id
     assert len({one.contender_id for one in (plain, renamed, edited, seeded)}) == 3
     assert seeded.label == "mine (seed=3)"

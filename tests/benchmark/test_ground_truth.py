@@ -14,7 +14,7 @@ import pytest
 
 from genlab.benchmark.cases import Case, ground_truth, load_case
 from genlab.benchmark.scoring.scorer import score
-from genlab.benchmark.tools import reference
+from genlab.benchmark.tools import controls
 from genlab.core.errors import GenlabError
 
 pytestmark = pytest.mark.slow
@@ -53,8 +53,8 @@ def test_the_reference_orders_the_ideal_half_a_swap_and_no_swap(case: Case, tmp_
     assert case.ideal is not None
     ideal = np.asarray(PIL.Image.open(case.ideal))
     images = {
-        **reference.degrade(ideal),
-        "wrong_hair": reference.keep_hair(case, ideal),
+        **controls.degrade(ideal),
+        "wrong_hair": controls.keep_hair(case, ideal),
         "untouched": np.asarray(case.open_template()),
     }
     got = {}

@@ -15,11 +15,12 @@ from PIL import Image
 from small_benchmark import Bench, Turned
 
 from genlab.benchmark import snapshot
-from genlab.benchmark.judge import Judge, make_judge
+from genlab.benchmark.judge import Judge
 from genlab.benchmark.leaderboard.standings import leaderboard
 from genlab.benchmark.leaderboard.table import tabulate
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.report import render_report
+from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item
 from genlab.core.params import load_params
@@ -42,12 +43,20 @@ def verdicts(store: Store, items: list[Item]) -> list[tuple[Any, ...]]:
     return [(stars.get(i.image_sha256), i.details["judge"]["failure_kind"]) for i in items]
 
 
-def test_none_is_asked_unless_params_name_one(root: Path) -> None:
+def test_none_is_asked_unless_params_name_one_and_there_is_a_key(
+    root: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     params = load_params(root / "params.yaml").benchmark
-    assert make_judge(params) is None
-    named = make_judge(params.model_copy(update={"judge": "eye-1"}))
+    assert Runner.configured(bench.store, bench.runs, params).judge is None
+    asking = params.model_copy(update={"judge": "eye-1"})
+    named = Runner.configured(bench.store, bench.runs, asking).judge
     assert named is not None
     assert (named.model, named.needs.cost) == ("eye-1", 0.02)
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    [item] = bench.run(bench.cases(1), Turned(), judge=named)
+    assert verdicts(bench.store, [item]) == [(None, "no_key")]
+    assert item.status == "scored"
 
 
 def test_its_stars_are_shown_beside_the_score(
@@ -142,25 +151,12 @@ def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(
     with ImageServer([said(STARS)]) as server:
         paid = judge(server, monkeypatch, cost=0.4)
         items = bench.run(bench.cases(3), tool, judge=paid, max_cost=1.0)
-        assert sorted(verdicts(bench.store, items), key=str) == [
-            GIVEN,
-            GIVEN,
-            (None, "over_budget"),
-        ]
+        found = sorted(verdicts(bench.store, items), key=str)
+        assert found == [GIVEN, GIVEN, (None, "over_budget")]
         assert all(item.cost == 0 and item.score is not None for item in items)
         run_id = items[0].run_id
         bench.resume(run_id, tool, judge=paid, max_cost=1.0)  # what was spent before counts
         assert len(server.requests) == 2
-        assert (
-            verdicts(bench.store, bench.resume(run_id, tool, judge=paid, max_cost=1.2))
-            == [GIVEN] * 3
-        )
+        items = bench.resume(run_id, tool, judge=paid, max_cost=1.2)
+        assert verdicts(bench.store, items) == [GIVEN] * 3
         assert len(server.requests) == len(tool.asked) == 3
-
-
-def test_without_a_key_it_is_skipped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    [item] = bench.run(bench.cases(1), Turned(), judge=Judge("eye-1", 0.0))
-    assert verdicts(bench.store, [item]) == [(None, "no_key")]
-    assert item.status == "scored"

@@ -46,8 +46,8 @@ class World(Bench):
 
 def tool(tool_id: str, **needs: Any) -> Turned:
     """A tool of version 1."""
-    made = Turned(**needs)
-    made.tool_id, made.version = tool_id, "1"
+    made = Turned(tool_id=tool_id, **needs)
+    made.version = "1"
     return made
 
 

@@ -12,19 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_benchmark as small
+from loopback import encoded
 from PIL import Image
-from small_benchmark import (
-    Bench,
-    Failing,
-    Giving,
-    Raising,
-    Turned,
-    crashing_score,
-    faceless_score,
-    raising_score,
-    sleeping_score,
-)
+from small_benchmark import Bench, Raising, Turned
 
+from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.events import EventLog
 from genlab.benchmark.plugins.base import Picture, ToolFailure
 from genlab.benchmark.plugins.registry import make_contenders
@@ -36,29 +29,23 @@ from genlab.core.errors import GenlabError
 pytestmark = pytest.mark.slow
 
 SCORED = ("scored", "")
+SMALL = Image.new("RGB", (64, 64))
+NOISE = encoded(Image.effect_noise((64, 64), 50))
 
 
 def kinds(items: list[Item]) -> list[tuple[str, str]]:
     return [(item.status, item.failure_kind) for item in items]
 
 
-def named(tool_id: str, tool: Turned) -> Turned:
-    tool.tool_id = tool_id
-    return tool
-
-
-def truncated() -> Image.Image:
-    """A PNG that is cut short, opened and not yet read, as a tool might return it."""
-    buffer = io.BytesIO()
-    Image.effect_noise((64, 64), 50).save(buffer, "PNG")
-    return Image.open(io.BytesIO(buffer.getvalue()[:-900]))
-
-
 def test_an_image_is_scored_marked_as_synthetic_and_recorded(bench: Bench) -> None:
-    items = bench.run(bench.cases(3), Turned())
-    assert [(item.status, item.score) for item in items] == [("scored", 1.0)] * 3
-    assert bench.store.run(items[0].run_id).ending == "finished"
-    item = items[0]
+    [case] = bench.cases(1)
+    known = write_case(case.folder, **{**dict(case), "ideal": SMALL})
+    assert known.ideal == case.folder / "ideal.jpg"
+    tool = Turned()
+    [item] = bench.run([known], tool)
+    assert tool.ideals == {None}  # tools do not see it
+    assert (item.status, item.score) == ("scored", 1.0)
+    assert bench.store.run(item.run_id).ending == "finished"
     path = bench.runs / item.image
     assert item.image == f"{item.run_id}/turned/case-000.png"
     with Image.open(path) as image:
@@ -69,40 +56,44 @@ def test_an_image_is_scored_marked_as_synthetic_and_recorded(bench: Bench) -> No
     assert (record["score"], record["image_sha256"]) == (1.0, item.image_sha256)
 
 
-SMALL = Image.new("RGB", (64, 64))
-FAULTY = {
-    "array": (Giving(np.zeros((64, 64, 3), np.uint8), cost=0.5), "failed", "no_image"),
-    "path": (Giving("made/image.png"), "failed", "no_image"),
-    "none": (Giving(None), "failed", "no_image"),
-    "truncated": (Giving(truncated()), "failed", "no_image"),
-    "empty": (Giving(Image.new("RGB", (0, 0))), "failed", "wrong_size"),
-    "shape": (Giving(Image.new("RGB", (64, 48))), "failed", "wrong_size"),
-    "cost": (Giving(lambda: Picture(SMALL, cost=float("nan"))), "failed", "error"),
-    "note": (Giving(lambda: Picture(SMALL, note=[7])), "failed", "error"),  # type: ignore
-    "part": (Giving(lambda: Picture(b"x", canvas=(0, 64))), "failed", "error"),
-    "bug": (Failing(KeyError("a\nline")), "failed", "error"),
-    "refused": (Failing(ToolFailure("refused", "no")), "failed", "refused"),
-    "unknown": (Raising(), "skipped", "unavailable"),
-    "scale": (Giving(Image.new("RGBA", (129, 128))), *SCORED),
-    "good": (Turned(), *SCORED),
+# What a tool gives, what it raises, and how its item ends.
+GIVEN: dict[str, tuple[Any, str]] = {
+    "array": (lambda case: np.zeros((64, 64, 3), np.uint8), "no_image"),
+    "path": (lambda case: "made/image.png", "no_image"),
+    "none": (lambda case: None, "no_image"),
+    # A PNG that is cut short, opened and not yet read.
+    "truncated": (lambda case: Image.open(io.BytesIO(NOISE[:-900])), "no_image"),
+    "empty": (lambda case: Image.new("RGB", (0, 0)), "wrong_size"),
+    "shape": (lambda case: Image.new("RGB", (64, 48)), "wrong_size"),
+    "cost": (lambda case: Picture(SMALL, cost=float("nan")), "error"),
+    "note": (lambda case: Picture(SMALL, note=[7]), "error"),  # type: ignore
+    "part": (lambda case: Picture(b"x", canvas=(0, 64)), "error"),
+    "scale": (lambda case: Image.new("RGBA", (129, 128)), ""),
+    "bug": (KeyError("a\nline"), "error"),
+    "refused": (ToolFailure("refused", "no"), "refused"),
 }
 
 
 def test_a_faulty_tool_costs_its_own_items_and_no_others(bench: Bench) -> None:
-    tools = [named(name, tool) for name, (tool, _, _) in FAULTY.items()]
-    expected = [(status, kind) for _, status, kind in FAULTY.values()]
+    tools = [Raising(tool_id="unknown"), Turned()]
+    for name, (what, _) in GIVEN.items():
+        made = {"fails": what} if isinstance(what, Exception) else {"make": what}
+        tools.append(Turned(tool_id=name, cost=0.5 * (name == "array"), **made))
+    expected = [("skipped", "unavailable"), SCORED]
+    expected += [("failed", kind) if kind else SCORED for _, kind in GIVEN.values()]
     items = bench.run(bench.cases(1), *tools, max_cost=9)
     assert kinds(items) == expected
-    assert items[0].cost >= 0.5  # it may have been paid for
-    assert {item.score for item in items[:-2]} == {None}
-    with Image.open(bench.runs / items[-2].image) as image:
+    found = {item.tool_id: item for item in items}
+    assert found["array"].cost >= 0.5  # it may have been paid for
+    assert all((item.score is None) == (item.status != "scored") for item in items)
+    with Image.open(bench.runs / found["scale"].image) as image:
         assert (image.size, image.mode) == ((64, 64), "RGB")
     assert not any("\n" in item.failure for item in items)
     assert kinds(bench.resume(items[0].run_id, *tools, again=True, max_cost=9)) == expected
 
 
 def test_no_more_images_are_made_at_a_time_than_allowed(bench: Bench) -> None:
-    narrow, wide = Turned(0.2, concurrency=2), named("wide", Turned(0.2, concurrency=99))
+    narrow, wide = Turned(0.2, concurrency=2), Turned(0.2, tool_id="wide", concurrency=99)
     bench.run(bench.cases(8), narrow, wide, concurrency=5)
     assert narrow.most_active == 2
     assert 2 < wide.most_active <= 5
@@ -111,27 +102,23 @@ def test_no_more_images_are_made_at_a_time_than_allowed(bench: Bench) -> None:
 def test_passing_failures_are_tried_again_and_others_are_not(bench: Bench) -> None:
     limited = ToolFailure("rate_limited", "later", passing=True, retry_after=7.0)
     tools = [
-        named("passing", Failing(ToolFailure("unavailable", "500", passing=True), times=2)),
-        named("lasting", Failing(ToolFailure("refused", "no"))),
-        named("limited", Failing(limited)),
-        named("hanging", Turned(60.0)),
+        Turned(tool_id="passing", fails=ToolFailure("unavailable", "", passing=True), times=2),
+        Turned(tool_id="lasting", fails=ToolFailure("refused", "no")),
+        Turned(tool_id="limited", fails=limited),
+        Turned(60.0, tool_id="hanging"),
     ]
     items = bench.run(bench.cases(1), *tools, timeout=0.5, retries=2)
-    assert [(item.failure_kind, item.attempts) for item in items] == [
-        ("", 3),
-        ("refused", 1),
-        ("rate_limited", 3),
-        ("timeout", 3),
-    ]
+    expected = [("", 3), ("refused", 1), ("rate_limited", 3), ("timeout", 3)]
+    assert [(item.failure_kind, item.attempts) for item in items] == expected
     assert bench.slept.count(7.0) == 2  # as long as the service asked for
 
 
 @pytest.mark.parametrize(
     ("scorer", "expected"),
     [
-        (faceless_score, [("failed", "no_face")] * 3),
-        (crashing_score, [SCORED, ("failed", "scorer_failed"), SCORED]),
-        (raising_score, [("failed", "scorer_failed")] * 3),
+        (small.faceless_score, [("failed", "no_face")] * 3),
+        (small.crashing_score, [SCORED, ("failed", "scorer_failed"), SCORED]),
+        (small.raising_score, [("failed", "scorer_failed")] * 3),
     ],
 )
 def test_a_scorer_that_fails_costs_an_image_its_score_alone(
@@ -143,13 +130,10 @@ def test_a_scorer_that_fails_costs_an_image_its_score_alone(
 
 
 def test_a_scorer_that_hangs_is_ended(bench: Bench) -> None:
-    pool = ScoringPool(sleeping_score, 1, seconds=0.5)
+    pool = ScoringPool(small.sleeping_score, 1, seconds=0.5)
     [case] = bench.cases(1)
     with pytest.raises(ScoringError, match="took over"):
         asyncio.run(pool.score(case, case.template))
-
-
-# money
 
 
 def test_the_ceiling_is_never_passed(bench: Bench) -> None:
@@ -160,11 +144,11 @@ def test_the_ceiling_is_never_passed(bench: Bench) -> None:
     assert len(tool.asked) == 2
 
 
-# resuming
-
-
 def test_skipped_items_are_tried_again_and_failed_ones_when_asked(bench: Bench) -> None:
-    tools = [Failing(ToolFailure("refused", "no"), times=1), Turned(cost=0.1)]
+    tools = [
+        Turned(tool_id="failing", fails=ToolFailure("refused", "no"), times=1),
+        Turned(cost=0.1),
+    ]
     items = bench.run(bench.cases(1), *tools)
     assert kinds(items) == [("failed", "refused"), ("skipped", "over_budget")]
     items = bench.resume(items[0].run_id, *tools, max_cost=1.0)
@@ -176,10 +160,7 @@ def test_every_value_of_an_option_and_every_repeat_is_drawn(bench: Bench) -> Non
     tool = Turned()
     options = {"turned": {"model": ["a", "b"], "seconds": 0}}
     contenders = make_contenders([tool], options)
-    assert [each.label for each in contenders] == [
-        "turned (a, seconds=0)",
-        "turned (b, seconds=0)",
-    ]
+    assert [each.label for each in contenders] == [f"turned ({m}, seconds=0)" for m in "ab"]
     runner = bench.runner(tool)
     run_id = runner.start(bench.cases(2), contenders, repeats=3)
     asyncio.run(runner.run(run_id))
@@ -268,9 +249,6 @@ def test_a_cancelled_run_keeps_what_arrived_and_is_resumed_later(bench: Bench) -
     asyncio.run(runner.run(run_id))
     assert kinds(bench.store.items(run_id)) == [SCORED] * 6
     assert all(tool.asked.count(case) == 1 for case in arrived)
-
-
-# listeners
 
 
 def test_listeners_receive_every_step_in_order(bench: Bench) -> None:

@@ -27,11 +27,8 @@ def outs(folder: Path) -> dict[str, bytes]:
     write_snapshot(small, folder, seed=0, bootstrap=100)
     with Store(folder / "runs" / STORE) as store:
         [run] = store.runs()
-    page = (
-        (folder / "data/benchmark/report.html")
-        .read_text(encoding="utf-8")
-        .replace(run.run_id, "RUN")
-    )
+    page = (folder / "data/benchmark/report.html").read_text(encoding="utf-8")
+    page = page.replace(run.run_id, "RUN")
     page = re.sub(r"started [^<]* UTC", "started", page)
     page = re.sub(r"<td>[0-9.]+</td></tr>", "<td>seconds</td></tr>", page)
     written = {"report.html": page.encode()}

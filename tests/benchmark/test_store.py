@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import CompileError
 
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Contender, image_name, now
+from genlab.benchmark.store.schema import Contender, Opinion, Preference, image_name, now
 from genlab.core.errors import GenlabError
 
 CASES = [{"case_id": "one"}, {"case_id": "two"}]
@@ -26,14 +26,6 @@ def store(tmp_path: Path) -> Store:
     return made
 
 
-@pytest.fixture
-def pictured(store: Store) -> Store:
-    """Both tools have a picture of case one."""
-    for number in (1, 2):
-        store.set_items([(number, {"status": "generated", "image_sha256": f"{number:064x}"})])
-    return store
-
-
 def rate(store: Store, rater: str, stars: int | None, subject: str = SUBJECT) -> bool:
     return store.rate("run_item", subject, rater, stars, "blind")
 
@@ -42,10 +34,8 @@ def test_a_run_has_an_item_for_each_case_and_tool(store: Store) -> None:
     pairs = [(item.case_id, item.tool_id) for item in store.items("2026-01-01")]
     assert pairs == [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")]
     assert {item.status for item in store.items()} == {"queued"}
-    assert [each.label for each in store.run("2026-01-01").contenders.values()] == [
-        "a (model=x)",
-        "b",
-    ]
+    labels = [each.label for each in store.run("2026-01-01").contenders.values()]
+    assert labels == ["a (model=x)", "b"]
 
 
 def test_contenders_of_one_tool_and_repeats_have_items_and_images_each(store: Store) -> None:
@@ -59,16 +49,13 @@ def test_contenders_of_one_tool_and_repeats_have_items_and_images_each(store: St
     ]
 
 
-def test_changes_are_kept_and_read_by_another(store: Store) -> None:
+def test_changes_are_kept_together_or_not_at_all_and_read_by_another(store: Store) -> None:
     scored = {"status": "scored", "score": 0.5, "components": {"identity": None}}
-    store.set_items([(1, scored), (2, {"cost": 0.5})])
+    store.set_items([(3, scored), (2, {"cost": 0.5})])
     with Store(store.path) as other:
-        item = other.item(1)
+        item = other.item(3)
         assert (item.status, item.score, item.components) == ("scored", 0.5, {"identity": None})
         assert other.item(2).cost == 0.5
-
-
-def test_several_changes_are_kept_together_or_not_at_all(store: Store) -> None:
     with pytest.raises(GenlabError):
         store.set_items([(1, {"status": "scored"}), (99, {"status": "scored"})])
     assert store.item(1).status == "queued"
@@ -98,8 +85,8 @@ def test_a_file_of_the_first_edition_opens_and_keeps_what_it_holds(tmp_path: Pat
         assert list(run.contenders) == [store.item(1).contender, store.item(2).contender]
         assert run.contenders[item.contender].options == {"model": "x"}
         assert not run.server
-        assert store.preferences()[0].winner == 1
-        assert store.opinions("arc_grids")[0].agrees
+        assert store.find(Preference)[0].winner == 1
+        assert store.find(Opinion, dataset="arc_grids")[0].agrees
         assert rate(store, "ann", 3)
 
 
@@ -167,11 +154,7 @@ def test_the_last_rating_counts_and_the_same_again_changes_nothing(store: Store)
     assert store.rate("vae_sample", SUBJECT, "ann", 2, "grid")
     assert [found.stars for found in store.ratings(rater="ann")] == [5, 2]
     assert [found.stars for found in store.ratings(subject_kind="vae_sample")] == [2]
-
-
-def test_a_rating_keeps_its_context(store: Store) -> None:
-    for stars, context in ((1, "grid"), (5, "blind")):
-        assert store.rate("run_item", SUBJECT, "ann", stars, context)
+    assert store.rate("run_item", SUBJECT, "ann", 1, "grid")
     assert [found.stars for found in store.ratings(context="blind")] == [5]
 
 
@@ -191,16 +174,6 @@ def test_a_rating_out_of_range_is_refused(store: Store, key: str, values: list[A
         with pytest.raises(GenlabError) as caught:
             store.rate(**{**known, "context": "blind", key: value})
         assert caught.value.key == key
-
-
-def test_an_import_never_replaces_what_is_newer(pictured: Store, tmp_path: Path) -> None:
-    rate(pictured, "ann", 2)
-    rate(pictured, "bob", 1)
-    pictured.export_csv(tmp_path / "old.csv")
-    rate(pictured, "ann", 5)
-    rate(pictured, "bob", 3)
-    assert pictured.import_csv(tmp_path / "old.csv") == 0
-    assert [rating.stars for rating in pictured.ratings()] == [5, 3]
 
 
 @pytest.mark.parametrize(
@@ -233,17 +206,20 @@ def test_preferences_are_of_two_items_of_a_case_and_the_last_counts(store: Store
     assert store.prefer("ann", 1, 2)
     assert not store.prefer("ann", 1, 2)
     assert store.prefer("ann", 2, 1)
-    (kept,) = store.preferences()
+    (kept,) = store.find(Preference)
     assert kept.winner == 2
     with pytest.raises(GenlabError, match="not two items of one case"):
         store.prefer("ann", 1, 3)
 
 
-def test_csv_keeps_every_rating(pictured: Store, tmp_path: Path) -> None:
+def test_csv_keeps_every_rating_and_never_replaces_a_newer_one(
+    store: Store, tmp_path: Path
+) -> None:
+    store.set_items([(number, {"image_sha256": f"{number:064x}"}) for number in (1, 2)])
     for number, rater in enumerate(['ann "the" first', "Zoë, bob", "李"], 1):
-        pictured.rate("run_item", f"{number:064x}", rater, number, "grid", session="s")
+        store.rate("run_item", f"{number:064x}", rater, number, "grid", session="s")
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
-    assert pictured.export_csv(first) == 3
+    assert store.export_csv(first) == 3
     with Store(tmp_path / "other.sqlite3") as other:
         # The same run comes after another one here: its items have other numbers.
         other.create_run("2025-12-31", now(), CASES, TOOLS)
@@ -253,6 +229,9 @@ def test_csv_keeps_every_rating(pictured: Store, tmp_path: Path) -> None:
         assert other.import_csv(first) == 0
         other.export_csv(second)
     assert first.read_bytes() == second.read_bytes()
+    store.rate("run_item", f"{3:064x}", "李", 5, "grid")
+    assert store.import_csv(first) == 0
+    assert [rating.stars for rating in store.ratings()] == [1, 2, 5]
 
 
 # opinions on explanations
@@ -268,9 +247,11 @@ def test_a_double_click_is_one_opinion_and_the_last_answer_counts(store: Store) 
     assert opine(store, "ann", False)
     assert opine(store, "bob", True)
     assert opine(store, "ann", True, "many")
-    kept = [(one.hypothesis, one.rater, one.agrees) for one in store.opinions("arc_grids")]
+    kept = [
+        (one.hypothesis, one.rater, one.agrees) for one in store.find(Opinion, dataset="arc_grids")
+    ]
     assert kept == [("small", "ann", False), ("small", "bob", True), ("many", "ann", True)]
-    assert store.opinions("fashion_mnist") == []
+    assert store.find(Opinion, dataset="fashion_mnist") == []
     assert opine(store, "ann", None)
     assert not opine(store, "ann", None)
-    assert len(store.opinions("arc_grids")) == 2
+    assert len(store.find(Opinion, dataset="arc_grids")) == 2

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from genlab.benchmark.cases import Case, load_case
-from genlab.benchmark.plugins.base import Needs, Picture
+from genlab.benchmark.plugins.base import Needs
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.requests import Limits
 from genlab.benchmark.runner import Runner
@@ -107,84 +107,54 @@ def sleeping_score(*arguments: Any) -> SmallScore:
 
 
 class Turned:
-    """Gives the template upside down after a while, and counts what it was asked."""
+    """Gives the template upside down after a while, and counts what it was asked.
+
+    make: gives something else; fails: what it raises first, `times` times for each case.
+    """
 
     tool_id = "turned"
     title = "Upside down"
     version = ""
 
-    def __init__(self, seconds: float = 0.0, **needs: Any) -> None:
+    def __init__(
+        self,
+        seconds: float = 0.0,
+        *,
+        tool_id: str = "",
+        make: Callable[[Case], Any] = lambda case: case.open_template().rotate(180),
+        fails: Exception | None = None,
+        times: int = 10**9,
+        **needs: Any,
+    ) -> None:
+        self.tool_id = tool_id or self.tool_id
         self.needs = Needs(**needs)
-        self.seconds = seconds
+        self.seconds, self.make, self.fails, self.times = seconds, make, fails, times
         self.asked: list[str] = []
+        self.ideals: set[Path | None] = set()
         self.active = self.most_active = 0
 
     def unavailable(self) -> str:
         return ""
 
-    async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
+    async def swap(self, case: Case, options: Mapping[str, Any]) -> Any:
         self.asked.append(case.case_id)
+        self.ideals.add(case.ideal)
+        if self.fails is not None and self.asked.count(case.case_id) <= self.times:
+            raise self.fails
         self.active += 1
         self.most_active = max(self.most_active, self.active)
         try:
             await asyncio.sleep(float(options.get("seconds", self.seconds)))
         finally:
             self.active -= 1
-        return case.open_template().rotate(180)
-
-
-class Prepared(Turned):
-    """As `Turned`, with the images made beforehand: it takes its seconds and nothing else."""
-
-    def __init__(self, cases: Sequence[Case], seconds: float, **needs: Any) -> None:
-        super().__init__(seconds, **needs)
-        self.images = {case.case_id: case.open_template().rotate(180) for case in cases}
-
-    async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
-        await asyncio.sleep(self.seconds)
-        return self.images[case.case_id]
-
-
-class Failing(Turned):
-    """Fails with the given failure, `times` times for each case, and then gives the image."""
-
-    tool_id = "failing"
-    title = "Fails as asked"
-
-    def __init__(self, failure: Exception, times: int = 10**9, **needs: Any) -> None:
-        super().__init__(**needs)
-        self.failure, self.times = failure, times
-
-    async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image | Picture:
-        if self.asked.count(case.case_id) < self.times:
-            self.asked.append(case.case_id)
-            raise self.failure
-        return await super().swap(case, options)
+        return self.make(case)
 
 
 class Raising(Turned):
     """Raises where it should say whether it can be used."""
 
-    tool_id = "raising"
-    title = "Does not know itself"
-
     def unavailable(self) -> str:
         raise KeyError("a missing key")
-
-
-class Giving(Turned):
-    """Gives what it was given, or what that returns: an image, or what a faulty tool might."""
-
-    tool_id = "giving"
-    title = "Gives what it was given"
-
-    def __init__(self, image: Any, **needs: Any) -> None:
-        super().__init__(**needs)
-        self.image = image
-
-    async def swap(self, case: Case, options: Mapping[str, Any]) -> Any:
-        self.asked.append(case.case_id)
-        return self.image() if callable(self.image) else self.image
 
 
 class Bench:

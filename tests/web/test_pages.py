@@ -11,6 +11,7 @@ import pytest
 import tiny
 from streamlit.testing.v1 import AppTest
 
+from genlab.benchmark.store.schema import Opinion
 from genlab.web.jobs import jobs
 
 pytestmark = pytest.mark.slow
@@ -116,7 +117,7 @@ def test_an_opinion_is_stored_under_the_raters_name(page: Open, copied: Path) ->
     at.session_state["sort"] = "samples"
     at.text_input(key="rater").set_value("Ada <b>").run()
     at.get("feedback")[0].set_value(1).run()
-    [kept] = jobs(copied).store.opinions("arc_grids")
+    [kept] = jobs(copied).store.find(Opinion, dataset="arc_grids")
     assert (kept.rater, kept.agrees) == ("Ada <b>", True)
     assert "1 agree, 0 don't" in words(at)
     for count in (2, 3):  # guests without a name, who do not overwrite each other

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 from streamlit.testing.v1 import AppTest
 
+from genlab.benchmark.store.schema import Preference
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256, write_npz
 from genlab.web.components import escape
@@ -160,7 +161,7 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     way.answer(1)  # a second press at the end
     way.undo()
     way.answer(2)
-    [reported] = lived.store.preferences()
+    [reported] = lived.store.find(Preference)
     assert left in (reported.first_item, reported.second_item)
     assert reported.winner != left
     assert Session(lived.store, "ada", list_run(lived, RUN), paired=True).current == []

@@ -58,35 +58,16 @@ class Arrival:
     cost: float | None = None
 
 
-def picture_of(made: object, estimate: float) -> Picture:
-    """What a tool returned; a plain image becomes a `Picture`.
-
-    Raises `ToolFailure` where it is something else. It may have been paid for all the same: the
-    estimate counts.
-    """
-    if isinstance(made, Image.Image):
-        return Picture(made)
-    if not isinstance(made, Picture):
-        found = type(made).__name__
-        reason = f"the tool returns {found}, no PIL image or Picture; correct its swap()"
-        raise ToolFailure("no_image", reason, cost=estimate)
-    return made
-
-
-def put_down(picture: Picture, place: Place) -> None:
-    """Save what a service sent as it is, before any work on it."""
-    if isinstance(picture.image, bytes):
-        names = ("cost", "model", "note", "canvas", "fit")
-        head = json.dumps({name: getattr(picture, name) for name in names})
-        write_bytes(place.answer, head.encode() + b"\n" + picture.image)
-
-
 def keep(picture: Picture, place: Place) -> Arrival:
-    """Normalize an image, write it to its place, and remove the answer that it is made from.
+    """Save what a service sent, normalize it, write it to its place, and remove the answer.
 
     Raises `ToolFailure`: `no_image` for what is no image or is truncated, `wrong_size` for one of
     another shape than the template or of too many pixels.
     """
+    if isinstance(picture.image, bytes):
+        names = ("cost", "model", "note", "canvas", "fit")
+        head = json.dumps({name: getattr(picture, name) for name in names})
+        write_bytes(place.answer, head.encode() + b"\n" + picture.image)
     try:
         image, note = fit_to(place.size, read_photograph(picture.image, NAME), picture)
         info, buffer = PngImagePlugin.PngInfo(), io.BytesIO()

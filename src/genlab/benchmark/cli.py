@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,8 +29,14 @@ What is not given comes from params.yaml. Images, scores and ratings are kept in
 """,
 )
 
-RUNS = Path("runs")
+RUNS, OWN = Path("runs"), Path("cases/private")
 Runs = Annotated[Path, typer.Option(help="Folder of images and the store.")]
+Target = Annotated[
+    Path | None,
+    typer.Option("--cases", help="Where cases go. [default: cases/private, demo: cases]"),
+]
+Consent = Annotated[bool, typer.Option("--consent", help="All persons shown agree to this use.")]
+Ratings = Annotated[Path, typer.Argument(help="CSV file of ratings.")]
 LAST = "last"
 RunId = Annotated[str, typer.Argument(help="A run, such as 2026-01-31; 'last' is the newest.")]
 
@@ -48,12 +53,8 @@ def generate_cases(
         Path | None,
         typer.Option(help="CSV file: template, face (1 is the leftmost), avatar; per line."),
     ] = None,
-    consent: Annotated[
-        bool, typer.Option("--consent", help="All persons shown agree to this use.")
-    ] = False,
-    cases: Annotated[
-        Path | None, typer.Option(help="Where cases go. [default: cases/private, demo: cases]")
-    ] = None,
+    consent: Consent = False,
+    cases: Target = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing cases.")] = False,
 ) -> None:
     """Make the demo's cases, or cases from your own photographs.
@@ -65,10 +66,9 @@ def generate_cases(
     if (templates is None) != (avatars is None):
         raise GenlabError("--templates and --avatars go together; name both folders, or neither")
     if templates is not None and avatars is not None:
-        root = cases or Path("cases/private")
-        made = generate(templates, avatars, root, pairs=pairs, consent=consent, force=force)
+        made = generate(templates, avatars, cases or OWN, pairs=pairs, consent=consent, force=force)
     else:
-        made = generate_demo(cases or Path("cases"), force=force)
+        made = generate_demo(cases or OWN.parent, force=force)
     faults = 0
     for each in made:
         typer.echo(each)
@@ -111,7 +111,7 @@ def run_cases(
     """
     from genlab.benchmark.runner import Runner
     from genlab.benchmark.store.repository import STORE, Store
-    from genlab.benchmark.terminal import follow
+    from genlab.benchmark.terminal import follow, show_leaderboard
     from genlab.core.params import load_params
 
     names = [name.strip() for name in tools.split(",") if name.strip()]
@@ -136,7 +136,7 @@ def run_cases(
             run_id = _start(runner, params, only or [])
         typer.echo(f"run {run_id}")
         follow(runner, run_id, again=again)
-        _print_leaderboard(store, run_id)
+        show_leaderboard(store, run_id)
     typer.echo(f"next: genlab benchmark report {run_id}; people rate it in the app: make app")
 
 
@@ -162,8 +162,8 @@ def report(
     typer.echo(f"wrote {path}")
 
 
-@app.command("leaderboard")
-def show_leaderboard(
+@app.command()
+def leaderboard(
     run_id: Annotated[
         str, typer.Option("--run", help="One run, or 'last'. [default: all runs]")
     ] = "",
@@ -173,8 +173,10 @@ def show_leaderboard(
 
     Example: genlab benchmark leaderboard --run last --json
     """
+    from genlab.benchmark.terminal import show_leaderboard
+
     with _open() as store:
-        _print_leaderboard(store, _run_id(store, run_id) if run_id else None, json_)
+        show_leaderboard(store, _run_id(store, run_id) if run_id else None, as_json=json_)
 
 
 @app.command("tools")
@@ -216,19 +218,17 @@ def ground_truth(
     avatar: Annotated[Path, typer.Argument(help="Photograph A2 of them, of another session.")],
     other: Annotated[Path, typer.Argument(help="Photograph B of somebody else, in A1's pose.")],
     case_id: Annotated[str, typer.Option("--name", help="Name of the case.")] = "",
-    cases: Annotated[Path, typer.Option(help="Where the case goes.")] = Path("cases/private"),
-    consent: Annotated[
-        bool, typer.Option("--consent", help="All persons shown agree to this use.")
-    ] = False,
+    cases: Target = None,
+    consent: Consent = False,
 ) -> None:
     """Make a case with a known ideal result: B's head on A1 is the template, A2 the avatar.
 
     Example: genlab benchmark ground-truth ann-2019.jpg ann-2023.jpg bob.jpg
     """
+    from genlab.benchmark.cases.files import slug
     from genlab.benchmark.cases.ground_truth import build
-    from genlab.benchmark.cases.names import slug
 
-    folder = cases / (case_id or slug(f"{ideal.stem} {other.stem}"))
+    folder = (cases or OWN) / (case_id or slug(f"{ideal.stem} {other.stem}"))
     if folder.exists():
         raise GenlabError(f"{folder} exists; name another case with --name")
     for warning in build(ideal, avatar, other, folder, consent=consent):
@@ -237,7 +237,7 @@ def ground_truth(
 
 
 @app.command()
-def export_ratings(path: Annotated[Path, typer.Argument(help="CSV file to write.")]) -> None:
+def export_ratings(path: Ratings) -> None:
     """Write all ratings as CSV.
 
     Example: genlab benchmark export-ratings ratings.csv
@@ -247,7 +247,7 @@ def export_ratings(path: Annotated[Path, typer.Argument(help="CSV file to write.
 
 
 @app.command()
-def import_ratings(path: Annotated[Path, typer.Argument(help="CSV file to read.")]) -> None:
+def import_ratings(path: Ratings) -> None:
     """Read ratings from CSV; those that are known change nothing.
 
     Example: genlab benchmark import-ratings ratings.csv
@@ -275,10 +275,9 @@ def _run_id(store: Store, run_id: str) -> str:
     """The id of a run, with `last` as the newest."""
     if run_id != LAST:
         return store.run(run_id).run_id
-    runs = store.runs()
-    if not runs:
-        raise GenlabError(f"{store.path} holds no run; make one with: genlab benchmark run")
-    return runs[0].run_id
+    for run in store.runs():
+        return run.run_id
+    raise GenlabError(f"{store.path} holds no run; make one with: genlab benchmark run")
 
 
 def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, Any]]:
@@ -298,14 +297,10 @@ def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, An
 
 def _start(runner: Runner, params: BenchmarkParams, only: list[str]) -> str:
     """Queue a run; in a terminal, asks for another ceiling where its estimate is higher."""
-    from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
-    from genlab.benchmark.terminal import load_allowed
+    from genlab.benchmark.terminal import choose
 
-    cases, ceiling = load_allowed(Path(params.cases), only), params.max_cost
-    tools = choose_tools(load_tools(), params.tools)
-    contenders = make_contenders(tools, params.options)
-    costs = {tool.tool_id: tool.needs.cost for tool in tools}
-    estimate = len(cases) * params.repeats * sum(costs[each.tool_id] for each in contenders)
+    (cases, contenders, cost), ceiling = choose(params, only), params.max_cost
+    estimate = len(cases) * params.repeats * cost
     if estimate > ceiling and sys.stdin.isatty():
         question = f"The run costs about ${estimate:.2f}. Ceiling in dollars"
         try:
@@ -313,16 +308,3 @@ def _start(runner: Runner, params: BenchmarkParams, only: list[str]) -> str:
         except typer.Abort as error:
             raise KeyboardInterrupt from error
     return runner.start(cases, contenders, repeats=params.repeats, max_cost=ceiling)
-
-
-def _print_leaderboard(store: Store, run_id: str | None, json_: bool = False) -> None:
-    from genlab.benchmark.leaderboard.standings import leaderboard, people
-    from genlab.benchmark.terminal import show_leaderboard as show
-
-    standings, found = leaderboard(store, run_id=run_id), people(store, run_id=run_id)
-    if json_:
-        rows = [standing.model_dump() for standing in standings]
-        listed = {"run_id": run_id, "contenders": rows, "people": found.model_dump()}
-        typer.echo(json.dumps(listed, indent=2))
-    else:
-        show(standings, found)

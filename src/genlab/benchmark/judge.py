@@ -20,13 +20,27 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import Needs, ToolFailure, one_line
 from genlab.benchmark.plugins.configured import tool_failure
 from genlab.benchmark.plugins.inputs import make_inputs
-from genlab.benchmark.rubric import rubric
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams
 from genlab.llm.transport import EndpointError
 
 if TYPE_CHECKING:  # importing the client takes a second
     from genlab.llm.client import Completion
+
+# What 1 to 5 stars mean: one text for the page and the model.
+QUESTION = "How well does the result replace the person?"
+CRITERIA = (
+    "Compare with the template and the avatar: is it the avatar's person, with that person's hair"
+    " and head? Are pose, expression and light the template's? Are there seams or blurred areas?"
+    " Is the rest of the photograph unchanged?"
+)
+STARS = {
+    1: "failed: somebody else, unchanged, or destroyed",
+    2: "poor: hardly the person, or obviously pasted",
+    3: "fair: the person, but visibly edited",
+    4: "good: the person; edits show only on a close look",
+    5: "flawless: as if photographed so",
+}
 
 PROMPT = "3"  # version of the words below with the rubric; answers to two versions do not compare
 TASK = """\
@@ -82,9 +96,10 @@ class Judge:
         return read_verdict(answer, cost)
 
 
-def make_judge(params: BenchmarkParams) -> Judge | None:
-    """The judge that params.yaml names, if any."""
-    return Judge(params.judge) if params.judge else None
+def rubric() -> str:
+    """The question, the criteria and the meaning of the stars, one per line."""
+    scale = [f"{stars}: {meaning}" for stars, meaning in sorted(STARS.items(), reverse=True)]
+    return "\n".join([QUESTION, CRITERIA, *scale])
 
 
 def read_verdict(answer: Completion, cost: float) -> Verdict:

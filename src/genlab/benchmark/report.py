@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,10 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
     found = people(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
     order = [standing.contender for standing in standings]
     items.sort(key=lambda item: (order.index(item.contender), item.repeat))
+    versions: dict[str, dict[str, None]] = {}  # all of them, where the run has several
+    for item in items:
+        for name, value in item.details.get("versions", {}).items():
+            versions.setdefault(str(name), {})[str(value)] = None
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -52,7 +57,7 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
         words=WORDS,
         notes=notes(standings),
         findings={name: sentence(finding) for name, finding in findings(found).items()},
-        versions=list_versions(items),
+        versions={name: " and ".join(values) for name, values in sorted(versions.items())},
         bootstrap=bootstrap,
         genlab=__version__,
         good=GOOD,
@@ -67,15 +72,6 @@ def grade(score: float | None) -> str:
     return "good" if score >= GOOD else "fair" if score >= FAIR else "poor"
 
 
-def list_versions(items: Iterable[Item]) -> dict[str, str]:
-    """Models and constants behind the scores; all of them, where the run has several."""
-    known: dict[str, dict[str, None]] = {}
-    for item in items:
-        for name, value in item.details.get("versions", {}).items():
-            known.setdefault(str(name), {})[str(value)] = None
-    return {name: " and ".join(values) for name, values in sorted(known.items())}
-
-
 def _rows(store: Store, run: Run, items: Sequence[Item]) -> list[dict[str, Any]]:
     """The cases with their images and items, in order; fault: why a case cannot be shown."""
     stars: dict[str, dict[str, list[int]]] = {}
@@ -84,17 +80,13 @@ def _rows(store: Store, run: Run, items: Sequence[Item]) -> list[dict[str, Any]]
         by_context.setdefault(rating.context, []).append(rating.stars)
     rows = []
     for known in run.cases:
-        cells = [
-            {
-                "item": item,
-                "label": run.contenders[item.contender].label,
-                "picture": _inline_result(store, item),
-                "notes": _notes(item),
-                "stars": stars.get(item.image_sha256, {}),
-            }
-            for item in items
-            if item.case_id == known["case_id"]
-        ]
+        cells = []
+        for item in (item for item in items if item.case_id == known["case_id"]):
+            cell = {"item": item, "label": run.contenders[item.contender].label, "picture": ""}
+            with suppress(GenlabError, OSError):
+                if item.image:
+                    cell["picture"] = _inline(store.path.parent / item.image, SIDE)
+            cells.append({**cell, "notes": _notes(item), "stars": stars.get(item.image_sha256, {})})
         title = str(known.get("title", known["case_id"]))
         shown = {"fault": "", "case_id": known["case_id"], "title": title, "cells": cells}
         try:
@@ -115,13 +107,6 @@ def _inline_case(folder: Path) -> dict[str, Any]:
         "avatars": {name: _inline(path, AVATAR_SIDE) for name, path in avatars.items()},
         "sources": case.sources,
     }
-
-
-def _inline_result(store: Store, item: Item) -> str:
-    try:
-        return _inline(store.path.parent / item.image, SIDE) if item.image else ""
-    except (GenlabError, OSError):
-        return ""
 
 
 def _inline(path: Path, side: int) -> str:

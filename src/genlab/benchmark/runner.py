@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -19,11 +20,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.cases import Case
 from genlab.benchmark.events import EventLog, update
-from genlab.benchmark.judge import Judge, make_judge
+from genlab.benchmark.judge import Judge
 from genlab.benchmark.plugins.base import ImageTool, one_line
-from genlab.benchmark.plugins.registry import choose_tools, load_tools
 from genlab.benchmark.requests import Limits
 from genlab.benchmark.score_pool import Scorer, ScoringPool
 from genlab.benchmark.store.repository import Store
@@ -35,32 +35,26 @@ from genlab.core.params import BenchmarkParams
 LOCK = ".lock"
 
 
+@dataclass(eq=False)
 class Runner:
-    """Run cases through contenders. One object serves one event loop."""
+    """Run cases through contenders. One object serves one event loop.
 
-    def __init__(
-        self,
-        store: Store,
-        folder: Path,
-        *,
-        limits: Limits | None = None,
-        scorer: Scorer | None = None,
-        tools: Mapping[str, ImageTool] | None = None,
-        judge: Judge | None = None,
-        reuse: bool = False,
-    ) -> None:
-        """Images go to `folder`/<date>/<tool>/<case>.png.
+    Images go to `folder`/<date>/<tool>/<case>.png. tools: where runs of another process find their
+    tools, `load_tools()` if None; judge: gives scored images stars, within the same ceiling; reuse:
+    whether images of earlier runs are copied where contender and case are the same.
+    """
 
-        tools: where runs of another process find their tools, `load_tools()` if None; judge: gives
-        scored images stars, within the same ceiling; reuse: whether images of earlier runs are
-        copied where contender and case are the same.
-        """
-        self.store, self.folder, self.limits = store, folder, limits or Limits()
-        self.judge, self.reuse = judge, reuse
-        self._scorer, self._tools = scorer, tools
-        self._logs: dict[str, EventLog] = {}
-        self._tasks: dict[str, list[asyncio.Task[None]]] = {}
-        self._cancelled: set[str] = set()
+    store: Store
+    folder: Path
+    _: KW_ONLY
+    limits: Limits = field(default_factory=Limits)
+    scorer: Scorer | None = None
+    tools: Mapping[str, ImageTool] | None = None
+    judge: Judge | None = None
+    reuse: bool = False
+    _logs: dict[str, EventLog] = field(default_factory=dict, init=False)
+    _tasks: dict[str, list[asyncio.Task[None]]] = field(default_factory=dict, init=False)
+    _cancelled: set[str] = field(default_factory=set, init=False)
 
     @classmethod
     def configured(
@@ -68,7 +62,8 @@ class Runner:
     ) -> Runner:
         """A runner with the limits and the judge of params.yaml."""
         limits = Limits(params.concurrency, params.timeout, params.retries)
-        return cls(store, folder, limits=limits, judge=make_judge(params), **options)
+        judge = Judge(params.judge) if params.judge else None
+        return cls(store, folder, limits=limits, judge=judge, **options)
 
     def start(
         self,
@@ -87,17 +82,9 @@ class Runner:
         if not cases or not contenders:
             raise GenlabError("a run takes at least one case with consent, and one tool")
         run_id = self._make_folder()
-        described = [
-            {
-                "case_id": case.case_id,
-                "title": case.title,
-                "folder": str(case.folder.resolve()),
-                "digest": case.digest,
-            }
-            for case in cases
-        ]
+        known = [case.facts for case in cases]
         self.store.create_run(
-            run_id, now(), described, contenders, repeats=repeats, max_cost=max_cost, server=server
+            run_id, now(), known, contenders, repeats=repeats, max_cost=max_cost, server=server
         )
         return run_id
 
@@ -118,7 +105,7 @@ class Runner:
         log = self.log(run_id)
         ending, reason = "interrupted", ""
         try:
-            ending = await self._do(run, log, again)
+            ending = await self._do(run, again)
         except Exception as error:
             reason = one_line(str(error))
             raise
@@ -144,15 +131,18 @@ class Runner:
                 log.publish(update(item))
         return self._logs[run_id]
 
-    async def _do(self, run: Run, log: EventLog, again: bool) -> str:
+    async def _do(self, run: Run, again: bool) -> str:
         """Do a run that is locked; returns its ending."""
-        cases, tools = self._load(run)
+        work = Work(self, run)
         self.store.set_run(run.run_id, ending="", ended=None)
-        pool = ScoringPool(self._scorer or _default_scorer(), self.limits.scorers)
+        if self.scorer is None:
+            from genlab.benchmark.scoring.scorer import score  # it takes a second
+
+            self.scorer = score
+        pool = ScoringPool(self.scorer, self.limits.scorers)
         try:
-            work = Work(self, run, cases, tools, pool, log)
-            unfinished = await work.recover(self.store.items(run.run_id), again)
-            tasks = [asyncio.create_task(work.item(item)) for item in unfinished]
+            unfinished = await work.recover(again)
+            tasks = [asyncio.create_task(work.item(item, pool)) for item in unfinished]
             self._tasks[run.run_id] = tasks
             if run.run_id in self._cancelled:  # before it began
                 self.cancel(run.run_id)
@@ -167,32 +157,17 @@ class Runner:
         finally:
             pool.close()
 
-    def _load(self, run: Run) -> tuple[dict[str, Case], dict[str, ImageTool]]:
-        """The cases of a run by id, and the tools of its contenders by tool id."""
-        cases = {}
-        for known in run.cases:
-            case = load_case(Path(known["folder"]))
-            if case.digest != known["digest"]:
-                raise GenlabError(
-                    f"{case.folder} has changed since run {run.run_id} began, so that its images"
-                    " would not compare; restore it, or start a new run"
-                )
-            cases[case.case_id] = case
-        tools = load_tools() if self._tools is None else self._tools
-        names = [contender.tool_id for contender in run.contenders.values()]
-        return cases, {tool.tool_id: tool for tool in choose_tools(tools, names)}
-
     def _make_folder(self) -> str:
         """Make the folder of a new run: today's date, with -2, -3, ... where that is taken."""
         today = date.today().isoformat()
         taken = {run.run_id for run in self.store.runs()}
-        names = (today if number == 1 else f"{today}-{number}" for number in count(1))
-        while True:
-            run_id = next(names)
+        for number in count(1):
+            run_id = today if number == 1 else f"{today}-{number}"
             with suppress(FileExistsError):  # another process may have taken it just now
                 if run_id not in taken:
                     (self.folder / run_id).mkdir(parents=True)
-                    return run_id
+                    break
+        return run_id
 
 
 def lock_of(folder: Path, run_id: str) -> FileLock:
@@ -212,22 +187,15 @@ def is_locked(folder: Path, run_id: str) -> bool:
         return True
 
 
-def _default_scorer() -> Scorer:
-    from genlab.benchmark.scoring.scorer import score  # it takes a second
-
-    return score
-
-
 async def _wait_for_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Wait for all tasks; a bug or a full disk in one ends the others and is raised."""
-    if not tasks:
-        return
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        for task in done:
-            if not task.cancelled():
-                task.result()
+        if tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    for fault in ended:
+        if isinstance(fault, Exception):  # a cancellation is none
+            raise fault

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import multiprocessing
 import os
 import signal
@@ -15,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genlab.benchmark.cases import Case
-from genlab.core import runtime as processes
+from genlab.core import runtime
 
 if TYPE_CHECKING:  # importing it takes a second
     from genlab.benchmark.scoring.scorer import Score
 
 ONE_THREAD = "genlab.benchmark.one_thread"
 SECONDS = 300.0
-NICENESS = 5  # of a worker, so that requests do not wait for scores
 
 Scorer = Callable[[Case, Path], "Score"]
 """A case and a picture to a score, in another process."""
@@ -36,12 +34,10 @@ class ScoringPool:
     """Subprocesses that score, each an executor, so that a crash affects no other image."""
 
     def __init__(self, scorer: Scorer, processes: int, seconds: float = SECONDS) -> None:
-        """seconds: that a score may take."""
         self._scorer, self._seconds = scorer, seconds
         self._idle: asyncio.Queue[ProcessPoolExecutor] = asyncio.Queue()
-        self._workers = [_start_worker(scorer) for _ in range(processes)]
-        for worker in self._workers:
-            self._idle.put_nowait(worker)
+        for _ in range(processes):
+            self._idle.put_nowait(_start_worker(scorer))
 
     async def score(self, case: Case, image: Path) -> Score:
         """Score an image. Raises `ScoringError`."""
@@ -49,27 +45,21 @@ class ScoringPool:
         try:
             future = worker.submit(self._scorer, case, image)
             return await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
-        except BrokenProcessPool as error:
-            worker = self._replace(worker)
-            raise ScoringError("the scorer's process crashed") from error
-        except asyncio.TimeoutError as error:
-            worker = self._replace(worker)
-            raise ScoringError(f"the scorer took over {self._seconds:g} seconds") from error
+        except (BrokenProcessPool, asyncio.TimeoutError) as error:
+            runtime.end(worker)
+            worker = _start_worker(self._scorer)
+            crashed = isinstance(error, BrokenProcessPool)
+            fault = "'s process crashed" if crashed else f" took over {self._seconds:g} seconds"
+            raise ScoringError(f"the scorer{fault}") from error
         except Exception as error:  # a bug of the scorer costs this image its score, no more
             raise ScoringError(f"the scorer failed: {type(error).__name__}: {error}") from error
         finally:
             self._idle.put_nowait(worker)
 
     def close(self) -> None:
-        """End the processes, whatever they do."""
-        for worker in self._workers:
-            processes.end(worker)
-
-    def _replace(self, worker: ProcessPoolExecutor) -> ProcessPoolExecutor:
-        processes.end(worker)
-        self._workers.remove(worker)
-        self._workers.append(_start_worker(self._scorer))
-        return self._workers[-1]
+        """End the processes, whatever they do; nobody waits for a score any more."""
+        while not self._idle.empty():
+            runtime.end(self._idle.get_nowait())
 
 
 def _start_worker(scorer: Scorer) -> ProcessPoolExecutor:
@@ -77,20 +67,14 @@ def _start_worker(scorer: Scorer) -> ProcessPoolExecutor:
     context = multiprocessing.get_context("forkserver")  # not fork: this process has threads
     # Imported once, in the server, which lives as long as this program: later runs begin at once.
     context.set_forkserver_preload([ONE_THREAD, scorer.__module__])
-    worker = ProcessPoolExecutor(1, mp_context=context, initializer=_prepare)
-    worker.submit(_import, scorer)
+    worker = ProcessPoolExecutor(1, mp_context=context)
+    worker.submit(_prepare, scorer)
     return worker
 
 
-def _import(scorer: Scorer) -> None:
-    """Nothing: its argument had to be imported to get here."""
-
-
-def _prepare() -> None:
-    """In a worker: ignore Ctrl-C, run after the requests, and exit when the parent exits."""
-    importlib.import_module(ONE_THREAD)  # where another part of the program started the server
+def _prepare(scorer: Scorer) -> None:
+    """In a worker, once its argument is imported: ignore Ctrl-C, and exit with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(NICENESS)
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

@@ -14,13 +14,12 @@ from typing import Any
 from genlab.benchmark.cases import Case
 from genlab.benchmark.leaderboard.chart import draw_scores
 from genlab.benchmark.leaderboard.standings import Standing, leaderboard
-from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
 from genlab.benchmark.report import render_report
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.scoring.scorer import versions
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender, Item
-from genlab.benchmark.terminal import follow, load_allowed
+from genlab.benchmark.terminal import choose, follow
 from genlab.core.io import write_json, write_text
 from genlab.core.params import BenchmarkParams
 
@@ -32,9 +31,7 @@ def write_snapshot(
     params: BenchmarkParams, folder: Path, *, seed: int, bootstrap: int
 ) -> list[Standing]:
     """Finish the stage's run and write its outs under `folder`; returns the standings."""
-    cases = load_allowed(Path(params.cases))
-    tools = choose_tools(load_tools(), params.tools)
-    contenders = make_contenders(tools, params.options)
+    cases, contenders, _ = choose(params)
     runs, path = folder / "runs", folder / "data" / "benchmark" / "report.html"
     with Store(runs / STORE) as store:
         runner = Runner.configured(store, runs, params, reuse=True)
@@ -71,19 +68,10 @@ def find_run(
 def score_again(store: Store, run_id: str) -> None:
     """Queue images for scoring whose score is of other constants, models or libraries."""
     now = versions()
-    again: dict[str, Any] = {
-        "status": "evaluating",
-        "score": None,
-        "score_reference": None,
-        "components": {},
-    }
-    store.set_items(
-        [
-            (item.item_id, again)
-            for item in store.items(run_id)
-            if item.image and item.details.get("versions", now) != now
-        ]
-    )
+    again: dict[str, Any] = {"status": "evaluating", "components": {}}
+    again |= dict.fromkeys(("score", "score_reference"))
+    old = [i for i in store.items(run_id) if i.image and i.details.get("versions", now) != now]
+    store.set_items([(item.item_id, again) for item in old])
 
 
 def _headline(results: dict[str, Any]) -> dict[str, Any]:
@@ -107,19 +95,9 @@ def list_standings(standings: Iterable[Standing], items: Sequence[Item]) -> dict
         rows[standing.label] = {
             **standing.model_dump(exclude={"contender", "title", "seconds", "stars"}),
             "judge_stars": judge.mean if judge else None,
-            "cost": sum(_total_cost(item) for item in own),
+            # In whichever run its image was made.
+            "cost": sum(i.cost + i.details.get("reused", {}).get("cost", 0.0) for i in own),
         }
-    return _round({"cases": len({item.case_id for item in items}), "contenders": rows})
-
-
-def _total_cost(item: Item) -> float:
-    """Dollars that an item's image cost, in whichever run it was made."""
-    return float(item.cost + item.details.get("reused", {}).get("cost", 0.0))
-
-
-def _round(values: dict[str, Any]) -> dict[str, Any]:
-    """The values with their floats rounded to DIGITS."""
-    found: dict[str, Any] = json.loads(
-        json.dumps(values), parse_float=lambda digits: round(float(digits), DIGITS)
-    )
-    return found
+    found = json.dumps({"cases": len({item.case_id for item in items}), "contenders": rows})
+    rounded: dict[str, Any] = json.loads(found, parse_float=lambda x: round(float(x), DIGITS))
+    return rounded

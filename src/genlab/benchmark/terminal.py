@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,21 +15,28 @@ from rich.progress import Progress
 from rich.table import Table
 
 from genlab.benchmark.cases import Case, load_cases, split_by_consent
-from genlab.benchmark.leaderboard.standings import People, Standing
+from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
+from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
 from genlab.benchmark.runner import Runner
-from genlab.benchmark.store.schema import FINISHED
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import FINISHED, Contender
+from genlab.core.params import BenchmarkParams
 
 WIDTH = 160  # columns of a table that goes to a file
 
 
-def load_allowed(root: Path, only: Sequence[str] = ()) -> list[Case]:
-    """The cases with consent; the others are named, a line each."""
-    cases, lines = split_by_consent(load_cases(root, only))
+def choose(
+    params: BenchmarkParams, only: Sequence[str] = ()
+) -> tuple[list[Case], list[Contender], float]:
+    """The cases with consent (a line names each other one), contenders, dollars per case."""
+    cases, lines = split_by_consent(load_cases(Path(params.cases), only))
     for line in lines:
         typer.echo(line, err=True)
-    return cases
+    tools = {tool.tool_id: tool for tool in choose_tools(load_tools(), params.tools)}
+    contenders = make_contenders([*tools.values()], params.options)
+    return cases, contenders, sum(tools[each.tool_id].needs.cost for each in contenders)
 
 
 def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:
@@ -65,14 +73,20 @@ async def _follow(runner: Runner, run_id: str, again: bool) -> None:
             await asyncio.gather(doing, return_exceptions=True)
 
 
-def show_leaderboard(standings: Sequence[Standing], found: People) -> None:
-    """Print the leaderboard and what people's answers say."""
+def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False) -> None:
+    """Print the leaderboard of a run (None: of all), and what people's answers say."""
+    standings, found = leaderboard(store, run_id=run_id), people(store, run_id=run_id)
+    if as_json:
+        rows = [standing.model_dump() for standing in standings]
+        listed = {"run_id": run_id, "contenders": rows, "people": found.model_dump()}
+        typer.echo(json.dumps(listed, indent=2))
+        return
     table = Table(box=None, pad_edge=False)
-    rows = tabulate(standings)
-    for heading in rows[0] if rows else ():
+    cells = tabulate(standings)
+    for heading in cells[0] if cells else ():
         justify: Any = "left" if heading in WORDS else "right"
         table.add_column(heading, justify=justify, overflow="fold")
-    for row in rows:
+    for row in cells:
         table.add_row(*map(escape, row.values()))
     _show(table)
     for line in notes(standings):

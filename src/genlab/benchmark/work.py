@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genlab.benchmark.arrivals import Arrival, Place, keep, picture_of, put_down, recovered
-from genlab.benchmark.cases import Case
+from PIL import Image
+
+from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
+from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.cases.photographs import upright_size
-from genlab.benchmark.events import EventLog, update
+from genlab.benchmark.events import update
 from genlab.benchmark.judge import Judge, Verdict
-from genlab.benchmark.plugins.base import ImageTool, Picture, ToolFailure, one_line
+from genlab.benchmark.plugins.base import Picture, ToolFailure, one_line
+from genlab.benchmark.plugins.registry import choose_tools, load_tools
 from genlab.benchmark.requests import Budget, Requests
 from genlab.benchmark.score_pool import ScoringError, ScoringPool
 from genlab.benchmark.store.schema import Item, Run, image_name
+from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
 
 if TYPE_CHECKING:
@@ -38,37 +42,39 @@ NOTHING: dict[str, Any] = {
 class Work:
     """One pass over the items of a run."""
 
-    def __init__(
-        self,
-        runner: Runner,
-        run: Run,
-        cases: Mapping[str, Case],
-        tools: Mapping[str, ImageTool],
-        pool: ScoringPool,
-        log: EventLog,
-    ) -> None:
-        """cases, tools: of the run, by their ids."""
+    def __init__(self, runner: Runner, run: Run) -> None:
+        """Raises a `GenlabError` where a case or a tool is not what it was."""
         self._store, self._folder, self._reuses = runner.store, runner.folder, runner.reuse
-        self._run, self._cases, self._tools, self._pool = run, cases, tools, pool
-        self._log, self._judge = log, runner.judge
-        self._contenders = run.contenders
-        spent = sum(item.cost + judging_cost(item) for item in self._store.items(run.run_id))
-        self._budget = Budget(run.max_cost, spent)
+        self._run, self._contenders = run, run.contenders
+        self._log, self._judge = runner.log(run.run_id), runner.judge
+        self._cases: dict[str, Case] = {}
+        for known in run.cases:
+            case = self._cases[known["case_id"]] = load_case(Path(known["folder"]))
+            if case.digest != known["digest"]:
+                raise GenlabError(
+                    f"{case.folder} has changed since run {run.run_id} began, so that its images"
+                    " would not compare; restore it, or start a new run"
+                )
+        names = [contender.tool_id for contender in self._contenders.values()]
+        tools = choose_tools(load_tools() if runner.tools is None else runner.tools, names)
+        self._tools = {tool.tool_id: tool for tool in tools}
+        self._items = self._store.items(run.run_id)
+        budget = Budget(run.max_cost, sum(item.cost + judging_cost(item) for item in self._items))
         slots = asyncio.Semaphore(runner.limits.concurrency)
-        paid = partial(Requests, limits=runner.limits, budget=self._budget, slots=slots)
-        self._requests = {name: paid(tool) for name, tool in tools.items()}
+        paid = partial(Requests, limits=runner.limits, budget=budget, slots=slots)
+        self._requests = {name: paid(tool) for name, tool in self._tools.items()}
         if self._judge is not None:
             self._judge_requests = paid(self._judge)
             given = self._store.ratings("run_item", rater=self._judge.name, context="judge")
             self._judged = {rating.subject_hash for rating in given}
 
-    async def item(self, item: Item) -> None:
+    async def item(self, item: Item, pool: ScoringPool) -> None:
         """Take an item to a score, or to the reason why it has none."""
         try:
             if item.status not in ("generated", "scored"):
                 await self._generate(item)
             if item.status != "scored":
-                await self._evaluate(item)
+                await self._evaluate(item, pool)
         except ToolFailure as failure:
             skipped = failure.kind == "over_budget" or item.status == "queued"
             status = "skipped" if skipped else "failed"
@@ -79,14 +85,14 @@ class Work:
         path = self._path(item).with_suffix(".json")
         await asyncio.to_thread(write_json, path, dict(sorted(record.items())))
 
-    async def recover(self, items: Sequence[Item], again: bool) -> list[Item]:
+    async def recover(self, again: bool) -> list[Item]:
         """The items with something left to do, each set to where it continues.
 
         An image that arrived is found in the store or on disk; one that is damaged or missing is
         made again. again: failed items too.
         """
         left = []
-        for item in items:
+        for item in self._items:
             if item.status == "failed" and not again:
                 continue
             try:
@@ -109,7 +115,7 @@ class Work:
 
     async def skip_rest(self) -> None:
         """Record what is unfinished as skipped: the run was cancelled."""
-        for item in self._store.items(self._run.run_id):
+        for item in self._items:
             if not item.finished:
                 reason = "the run was cancelled; resume it to continue"
                 await self._fail(item, "cancelled", reason, status="skipped")
@@ -119,20 +125,25 @@ class Work:
     async def _generate(self, item: Item) -> None:
         if self._reuses and await self._reuse(item):
             return
+        tool, options = self._tools[item.tool_id], self._contenders[item.contender].options
+        case = self._cases[item.case_id].model_copy(update={"ideal": None})
+
+        async def call() -> tuple[tuple[Picture, float], float | None]:
+            begin = time.monotonic()
+            made: object = await tool.swap(case, options)
+            picture = Picture(made) if isinstance(made, Image.Image) else made
+            if not isinstance(picture, Picture):  # it may have been paid for all the same
+                found = type(made).__name__
+                reason = f"the tool returns {found}, no PIL image or Picture; correct its swap()"
+                raise ToolFailure("no_image", reason, cost=tool.needs.cost)
+            return (picture, time.monotonic() - begin), picture.cost
+
         picture, seconds = await self._requests[item.tool_id].send(
-            lambda: self._swap(item),
+            call,
             lambda dollars: self._charge(item, dollars),
             lambda: self._set(item, status="generating", attempts=item.attempts + 1),
         )
         await _finish(self._keep(item, picture, seconds))
-
-    async def _swap(self, item: Item) -> tuple[tuple[Picture, float], float | None]:
-        """The picture and its seconds; its dollars."""
-        tool, begin = self._tools[item.tool_id], time.monotonic()
-        options = self._contenders[item.contender].options
-        made = await tool.swap(self._cases[item.case_id].without_ideal(), options)
-        picture = picture_of(made, tool.needs.cost)
-        return (picture, time.monotonic() - begin), picture.cost
 
     async def _reuse(self, item: Item) -> bool:
         """Copy the image of an earlier run with the same contender, case and draw, if any.
@@ -141,7 +152,11 @@ class Work:
         image's content and follow.
         """
         digest = self._cases[item.case_id].digest
-        for old in await asyncio.to_thread(self._store.find_draws, item):
+        wanted = item.model_dump(include={"contender", "case_id", "repeat"})
+        draws = await asyncio.to_thread(lambda: self._store.find(Item, **wanted))
+        for old in reversed(draws):
+            if old.run_id == item.run_id:
+                continue
             earlier = await asyncio.to_thread(self._store.run, old.run_id)
             if digest not in [case.get("digest") for case in earlier.cases]:
                 continue
@@ -161,9 +176,7 @@ class Work:
         return False
 
     async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
-        place = self._place(item)
-        await asyncio.to_thread(put_down, picture, place)
-        arrival = await asyncio.to_thread(keep, picture, place)
+        arrival = await asyncio.to_thread(keep, picture, self._place(item))
         await self._record_arrival(item, arrival, seconds)
 
     async def _record_arrival(self, item: Item, arrival: Arrival, seconds: float = 0.0) -> None:
@@ -185,10 +198,10 @@ class Work:
 
     # scoring
 
-    async def _evaluate(self, item: Item) -> None:
+    async def _evaluate(self, item: Item, pool: ScoringPool) -> None:
         await self._set(item, status="evaluating")
         try:
-            scored = await self._pool.score(self._cases[item.case_id], self._path(item))
+            scored = await pool.score(self._cases[item.case_id], self._path(item))
         except ScoringError as error:
             await self._fail(item, "scorer_failed", str(error))
             return

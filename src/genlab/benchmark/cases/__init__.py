@@ -1,25 +1,225 @@
-"""Cases: a template photograph, avatars, and who replaces whom, as folders that people can read."""
+"""Cases, as folders that people can read: `cases/<case_id>/case.yaml`, the images beside it.
 
-from genlab.benchmark.cases.case import (
-    CASE_FILE,
-    PRIVATE,
-    Case,
-    Region,
-    Source,
-    Swap,
-    load_case,
-    load_cases,
-    split_by_consent,
+The file names the template, the avatars, for each swap the region of the face in the template, and
+in ground-truth cases the ideal result. Shipped cases are in `cases/`, a user's own in
+`cases/private/`, which git ignores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from PIL import Image
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
 )
+from pydantic_core import PydanticCustomError
 
-__all__ = [
-    "CASE_FILE",
-    "PRIVATE",
-    "Case",
-    "Region",
-    "Source",
-    "Swap",
-    "load_case",
-    "load_cases",
-    "split_by_consent",
-]
+from genlab.benchmark.cases.photographs import read_photograph, upright_size
+from genlab.core.errors import GenlabError, did_you_mean, invalid
+from genlab.core.io import read_yaml
+
+CASE_FILE = "case.yaml"
+PRIVATE = "private"
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Region(_Part):
+    """A person's face (or head) in the template, in pixels of the upright image."""
+
+    left: int = Field(ge=0)
+    top: int = Field(ge=0)
+    width: int = Field(ge=8)
+    height: int = Field(ge=8)
+
+    @property
+    def box(self) -> tuple[int, int, int, int]:
+        """Left, top, right, bottom."""
+        return self.left, self.top, self.left + self.width, self.top + self.height
+
+
+class Swap(_Part):
+    """Who is replaced by whom."""
+
+    region: Region = Field(description="Where the person's face is.")
+    avatar: str = Field(description="Name of the avatar that replaces this person.")
+
+
+class Source(_Part):
+    """Where an image is from."""
+
+    title: str = ""
+    author: str = ""
+    licence: str = Field(min_length=1, description="What allows its use.")
+    url: str = ""
+
+
+def _beside(name: object, info: ValidationInfo) -> Path:
+    """The file `name` in the case's own folder: nothing else of the disk is read."""
+    if not isinstance(name, str) or not name or Path(name).name != name or name.startswith("."):
+        raise PydanticCustomError("file", "Input must be a file beside it")
+    return Path(str(info.context)) / name
+
+
+File = Annotated[Path, BeforeValidator(_beside)]
+
+
+class Case(_Part):
+    """A case as read from case.yaml; validated with its folder as context."""
+
+    version: Literal[1] = Field(description="Version of this format.")
+    title: str = Field(min_length=1, description="What the case shows, one line.")
+    consent: bool = Field(description="Whether all persons shown agree to this use.")
+    template: File = Field(description="Photograph whose persons are replaced.")
+    avatars: dict[str, File] = Field(min_length=1, description="Photograph of each avatar.")
+    swaps: list[Swap] = Field(min_length=1, description="Who replaces whom.")
+    ideal: File | None = Field(default=None, description="Ideal result, where it is known.")
+    sources: dict[str, Source] = Field(description="Licence of each image, by its name.")
+
+    _folder: Path
+
+    def model_post_init(self, context: Any, /) -> None:
+        self._folder = context
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Case:
+        for name in self.avatars:
+            if not _NAME.fullmatch(name) or name == "template":
+                raise ValueError(f"avatars.{name}: a name is a-z, 0-9, _ and -; rename it")
+        for number, swap in enumerate(self.swaps):
+            if swap.avatar not in self.avatars:
+                known = ", ".join(self.avatars)
+                raise ValueError(
+                    f"swaps.{number}.avatar must be one of {known}, got {swap.avatar!r}"
+                )
+        images = {"template", *self.avatars}
+        for name in sorted(images ^ {*self.sources}):
+            fix = "is missing; say the licence of that image"
+            if name in self.sources:
+                fix = "is no image of this case; remove it"
+            raise ValueError(f"sources.{name} {fix}")
+        return self
+
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What a run keeps of it."""
+        where = {"case_id": self.case_id, "folder": str(self.folder.resolve())}
+        return {**where, "title": self.title, "digest": self.digest}
+
+    @property
+    def case_id(self) -> str:
+        return self._folder.name
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is a user's case."""
+        return self._folder.parent.name == PRIVATE
+
+    def open_template(self) -> Image.Image:
+        """The template, RGB, upright."""
+        return read_photograph(self.template)
+
+    def open_avatar(self, name: str) -> Image.Image:
+        """The photograph of avatar `name`, RGB, upright."""
+        return read_photograph(self.avatars[name])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that a score depends on: images, regions, who is who."""
+        whole = hashlib.sha256()
+        ideal = [self.ideal] if self.ideal else []
+        for path in (self.template, *(self.avatars[n] for n in sorted(self.avatars)), *ideal):
+            whole.update(hashlib.sha256(path.read_bytes()).digest())
+        for part in (*sorted(self.avatars), *(swap.model_dump_json() for swap in self.swaps)):
+            whole.update(part.encode() + b"\0")
+        return whole.hexdigest()
+
+
+def load_case(folder: Path) -> Case:
+    """Read and check a case.
+
+    Raises a `GenlabError` of one line that names the file, the key and the fix.
+    """
+    path = folder / CASE_FILE
+    if not _NAME.fullmatch(folder.name):
+        raise GenlabError(
+            f"{folder}: the name of a case's folder is a-z, 0-9, _ and -, at most 64; rename it"
+        )
+    if not path.exists():
+        raise GenlabError(f"{path} is missing; make cases with: genlab benchmark generate-cases")
+    try:
+        case = Case.model_validate(read_yaml(path), context=folder)
+    except ValidationError as error:
+        raise invalid(error, path, Case.model_fields) from error
+    for image in (*case.avatars.values(), *filter(None, [case.ideal])):
+        upright_size(image)
+    width, height = upright_size(case.template)
+    for number, swap in enumerate(case.swaps):
+        _, _, right, bottom = swap.region.box
+        if right > width or bottom > height:
+            raise GenlabError(
+                f"{path}: swaps.{number}.region ends at {right}, {bottom}, outside the template's"
+                f" {width} × {height} pixels; correct its numbers"
+            )
+    return case
+
+
+def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
+    """All cases of `root` and `root/private`, by name, or `only` those named, in their order.
+
+    Raises a `GenlabError` where there is none; where cases are faulty, with the fault of the first
+    and the names of the others.
+    """
+    files = [*root.glob(f"*/{CASE_FILE}"), *root.glob(f"{PRIVATE}/*/{CASE_FILE}")]
+    folders = {path.parent.name: path.parent for path in sorted(files)}
+    if not folders:
+        raise GenlabError(
+            f"{root} holds no case (no */{CASE_FILE}); make some with:"
+            " genlab benchmark generate-cases"
+        )
+    for name in only:
+        if name not in folders:
+            fix = f"{did_you_mean(name, folders)}; there are: {', '.join(folders)}"
+            raise GenlabError(f"{root} holds no case {name[:80]!r}{fix}")
+    cases: list[Case] = []
+    faults: dict[str, GenlabError] = {}
+    for name in dict.fromkeys(only or sorted(folders)):
+        try:
+            cases.append(load_case(folders[name]))
+        except GenlabError as fault:
+            faults[name] = fault
+    if faults:
+        first, *others = faults
+        more = f" (faulty as well: {', '.join(others)})" if others else ""
+        raise GenlabError(f"{faults[first]}{more}")
+    return cases
+
+
+def split_by_consent(cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
+    """The cases that may be run, and a line for each that is skipped."""
+    skipped = [
+        f"case {case.case_id} skipped: {case.folder / CASE_FILE} says consent: false; if all"
+        " persons shown agree to this use, write there: consent: true"
+        for case in cases
+        if not case.consent
+    ]
+    return [case for case in cases if case.consent], skipped

@@ -1,19 +1,24 @@
-"""Write and delete the folders of cases."""
+"""Write, name and delete the folders of cases."""
 
 from __future__ import annotations
 
+import hashlib
 import io
+import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, count
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 from ruamel.yaml import YAML
 
-from genlab.benchmark.cases.case import CASE_FILE, Case, Region, Source, Swap, load_case
-from genlab.benchmark.cases.photographs import find_faces, read_photograph
+from genlab.benchmark.cases import CASE_FILE, Case, Region, Source, Swap, load_case
+from genlab.benchmark.cases.photographs import read_photograph
+from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face
 from genlab.benchmark.store.schema import now
 from genlab.core.errors import GenlabError
@@ -21,6 +26,7 @@ from genlab.core.io import atomic_write, write_text
 
 QUALITY = 90  # of JPEG
 BIN = ".bin"
+LONGEST = 50  # characters of a photograph's name; a digest and a number still fit behind them
 HEAD = """\
 # A case of the person-swap benchmark: an avatar replaces the person at a region of the template.
 # Regions are faces in pixels of the upright template, from its top left corner. A program found
@@ -31,38 +37,43 @@ HEAD = """\
 """
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A case before it is written; images are PIL images or image files."""
+def write_case(
+    folder: Path,
+    *,
+    title: str,
+    consent: bool,
+    template: Image.Image | Path,
+    avatars: Mapping[str, Image.Image | Path],
+    swaps: Sequence[Swap],
+    sources: Mapping[str, Source],
+    ideal: Image.Image | Path | None = None,
+    version: int = 1,
+) -> Case:
+    """Write a case to `folder`, whole or not at all; an existing one is replaced.
 
-    case_id: str
-    title: str
-    consent: bool
-    template: Image.Image | Path
-    avatars: Mapping[str, Image.Image | Path]
-    swaps: Sequence[Swap]
-    sources: Mapping[str, Source]
-    ideal: Image.Image | Path | None = None
-
-
-def draft_of(case: Case) -> Draft:
-    """The draft that writes `case` as it is."""
-    return Draft(
-        case.case_id, case.title, case.consent, case.template, case.avatars, case.swaps,
-        case.sources, case.ideal,
-    )  # fmt: skip
-
-
-def write_case(draft: Draft, root: Path) -> Case:
-    """Write a case to `root`, whole or not at all; an existing one is replaced.
-
-    Raises a `GenlabError` where the draft is no valid case.
+    The contents are those of a `Case`, so that `write_case(folder, **dict(case))` copies one;
+    images may also be PIL images. Raises a `GenlabError` where they make no valid case.
     """
-    folder = root / draft.case_id
+    files = {name: f"avatar_{name}.jpg" for name in avatars}
+    images = {"template.jpg": template, "ideal.jpg": ideal}
+    images |= {files[name]: image for name, image in avatars.items()}
+    content = {
+        **{"version": version, "title": title, "consent": consent, "template": "template.jpg"},
+        **({"ideal": "ideal.jpg"} if ideal else {}),
+        "avatars": files,
+        "swaps": [swap.model_dump() for swap in swaps],
+        "sources": {name: source.model_dump() for name, source in sources.items()},
+    }
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".genlab-", dir=root) as beside:
+    with tempfile.TemporaryDirectory(prefix=".genlab-", dir=folder.parent) as beside:
         new, old = Path(beside) / "new" / folder.name, Path(beside) / "old"
-        _write_files(draft, new)
+        for name, image in images.items():
+            if image is not None:
+                _write_image(new / name, image)
+        text = io.StringIO(HEAD)
+        text.seek(0, io.SEEK_END)
+        YAML().dump(content, text)
+        write_text(new / CASE_FILE, text.getvalue())
         load_case(new)
         if folder.exists():
             folder.rename(old)
@@ -73,6 +84,15 @@ def write_case(draft: Draft, root: Path) -> Case:
                 old.rename(folder)
             raise
     return load_case(folder)
+
+
+def _write_image(path: Path, image: Image.Image | Path) -> None:
+    with atomic_write(path) as temporary:
+        if isinstance(image, Path) and image.suffix == ".jpg":  # not encoded once more
+            shutil.copyfile(image, temporary)
+            return
+        decoded = read_photograph(image) if isinstance(image, Path) else image
+        decoded.save(temporary, "JPEG", quality=QUALITY, optimize=True)
 
 
 def delete_case(case: Case) -> Path:
@@ -95,31 +115,27 @@ def region_of(face: Face, size: tuple[int, int]) -> Region:
 
 def find_regions(image: Image.Image) -> list[Region]:
     """Regions of the faces of an image, from left to right."""
-    return [region_of(face, image.size) for face in find_faces(image)]
+    found = sorted(faces.found(np.asarray(image)), key=lambda face: face.box)
+    return [region_of(face, image.size) for face in found]
 
 
-def _write_files(draft: Draft, folder: Path) -> None:
-    avatars = {name: f"avatar_{name}.jpg" for name in draft.avatars}
-    images = {"template.jpg": draft.template, "ideal.jpg": draft.ideal}
-    images |= {avatars[name]: image for name, image in draft.avatars.items()}
-    for name, image in images.items():
-        if image is None:
-            continue
-        with atomic_write(folder / name) as temporary:
-            if isinstance(image, Path) and image.suffix == ".jpg":  # not encoded once more
-                shutil.copyfile(image, temporary)
-                continue
-            decoded = read_photograph(image) if isinstance(image, Path) else image
-            decoded.save(temporary, "JPEG", quality=QUALITY, optimize=True)
-    content = {
-        **{"version": 1, "title": draft.title, "consent": draft.consent},
-        "template": "template.jpg",
-        **({"ideal": "ideal.jpg"} if draft.ideal else {}),
-        "avatars": avatars,
-        "swaps": [swap.model_dump() for swap in draft.swaps],
-        "sources": {name: source.model_dump() for name, source in draft.sources.items()},
-    }
-    text = io.StringIO(HEAD)
-    text.seek(0, io.SEEK_END)
-    YAML().dump(content, text)
-    write_text(folder / CASE_FILE, text.getvalue())
+def slug(text: str) -> str:
+    """`text` in a-z, 0-9 and -, without accents (Zoë: zoe).
+
+    Letters of other alphabets are in a short digest of all of it, and so is what is too long.
+    """
+    folded = unicodedata.normalize("NFKD", text.casefold())
+    plain = "".join(part for part in folded if not unicodedata.combining(part))
+    name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    parts = [name[:LONGEST].strip("-") or "photograph"]
+    lost = any(part.isalnum() and not part.isascii() for part in plain)
+    if lost or not name or len(name) > LONGEST:
+        whole = unicodedata.normalize("NFC", text)  # one digest, however accents are encoded
+        parts.append(hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:6])
+    return "-".join(parts)
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """The first of `name`, `name-2`, `name-3` and so on that is not taken."""
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(one for one in names if one not in taken)

@@ -9,24 +9,21 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
-from genlab.benchmark.cases.case import CASE_FILE, Source, Swap, load_case
-from genlab.benchmark.cases.files import Draft, draft_of, find_regions, write_case
-from genlab.benchmark.cases.names import free, slug
-from genlab.benchmark.cases.photographs import (
-    TEMPLATE_SIDE,
-    crop_avatar,
-    read_photograph,
-    shrink,
-)
+from genlab.benchmark.cases import CASE_FILE, Region, Source, Swap, load_case
+from genlab.benchmark.cases.files import find_regions, free, slug, write_case
+from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
 from genlab.core.errors import GenlabError
 
 MAX_PERSONS = 4  # replaced in one template, where no file of pairs says who
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 UNKNOWN = Source(licence="unknown: write here what allows its use")
-PAIRS = ("template", "face", "avatar")
+COLUMNS = ("template", "face", "avatar")
+Pairs = list[tuple[int, str]]
+"""Numbers of faces, from 1 and left to right, with the file names of their avatars."""
 SHIPPED = Path(__file__).resolve().parents[4] / "cases"  # where this is a checkout
 
 
@@ -63,18 +60,30 @@ def generate(
     for path in _list_images(templates):
         try:
             template = shrink(read_photograph(path), TEMPLATE_SIDE)
-            if given is None:
-                swaps = _take_next(path, template, list(heads), used)
-                used += len(swaps)
-            else:
-                swaps = _match_pairs(path, template, given.get(path.name, ()), names)
+            if given is not None and path.name not in given:
+                raise GenlabError(f"{path}: the file of pairs has no line for {path.name}")
+            regions = find_regions(template)
+            if not regions:
+                raise GenlabError(f"{path}: no face is found, so no case is made")
+            wanted = given[path.name] if given else _choose_next(regions, list(names), used)
+            for number, file in wanted:
+                if not 1 <= number <= len(regions):
+                    line = f"{path}: face {number} of {len(regions)} found"
+                    raise GenlabError(f"{line}; correct the pairs")
+                if file not in names:
+                    line = f"{path}: no usable avatar is called {file!r}"
+                    raise GenlabError(f"{line}; correct the pairs")
+            swaps = [Swap(region=regions[n - 1], avatar=names[file]) for n, file in wanted]
+            used += len(swaps)
             case_id = free(slug(path.stem), taken)
             taken.add(case_id)
             chosen = {swap.avatar: heads[swap.avatar] for swap in swaps}
             sources = {"template": UNKNOWN.model_copy(update={"title": path.name})}
-            sources |= dict.fromkeys(chosen, UNKNOWN)
-            draft = Draft(case_id, path.stem, consent, template, chosen, swaps, sources)
-            yield _write_missing(draft, root, force)
+            content = {
+                **{"title": path.stem, "consent": consent, "template": template, "swaps": swaps},
+                **{"avatars": chosen, "sources": sources | dict.fromkeys(chosen, UNKNOWN)},
+            }
+            yield _write_missing(root / case_id, content, force)
         except GenlabError as fault:
             yield fault
 
@@ -85,59 +94,33 @@ def generate_demo(root: Path, *, force: bool = False) -> Iterator[str | GenlabEr
     if not folders:
         raise GenlabError(f"{SHIPPED} holds no case; run this in a clone of the repository")
     for folder in folders:
-        yield _write_missing(draft_of(load_case(folder)), root, force)
+        yield _write_missing(root / folder.name, dict(load_case(folder)), force)
 
 
-def _write_missing(draft: Draft, root: Path, force: bool) -> str:
+def _write_missing(folder: Path, content: Mapping[str, Any], force: bool) -> str:
     """Write a case unless it exists; returns a line that says which."""
-    folder = root / draft.case_id
     if (folder / CASE_FILE).exists() and not force:
         return f"{folder}: exists, kept as it is"
-    write_case(draft, root)
-    persons = len(draft.swaps)
+    case = write_case(folder, **content)
+    persons = len(case.swaps)
     line = f"{folder}: {persons} person{'s' if persons > 1 else ''} to replace"
-    return line if draft.consent else f"{line}; set consent in {folder / CASE_FILE} before a run"
+    return line if case.consent else f"{line}; set consent in {folder / CASE_FILE} before a run"
 
 
-def _take_next(path: Path, template: Image.Image, names: Sequence[str], used: int) -> list[Swap]:
-    """The largest faces, left to right, replaced by the next avatars in turn."""
-    regions = find_regions(template)
-    if not regions:
-        raise GenlabError(f"{path}: no face is found, so no case is made")
-    count = min(MAX_PERSONS, len(names))
-    largest = sorted(regions, key=lambda region: -region.width)[:count]
-    ordered = sorted(largest, key=lambda region: region.box)
-    return [
-        Swap(region=region, avatar=names[(used + number) % len(names)])
-        for number, region in enumerate(ordered)
-    ]
+def _choose_next(regions: Sequence[Region], names: Sequence[str], used: int) -> Pairs:
+    """The largest faces, left to right, with the next avatars in turn."""
+    numbers = sorted(range(1, len(regions) + 1), key=lambda n: -regions[n - 1].width)
+    largest = sorted(numbers[: min(MAX_PERSONS, len(names))])  # faces are numbered left to right
+    return [(n, names[(used + turn) % len(names)]) for turn, n in enumerate(largest)]
 
 
-def _match_pairs(
-    path: Path,
-    template: Image.Image,
-    pairs: Sequence[tuple[int, str]],
-    names: Mapping[str, str],
-) -> list[Swap]:
-    """The faces that a file of pairs names, from 1 and left to right, with their avatars."""
-    if not pairs:
-        raise GenlabError(f"{path}: the file of pairs has no line for {path.name}")
-    regions = find_regions(template)
-    for number, avatar in pairs:
-        if not 1 <= number <= len(regions):
-            raise GenlabError(f"{path}: face {number} of {len(regions)} found; correct the pairs")
-        if avatar not in names:
-            raise GenlabError(f"{path}: no usable avatar is called {avatar!r}; correct the pairs")
-    return [Swap(region=regions[number - 1], avatar=names[avatar]) for number, avatar in pairs]
-
-
-def _read_pairs(path: Path) -> dict[str, list[tuple[int, str]]]:
-    """By template's file name, the faces with the file names of their avatars."""
+def _read_pairs(path: Path) -> dict[str, Pairs]:
+    """The pairs by the template's file name."""
     try:
         reader = csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(), strict=True)
-        if tuple(reader.fieldnames or ()) != PAIRS:
-            raise ValueError(f"line 1 must be {','.join(PAIRS)}")
-        pairs: dict[str, list[tuple[int, str]]] = {}
+        if tuple(reader.fieldnames or ()) != COLUMNS:
+            raise ValueError(f"line 1 must be {','.join(COLUMNS)}")
+        pairs: dict[str, Pairs] = {}
         for row in reader:
             pairs.setdefault(row["template"], []).append((int(row["face"]), row["avatar"]))
     except (OSError, ValueError, TypeError, csv.Error) as error:

@@ -13,8 +13,8 @@ import cv2
 import numpy as np
 import PIL.Image
 
-from genlab.benchmark.cases.case import Swap
-from genlab.benchmark.cases.files import Draft, region_of, write_case
+from genlab.benchmark.cases import Swap
+from genlab.benchmark.cases.files import region_of, write_case
 from genlab.benchmark.cases.generate import UNKNOWN
 from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_head, read_photograph, shrink
 from genlab.benchmark.scoring import faces
@@ -30,7 +30,7 @@ from genlab.benchmark.scoring.geometry import (
     similarity,
 )
 from genlab.benchmark.scoring.head import frame_matrix, framed, head_mask, lab
-from genlab.benchmark.tools.compositing import jaw_width, lab_to_rgb, mix, turn_alike
+from genlab.benchmark.tools.face_tool import jaw_width, lab_to_rgb, mix, turn_alike
 from genlab.core.errors import GenlabError
 
 DIFFERENT = 0.55  # embedding distance from which B is surely somebody else
@@ -77,17 +77,16 @@ def build(ideal: Path, avatar: Path, other: Path, folder: Path, *, consent: bool
             " upright heads"
         )
     result = PIL.Image.fromarray(first.image)
-    draft = Draft(
-        folder.name,
-        folder.name,
-        consent,
-        PIL.Image.fromarray(combined),
-        {"person": crop_head(PIL.Image.fromarray(second.image), second.face)},
-        [Swap(region=region_of(first.face, result.size), avatar="person")],
-        dict.fromkeys(("template", "person"), UNKNOWN),
-        result,
+    write_case(
+        folder,
+        title=folder.name,
+        consent=consent,
+        template=PIL.Image.fromarray(combined),
+        avatars={"person": crop_head(PIL.Image.fromarray(second.image), second.face)},
+        swaps=[Swap(region=region_of(first.face, result.size), avatar="person")],
+        sources=dict.fromkeys(("template", "person"), UNKNOWN),
+        ideal=result,
     )
-    write_case(draft, folder.parent)
     return warnings
 
 

@@ -17,7 +17,7 @@ from PIL import Image, ImageOps
 
 from genlab.core.errors import GenlabError
 
-if TYPE_CHECKING:  # dlib takes a second to import
+if TYPE_CHECKING:
     from genlab.benchmark.scoring.faces import Face
 
 FORMATS = ("JPEG", "PNG", "WEBP")
@@ -47,17 +47,17 @@ def read_photograph(source: bytes | Path | Image.Image, name: str = "") -> Image
     outside the limits.
     """
     name = name or (str(source) if isinstance(source, Path) else "the photograph")
-    if isinstance(source, Path):
-        with _faults(name):
-            _check_bytes(source.stat().st_size, name)
-            source = source.read_bytes()
-    data = source if isinstance(source, bytes) else b""
-    with _faults(name, data[:40]), warnings.catch_warnings():
+    start = source[:40] if isinstance(source, bytes) else b""
+    with _faults(name, start), warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # _check_size follows
         if isinstance(source, Image.Image):
             return _load(source, name)
-        _check_bytes(len(data), name)
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        count = source.stat().st_size if isinstance(source, Path) else len(source)
+        if not 0 < count <= MAX_BYTES:
+            reason = f"it has {count >> 20} MiB, over {MAX_BYTES >> 20}" if count else "it is empty"
+            raise ImageFault(f"{name}: {reason}", wrong_size=count > 0)
+        file = source if isinstance(source, Path) else io.BytesIO(source)
+        with Image.open(file, formats=FORMATS) as image:
             return _load(image, name)
 
 
@@ -76,16 +76,11 @@ def shrink(image: Image.Image, longest: int) -> Image.Image:
     return image
 
 
-def find_faces(image: Image.Image) -> list[Face]:
-    """Faces of an image from left to right."""
-    from genlab.benchmark.scoring import faces
-
-    return sorted(faces.found(np.asarray(image)), key=lambda face: face.box)
-
-
 def crop_avatar(image: Image.Image, name: str = "the photograph") -> Image.Image:
     """Head and shoulders of the one person shown. Raises a `GenlabError` where there is not one."""
-    found = find_faces(image)
+    from genlab.benchmark.scoring import faces  # OpenCV is an extra
+
+    found = faces.found(np.asarray(image))
     if len(found) != 1:
         count = "no face is found" if not found else f"{len(found)} faces are found"
         raise GenlabError(f"{name}: {count}; an avatar shows one person, from the front")
@@ -116,12 +111,6 @@ def _faults(name: str, start: bytes = b"") -> Iterator[None]:
         reason += f"; it starts with {start!r}" if start else ""
         too_large = isinstance(error, Image.DecompressionBombError)
         raise ImageFault(f"{name}: {reason}", wrong_size=too_large) from error
-
-
-def _check_bytes(count: int, name: str) -> None:
-    if not 0 < count <= MAX_BYTES:
-        reason = f"it has {count >> 20} MiB, over {MAX_BYTES >> 20}" if count else "it is empty"
-        raise ImageFault(f"{name}: {reason}", wrong_size=count > 0)
 
 
 def _check_size(image: Image.Image, name: str) -> None:

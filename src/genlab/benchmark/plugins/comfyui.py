@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field
 
-from genlab.benchmark.cases import Case
-from genlab.benchmark.plugins.base import Picture, ToolFailure
+from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.plugins.http import ServiceTool, pick
-from genlab.benchmark.plugins.inputs import make_inputs
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.llm.transport import EndpointError
@@ -37,7 +35,6 @@ class ComfyTool(ServiceTool):
 
     @property
     def files(self) -> list[str]:
-        """The workflow."""
         return [self.workflow]
 
     @cached_property
@@ -57,18 +54,15 @@ class ComfyTool(ServiceTool):
         return nodes
 
     def unavailable(self) -> str:
-        """Which environment variable is missing or what is wrong with the workflow."""
         try:
             return super().unavailable() if self.nodes else ""
         except GenlabError as error:
             return str(error)
 
-    async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
-        """Upload the images, queue the workflow, wait, download. Raises `EndpointError`."""
-        inputs = await asyncio.to_thread(make_inputs, case)
-        template, *avatars = [await self._upload(image) for image in inputs.images]
-        values = {**self.values(inputs, options), "template": template}
-        prompt_id = await self._queue(self.fill(self.nodes, values, avatars))
+    async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
+        template, *avatars = [await self._upload(image) for image in images]
+        filled = self.fill(self.nodes, {**values, "template": template}, avatars)
+        prompt_id = await self._queue(filled)
         try:
             outputs = await self._wait(prompt_id)
         except asyncio.CancelledError:
@@ -76,8 +70,7 @@ class ComfyTool(ServiceTool):
             raise
         image = self._find_saved(outputs)
         where = {name: str(image.get(name, "")) for name in ("filename", "subfolder", "type")}
-        response = await self.send("GET", "view", params=where)
-        return Picture(response.content, note=f"seed {values['seed']}")
+        return (await self.send("GET", "view", params=where)).content
 
     async def _upload(self, data: bytes) -> str:
         """Upload an image; return the name that a LoadImage node takes."""
@@ -130,7 +123,7 @@ class ComfyTool(ServiceTool):
             raise ToolFailure(
                 "no_image",
                 f"the workflow saved {len(found)} images (nodes: {nodes}); name the node of one"
-                f" image by the key output of {self.id}",
+                f" image by the key output of {self.tool_id}",
                 cost=self.cost,
             )
         return dict(found[0][1])

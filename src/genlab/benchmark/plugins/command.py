@@ -16,19 +16,16 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from genlab.benchmark.cases import Case
 from genlab.benchmark.cases.photographs import MAX_BYTES
-from genlab.benchmark.plugins import placeholders
-from genlab.benchmark.plugins.base import Picture, ToolFailure
-from genlab.benchmark.plugins.configured import TemplateTool
-from genlab.benchmark.plugins.inputs import make_inputs
+from genlab.benchmark.plugins.base import ToolFailure
+from genlab.benchmark.plugins.configured import PLACEHOLDERS, TemplateTool
 
 PASSED = ("PATH", "HOME", "LANG", "LC_ALL")  # environment variables that every program gets
 STDERR_TAIL = 8192  # bytes
@@ -38,7 +35,7 @@ class CommandTool(TemplateTool):
     """A program that is started once per image."""
 
     network: ClassVar = False
-    placeholders: ClassVar = (*placeholders.NAMES, "folder", "case", "output")
+    placeholders: ClassVar = (*PLACEHOLDERS, "folder", "case", "output")
     templates: ClassVar = ("argv",)
 
     kind: Literal["command"] = "command"
@@ -47,7 +44,6 @@ class CommandTool(TemplateTool):
 
     @property
     def environment(self) -> list[str]:
-        """The environment variables that the program needs."""
         return self.env
 
     @property
@@ -56,32 +52,30 @@ class CommandTool(TemplateTool):
         return [name for name in self.argv if "{" not in name]
 
     def unavailable(self) -> str:
-        """Which environment variable or program is missing; "" where none is."""
         program = self.argv[0]
         if shutil.which(self._folder / program if "/" in program else program) is None:
-            return f"{program} is not an executable program; correct argv of {self.id}"
+            return f"{program} is not an executable program; correct argv of {self.tool_id}"
         return super().unavailable()
 
-    async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
-        """Run the program. Raises `ToolFailure`."""
-        inputs = await asyncio.to_thread(make_inputs, case)
+    async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
         with tempfile.TemporaryDirectory(prefix="genlab-") as name:
             folder, output = Path(name), Path(name, "output.png")
-            names = ["template", *(f"avatar_{n}" for n in range(1, len(inputs.images)))]
+            names = ["template", *(f"avatar_{n}" for n in range(1, len(images)))]
             template, *avatars = [str(folder / f"{name}.png") for name in names]
-            for path, image in zip([template, *avatars], inputs.images, strict=True):
+            for path, image in zip([template, *avatars], images, strict=True):
                 Path(path).write_bytes(image)
             paths = {"template": template, "output": str(output), "case": str(folder / "case.json")}
-            values = {**self.values(inputs, options), "folder": name, **paths}
+            values = {**values, "folder": name, **paths}
             (folder / "prompt.txt").write_text(str(values["prompt"]), encoding="utf-8")
-            description = {**values, "avatars": avatars, "options": {**options}}
+            options = {key: values[key] for key in self.accepted if key in values}
+            description = {**values, "avatars": avatars, "options": options}
             (folder / "case.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
             argv = [str(argument) for argument in self.fill(self.argv, values, avatars)]
             await self._run(argv, folder)
-            if not output.is_file() or output.stat().st_size > MAX_BYTES:
-                size = f"over {MAX_BYTES >> 20} MiB" if output.is_file() else "no file"
-                raise ToolFailure("no_image", f"{self.argv[0]} wrote {size} to {{output}}")
-            return Picture(output.read_bytes(), note=f"seed {values['seed']}")
+            if not output.is_file():
+                raise ToolFailure("no_image", f"{self.argv[0]} wrote no file to {{output}}")
+            with output.open("rb") as file:
+                return file.read(MAX_BYTES + 1)  # a larger one is refused when it is kept
 
     async def _run(self, argv: list[str], folder: Path) -> None:
         """Run a program to its end; kill its process group when cancelled or done."""

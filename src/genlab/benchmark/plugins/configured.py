@@ -1,11 +1,20 @@
-"""Tools that `tools.yaml` configures: what all kinds share. An entry of the file is the tool."""
+"""Tools that `tools.yaml` configures: what all kinds share. An entry of the file is the tool.
+
+Placeholders such as `{prompt}` stand in the templates of requests. A string that consists of one
+becomes its value, with its type; inside a longer string the value becomes text (files as base64). A
+list item that contains `{avatar}` is repeated for each avatar; elsewhere `{avatar}` is the first
+one, and `{avatar_2}` the second. `${NAME}` is the value of an environment variable.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
 import random
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +24,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.plugins import placeholders
 from genlab.benchmark.plugins.base import Fit, Kind, Needs, Option, Picture, ToolFailure
-from genlab.benchmark.plugins.inputs import Inputs
+from genlab.benchmark.plugins.inputs import Inputs, Size, make_inputs
+from genlab.core.errors import did_you_mean
 from genlab.core.io import sha256
 from genlab.core.params import digest
 from genlab.llm.transport import EndpointError
@@ -34,6 +43,10 @@ KINDS: Mapping[str, Kind] = {  # of an `EndpointError`; the others have the same
 }
 # Fields that do not change the images.
 _APART = {"title", "cost", "concurrency", "timeout", "key_env"}
+PLACEHOLDERS = ("prompt", "template", "avatar", "swaps", "seed", "width", "height")
+MOST_AVATARS = 99
+_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class ConfiguredTool(BaseModel):
@@ -44,14 +57,12 @@ class ConfiguredTool(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     network: ClassVar[bool] = True
-    accepted: ClassVar[Mapping[str, Option]] = {
-        "prompt": Option("replaces the written instruction"),
-        "seed": Option("seed of {seed}; random by default"),
-    }
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,47}$", description="Name of the tool.")
+    tool_id: str = Field(
+        alias="id", pattern=r"^[a-z0-9][a-z0-9_]{0,47}$", description="Name of the tool."
+    )
     title: str = Field(
-        default_factory=lambda known: known.get("id", ""), description="What people read."
+        default_factory=lambda known: known.get("tool_id", ""), description="What people read."
     )
     cost: float = Field(default=0.0, ge=0, description="Estimated dollars per image.")
     concurrency: int = Field(default=2, ge=1, le=256, description="Simultaneous images.")
@@ -65,19 +76,18 @@ class ConfiguredTool(BaseModel):
     _folder: Path = Path()
 
     def model_post_init(self, context: Any, /) -> None:
-        """Keep the folder of the file."""
         self._folder = context or Path()
-
-    @property
-    def tool_id(self) -> str:
-        """Name of the tool."""
-        return self.id
 
     @cached_property
     def needs(self) -> Needs:
         """What the tool requires and accepts."""
         key = next(iter(self.environment), "")
         return Needs(key, self.cost, self.concurrency, self.network, self.accepted)
+
+    @property
+    def accepted(self) -> Mapping[str, Option]:
+        """The options that it accepts."""
+        return {"prompt": Option("replaces the written instruction")}
 
     @property
     def environment(self) -> list[str]:
@@ -87,6 +97,11 @@ class ConfiguredTool(BaseModel):
     @property
     def files(self) -> list[str]:
         """Files on which the images depend."""
+        return []
+
+    @property
+    def sizes(self) -> list[Size]:
+        """Sizes that the tool can process; none = any."""
         return []
 
     @property
@@ -100,12 +115,12 @@ class ConfiguredTool(BaseModel):
     def unavailable(self) -> str:
         """Which environment variables are missing; "" where none is."""
         missing = [name for name in self.environment if not os.environ.get(name)]
-        return f"{', '.join(missing)} is not set; tool {self.id} needs it" if missing else ""
+        return f"{', '.join(missing)} is not set; tool {self.tool_id} needs it" if missing else ""
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Picture:
-        """Return the image of a case; see `ImageTool.swap`."""
+        inputs = await asyncio.to_thread(make_inputs, case, self.sizes)
         try:
-            picture = await asyncio.wait_for(self.make(case, options), self.timeout)
+            picture = await asyncio.wait_for(self.make(inputs, options), self.timeout)
         except asyncio.TimeoutError as error:  # the service may charge for it
             reason = f"no image in {self.timeout:g} seconds"
             raise ToolFailure("timeout", reason, passing=True, cost=self.cost) from error
@@ -113,7 +128,7 @@ class ConfiguredTool(BaseModel):
             raise tool_failure(error, self.cost) from error
         return replace(picture, fit=self.fit)
 
-    async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
+    async def make(self, inputs: Inputs, options: Mapping[str, Any]) -> Picture:
         """Send the request of this kind. Raises `ToolFailure` or `EndpointError`."""
         raise NotImplementedError
 
@@ -121,7 +136,7 @@ class ConfiguredTool(BaseModel):
 class TemplateTool(ConfiguredTool):
     """A tool whose request is a template with placeholders."""
 
-    placeholders: ClassVar[tuple[str, ...]] = placeholders.NAMES
+    placeholders: ClassVar[tuple[str, ...]] = PLACEHOLDERS
     templates: ClassVar[tuple[str, ...]] = ()  # fields that contain placeholders
 
     options: dict[str, str | int | float] = Field(
@@ -137,32 +152,39 @@ class TemplateTool(ConfiguredTool):
                 raise ValueError(f"{field}: {error}") from error
         return self
 
-    @cached_property
-    def needs(self) -> Needs:
-        """What the tool requires; its own placeholders are options."""
+    @property
+    def accepted(self) -> Mapping[str, Option]:
         own = {name: Option(f"default {value}") for name, value in self.options.items()}
-        return replace(super().needs, options={**self.accepted, **own})
+        return {**super().accepted, "seed": Option("seed of {seed}; random by default"), **own}
 
     def check(self, template: Any) -> None:
         """Raise `ValueError` for an unknown placeholder."""
-        placeholders.check(template, (*self.placeholders, *self.options))
+        check_placeholders(template, (*self.placeholders, *self.options))
 
-    def values(self, inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The placeholders that do not depend on how the kind passes images."""
+    async def make(self, inputs: Inputs, options: Mapping[str, Any]) -> Picture:
+        """Send the request with its placeholders filled; the seed is noted with the image."""
         seed = str(options.get("seed", random.getrandbits(31)))
         width, height = inputs.size
-        return {
+        values = {
             **self.options,
             **options,
             "seed": int(seed) if seed.isdigit() else seed,
             "prompt": options.get("prompt") or self.prompt or inputs.instruction,
             **{"swaps": inputs.swaps, "width": width, "height": height},
         }
+        return Picture(await self.request(inputs.images, values), note=f"seed {values['seed']}")
+
+    async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
+        """The image file that the tool makes. Raises `ToolFailure` or `EndpointError`.
+
+        images: PNG files, the template first; values: placeholders that are no image.
+        """
+        raise NotImplementedError
 
     def fill(self, template: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
         """A template with its placeholders replaced. Raises `ToolFailure` for a missing avatar."""
         try:
-            return placeholders.fill(template, values, avatars)
+            return fill_placeholders(template, values, avatars)
         except KeyError as error:
             raise ToolFailure("error", f"the case has no {error.args[0]}") from error
 
@@ -172,3 +194,67 @@ def tool_failure(error: EndpointError, cost: float) -> ToolFailure:
     kind: Any = KINDS.get(error.kind, error.kind)
     charged, wait = cost if error.charged else None, error.retry_after
     return ToolFailure(kind, error.reason, retry_after=wait, passing=error.transient, cost=charged)
+
+
+def check_placeholders(value: Any, known: Collection[str]) -> None:
+    """Raise `ValueError` where `value` contains a placeholder that is none of `known`."""
+    try:
+        fill_placeholders(value, dict.fromkeys(known, ""), [""] * MOST_AVATARS)
+    except KeyError as error:
+        [name] = error.args
+        fix = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+        raise ValueError(f"{{{name}}} is not a placeholder{fix}") from error
+
+
+def fill_placeholders(value: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
+    """Return a copy of `value` with its placeholders replaced.
+
+    values: by name; avatars: a value per avatar. Raises `KeyError` for `{avatar_2}` of a case with
+    one avatar.
+    """
+    numbered = {f"avatar_{number}": avatar for number, avatar in enumerate(avatars, 1)}
+
+    def replace(value: Any, avatar: Any) -> Any:
+        known = {**values, "avatar": avatar, **numbered}
+        if isinstance(value, str):
+            whole = _PLACEHOLDER.fullmatch(value)
+            if whole:
+                return known[whole[1]]
+            return _PLACEHOLDER.sub(lambda found: _text(known[found[1]]), value)
+        if isinstance(value, Mapping):
+            return {key: replace(item, avatar) for key, item in value.items()}
+        if isinstance(value, list):
+            own = [avatars if _has_avatar(item) else [avatar] for item in value]
+            pairs = zip(value, own, strict=True)
+            return [replace(item, each) for item, repeated in pairs for each in repeated]
+        return value
+
+    return replace(value, avatars[0])
+
+
+def variables(text: str) -> list[str]:
+    """The names of the environment variables in `text`."""
+    return list(dict.fromkeys(_VARIABLE.findall(text)))
+
+
+def expand(text: str) -> str:
+    """Replace each `${NAME}` by the environment variable's value; unset ones become empty."""
+    return _VARIABLE.sub(lambda found: os.environ.get(found[1], ""), text)
+
+
+def to_base64(data: bytes) -> str:
+    """`data` as base64 text."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def _has_avatar(item: Any) -> bool:
+    """Whether a list item contains `{avatar}`, outside of lists in it."""
+    if isinstance(item, Mapping):
+        return any(map(_has_avatar, item.values()))
+    return isinstance(item, str) and "avatar" in _PLACEHOLDER.findall(item)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return to_base64(value)
+    return value if isinstance(value, str) else json.dumps(value)

@@ -7,11 +7,10 @@ Not protected: photographs leave this machine, to whoever runs the service.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -20,12 +19,8 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
-from genlab.benchmark.cases import Case
 from genlab.benchmark.cases.photographs import MAX_BYTES
-from genlab.benchmark.plugins import placeholders
-from genlab.benchmark.plugins.base import Picture
-from genlab.benchmark.plugins.configured import TemplateTool
-from genlab.benchmark.plugins.inputs import make_inputs
+from genlab.benchmark.plugins.configured import TemplateTool, expand, to_base64, variables
 from genlab.llm.redaction import excerpt
 from genlab.llm.transport import EndpointError, is_url, send_request
 
@@ -52,7 +47,7 @@ class ServiceTool(TemplateTool):
     def _no_secrets(cls, headers: dict[str, str]) -> dict[str, str]:
         for name, value in headers.items():
             secret = any(word in name.lower() for word in ("authorization", "key", "token"))
-            if secret and not placeholders.variables(value):
+            if secret and not variables(value):
                 raise ValueError(
                     f"{name}: put the key into an environment variable and write ${{NAME}}"
                 )
@@ -60,8 +55,7 @@ class ServiceTool(TemplateTool):
 
     @property
     def environment(self) -> list[str]:
-        """The environment variables in headers and url."""
-        return placeholders.variables("\n".join([*self.headers.values(), self.url]))
+        return variables("\n".join([*self.headers.values(), self.url]))
 
     @property
     def secrets(self) -> list[str]:
@@ -70,9 +64,9 @@ class ServiceTool(TemplateTool):
 
     async def send(self, method: str, path: str = "", **content: Any) -> httpx2.Response:
         """Send a request to the url, or to a path below it. Raises `EndpointError`."""
-        url = placeholders.expand(self.url)
+        url = expand(self.url)
         url = f"{url.rstrip('/')}/{path}" if path else url
-        headers = {name: placeholders.expand(value) for name, value in self.headers.items()}
+        headers = {name: expand(value) for name, value in self.headers.items()}
         limits: dict[str, Any] = {"max_bytes": ANSWER_BYTES, "secrets": self.secrets}
         return await send_request(method, url, headers=headers, **limits, **content)
 
@@ -108,22 +102,18 @@ class HttpTool(ServiceTool):
             raise ValueError("exactly one of body (JSON) and form (multipart) must be given")
         return self
 
-    async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
-        """Send the request. Raises `ToolFailure` or `EndpointError`."""
-        inputs = await asyncio.to_thread(make_inputs, case)
-        template, *avatars = inputs.images
-        values = {**self.values(inputs, options), "template": template}
-        note = f"seed {values['seed']}"
-        content: dict[str, Any] = {"files": _multipart(self.fill(self.form, values, avatars))}
+    async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
         if self.body:
-            encoded = [placeholders.to_base64(avatar) for avatar in avatars]
-            values["template"] = placeholders.to_base64(template)
-            content = {"json": self.fill(self.body, values, encoded)}
+            template, *avatars = map(to_base64, images)
+            filled = self.fill(self.body, {**values, "template": template}, avatars)
+            content: dict[str, Any] = {"json": filled}
+        else:
+            filled = self.fill(self.form, {**values, "template": images[0]}, images[1:])
+            content = {"files": _multipart(filled)}
         if not self.image:
-            return Picture((await self.send(self.method, **content)).content, note=note)
+            return (await self.send(self.method, **content)).content
         value = pick(await self.ask(self.method, **content), self.image)
-        url = placeholders.expand(self.url)
-        return Picture(await image_bytes(value, url, self.image_hosts, self.secrets), note=note)
+        return await image_bytes(value, expand(self.url), self.image_hosts, self.secrets)
 
 
 def pick(content: Any, path: str) -> Any:

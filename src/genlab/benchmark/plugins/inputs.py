@@ -24,6 +24,7 @@ class Inputs:
     avatar's number from 1.
     """
 
+    title: str
     images: list[bytes]
     size: Size
     swaps: list[dict[str, Any]]
@@ -49,9 +50,13 @@ def make_inputs(case: Case, sizes: Sequence[Size] = ()) -> Inputs:
         {"avatar": names.index(swap.avatar) + 1, "region": swap.region.model_dump()}
         for swap in case.swaps
     ]
-    images = [encode_png(image) for image in (canvas, *map(case.open_avatar, names))]
+    images = []
+    for image in (canvas, *map(case.open_avatar, names)):
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG", compress_level=3)
+        images.append(buffer.getvalue())
     words = write_instruction(swaps, template.size, canvas.size)
-    return Inputs(images, canvas.size, swaps, words)
+    return Inputs(case.title, images, canvas.size, swaps, words)
 
 
 def write_instruction(
@@ -87,10 +92,3 @@ def letterbox(size: Size, canvas: Size) -> tuple[int, int, int, int]:
     width, height = round(size[0] * scale), round(size[1] * scale)
     left, top = (canvas[0] - width) // 2, (canvas[1] - height) // 2
     return left, top, left + width, top + height
-
-
-def encode_png(image: Image.Image) -> bytes:
-    """The image as a PNG file."""
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", compress_level=3)
-    return buffer.getvalue()

@@ -5,20 +5,18 @@ Not protected: photographs leave this machine, to whoever runs the endpoint.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import Option, Picture, ToolFailure
 from genlab.benchmark.plugins.configured import ConfiguredTool
 from genlab.benchmark.plugins.http import ANSWER_BYTES, Url, image_bytes
-from genlab.benchmark.plugins.inputs import Inputs, Size, make_inputs
+from genlab.benchmark.plugins.inputs import Inputs, Size
 from genlab.llm.client import NO_KEY, Client, is_openai
 from genlab.llm.transport import EndpointError
 
@@ -39,13 +37,6 @@ RETIRED = {"dall-e-3": "May 2026"}  # of OpenAI
 
 class OpenAITool(ConfiguredTool):
     """An image model behind `images.edit` or `images.generate`."""
-
-    accepted: ClassVar = {
-        "model": Option("another model at the same address"),
-        "prompt": Option("replaces the written instruction"),
-        "quality": Option("such as low, medium or high"),
-        "input_fidelity": Option("how closely faces are kept", ("high", "low", "omit")),
-    }
 
     kind: Literal["openai"] = "openai"
     base_url: Url = Field(default="", description="Address; OPENAI_BASE_URL or OpenAI's if empty.")
@@ -85,18 +76,24 @@ class OpenAITool(ConfiguredTool):
         return extra
 
     @property
+    def accepted(self) -> Mapping[str, Option]:
+        return {
+            "model": Option("another model at the same address"),
+            **super().accepted,
+            "quality": Option("such as low, medium or high"),
+            "input_fidelity": Option("how closely faces are kept", ("high", "low", "omit")),
+        }
+
+    @property
     def environment(self) -> list[str]:
-        """The environment variable of the key, if there is one."""
         return [self.key_env] if self.key_env else []
 
     @property
     def sizes(self) -> list[Size]:
-        """`size` as numbers."""
         texts = [self.size] if isinstance(self.size, str) else self.size
         return [(int(width), int(height)) for width, height in (t.split("x") for t in texts)]
 
-    async def make(self, case: Case, options: Mapping[str, Any]) -> Picture:
-        """Ask for one image. Raises `ToolFailure` or `EndpointError`."""
+    async def make(self, inputs: Inputs, options: Mapping[str, Any]) -> Picture:
         model = options.get("model") or self.model
         key = os.environ.get(self.key_env, "")
         client = Client(self.base_url, key or NO_KEY, max_bytes=ANSWER_BYTES)
@@ -104,10 +101,9 @@ class OpenAITool(ConfiguredTool):
             raise ToolFailure(
                 "retired",
                 f"OpenAI retired {model} in {RETIRED[model]}; name another model with --option"
-                f" {self.id}.model=NAME, or another endpoint with OPENAI_BASE_URL",
+                f" {self.tool_id}.model=NAME, or another endpoint with OPENAI_BASE_URL",
             )
-        inputs = await asyncio.to_thread(make_inputs, case, self.sizes)
-        request = self._make_request(case, inputs, {**options, "model": model})
+        request = self._make_request(inputs, {**options, "model": model})
         answer = await client.make_image(self.method, request)
         cost = None if self.base_url else _compute_cost(model, answer.usage)
         try:
@@ -118,14 +114,12 @@ class OpenAITool(ConfiguredTool):
             raise ToolFailure("no_image", error.reason, cost=charged) from error
         return Picture(data, cost, model, canvas=inputs.size)
 
-    def _make_request(
-        self, case: Case, inputs: Inputs, options: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        model, edits = options["model"], self.method == "edit"
-        words = inputs.instruction
-        if not edits:
-            persons = "a person" if len(case.swaps) == 1 else f"{len(case.swaps)} persons"
-            words = f"A photograph of {persons}, faces clearly visible. {case.title}."
+    def _make_request(self, inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Any]:
+        model, words = options["model"], inputs.instruction
+        if self.method == "generate":
+            count = len(inputs.swaps)
+            persons = "a person" if count == 1 else f"{count} persons"
+            words = f"A photograph of {persons}, faces clearly visible. {inputs.title}."
         request: dict[str, Any] = {
             "model": model,
             "n": 1,
@@ -137,8 +131,14 @@ class OpenAITool(ConfiguredTool):
             request["quality"] = quality
         if not model.startswith(GPT_IMAGES):
             request["response_format"] = "b64_json"
-        if edits:
-            request["image"] = _make_uploads(inputs)
+        if self.method == "edit":
+            count = len(inputs.images)
+            if count > MAX_IMAGES:
+                reason = f"{count} images; the endpoint accepts {MAX_IMAGES} per request"
+                raise ToolFailure("error", reason)
+            request["image"] = [
+                (f"image_{n}.png", data, "image/png") for n, data in enumerate(inputs.images, 1)
+            ]
             fidelity = options.get("input_fidelity", self.input_fidelity)
             if fidelity != "omit" and not model.startswith(WITHOUT_FIDELITY):
                 request["input_fidelity"] = fidelity
@@ -157,14 +157,6 @@ def _compute_cost(model: str, usage: Any) -> float | None:
         return None
     dollars: float = sum(count * each for count, each in zip(counts, price, strict=True))
     return dollars / 1e6
-
-
-def _make_uploads(inputs: Inputs) -> list[tuple[str, bytes, str]]:
-    """Template and avatars as uploads."""
-    if len(inputs.images) > MAX_IMAGES:
-        reason = f"{len(inputs.images)} images; the endpoint accepts {MAX_IMAGES} per request"
-        raise ToolFailure("error", reason)
-    return [(f"image_{n}.png", data, "image/png") for n, data in enumerate(inputs.images, 1)]
 
 
 # OPENAI_BASE_URL is honoured by both. The estimate is for high quality and two photographs.

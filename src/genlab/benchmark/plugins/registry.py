@@ -51,8 +51,10 @@ def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
     """
     tools = {tool.tool_id: tool for tool in BUILT_IN}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        if point.dist is None or point.dist.name != "genlab":  # an installation may be old
-            _add(tools, _name(point), _load(point))
+        package = point.dist.name if point.dist is not None else ""
+        if package != "genlab":  # an installation may be old
+            origin = f"image tool {point.name!r} ({point.value}) of package {package}"
+            _add(tools, origin, _load(point, origin))
     if config is not None or TOOLS_FILE.exists():
         path = config or TOOLS_FILE
         for tool in read_tools(path):
@@ -71,29 +73,23 @@ def choose_tools(tools: Mapping[str, ImageTool], names: Sequence[str]) -> list[I
     return [tools[name] for name in dict.fromkeys(names)]
 
 
-def contender_of(tool: ImageTool, options: Mapping[str, Any]) -> Contender:
-    """The contender that `tool` is with these options. Raises a `GenlabError` for unknown ones."""
-    model = getattr(tool, "model", None)
-    return Contender(
-        tool_id=tool.tool_id,
-        title=tool.title,
-        model=str(options.get("model") or (model(options) if callable(model) else model) or ""),
-        options=checked_options(tool, options),
-        version=version_of(tool),
-    )
-
-
 def make_contenders(
     tools: Sequence[ImageTool], options: Mapping[str, Mapping[str, Any]]
 ) -> list[Contender]:
-    """Contenders of tools with options by tool id; a list of values makes one contender of each."""
+    """Contenders of tools with options by tool id; a list of values makes one contender of each.
+
+    Raises a `GenlabError` for an option that a tool does not accept.
+    """
     contenders = []
     for tool in tools:
         given = options.get(tool.tool_id, {})
         lists = [value if isinstance(value, list) else [value] for value in given.values()]
-        contenders += [
-            contender_of(tool, dict(zip(given, values, strict=True))) for values in product(*lists)
-        ]
+        for values in product(*lists):
+            chosen = checked_options(tool, dict(zip(given, values, strict=True)))
+            model = getattr(tool, "model", None)
+            model = chosen.get("model") or (model(chosen) if callable(model) else model) or ""
+            about = {"title": tool.title, "model": str(model), "version": version_of(tool)}
+            contenders.append(Contender(tool_id=tool.tool_id, options=chosen, **about))
     return contenders
 
 
@@ -132,7 +128,7 @@ def read_tools(path: Path) -> list[ConfiguredTool]:
     try:
         return [*ToolsFile.model_validate(read_yaml(path), context=path.parent).tools]
     except ValidationError as error:
-        known = {key for kind in KINDS for key in kind.model_fields}
+        known = {f.alias or key for kind in KINDS for key, f in kind.model_fields.items()}
         raise invalid(error, path, known) from error
 
 
@@ -146,19 +142,12 @@ def write_sample(path: Path = TOOLS_FILE) -> None:
 
 def _add(tools: dict[str, ImageTool], origin: str, tool: ImageTool) -> None:
     if tool.tool_id in tools:
-        raise GenlabError(
-            f"{origin}: a tool {tool.tool_id!r} exists already; give this one another id"
-        )
+        fault = f"a tool {tool.tool_id!r} exists already; give this one another id"
+        raise GenlabError(f"{origin}: {fault}")
     tools[tool.tool_id] = tool
 
 
-def _name(point: EntryPoint) -> str:
-    """How messages call an installed tool."""
-    package = f" of package {point.dist.name}" if point.dist is not None else ""
-    return f"image tool {point.name!r} ({point.value}){package}"
-
-
-def _load(point: EntryPoint) -> ImageTool:
+def _load(point: EntryPoint, origin: str) -> ImageTool:
     """The tool of an installed package, if it fulfils the contract."""
     try:
         tool: object = point.load()()
@@ -172,5 +161,5 @@ def _load(point: EntryPoint) -> ImageTool:
     except Exception as error:  # third-party code raises anything
         reason = f"{type(error).__name__}: {one_line(str(error))}"
         raise GenlabError(
-            f"{_name(point)} is no usable image tool ({reason}); correct or uninstall it"
+            f"{origin} is no usable image tool ({reason}); correct or uninstall it"
         ) from error

@@ -12,6 +12,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,13 +38,12 @@ from genlab.core.errors import GenlabError, violations
 from genlab.core.io import write_text
 
 Table = TypeVar("Table", bound=SQLModel)
+Answer = type[Rating] | type[Preference] | type[Opinion]
+Values = Mapping[str, Any]
 STORE = "genlab.sqlite3"  # file of the store in the runs' folder
-
 
 KEY = ("subject_kind", "subject_hash", "rater", "context")
 COLUMNS = ("subject_kind", "subject_hash", "rater", "stars", "context", "session", "rated")
-VALUES = {Rating: "stars", Preference: "winner", Opinion: "agrees"}
-
 EXPORT = f"""
     SELECT {", ".join(COLUMNS)}, coalesce(max(case_id), '') AS case_id,
         coalesce(max(tool_id), '') AS tool_id
@@ -78,7 +78,6 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
         self.engine.dispose()
 
     @contextmanager
@@ -91,8 +90,8 @@ class Store:
         except DatabaseError as error:
             raise migrations.describe_fault(self.path, error.orig or error) from error
 
-    def _find(self, model: type[Table], **wanted: Any) -> list[Table]:
-        """Rows with these values (None: any), in the order of their primary key."""
+    def find(self, model: type[Table], **wanted: Any) -> list[Table]:
+        """Rows of a table with these values (None: any), in the order of their primary key."""
         named = {name: value for name, value in wanted.items() if value is not None}
         query = select(model).filter_by(**named).order_by(*inspect(model).primary_key)
         with self._session() as session:
@@ -122,17 +121,11 @@ class Store:
         )  # fmt: skip
         items = [
             Item(
-                run_id=run_id,
-                case_id=case["case_id"],
-                tool_id=contender.tool_id,
-                contender=contender.contender_id,
-                repeat=repeat,
-                updated=created,
+                run_id=run_id, case_id=case["case_id"], tool_id=contender.tool_id,
+                contender=contender.contender_id, repeat=repeat, updated=created,
             )
-            for case in cases
-            for contender in contenders
-            for repeat in range(1, repeats + 1)
-        ]
+            for case, contender, repeat in product(cases, contenders, range(1, repeats + 1))
+        ]  # fmt: skip
         with self._session(write=True) as session:
             session.add(run)
             session.flush()
@@ -141,11 +134,11 @@ class Store:
 
     def runs(self) -> list[Run]:
         """All runs, the newest first."""
-        return sorted(self._find(Run), key=lambda run: (run.created, run.run_id), reverse=True)
+        return sorted(self.find(Run), key=lambda run: (run.created, run.run_id), reverse=True)
 
     def run(self, run_id: str) -> Run:
         """One run. Raises a `GenlabError` that names the last ones where there is no such run."""
-        for run in self._find(Run, run_id=run_id):
+        for run in self.find(Run, run_id=run_id):
             return run
         known = ", ".join(run.run_id for run in self.runs()[:5]) or "none yet"
         raise GenlabError(
@@ -161,19 +154,13 @@ class Store:
 
     def items(self, run_id: str | None = None) -> list[Item]:
         """The items of a run (None: of all runs) in the order they were queued."""
-        return self._find(Item, run_id=run_id)
+        return self.find(Item, run_id=run_id)
 
     def item(self, item_id: int) -> Item:
         """One item. Raises a `GenlabError` where there is none."""
-        for item in self._find(Item, item_id=item_id):
+        for item in self.find(Item, item_id=item_id):
             return item
         raise GenlabError(f"{self.path}: no item has the number {item_id}", key="item_id")
-
-    def find_draws(self, item: Item) -> list[Item]:
-        """The items of other runs for the same contender, case and draw, the newest first."""
-        wanted = item.model_dump(include={"contender", "case_id", "repeat"})
-        found = [other for other in self._find(Item, **wanted) if other.run_id != item.run_id]
-        return found[::-1]
 
     def set_items(self, changes: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         """Change several items in one transaction, in order: all changes are kept or none."""
@@ -205,18 +192,15 @@ class Store:
 
         The last rating of a rater in a context counts. Returns whether anything changed.
         """
-        key = {"subject_kind": subject_kind, "subject_hash": subject_hash, "rater": rater}
+        key = dict(zip(KEY, (subject_kind, subject_hash, rater, context), strict=True))
         answer = {"stars": stars, "session": session, "rated": now()}
-        with self._session(write=True) as opened:
-            return _put_answer(
-                opened, Rating, {**key, "context": context}, None if stars is None else answer
-            )
+        return self._keep(Rating, key, answer, "stars")
 
     def ratings(
         self, subject_kind: str | None = None, rater: str | None = None, context: str | None = None
     ) -> list[Rating]:
         """The ratings of a kind, rater or context; of all where none is named."""
-        return self._find(Rating, subject_kind=subject_kind, rater=rater, context=context)
+        return self.find(Rating, subject_kind=subject_kind, rater=rater, context=context)
 
     def prefer(self, rater: str, winner: int, loser: int, *, session: str = "") -> bool:
         """Keep that `rater` preferred item `winner` over `loser`: two items of one case."""
@@ -225,12 +209,7 @@ class Store:
         first, second = sorted((winner, loser))
         key = {"rater": rater, "first_item": first, "second_item": second}
         answer = {"winner": winner, "session": session, "rated": now()}
-        with self._session(write=True) as opened:
-            return _put_answer(opened, Preference, key, answer)
-
-    def preferences(self) -> list[Preference]:
-        """The preferences that count."""
-        return self._find(Preference)
+        return self._keep(Preference, key, answer, "winner")
 
     def opine(
         self,
@@ -247,12 +226,7 @@ class Store:
         """
         key = {"subject_hash": subject_hash, "hypothesis": hypothesis, "rater": rater}
         answer = {"dataset": dataset, "subject_kind": subject_kind, "agrees": agrees, "said": now()}
-        with self._session(write=True) as session:
-            return _put_answer(session, Opinion, key, None if agrees is None else answer)
-
-    def opinions(self, dataset: str) -> list[Opinion]:
-        """The opinions that count about failures of a dataset."""
-        return self._find(Opinion, dataset=dataset)
+        return self._keep(Opinion, key, answer, "agrees")
 
     def export_csv(self, path: str | Path) -> int:
         """Write the stars that count as CSV; returns how many."""
@@ -261,27 +235,48 @@ class Store:
         return len(stars)
 
     def import_csv(self, path: str | Path) -> int:
-        """Add the stars of a CSV file, all or none; returns how many changed anything."""
+        """Add the stars of a CSV file, all or none; returns how many changed anything.
+
+        They belong to an image's content and are kept where this store lacks its run. Newer stars
+        of this store are kept. Raises a `GenlabError` that names the line of the first fault.
+        """
+        changed = 0
+        try:
+            lines = io.StringIO(Path(path).read_text(encoding="utf-8-sig"))
+            reader = csv.DictReader(lines, strict=True)
+            if missing := set(COLUMNS) - set(reader.fieldnames or ()):
+                raise csv.Error(f"line 1 has no column {min(missing)}")
+            with self._session(write=True) as session:
+                for row in reader:
+                    if None in row or None in row.values():
+                        fault = "has more or fewer fields than the first"
+                        raise csv.Error(f"line {reader.line_num} {fault}")
+                    try:
+                        changed += _import_row(session, row)
+                    except (GenlabError, ValueError) as error:
+                        key = error.key if isinstance(error, GenlabError) else "rated"
+                        fault = f"{path}, line {reader.line_num}: {error}"
+                        raise GenlabError(fault, key=key, path=path) from error
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise GenlabError(f"{path} is not a CSV file in UTF-8: {error}", path=path) from error
+        return changed
+
+    def _keep(self, model: Answer, key: Values, answer: Values, value: str) -> bool:
         with self._session(write=True) as session:
-            return _import_csv(session, path)
+            return _put_answer(session, model, key, answer, value)
 
 
 def _put_answer(
-    session: Session,
-    model: type[Rating | Preference | Opinion],
-    key: Mapping[str, Any],
-    answer: Mapping[str, Any] | None,
-    *,
-    imported: bool = False,
+    session: Session, model: Answer, key: Values, answer: Values, value: str, since: str = ""
 ) -> bool:
     """Keep an answer inside the caller's transaction; returns whether anything changed.
 
-    key: the columns that say who answers what; answer: the other columns, None to delete the
-    answer. imported: whether an answer of the same time or later is kept instead. Raises a
-    `GenlabError` for a column out of range.
+    key: the columns that say who answers what; answer: the others; value: the one that is asked
+    for, None to delete the answer; since: an answer of that time or later is kept instead. Raises
+    a `GenlabError` for a column out of range.
     """
     kept: Any = session.exec(select(model).filter_by(**key)).first()
-    if answer is None:
+    if answer[value] is None:
         if kept is not None:
             session.delete(kept)
         return kept is not None
@@ -293,45 +288,14 @@ def _put_answer(
     if kept is None:
         session.add(given)
         return True
-    column = VALUES[model]
-    same = getattr(kept, column) == getattr(given, column)
-    if same or (imported and kept.rated >= answer["rated"]):
+    if getattr(kept, value) == getattr(given, value) or (since and kept.rated >= since):
         return False
     session.add(kept.sqlmodel_update(dict(answer)))
     return True
 
 
-def _import_csv(session: Session, path: str | Path) -> int:
-    """Keep all stars of a CSV file; returns how many changed anything.
-
-    They belong to an image's content and are kept where this store lacks its run. Raises a
-    `GenlabError` that names the line of the first fault; the caller's transaction then keeps
-    nothing.
-    """
-    changed = 0
-    try:
-        lines = io.StringIO(Path(path).read_text(encoding="utf-8-sig"))
-        reader = csv.DictReader(lines, strict=True)
-        if missing := set(COLUMNS) - set(reader.fieldnames or ()):
-            raise csv.Error(f"line 1 has no column {min(missing)}")
-        for row in reader:
-            if None in row or None in row.values():
-                raise csv.Error(f"line {reader.line_num} has more or fewer fields than the first")
-            try:
-                changed += _import_row(session, row)
-            except (GenlabError, ValueError) as error:
-                key = error.key if isinstance(error, GenlabError) else "rated"
-                line = f"{path}, line {reader.line_num}: {error}"
-                raise GenlabError(line, key=key, path=path) from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise GenlabError(f"{path} is not a CSV file in UTF-8: {error}", path=path) from error
-    return changed
-
-
 def _import_row(session: Session, row: Mapping[str, str]) -> bool:
-    answer = {
-        "stars": int(row["stars"]) if row["stars"].isdecimal() else row["stars"],
-        "session": row["session"],
-        "rated": utc(datetime.fromisoformat(row["rated"])),
-    }
-    return _put_answer(session, Rating, {name: row[name] for name in KEY}, answer, imported=True)
+    rated = utc(datetime.fromisoformat(row["rated"]))
+    stars = int(row["stars"]) if row["stars"].isdecimal() else row["stars"]
+    answer = {"stars": stars, "session": row["session"], "rated": rated}
+    return _put_answer(session, Rating, {name: row[name] for name in KEY}, answer, "stars", rated)

@@ -1,4 +1,4 @@
-"""Control tools, whose rank on a leaderboard is known.
+"""Control tools, whose rank on a leaderboard is known, and pictures that validate the scores.
 
 `control_untouched` returns the template and scores 0. `control_wrong_person` swaps in somebody
 else. `control_pasted` pastes a rectangle. `control_blurred` blurs the right swap, in three
@@ -7,6 +7,7 @@ strengths.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,14 +16,22 @@ import numpy as np
 import PIL.Image
 
 from genlab.benchmark.cases import Case
+from genlab.benchmark.cases.ground_truth import head_in
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.plugins.base import Needs, Option, ToolFailure
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
-from genlab.benchmark.scoring.geometry import FOREHEAD
-from genlab.benchmark.tools.compositing import jaw_width, mix, soft_face
-from genlab.benchmark.tools.face_tool import FaceTool, find_largest, find_pairs
+from genlab.benchmark.scoring.geometry import FOREHEAD, similarity
+from genlab.benchmark.tools.face_tool import (
+    FaceTool,
+    find_largest,
+    find_pairs,
+    jaw_width,
+    mix,
+    soft_face,
+)
 from genlab.benchmark.tools.local import lay_over, swap_locally
+from genlab.core.errors import GenlabError
 
 GROWN = 1.25  # a pasted rectangle over the detector's box
 STRENGTHS = {1: 0.02, 2: 0.03, 3: 0.045}  # Gaussian sigma of the blur, in widths of the face
@@ -43,11 +52,6 @@ def blur(image: Image, face: Face, strength: int) -> Image:
     """`image` with the face blurred by a Gaussian of `STRENGTHS[strength]` widths of it."""
     soft = cv2.GaussianBlur(image, (0, 0), STRENGTHS[strength] * jaw_width(face.landmarks))
     return mix(soft, image, soft_face(face.landmarks, image, FOREHEAD))
-
-
-def keep_template(case: Case, options: Mapping[str, Any]) -> Image:
-    """The template of `case`."""
-    return np.asarray(case.open_template())
 
 
 def paste_avatars(case: Case, options: Mapping[str, Any]) -> Image:
@@ -109,6 +113,56 @@ def _grow(face: Face, image: Image) -> list[int]:
     return clipped
 
 
+def make_controls(case: Case) -> dict[str, Image]:
+    """Pictures from the best to the worst. Raises a `GenlabError` without an ideal result."""
+    if case.ideal is None:
+        raise GenlabError(
+            f"{case.folder}: ideal is missing; build it with: genlab benchmark ground-truth"
+        )
+    ideal = np.asarray(read_photograph(case.ideal))
+    return {
+        **degrade(ideal),
+        "wrong_hair": keep_hair(case, ideal),
+        "collage": lay_head(case),
+        "warp": swap_locally(case, {}),
+        "pasted": paste_avatars(case, {}),
+        "blurred": blur_swap(case, {}),
+        "wrong_person": swap_strangers(case, {}),
+        "untouched": np.asarray(case.open_template()),
+    }
+
+
+def degrade(ideal: Image) -> dict[str, Image]:
+    """The ideal result, and the same as JPEG 60, slightly blurred, shifted, and relit."""
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(ideal).save(buffer, "JPEG", quality=60)
+    shift = np.array([[1, 0, 2], [0, 1, 2]], dtype=np.float64)
+    edge = cv2.BORDER_REPLICATE
+    return {
+        "ideal": ideal,
+        "ideal_jpeg": np.asarray(PIL.Image.open(buffer).convert("RGB")),
+        "ideal_blurred": cv2.GaussianBlur(ideal, (0, 0), max(ideal.shape) / 900),
+        "ideal_shifted": cv2.warpAffine(ideal, shift, ideal.shape[1::-1], borderMode=edge),
+        "ideal_relit": np.clip(np.rint(ideal * 1.05), 0, 255).astype(np.uint8),
+    }
+
+
+def keep_hair(case: Case, ideal: Image) -> Image:
+    """The template with the ideal face, softly blended, under the template's hair."""
+    face, _ = find_pairs(case)[0]
+    return mix(ideal, np.asarray(case.open_template()), soft_face(face.landmarks, ideal, 0.15))
+
+
+def lay_head(case: Case) -> Image:
+    """The template with the avatar's head laid over it, hard at the border."""
+    template, (target, (avatar, source)) = np.asarray(case.open_template()), find_pairs(case)[0]
+    matrix = similarity(source.landmarks[17:], target.landmarks[17:])
+    shape = template.shape[1::-1]
+    laid = cv2.warpAffine(avatar, matrix, shape, flags=cv2.INTER_CUBIC)
+    head = cv2.warpAffine(head_in(avatar, source.landmarks).astype(np.float32), matrix, shape)
+    return mix(laid, template, cv2.GaussianBlur(head, (0, 0), 1.0)[..., None])
+
+
 STRENGTH = Option("how much, 2 if left out", tuple(map(str, STRENGTHS)))
 BLURRED = FaceTool(
     "control_blurred",
@@ -118,7 +172,11 @@ BLURRED = FaceTool(
     version="2",
 )
 CONTROLS = (
-    FaceTool("control_untouched", "Control: untouched template", keep_template),
+    FaceTool(
+        "control_untouched",
+        "Control: untouched template",
+        lambda case, _: np.asarray(case.open_template()),
+    ),
     FaceTool("control_pasted", "Control: pasted rectangle", paste_avatars),
     FaceTool("control_wrong_person", "Control: wrong person", swap_strangers, version="2"),
     BLURRED,

@@ -1,4 +1,4 @@
-"""Tools that need the face models only, and the faces that a case's swaps are about."""
+"""Tools that need the face models only: a case's faces, and one picture laid over another."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import cv2
 import numpy as np
 import PIL.Image
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import Needs, ToolFailure
 from genlab.benchmark.scoring import faces
-from genlab.benchmark.scoring.faces import Face, Image
+from genlab.benchmark.scoring.faces import Array, Face, Image, Points
+from genlab.benchmark.scoring.geometry import Field, face_mask, mirrored, side_turn
 from genlab.benchmark.scoring.pictures import View
 
 NEEDS = Needs(concurrency=2, options={})
@@ -30,11 +32,9 @@ class FaceTool:
     version: str = "1"
 
     def unavailable(self) -> str:
-        """Why it cannot run here, "" where it can."""
         return faces.available()
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
-        """The picture of a case; see `ImageTool.swap`."""
         return PIL.Image.fromarray(await asyncio.to_thread(self.make, case, options))
 
 
@@ -62,3 +62,39 @@ def find_largest(picture: Image, name: str) -> Face:
     if not found:
         raise ToolFailure("error", f"the avatar {name} shows no face")
     return found[0]
+
+
+def mix(over: Array, under: Array, share: Array) -> Image:
+    """`over` where `share` (height, width, 1) in [0, 1] is 1, `under` where it is 0."""
+    mixed: Image = np.clip(share * over + (1 - share) * under, 0, 255)
+    return np.rint(mixed).astype(np.uint8)
+
+
+def jaw_width(points: Points) -> float:
+    """Width of a face between both ends of the jaw."""
+    return float(np.ptp(points[:17, 0]))
+
+
+def soft_face(points: Points, image: Image, forehead: float) -> Field:
+    """(height, width, 1) in [0, 1]: the face with these landmarks, soft at its border."""
+    mask = face_mask(points, image.shape, forehead).astype(np.float32)
+    return cv2.GaussianBlur(mask, (0, 0), 0.03 * jaw_width(points))[..., None]
+
+
+def turn_alike(
+    image: Image, points: Points, target: Points, margin: float = 0.0
+) -> tuple[Image, Points]:
+    """A picture and its landmarks, mirrored where they then look more like `target` does.
+
+    margin: by how much nearer in turn the mirrored picture must be.
+    """
+    there, here = side_turn(target), side_turn(points)
+    if abs(there - here) <= abs(there + here) + margin:
+        return image, points
+    return np.ascontiguousarray(image[:, ::-1]), mirrored(points, image.shape[1])
+
+
+def lab_to_rgb(lab: Field) -> Image:
+    """RGB of a CIELAB picture, coded as OpenCV codes 8-bit pictures."""
+    rounded = np.clip(np.rint(lab), 0, 255).astype(np.uint8)
+    return cv2.cvtColor(rounded, cv2.COLOR_LAB2RGB)

@@ -21,8 +21,14 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.scoring.faces import Face, Image, Points, scaled
 from genlab.benchmark.scoring.geometry import Field, Mask, cheeks, face_mask, moved, similarity
 from genlab.benchmark.scoring.head import lab
-from genlab.benchmark.tools.compositing import jaw_width, lab_to_rgb, mix, turn_alike
-from genlab.benchmark.tools.face_tool import FaceTool, find_pairs
+from genlab.benchmark.tools.face_tool import (
+    FaceTool,
+    find_pairs,
+    jaw_width,
+    lab_to_rgb,
+    mix,
+    turn_alike,
+)
 
 PULL = 0.35  # share of the way from the avatar's shape to the template's
 MIRROR = 0.15  # by how much nearer in turn the mirrored avatar must be

@@ -12,7 +12,7 @@ from pydantic import Field, Json
 from starlette.responses import Response
 
 from genlab.benchmark.cases import CASE_FILE, PRIVATE, Case, Region, Source, Swap, load_case
-from genlab.benchmark.cases.files import Draft, write_case
+from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
 from genlab.core.errors import GenlabError
 from genlab.web.api.problems import Refusal
@@ -79,10 +79,15 @@ def save_case(
     names = [f"person-{number}" for number in range(1, len(avatars) + 1)]
     swaps = [Swap(region=r, avatar=name) for r, name in zip(asked.regions, names, strict=True)]
     source = Source(title=asked.source, licence=asked.licence)
-    sources = dict.fromkeys(("template", *names), source)
-    heads = dict(zip(names, avatars, strict=True))
-    draft = Draft(asked.case_id, asked.title, asked.consent, template, heads, swaps, sources)
-    return write_case(draft, jobs.cases_folder / PRIVATE)
+    return write_case(
+        jobs.cases_folder / PRIVATE / asked.case_id,
+        title=asked.title,
+        consent=asked.consent,
+        template=template,
+        avatars=dict(zip(names, avatars, strict=True)),
+        swaps=swaps,
+        sources=dict.fromkeys(("template", *names), source),
+    )
 
 
 def find_case(jobs: Jobs, case_id: str) -> Case:

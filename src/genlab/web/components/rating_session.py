@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Preference
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_npz
 from genlab.datasets.arc_grids import find_data_file, load_split
@@ -104,7 +105,7 @@ class Session:
         self._answered: set[int] = set()  # positions
         tasks: list[tuple[Subject, ...]]
         if paired:
-            kept = [answer for answer in store.preferences() if answer.rater == rater]
+            kept = store.find(Preference, rater=rater)
             known = {frozenset((answer.first_item, answer.second_item)) for answer in kept}
             pairs = combinations(subjects, 2)
             tasks = [pair for pair in pairs if pair[0].case_id == pair[1].case_id]

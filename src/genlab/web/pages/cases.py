@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import streamlit as st
 from PIL import Image
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from genlab.benchmark.cases import PRIVATE, Case, Region
-from genlab.benchmark.cases.files import delete_case, draft_of, find_regions, write_case
-from genlab.benchmark.cases.names import free, slug
+from genlab.benchmark.cases.files import delete_case, find_regions, free, slug, write_case
 from genlab.benchmark.cases.photographs import (
     MAX_BYTES,
     TEMPLATE_SIDE,
@@ -116,11 +113,11 @@ def edit(case: Case, taken: set[str]) -> None:
         st.caption("A shipped case: duplicate it to change it.")
     with st.container(horizontal=True):
         if case.is_private and st.button("Save", key=f"save-{case.case_id}", disabled=not name):
-            write_case(replace(draft_of(case), title=name, consent=consent), case.folder.parent)
+            write_case(case.folder, **{**dict(case), "title": name, "consent": consent})
             report(f"Case {case.case_id} is saved.")
         if st.button("Duplicate", key=f"copy-{case.case_id}"):
-            copy = replace(draft_of(case), case_id=free(f"{case.case_id}-copy", taken))
-            write_case(copy, jobs().cases_folder / PRIVATE)
+            case_id = free(f"{case.case_id}-copy", taken)
+            copy = write_case(jobs().cases_folder / PRIVATE / case_id, **dict(case))
             report(f"Case {copy.case_id} is saved.")
         if case.is_private and st.button("Delete", key=f"delete-{case.case_id}"):
             report(f"The case is in the bin: {delete_case(case)}")

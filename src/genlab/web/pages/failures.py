@@ -134,7 +134,7 @@ def main() -> None:
     with right:
         rater = frame.ask_rater()
     failures, hypotheses = read_failures(ROOT, dataset, sort)
-    opinions = jobs().store.opinions(dataset)
+    opinions = jobs().store.find(Opinion, dataset=dataset)
     counts = Counter(failure.hypothesis for failure in failures)
     wanted = st.pills(
         "Explained by", [each for each, _ in counts.most_common()], selection_mode="multi",

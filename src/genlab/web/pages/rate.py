@@ -6,7 +6,7 @@ from html import escape
 
 import streamlit as st
 
-from genlab.benchmark.rubric import QUESTION, STARS
+from genlab.benchmark.judge import QUESTION, STARS
 from genlab.core.params import load_params
 from genlab.web.components import grid
 from genlab.web.components.escape import label, text
