@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from genlab.core.errors import GenlabError
-from genlab.web import explorer, items, results
+from genlab.web import explorer, items
 from genlab.web.components.files import reading
-from genlab.web.pages import failures, training
+from genlab.web.pages import evaluation, failures, training
 
 NAME = "arc_grids"
 FOREIGN = (b"[\n1]", b"{}", b'{"rows": 3, "tests": [{}]}', b"\xff\xfe{", b"a: {\nb", None)
@@ -23,11 +23,11 @@ def explore(root: Path) -> object:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    f"results/{NAME}/metrics.json": lambda root: results.key_numbers(root, NAME),
-    f"results/{NAME}/verdict.json": lambda root: results.read_verdict(root, NAME),
-    f"results/{NAME}/diagnosis.json": lambda root: results.read_verdict(root, NAME),
+    f"results/{NAME}/metrics.json": lambda root: evaluation.key_numbers(root, NAME),
+    f"results/{NAME}/verdict.json": lambda root: evaluation.read_verdict(root, NAME),
+    f"results/{NAME}/diagnosis.json": lambda root: evaluation.read_verdict(root, NAME),
     f"results/{NAME}/failures.json": lambda root: failures.read_failures(root, NAME, "samples"),
-    "results/benchmarks.json": lambda root: results.compare_targets(root, NAME),
+    "results/benchmarks.json": lambda root: evaluation.compare_targets(root, NAME),
     f"plots/{NAME}/training/plots/metrics/loss.tsv": lambda root: training.read_runs(root, NAME),
     f"data/{NAME}/objects.npz": lambda root: items.load_items(root / "data" / NAME, "train"),
     f"data/evaluated/{NAME}/evidence.npz": lambda root: items.read_evidence(root, NAME),

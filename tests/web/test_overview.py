@@ -39,13 +39,13 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask(root: Path) -> overview.Status:
-    return overview.ask(str(root), overview.fingerprint(root)).result(30)
+    return overview.ask(root, overview.fingerprint(root)).result(30)
 
 
 def test_it_answers_at_once_and_knows_later(root: Path) -> None:
     state = overview.fingerprint(root)
     begun = time.perf_counter()
-    first = overview.ask(str(root), state)
+    first = overview.ask(root, state)
     assert time.perf_counter() - begun < 0.4
     assert not first.done()
     status = first.result(30)
@@ -65,9 +65,9 @@ def test_it_asks_again_only_when_a_file_changed(root: Path) -> None:
     ask(root)
     (root / "data/.making/run").mkdir(parents=True)  # a training under way is no change
     (root / "data/.making/run/history.json").write_text("{}")
-    assert overview.ask(str(root), overview.fingerprint(root)).done()
+    assert overview.ask(root, overview.fingerprint(root)).done()
     (root / "params.yaml").write_text("seed: 1")
-    assert not overview.ask(str(root), overview.fingerprint(root)).done()
+    assert not overview.ask(root, overview.fingerprint(root)).done()
     ask(root)
     assert (root / "asked").read_text() == "xxx" * 2
 
