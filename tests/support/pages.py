@@ -1,10 +1,12 @@
-"""What tests see of a page of HTML."""
+"""What tests see of a page: of HTML, or of the app."""
 
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from typing import Any
 
 ADDRESSES = ("src", "href", "srcset", "action", "data")
+SAYING = ("html", "markdown", "info", "error", "warning", "success", "caption", "code")
 
 
 class Page(HTMLParser):
@@ -26,3 +28,10 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+def words(shown: Any) -> str:
+    """All that a page (an AppTest) says, without the backslashes that escape Markdown."""
+    elements = [element for kind in SAYING for element in shown.get(kind)]
+    said = (getattr(one, "value", "") or one.proto.body for one in elements)
+    return " ".join(map(str, said)).replace("\\", "")

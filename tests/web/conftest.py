@@ -38,15 +38,9 @@ def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, model in (("arc_grids", tiny.model()), ("fashion_mnist", tiny.image_model())):
         save_checkpoint(data / "checkpoints" / name / "model.safetensors", model, {})
     for name, items in (("arc_grids", tiny.grids(40)), ("fashion_mnist", tiny.images(48))):
-        arrays = {
-            "predicted": items,
-            "nats": np.zeros(len(items)),
-            "samples": items[:SAMPLES],
-            "arc": items,
-            "arc_predicted": items,
-            "sample_nearest": items[:SAMPLES],
-            "sample_errors": np.zeros(SAMPLES),
-        }
+        arrays = dict.fromkeys(("predicted", "arc", "arc_predicted"), items)
+        arrays |= {"samples": items[:SAMPLES], "sample_nearest": items[:SAMPLES]}
+        arrays |= {"nats": np.zeros(len(items)), "sample_errors": np.zeros(SAMPLES)}
         write_npz(data / "evaluated" / name / "evidence.npz", arrays, kind="evaluation")
         file = folder / "results" / name / "failures.json"
         failures = json.loads(file.read_text())
@@ -57,20 +51,21 @@ def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def open_page(name: str, **query: str) -> AppTest:
-    """A page of the project in the working directory, at an address, as Streamlit runs it."""
-    script = f"from genlab.web.pages.main import show\n\nshow({name!r})"
-    at = AppTest.from_string(script, default_timeout=60)
-    for key, value in query.items():
-        at.query_params[key] = value
-    at.run()
-    assert not at.exception, at.exception[0].message
-    return at
-
-
 @pytest.fixture
-def page() -> Callable[..., AppTest]:
-    return open_page
+def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+    """Opens a page of the project in a folder, at an address, as Streamlit runs it."""
+
+    def opened(folder: Path, name: str, **query: str) -> AppTest:
+        monkeypatch.chdir(folder)
+        script = f"from genlab.web.pages.main import show\n\nshow({name!r})"
+        at = AppTest.from_string(script, default_timeout=60)
+        for key, value in query.items():
+            at.query_params[key] = value
+        at.run()
+        assert not at.exception, at.exception[0].message
+        return at
+
+    return opened
 
 
 @pytest.fixture
