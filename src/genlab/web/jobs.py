@@ -77,12 +77,7 @@ class Jobs:
     # runs
 
     def start(
-        self,
-        cases: Sequence[Case],
-        contenders: Sequence[Contender],
-        *,
-        repeats: int = 1,
-        max_cost: float = 0.0,
+        self, cases: Sequence[Case], contenders: Sequence[Contender], repeats: int, max_cost: float
     ) -> str:
         """Start a run; returns its id at once. max_cost: ceiling in dollars."""
         with self._lock:

@@ -132,7 +132,7 @@ def start(jobs: Here, asked: RunIn) -> RunOut:
         raise Refusal(422, str(error)) from error
     if len(chosen) * len(contenders) * asked.repeats > MAX_ITEMS:
         raise Refusal(422, f"a run may have {MAX_ITEMS} images; choose fewer")
-    run_id = jobs.start(chosen, contenders, repeats=asked.repeats, max_cost=asked.max_cost)
+    run_id = jobs.start(chosen, contenders, asked.repeats, asked.max_cost)
     return RunOut(run_id=run_id, status="running")
 
 

@@ -49,7 +49,7 @@ def choose_dataset() -> str:
     return choose("Dataset", list(params().datasets), "dataset")
 
 
-def table(rows: Sequence[Mapping[str, Any]], caption: str) -> None:
+def table(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, caption: str) -> None:
     """Rows as a table: known states as badges, all other values as escaped text."""
     st.caption(label(caption))
     shown = pd.DataFrame(rows, dtype=object).map(format_cell)

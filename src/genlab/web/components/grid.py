@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -36,12 +37,9 @@ def case_cell(case: Case | None, name: str = "") -> str:
     if case is None:
         gone = '<span class="b-wait">the case is no longer there</span>'
         return f'<figure class="b-cell"><span class="b-frame">{gone}</span></figure>'
-    template = case_image_url(case.case_id, "template", "320")
-    frame = picture(template, f"template of {case.title}")
-    faces = "".join(
-        picture(case_image_url(case.case_id, avatar, "160"), f"avatar {avatar}")
-        for avatar in case.avatars
-    )
+    url = partial(case_image_url, case.case_id)
+    frame = picture(url("template", "320"), f"template of {case.title}")
+    faces = "".join(picture(url(name, "160"), f"avatar {name}") for name in case.avatars)
     return (
         f'<figure class="b-cell"><span class="b-frame">{frame}</span>'
         f'<figcaption><span class="b-name">{text(name or case.title, 60)}</span>'

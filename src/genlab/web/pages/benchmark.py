@@ -51,7 +51,7 @@ def choose_run() -> None:
     words += f", about ${estimate:.2f}" if estimate else ""
     if st.button(label(words), type="primary", disabled=not count, key="run"):
         wanted = [case for case in runnable if case.case_id in chosen]
-        run_id = jobs().start(wanted, contenders, repeats=int(repeats), max_cost=ceiling)
+        run_id = jobs().start(wanted, contenders, int(repeats), ceiling)
         remember("run", run_id)
         st.rerun()
     if not count:
