@@ -62,7 +62,6 @@ class Jobs:
 
     @property
     def cases_folder(self) -> Path:
-        """The folder of the cases."""
         return self.root / self.params.cases
 
     def cases(self) -> list[Case]:

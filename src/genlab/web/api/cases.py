@@ -89,7 +89,6 @@ def save_case(
 
 @router.get("/test-cases", summary="The cases")
 def list_cases(jobs: Here) -> list[CaseOut]:
-    """All cases, by name."""
     return [CaseOut.of(case) for case in jobs.cases()]
 
 
@@ -133,7 +132,6 @@ def create(
 def show_image(
     request: Request, jobs: Here, case_id: CaseId, name: CaseId, width: Width | None = None
 ) -> Response:
-    """An image of a case."""
     folder = find_folder(jobs, case_id)
     if folder is None:
         raise Refusal(404, f"there is no case {case_id}")

@@ -43,7 +43,6 @@ def name_guest() -> str:
 
 @router.post("/rate", summary="Rate an image")
 def rate(jobs: Here, asked: RateIn) -> Rated:
-    """Keep a rater's stars."""
     try:
         sha = jobs.store.item(asked.run_item_id).image_sha256
     except GenlabError as error:

@@ -106,13 +106,11 @@ Known = Annotated[Run, Depends(find_run)]
 
 @router.get("/tools", summary="The image tools")
 def list_tools(jobs: Here) -> list[ToolOut]:
-    """The tools, those that are not available included."""
     return [ToolOut.of(tool) for tool in jobs.tools().values()]
 
 
 @router.post("/run", status_code=202, summary="Start a run")
 def start(jobs: Here, asked: RunIn) -> RunOut:
-    """Check a request for a run and start it."""
     cases, tools = {case.case_id: case for case in jobs.cases()}, jobs.tools()
     for names, known, kind in (
         (asked.case_ids, cases, "case"),
@@ -138,7 +136,6 @@ def start(jobs: Here, asked: RunIn) -> RunOut:
 
 @router.post("/run/{run_id}/cancel", summary="End a run")
 def cancel(jobs: Here, run: Known) -> RunOut:
-    """End a run of this server; what arrived is kept."""
     if not jobs.cancel(run.run_id):
         raise Refusal(409, f"this server does not do run {run.run_id} now")
     return RunOut.of(jobs, run)
@@ -146,7 +143,6 @@ def cancel(jobs: Here, run: Known) -> RunOut:
 
 @router.post("/run/{run_id}/resume", status_code=202, summary="Continue a run")
 def resume(jobs: Here, run: Known) -> RunOut:
-    """Continue a run that nobody does, failed items included."""
     if jobs.status(run)[0] == "running":
         raise Refusal(409, f"run {run.run_id} is running")
     jobs.resume(run.run_id, again=True)
@@ -155,13 +151,11 @@ def resume(jobs: Here, run: Known) -> RunOut:
 
 @router.get("/runs", summary="All runs, the newest first")
 def list_runs(jobs: Here) -> list[RunOut]:
-    """The runs of the store."""
     return [RunOut.of(jobs, run) for run in jobs.store.runs()]
 
 
 @router.get("/run/{run_id}", summary="The state of a run: its WebSocket's first event")
 async def state(jobs: Here, run: Known) -> Event:
-    """The state of every item, and how the run ended."""
     async with aclosing(jobs.follow(run.run_id)) as events:
         return await anext(events)
 
@@ -182,7 +176,6 @@ async def follow(socket: WebSocket, jobs: Here, run: Known, after: int | None = 
     "/report/{run_id}", summary="The report of a run, one HTML file", response_class=HTMLResponse
 )
 def report(jobs: Here, run: Known) -> HTMLResponse:
-    """The report, to be saved as a file."""
     with rendering:
         text = render_report(jobs.store, run.run_id)
     name = f'attachment; filename="report_{run.run_id}.html"'
@@ -201,7 +194,6 @@ def show_picture(
     sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")],
     width: Width = "640",
 ) -> Response:
-    """An image for raters."""
     query = "SELECT image FROM run_items WHERE image_sha256 = :sha AND image <> '' LIMIT 1"
     found = jobs.store.table(query, sha=sha256)
     if found.empty:

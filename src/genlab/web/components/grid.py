@@ -20,7 +20,6 @@ STATUS = {"generating": "generating…", "generated": "waits for its score", "ev
 
 
 def picture(url: str, name: str) -> str:
-    """An image element."""
     return f'<img src="{escape(url)}" alt="{escape(line(name))}">'
 
 
@@ -48,7 +47,6 @@ def case_cell(case: Case | None, name: str = "") -> str:
 
 
 def gallery(cases: Iterable[Case]) -> str:
-    """The cases side by side."""
     return f'<div class="b-gallery">{"".join(map(case_cell, cases))}</div>'
 
 

@@ -119,7 +119,6 @@ def show_log(run: subprocess.Popen[bytes]) -> None:
 
 
 def read_text(path: Path) -> str:
-    """A text file; empty where there is none."""
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
@@ -141,7 +140,6 @@ def draw_tree(run: RunRecord) -> str:
 
 
 def list_attempts(run: RunRecord) -> list[dict[str, Any]]:
-    """The table of attempts."""
     metric = run.settings.goal.metric
     return [
         {
@@ -240,7 +238,6 @@ def show_attempt(run: RunRecord) -> None:
 
 
 def show_transcript(path: Path) -> None:
-    """Every question and answer."""
     entries = [each for each in read_entries(path) if each.kind == "answer"]
     if not entries:
         st.caption("No language model was asked.")
@@ -294,7 +291,6 @@ def follow(running: bool) -> None:
 
 
 def main() -> None:
-    """The form, and a run under way or a finished one."""
     with st.expander("Start a run", expanded=not all_workspaces(FOLDER)), frame.sentences():
         show_form()
     running = any(run.poll() is None for run in started())

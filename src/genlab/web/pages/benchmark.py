@@ -59,7 +59,6 @@ def choose_run() -> None:
 
 
 def choose_tools(preset: list[str]) -> list[ImageTool]:
-    """The tools that take part."""
     tools = jobs().tools()
     absent = {name: reason for name, tool in tools.items() if (reason := why_absent(tool))}
 
@@ -93,7 +92,6 @@ def choose_options(tool: ImageTool) -> dict[str, Any]:
 
 
 def list_runs() -> None:
-    """All runs, the newest first."""
     known = jobs().store.runs()
     if not known:
         st.info("No run yet. Start one here, or with: `genlab benchmark run`")
@@ -274,7 +272,6 @@ def show_ranking(run: Run | None = None) -> None:
 
 
 def main() -> None:
-    """A run, or what can be done without one."""
     if name := remembered("run"):
         remember("run", name)
         show_run(name)

@@ -43,7 +43,6 @@ def read_avatar(data: bytes, name: str) -> Image.Image:
 
 
 def upload_image(name: str, key: str) -> UploadedFile | None:
-    """A field for one photograph."""
     types = ["jpg", "jpeg", "png", "webp"]
     return st.file_uploader(name, types, key=key, max_upload_size=MAX_BYTES >> 20)
 
@@ -62,7 +61,6 @@ def outline(image: Image.Image, regions: Sequence[Region], chosen: Collection[in
 
 
 def make_case(taken: set[str]) -> None:
-    """The form of a new case."""
     form = st.session_state.get("saved_cases", 0)  # a saved form gives way to an empty one
     upload = upload_image("Template: the photograph whose people are replaced", f"{form}-template")
     if upload is None:
@@ -110,7 +108,6 @@ def make_case(taken: set[str]) -> None:
 
 
 def edit(case: Case, taken: set[str]) -> None:
-    """Change, duplicate or delete a case."""
     name = st.text_input("Name", case.title, max_chars=80, key=f"title-{case.case_id}")
     consent = st.checkbox(CONSENT, case.consent, key=f"consent-{case.case_id}")
     if case.ideal is not None:
@@ -136,7 +133,6 @@ def report(said: str) -> None:
 
 
 def main() -> None:
-    """The gallery, one case, and the form of a new one."""
     if said := st.session_state.pop("case_message", None):
         st.success(label(said))
     cases: dict[str, Case] = {}

@@ -64,7 +64,6 @@ def show_pasted() -> None:
 
 
 def main() -> None:
-    """The chosen view of a dataset."""
     dataset = frame.choose_dataset()
     pasting = ["Paste a grid"] if find_dataset(dataset).kind == "grids" else []
     with st.container(horizontal=True, gap="medium"):

@@ -88,7 +88,6 @@ def compare_samplers(root: Path, dataset: str) -> list[Row]:
 
 
 def _measured(found: Mapping[str, Any], name: str) -> tuple[str, str]:
-    """A metric and its interval, as text."""
     interval = found.get("intervals", {}).get(name)
     ends = f"{number(interval['low'])} to {number(interval['high'])}" if interval else ""
     return number(found[name]), ends
@@ -114,7 +113,6 @@ def show_figures(dataset: str, names: Sequence[str], across: int = 1) -> None:
 
 
 def show_neighbours(dataset: str) -> None:
-    """Samples over their nearest training items."""
     last = max(0, len(items.read_evidence(ROOT, dataset)["samples"]) - SHOWN)
     first = st.number_input("From sample", 0, last, 0, SHOWN, key="from", bind="query-params")
     st.caption("Each sample of the picked sampler over the training item that is nearest to it.")
@@ -167,7 +165,6 @@ def show_latents(dataset: str) -> None:
 
 
 def main() -> None:
-    """The chosen view of a dataset."""
     dataset = frame.choose_dataset()
     views = ["Targets", "Reconstructions", "Samplers", "Latents", "Neighbours"]
     view = frame.choose("Show", views, "show")

@@ -118,7 +118,6 @@ def ask(dataset: str, sort: str, failure: Failure, rater: str, opinions: list[Op
 
 
 def main() -> None:
-    """The failures of a dataset, and the hypotheses about them."""
     dataset = frame.choose_dataset()
     left, right = st.columns(2)
     with left:

@@ -138,7 +138,6 @@ def wait_for_dvc() -> None:
 
 
 def main() -> None:
-    """Test cases, state of the pipeline, results, changes."""
     with frame.sentences():
         st.html(grid.gallery(jobs().cases()))
     status = look()

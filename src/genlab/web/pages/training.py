@@ -140,7 +140,6 @@ def live(dataset: str) -> None:
 
 
 def main() -> None:
-    """A run under way, the curves of finished runs, reconstructions."""
     dataset = frame.choose_dataset()
     live(dataset)
     with frame.sentences():
