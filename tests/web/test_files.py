@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from genlab.web.components.files import reading
 from genlab.web.pages import evaluation, failures, training
 
 NAME = "arc_grids"
+COMMANDS = "dvc repro|make repro|make bench|git checkout"
 FOREIGN = (b"[\n1]", b"{}", b'{"rows": 3, "tests": [{}]}', b"\xff\xfe{", b"a: {\nb", None)
 
 
@@ -56,14 +58,16 @@ def test_a_faulty_file_is_one_line_that_names_it(
     for _ in range(2):  # an error is not remembered, nor is what was read before
         with pytest.raises(GenlabError) as error:
             read(project)
-        assert file.name in str(error.value)
-        assert "not there" not in str(error.value)
-        assert "\n" not in str(error.value)
+        said = str(error.value)
+        assert file.name in said
+        assert re.search(COMMANDS, said) or file.suffix not in (".json", ".tsv"), said
+        assert "not there" not in said
+        assert "\n" not in said
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_missing_file_says_which_command_makes_it(tmp_path: Path, name: str) -> None:
-    with pytest.raises(GenlabError, match=r"dvc repro|make repro|make bench|git checkout"):
+    with pytest.raises(GenlabError, match=COMMANDS):
         READERS[name](tmp_path)
 
 

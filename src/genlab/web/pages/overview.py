@@ -122,27 +122,22 @@ def _run_dvc(root: Path, *command: str) -> str:
     return done.stdout
 
 
-def look() -> Status | None:
-    """The state of the pipeline; None while DVC is being asked."""
-    root = ROOT.absolute()
-    answer = ask(root, fingerprint(root))
-    return answer.result() if answer.done() else None
-
-
 @st.fragment(run_every=1)
-def wait_for_dvc() -> None:
+def wait_for(answer: Future[Status]) -> None:
     """Shown until DVC has answered; then the page runs once more, without the clock."""
     st.caption("Asking dvc for the state of the pipeline …")
-    if look() is not None:
+    if answer.done():
         st.rerun()
 
 
 def main() -> None:
     with frame.sentences():
         st.html(grid.gallery(jobs().cases()))
-    status = look()
+    root = ROOT.absolute()
+    answer = ask(root, fingerprint(root))
+    status = answer.result() if answer.done() else None
     if status is None:
-        wait_for_dvc()
+        wait_for(answer)
     elif status.fault:
         st.warning(label(status.fault))
     else:
