@@ -16,13 +16,13 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from genlab.benchmark.cases.case import load_cases
 
 from benchmarks.harness import Result, benchmark, wall_seconds
 from benchmarks.swap_leaderboard import fill, show_leaderboard
 from genlab.agent.goals import parse_goal
 from genlab.agent.registry import Attempt, Registry
 from genlab.agent.workspace import lay_out
-from genlab.benchmark.cases.case import load_cases
 from genlab.benchmark.scoring.scorer import score
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender

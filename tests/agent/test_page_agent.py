@@ -132,7 +132,6 @@ def test_a_run_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     write_params(tmp_path, **PARAMS)
     run = agent.start(GOAL, {"backend": "search", "max_iterations": 3}, tmp_path / "workspaces")
-    assert run.is_running
-    run.process.terminate()
-    run.process.wait(PATIENCE)
-    assert not run.is_running
+    assert run.poll() is None
+    run.terminate()
+    assert run.wait(PATIENCE) is not None

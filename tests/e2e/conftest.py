@@ -11,12 +11,12 @@ from typing import Any
 
 import app_room
 import pytest
-import tiny
 from agent_runs import GOAL, attempt, write_attempts
+from pages import add_results
 
 from genlab.agent.workspace import lay_out
 from genlab.benchmark.store.repository import Store
-from genlab.core.io import write_json, write_npz
+from genlab.core.io import write_json
 
 RUN = "2026-01-01"
 HOSTILE = (
@@ -30,21 +30,12 @@ WAIT = 180_000  # milliseconds; a loaded machine is slow
 
 
 @pytest.fixture(scope="session")
-def server(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
     """A server over results, small data, an agent's workspace and a run, all with hostile names."""
     folder = app_room.make_project(tmp_path_factory.mktemp("served"), cases=2, hostile=True)
     with Store(folder / "runs" / "genlab.sqlite3") as store:
         app_room.make_run(store, folder, run_id=RUN, cases=4)
-    tiny.write_params(folder, **TRAINING)
-    tiny.write_dataset(folder / "data" / "arc_grids")
-    grids = tiny.grids(40)
-    arrays = {"samples": grids, "arc": grids, "arc_predicted": grids}
-    write_npz(folder / "data/evaluated/arc_grids/evidence.npz", arrays, kind="evaluation")
-    (folder / "benchmarks").mkdir()
-    for name in ("dvc.yaml", "dvc.lock", "experiments.yaml", "benchmarks/targets.yaml"):
-        shutil.copy(root / name, folder / name)
-    for name in ("metrics", "plots", "results"):
-        shutil.copytree(root / name, folder / name)
+    add_results(folder, **TRAINING)
     _change(folder / "results/arc_grids/failures.json", _hostile_failures)
     _change(folder / "results/arc_grids/diagnosis.json", _hostile_diagnosis)
     workspace = lay_out(folder / "workspaces" / "project", replace(GOAL, text=HOSTILE + LONG))
@@ -63,9 +54,6 @@ def _change(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
 def _hostile_failures(found: dict[str, Any]) -> None:
     for item, words in zip(found["items"], (HOSTILE, LONG), strict=False):
         item |= {"class": words, "faults": [words]}
-    for items in (found["items"], found["sample_items"]):
-        for index, item in enumerate(items):
-            item["index"] = index  # the test split here is shorter than theirs
     found["tests"][0]["sentence"] = HOSTILE
 
 

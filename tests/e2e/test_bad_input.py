@@ -44,24 +44,14 @@ def check_refused(place: Path, done: Done) -> str:
     return done.line
 
 
-def set_param(name: str, line: str) -> Callable[[Path], None]:
-    """A change of params.yaml: another line instead of that of `name`."""
-
-    def change(place: Path) -> None:
-        file = place / "params.yaml"
-        file.write_text(re.sub(rf"(?m)^{name}: .*\n", line, file.read_text()))
-
-    return change
+def spoil_params(place: Path) -> None:
+    file = place / "params.yaml"
+    file.write_text(re.sub(r"(?m)^beta_max: .*\n", "beta_max: -1.0\n", file.read_text()))
 
 
-def cut(file: Path) -> Callable[[Path], None]:
-    """A file that ends too early."""
-
-    def truncate(place: Path) -> None:
-        path = place / file
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-    return truncate
+def truncate_data(place: Path) -> None:
+    path = place / DATA_FILE
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def nothing(place: Path) -> None:
@@ -70,30 +60,24 @@ def nothing(place: Path) -> None:
 
 SPLIT = f"{DATA}.*stages/split.py"
 # by fault: what it changes, the command, and what its line says
-FAULTS: dict[str, tuple[Callable[[Path], None], str, str]] = {
-    "value out of range": (
-        set_param("beta_max", "beta_max: -1.0\n"),
-        "train",
-        r"params\.yaml.*beta_max.*-1",
-    ),
+FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "value out of range": (spoil_params, "train", r"params\.yaml.*beta_max.*-1"),
     "no params": (lambda place: (place / "params.yaml").unlink(), "train", r"params\.yaml is miss"),
-    "truncated data": (cut(DATA_FILE), "train", SPLIT),
+    "truncated data": (truncate_data, "train", SPLIT),
     "no data": (lambda place: (place / DATA_FILE).unlink(), "train", SPLIT),
     "no checkpoint": (nothing, "evaluate", f"{CHECKPOINT}.*dvc repro train"),
     "no evaluation": (nothing, "failure_gallery", r"evidence\.npz is missing.*dvc repro evaluate"),
     "a file in the folder's place": (
-        lambda place: (place / "data/checkpoints").write_text("in the way") and None,
-        "train",
-        "data/checkpoints",
+        lambda place: (place / "data/checkpoints").touch(), "train", "data/checkpoints",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_one_line_that_names_place_and_fix(place: Path, fault: str) -> None:
     prepare, command, pattern = FAULTS[fault]
     prepare(place)
-    line = check_refused(place, run_stage(place, *command.split()))
+    line = check_refused(place, run_stage(place, command))
     assert re.search(pattern, line), line
     assert not (place / "metrics").exists()
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from genlab.benchmark.cases.case import load_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -25,7 +26,6 @@ from genlab.agent.goals import parse_goal
 from genlab.agent.record import read_run
 from genlab.agent.registry import Registry
 from genlab.agent.workspace import Workspace, lay_out
-from genlab.benchmark.cases.case import load_case
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.plugins.registry import read_tools, write_sample
 from genlab.benchmark.store.repository import Store

@@ -1,10 +1,23 @@
-"""What tests see of a page of HTML."""
+"""What tests see of a page: of HTML, or of the app."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tiny
+
+from genlab.core.io import write_json, write_npz
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = 30
 
 ADDRESSES = ("src", "href", "srcset", "action", "data")
+SAYING = ("html", "markdown", "info", "error", "warning", "success", "caption", "code")
 
 
 class Page(HTMLParser):
@@ -26,3 +39,33 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+def words(shown: Any) -> str:
+    """All that a page (an AppTest) says, without the backslashes that escape Markdown."""
+    elements = [element for kind in SAYING for element in shown.get(kind)]
+    said = (getattr(one, "value", "") or one.proto.body for one in elements)
+    return " ".join(map(str, said)).replace("\\", "")
+
+
+def add_results(folder: Path, **training: Any) -> None:
+    """Give a project the committed results, and tiny params, data and evidence of both kinds."""
+    tiny.write_params(folder, **training)
+    (folder / "benchmarks").mkdir()
+    for name in ("dvc.yaml", "dvc.lock", "experiments.yaml", "benchmarks/targets.yaml"):
+        shutil.copy(ROOT / name, folder / name)
+    for name in ("metrics", "results", "plots"):
+        shutil.copytree(ROOT / name, folder / name)
+    tiny.write_dataset(folder / "data" / "arc_grids")
+    tiny.write_image_dataset(folder / "data" / "fashion_mnist")
+    for name, items in (("arc_grids", tiny.grids(40)), ("fashion_mnist", tiny.images(48))):
+        arrays = dict.fromkeys(("predicted", "arc", "arc_predicted"), items)
+        arrays |= dict.fromkeys(("samples", "sample_nearest"), items[:SAMPLES])
+        arrays |= {"nats": np.zeros(len(items)), "sample_errors": np.zeros(SAMPLES)}
+        write_npz(folder / "data/evaluated" / name / "evidence.npz", arrays, kind="evaluation")
+        file = folder / "results" / name / "failures.json"
+        failures = json.loads(file.read_text(encoding="utf-8"))
+        for kind in ("items", "sample_items"):
+            for index, item in enumerate(failures[kind]):
+                item["index"] = index % SAMPLES  # the tiny test split is shorter than theirs
+        write_json(file, failures)

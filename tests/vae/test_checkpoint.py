@@ -19,8 +19,8 @@ from genlab.core.io import write_json
 from genlab.vae.models.vae import VAE
 from genlab.vae.training.checkpoint import (
     CHECKPOINT,
-    PROVENANCE,
     HEADER,
+    PROVENANCE,
     decode_history,
     encode_history,
     find_checkpoint,

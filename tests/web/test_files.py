@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from genlab.core.errors import GenlabError
-from genlab.web import explorer, items, results
+from genlab.web import explorer, items
 from genlab.web.components.files import reading
-from genlab.web.pages import failures, training
+from genlab.web.pages import evaluation, failures, training
 
 NAME = "arc_grids"
+COMMANDS = "dvc repro|make repro|make bench|git checkout"
 FOREIGN = (b"[\n1]", b"{}", b'{"rows": 3, "tests": [{}]}', b"\xff\xfe{", b"a: {\nb", None)
 
 
@@ -23,11 +25,11 @@ def explore(root: Path) -> object:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    f"results/{NAME}/metrics.json": lambda root: results.key_numbers(root, NAME),
-    f"results/{NAME}/verdict.json": lambda root: results.read_verdict(root, NAME),
-    f"results/{NAME}/diagnosis.json": lambda root: results.read_verdict(root, NAME),
+    f"results/{NAME}/metrics.json": lambda root: evaluation.key_numbers(root, NAME),
+    f"results/{NAME}/verdict.json": lambda root: evaluation.read_verdict(root, NAME),
+    f"results/{NAME}/diagnosis.json": lambda root: evaluation.read_verdict(root, NAME),
     f"results/{NAME}/failures.json": lambda root: failures.read_failures(root, NAME, "samples"),
-    "results/benchmarks.json": lambda root: results.compare_targets(root, NAME),
+    "results/benchmarks.json": lambda root: evaluation.compare_targets(root, NAME),
     f"plots/{NAME}/training/plots/metrics/loss.tsv": lambda root: training.read_runs(root, NAME),
     f"data/{NAME}/objects.npz": lambda root: items.load_items(root / "data" / NAME, "train"),
     f"data/evaluated/{NAME}/evidence.npz": lambda root: items.read_evidence(root, NAME),
@@ -56,14 +58,16 @@ def test_a_faulty_file_is_one_line_that_names_it(
     for _ in range(2):  # an error is not remembered, nor is what was read before
         with pytest.raises(GenlabError) as error:
             read(project)
-        assert file.name in str(error.value)
-        assert "not there" not in str(error.value)
-        assert "\n" not in str(error.value)
+        said = str(error.value)
+        assert file.name in said
+        assert re.search(COMMANDS, said) or file.suffix not in (".json", ".tsv"), said
+        assert "not there" not in said
+        assert "\n" not in said
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_missing_file_says_which_command_makes_it(tmp_path: Path, name: str) -> None:
-    with pytest.raises(GenlabError, match=r"dvc repro|make repro|make bench|git checkout"):
+    with pytest.raises(GenlabError, match=COMMANDS):
         READERS[name](tmp_path)
 
 

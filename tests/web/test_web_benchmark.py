@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import app_room
 import numpy as np
 import pytest
+from pages import words
 from PIL import Image
 from streamlit.testing.v1 import AppTest
 
@@ -32,7 +32,6 @@ MARKUP = "<script>alert(1)</script>"
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with cases of hostile titles, tools of somebody's, and no run."""
     folder = app_room.make_project(tmp_path, cases=2, hostile=True)
-    monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder / "package"))
     return folder
 
@@ -46,24 +45,8 @@ def lived(project: Path) -> Iterator[Jobs]:
     here.store.close()
 
 
-def words(shown: AppTest) -> str:
-    """All that a page hands to the browser as HTML or Markdown."""
-    html: list[Any] = list(shown.get("html"))
-    kinds = (*shown.markdown, *shown.info, *shown.error, *shown.caption)
-    text = "".join(one.proto.body for one in html) + "".join(one.value for one in kinds)
-    return text.replace("\\", "")
-
-
 @pytest.mark.parametrize(
-    "foreign",
-    [
-        MARKUP,
-        "../../etc",
-        "x" * 10_000,
-        "\u202etxt.exe",
-        "a\nb\x00c\ud800",
-        "<img src=x onerror=1>",
-    ],
+    "foreign", [MARKUP, "x" * 10_000, "\u202etxt.exe", "a\nb\x00c\ud800", "<img src=x onerror=1>"]
 )
 def test_a_foreign_text_is_harmless_and_bounded(foreign: str) -> None:
     html = escape.text(foreign)
@@ -77,7 +60,7 @@ def test_a_foreign_text_is_harmless_and_bounded(foreign: str) -> None:
 
 
 def test_a_finished_run_shows_pictures_badges_and_stars(lived: Jobs, page: Open) -> None:
-    shown = page("benchmark", run=RUN, rater="ada")
+    shown = page(lived.root, "benchmark", run=RUN, rater="ada")
     html = words(shown)
     assert html.count("b-badge") >= 4
     assert "x" * 200 not in html
@@ -99,14 +82,14 @@ def test_a_finished_run_shows_pictures_badges_and_stars(lived: Jobs, page: Open)
 def test_a_link_opens_the_same_view(lived: Jobs, view: str, said: str, page: Open) -> None:
     for item in lived.store.items(RUN)[:1]:
         lived.store.rate("run_item", item.image_sha256, "ada", 4, "blind")
-    assert said in words(page("benchmark", run=RUN, view=view))
+    assert said in words(page(lived.root, "benchmark", run=RUN, view=view))
 
 
 def test_what_is_not_there_is_a_sentence(lived: Jobs, page: Open) -> None:
-    assert "no run is called" in words(page("benchmark", run="../../etc/passwd"))
+    assert "no run is called" in words(page(lived.root, "benchmark", run="../../etc/passwd"))
     shutil.rmtree(lived.root / "cases")
-    assert "generate-cases" in words(page("benchmark"))
-    assert "no longer there" in words(page("benchmark", run=RUN))
+    assert "generate-cases" in words(page(lived.root, "benchmark"))
+    assert "no longer there" in words(page(lived.root, "benchmark", run=RUN))
 
 
 # the page Rate
@@ -133,7 +116,7 @@ def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
 
 
 def test_the_template_takes_the_place_of_one_image_alone(lived: Jobs, page: Open) -> None:
-    shown = page("rate", rater="ada", of=RUN)
+    shown = page(lived.root, "rate", rater="ada", of=RUN)
     before = words(shown)
     shown.button(key="flip").click().run()
     assert "the template</bdi>" in words(shown)
@@ -188,5 +171,5 @@ def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str, pag
     Session(lived.store, "ada", samples).answer(4)
     assert [one.stars for one in lived.store.ratings("vae_sample")] == [4]
     assert lived.store.ratings("reconstruction") == []
-    shown = page("rate", rater="ada", kind="vae_sample", of=dataset)
+    shown = page(lived.root, "rate", rater="ada", kind="vae_sample", of=dataset)
     assert "1 of 3 rated" in "".join(one.proto.text for one in shown.get("progress"))

@@ -21,7 +21,6 @@ from genlab.benchmark.plugins.base import Needs, ToolFailure, one_line
 from genlab.benchmark.plugins.configured import tool_failure
 from genlab.benchmark.plugins.inputs import make_inputs
 from genlab.core.errors import GenlabError
-from genlab.core.params import BenchmarkParams
 from genlab.llm.transport import EndpointError
 
 if TYPE_CHECKING:  # importing the client takes a second

@@ -6,14 +6,14 @@ import io
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request
 from PIL import Image
 from starlette.responses import FileResponse, Response
 
 from genlab.benchmark.cases.photographs import read_photograph
-from genlab.web.api.problems import Refusal, add_problem_handlers
+from genlab.web.api.schema import HANDLERS, Refusal
 
 Width = Literal["160", "320", "640", "1280"]  # pixels, as a query spells them
 
@@ -21,6 +21,11 @@ _IMAGE = re.compile(
     r"\d{4}-\d{2}-\d{2}(-\d{1,6})?/[a-z0-9][a-z0-9_-]{0,63}/[a-z0-9][a-z0-9_-]{0,63}(\.\d{1,3})?\.png"
 )
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
+_FILE = {"schema": {"type": "string", "format": "binary"}}
+IMAGES: dict[int | str, dict[str, Any]] = {
+    200: {"content": dict.fromkeys(sorted({*_TYPES.values()}), _FILE)}
+}
+"""For FastAPI's `responses=`."""
 
 
 def case_image_url(case_id: str, name: str, width: Width | None = None) -> str:
@@ -72,8 +77,7 @@ def _scale(path: Path, width: int, tag: str) -> bytes:
 
 def make_image_app(folder: Path) -> FastAPI:
     """The application under `/runs`: `<run>/<tool>/<case>.png`, with `?width=` scaled."""
-    app = FastAPI(openapi_url=None)
-    add_problem_handlers(app)
+    app = FastAPI(openapi_url=None, exception_handlers=HANDLERS)
 
     @app.get("/{image:path}")
     def show(request: Request, image: str, width: Width | None = None) -> Response:

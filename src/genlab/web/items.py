@@ -33,7 +33,7 @@ EVIDENCE = {
     "grids": ("samples", "arc", "arc_predicted"),
     "images": ("predicted", "nats", "samples", "sample_nearest", "sample_errors"),
 }
-DIGITS = {str(colour) for colour in range(COLOURS)}
+DIGITS = {str(colour): colour for colour in range(COLOURS)}
 MAX_SIDE = 64  # cells of a pasted grid
 MAX_TEXT = 40_000  # characters of a pasted text
 
@@ -97,15 +97,10 @@ def _objects(file: Path, split: str) -> pd.DataFrame:
 
 def tabulate(objects: Objects) -> pd.DataFrame:
     """Objects of grids as `Split.parts`."""
-    columns = {name: objects[name] for name in ("row", "col", "height", "width", "cells")}
-    return pd.DataFrame(
-        {
-            "item": objects["grid"],
-            "kind": pd.Categorical.from_codes(objects["kind"], [words(kind) for kind in KINDS]),
-            "colour": pd.Categorical.from_codes(objects["colour"], COLOUR_NAMES),
-            **columns,
-        }
-    )
+    kinds = pd.Categorical.from_codes(objects["kind"], [words(kind) for kind in KINDS])
+    colours = pd.Categorical.from_codes(objects["colour"], COLOUR_NAMES)
+    numbers = {name: objects[name] for name in ("row", "col", "height", "width", "cells")}
+    return pd.DataFrame({"item": objects["grid"], "kind": kinds, "colour": colours, **numbers})
 
 
 _grids = fresh(load_split)
@@ -116,15 +111,12 @@ def choose_items(data: Split, wanted: Wanted, objects: Sequence[int] = ()) -> In
 
     wanted: values by column of `parts`. objects: numbers of objects. None lets all through.
     """
-    asked = {column: values for column, values in wanted.items() if values}
-    fits = np.ones(len(data.parts), dtype=np.bool_)
-    for column, values in asked.items():
-        fits &= data.parts[column].isin(values)
-    chosen = np.ones(len(data), dtype=np.bool_)
-    if asked:
-        chosen = np.bincount(data.parts["item"][fits], minlength=len(data)) > 0
-    if objects:
-        chosen &= np.isin(data.counts, objects)
+    chosen = np.isin(data.counts, objects) if objects else np.ones(len(data), dtype=np.bool_)
+    if any(wanted.values()):
+        fits = np.ones(len(data.parts), dtype=np.bool_)
+        for column, values in wanted.items():
+            fits &= data.parts[column].isin(values) if values else True
+        chosen &= np.bincount(data.parts["item"][fits], minlength=len(data)) > 0
     return np.flatnonzero(chosen)
 
 
@@ -148,8 +140,7 @@ def find_neighbours(root: Path, dataset: str, chosen: slice) -> list[tuple[Items
     samples = np.asarray(found["samples"][chosen], dtype=np.uint8)
     if find_dataset(dataset).kind == "images":
         nearest = np.asarray(found["sample_nearest"][chosen], dtype=np.uint8)
-        distances = np.asarray(found["sample_errors"][chosen], dtype=np.float64)
-        said = [f"distance {distance:.2f} in features" for distance in distances]
+        said = [f"distance {far:.2f} in features" for far in found["sample_errors"][chosen]]
         return list(zip(samples, nearest, said, strict=True))
     train = load_items(root / "data" / dataset, "train").items
     pairs = [(sample, *nearest_grid(sample, train)) for sample in samples]
@@ -175,7 +166,8 @@ def parse_grid(text: str) -> Items:
     """
     if len(text) > MAX_TEXT:
         raise GenlabError(f"the text has {len(text)} characters; at most {MAX_TEXT} are read")
-    rows: list[Any] = [re.findall(r"[^\s,;|]", line) for line in text.splitlines() if line.strip()]
+    lines = [re.findall(r"[^\s,;|]", line) for line in text.splitlines() if line.strip()]
+    rows: list[Any] = [[DIGITS.get(cell, cell) for cell in line] for line in lines]
     if text.lstrip().startswith("["):
         try:
             rows = json.loads(text)
@@ -184,16 +176,13 @@ def parse_grid(text: str) -> Items:
     if not rows or not all(isinstance(row, list) and row for row in rows):
         raise GenlabError("the grid is empty; paste rows of digits, or rows in JSON: [[0, 1]]")
     for number, row in enumerate(rows, 1):
-        for cell in row:
-            if str(cell) not in DIGITS:
-                shown = repr(cell) if isinstance(cell, str) else json.dumps(cell)
-                raise GenlabError(f"row {number} holds {shown[:20]}; colours are 0 to 9")
+        if wrong := [cell for cell in row if type(cell) is not int or not 0 <= cell < COLOURS]:
+            shown = repr(wrong[0]) if isinstance(wrong[0], str) else json.dumps(wrong[0])
+            raise GenlabError(f"row {number} holds {shown[:20]}; colours are 0 to 9")
         if len(row) != len(rows[0]):
-            raise GenlabError(
-                f"row {number} has {len(row)} cells, row 1 has {len(rows[0])}; make them equal"
-            )
+            sizes = f"row {number} has {len(row)} cells, row 1 has {len(rows[0])}"
+            raise GenlabError(f"{sizes}; make them equal")
     if max(len(rows), len(rows[0])) > MAX_SIDE:
-        raise GenlabError(
-            f"the grid is {len(rows)} x {len(rows[0])}; a side has at most {MAX_SIDE} cells"
-        )
+        size = f"{len(rows)} x {len(rows[0])}"
+        raise GenlabError(f"the grid is {size}; a side has at most {MAX_SIDE} cells")
     return np.array(rows, dtype=np.uint8)

@@ -12,7 +12,10 @@ import threading
 from collections.abc import AsyncGenerator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
 
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.events import Event, EventLog, update
@@ -23,7 +26,7 @@ from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender, Run
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams, load_params
-from genlab.web.api.problems import Refusal
+from genlab.web.api.schema import Refusal
 
 AT_A_TIME = 2  # runs that work at a time; further ones wait
 MAX_WAITING = 8  # runs that work or wait
@@ -59,7 +62,6 @@ class Jobs:
 
     @property
     def cases_folder(self) -> Path:
-        """The folder of the cases."""
         return self.root / self.params.cases
 
     def cases(self) -> list[Case]:
@@ -74,12 +76,7 @@ class Jobs:
     # runs
 
     def start(
-        self,
-        cases: Sequence[Case],
-        contenders: Sequence[Contender],
-        *,
-        repeats: int = 1,
-        max_cost: float = 0.0,
+        self, cases: Sequence[Case], contenders: Sequence[Contender], repeats: int, max_cost: float
     ) -> str:
         """Start a run; returns its id at once. max_cost: ceiling in dollars."""
         with self._lock:
@@ -202,3 +199,12 @@ def jobs(root: Path | None = None) -> Jobs:
 
 
 _jobs = cache(Jobs)
+
+
+def _of(asked: HTTPConnection) -> Jobs:
+    found: Jobs = asked.app.state.jobs
+    return found
+
+
+Here = Annotated[Jobs, Depends(_of)]
+"""The `Jobs` of a route."""

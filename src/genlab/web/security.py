@@ -28,11 +28,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from starlette.websockets import WebSocket
 
 from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.core.errors import GenlabError
-from genlab.web.api.problems import Refusal, problem
+from genlab.web.api.schema import Refusal, problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 MAX_BODY = 64 << 10  # bytes
@@ -140,8 +139,16 @@ class Security:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
-        brought = _take_token(scope)
+        brought, ours = _take_token(scope), _is_ours(scope)
         asked = HTTPConnection(scope)
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in (_OUR_HEADERS if ours else _HEADERS).items():
+                    headers.setdefault(name, value)
+            await send(message)
+
         try:
             self.access.check(scope)
             role = self.access.role_of([*_kept_tokens(asked.headers, asked.cookies), brought])
@@ -149,15 +156,18 @@ class Security:
                 raise Refusal(401, "a token is missing or wrong; open the address with ?token=…")
             if role == "rater" and not _is_for_raters(scope):
                 raise Refusal(403, "this token is for rating alone")
-            if _is_ours(scope) and not scope["path"].isprintable():
+            if ours and not scope["path"].isprintable():
                 raise Refusal(404, "no address of ours holds such characters")  # nor any route
-            if scope["type"] == "http" and _is_ours(scope):
+            if scope["type"] == "http" and ours:
                 receive = await _read_body(scope, receive)
         except Refusal as refusal:
-            return await _refuse(refusal, scope, receive, send)
-        if self.access.token and brought and scope.get("method") == "GET" and not _is_ours(scope):
+            headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+            # What is left of a body must not be taken for the next request.
+            headers |= {"Connection": "close"} if refusal.status in (408, 413) else {}
+            return await problem(refusal.status, str(refusal), headers)(scope, receive, answer)
+        if self.access.token and brought and scope.get("method") == "GET" and not ours:
             return await _keep_token(scope, brought)(scope, receive, send)
-        await self.app(scope, receive, _add_headers(scope, send))
+        await self.app(scope, receive, answer)
 
 
 def _keep_token(scope: Scope, token: str) -> Response:
@@ -236,26 +246,3 @@ async def _read_body(scope: Scope, receive: Receive) -> Receive:
         return whole.pop() if whole else await receive()
 
     return hand_on
-
-
-async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
-    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
-    # What is left of a body must not be taken for the next request.
-    headers |= {"Connection": "close"} if refusal.status in (408, 413) else {}
-    response = problem(refusal.status, str(refusal), headers)
-    if scope["type"] == "websocket":
-        return await WebSocket(scope, receive, send).send_denial_response(response)
-    await response(scope, receive, _add_headers(scope, send))
-
-
-def _add_headers(scope: Scope, send: Send) -> Send:
-    """`send` with the headers that every answer carries."""
-
-    async def add(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in (_OUR_HEADERS if _is_ours(scope) else _HEADERS).items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return add

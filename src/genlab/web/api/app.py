@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from genlab import __version__
-from genlab.web.api import cases, ratings, runs, tools
-from genlab.web.api.problems import PROBLEMS, add_problem_handlers
+from genlab.web.api import cases, ratings, runs
+from genlab.web.api.schema import HANDLERS, PROBLEMS
 from genlab.web.jobs import Jobs
 
 
@@ -19,8 +19,9 @@ def make_api(jobs: Jobs) -> FastAPI:
         docs_url=None,  # FastAPI's own pages fetch their scripts from the internet
         redoc_url=None,
         responses=PROBLEMS,
+        exception_handlers=HANDLERS,
     )
-    for module in (cases, tools, runs, ratings):
-        api.include_router(module.make_router(jobs))
-    add_problem_handlers(api)
+    api.state.jobs = jobs
+    for module in (cases, runs, ratings):
+        api.include_router(module.router)
     return api

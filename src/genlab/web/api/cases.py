@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from PIL import Image
@@ -15,17 +15,13 @@ from genlab.benchmark.cases import CASE_FILE, PRIVATE, Case, Region, Source, Swa
 from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
 from genlab.core.errors import GenlabError
-from genlab.web.api.problems import Refusal
-from genlab.web.api.types import CaseId, Part
-from genlab.web.images import Width, case_image_url, serve_image
-from genlab.web.jobs import Jobs
+from genlab.web.api.schema import CaseId, Part, Refusal
+from genlab.web.images import IMAGES, Width, case_image_url, serve_image
+from genlab.web.jobs import Here, Jobs
 
 MAX_AVATARS = 16
 
-_FILE = {"schema": {"type": "string", "format": "binary"}}
-IMAGES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {f"image/{kind}": _FILE for kind in ("jpeg", "png", "webp")}}
-}
+router = APIRouter()
 
 
 class CaseOut(Part):
@@ -52,7 +48,7 @@ class CaseOut(Part):
             ground_truth=case.ideal is not None,
             template_url=case_image_url(case.case_id, "template"),
             avatar_urls={name: case_image_url(case.case_id, name) for name in case.avatars},
-            swaps=list(case.swaps),
+            swaps=case.swaps,
             licences={name: source.licence for name, source in case.sources.items()},
         )
 
@@ -70,11 +66,17 @@ class CaseIn(Part):
     licence: str = Field(min_length=1, max_length=500)
 
 
+def find_folder(jobs: Jobs, case_id: str) -> Path | None:
+    """The folder of a case; None where there is no such case."""
+    folders = (jobs.cases_folder / case_id, jobs.cases_folder / PRIVATE / case_id)
+    return next((folder for folder in folders if (folder / CASE_FILE).exists()), None)
+
+
 def save_case(
     jobs: Jobs, asked: CaseIn, template: Image.Image, avatars: Sequence[Image.Image]
 ) -> Case:
     """Write a private case. avatars: PIL images in the order of the regions."""
-    if _find_folder(jobs, asked.case_id):
+    if find_folder(jobs, asked.case_id):
         raise GenlabError(f"there is a case {asked.case_id!r} already; choose another name")
     names = [f"person-{number}" for number in range(1, len(avatars) + 1)]
     swaps = [Swap(region=r, avatar=name) for r, name in zip(asked.regions, names, strict=True)]
@@ -90,70 +92,56 @@ def save_case(
     )
 
 
-def find_case(jobs: Jobs, case_id: str) -> Case:
-    """The case of this id. Raises a `Refusal` where there is none."""
-    folder = _find_folder(jobs, case_id)
+@router.get("/test-cases", summary="The cases")
+def list_cases(jobs: Here) -> list[CaseOut]:
+    return [CaseOut.of(case) for case in jobs.cases()]
+
+
+@router.post("/test-cases", status_code=201, summary="Create a private case from photographs")
+def create(
+    jobs: Here,
+    case: Annotated[Json[CaseIn], Form(description="A CaseIn as JSON.")],
+    template: Annotated[UploadFile, File(description="JPEG, PNG or WebP.")],
+    avatars: Annotated[
+        list[UploadFile], File(description="One per region.", max_length=MAX_AVATARS)
+    ],
+) -> CaseOut:
+    """Write a case of photographs. Its regions are in pixels of the template as it was sent."""
+    if len(avatars) != len(case.regions):
+        count = len(case.regions)
+        raise Refusal(422, f"{count} regions need as many avatars, got {len(avatars)}")
+    try:
+        photograph = read_photograph(template.file.read(), "the template")
+        image = shrink(photograph, TEMPLATE_SIDE)
+        scale = image.width / photograph.width
+        regions = [  # writing the case checks them
+            region.model_copy(update={side: round(scale * value) for side, value in region})
+            for region in case.regions
+        ]
+        heads = []
+        for file in avatars:
+            name = file.filename or "an avatar"
+            heads.append(crop_avatar(read_photograph(file.file.read(), name), name))
+        asked = case.model_copy(update={"regions": regions})
+        return CaseOut.of(save_case(jobs, asked, image, heads))
+    except GenlabError as error:
+        raise Refusal(422, str(error)) from error
+
+
+@router.get(
+    "/test-cases/{case_id}/{name}",
+    summary="A case's template, or an avatar by its name",
+    response_class=Response,
+    responses=IMAGES,
+)
+def show_image(
+    request: Request, jobs: Here, case_id: CaseId, name: CaseId, width: Width | None = None
+) -> Response:
+    folder = find_folder(jobs, case_id)
     if folder is None:
         raise Refusal(404, f"there is no case {case_id}")
-    return load_case(folder)
-
-
-def make_router(jobs: Jobs) -> APIRouter:
-    """The routes under `/test-cases`."""
-    router = APIRouter()
-
-    @router.get("/test-cases", summary="The cases")
-    def cases() -> list[CaseOut]:
-        return [CaseOut.of(case) for case in jobs.cases()]
-
-    @router.post("/test-cases", status_code=201, summary="Create a private case from photographs")
-    def create(
-        case: Annotated[Json[CaseIn], Form(description="A CaseIn as JSON.")],
-        template: Annotated[UploadFile, File(description="JPEG, PNG or WebP.")],
-        avatars: Annotated[
-            list[UploadFile], File(description="One per region.", max_length=MAX_AVATARS)
-        ],
-    ) -> CaseOut:
-        if len(avatars) != len(case.regions):
-            count = len(case.regions)
-            raise Refusal(422, f"{count} regions need as many avatars, got {len(avatars)}")
-        try:
-            photograph = read_photograph(template.file.read(), "the template")
-            image = shrink(photograph, TEMPLATE_SIDE)
-            regions = [_scale(region, image.width / photograph.width) for region in case.regions]
-            names = [file.filename or "an avatar" for file in avatars]
-            heads = [
-                crop_avatar(read_photograph(file.file.read(), name), name)
-                for file, name in zip(avatars, names, strict=True)
-            ]
-            asked = case.model_copy(update={"regions": regions})
-            return CaseOut.of(save_case(jobs, asked, image, heads))
-        except GenlabError as error:
-            raise Refusal(422, str(error)) from error
-
-    @router.get(
-        "/test-cases/{case_id}/{name}",
-        summary="A case's template, or an avatar by its name",
-        response_class=Response,
-        responses=IMAGES,
-    )
-    def image(
-        request: Request, case_id: CaseId, name: CaseId, width: Width | None = None
-    ) -> Response:
-        case = find_case(jobs, case_id)
-        path = case.template if name == "template" else case.avatars.get(name)
-        if path is None:
-            raise Refusal(404, f"case {case_id} has no avatar {name!r}")
-        return serve_image(request, path, width)
-
-    return router
-
-
-def _find_folder(jobs: Jobs, case_id: str) -> Path | None:
-    folders = (jobs.cases_folder / case_id, jobs.cases_folder / PRIVATE / case_id)
-    return next((folder for folder in folders if (folder / CASE_FILE).exists()), None)
-
-
-def _scale(region: Region, factor: float) -> Region:
-    values = {name: round(factor * value) for name, value in region}
-    return region.model_copy(update=values)  # writing the case checks it
+    case = load_case(folder)
+    path = case.template if name == "template" else case.avatars.get(name)
+    if path is None:
+        raise Refusal(404, f"case {case_id} has no avatar {name!r}")
+    return serve_image(request, path, width)

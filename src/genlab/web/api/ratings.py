@@ -11,9 +11,10 @@ from pydantic import Field
 from genlab.benchmark.leaderboard.standings import SUBJECT
 from genlab.benchmark.store.schema import MAX_RATER, Context
 from genlab.core.errors import GenlabError
-from genlab.web.api.problems import Refusal
-from genlab.web.api.types import ItemId, Part
-from genlab.web.jobs import Jobs
+from genlab.web.api.schema import ItemId, Part, Refusal
+from genlab.web.jobs import Here
+
+router = APIRouter()
 
 
 class RateIn(Part):
@@ -40,32 +41,26 @@ def name_guest() -> str:
     return f"guest-{secrets.token_hex(4)}"
 
 
-def make_router(jobs: Jobs) -> APIRouter:
-    """The route `/rate`."""
-    router = APIRouter()
-
-    @router.post("/rate", summary="Rate an image")
-    def rate(asked: RateIn) -> Rated:
-        try:
-            sha = jobs.store.item(asked.run_item_id).image_sha256
-        except GenlabError as error:
-            raise Refusal(404, f"there is no item {asked.run_item_id}") from error
-        if not sha:
-            raise Refusal(409, f"item {asked.run_item_id} has no image to rate")
-        rater = asked.rater or name_guest()
-        context: Context = "blind" if asked.blind else "grid"
-        try:
-            changed = jobs.store.rate(SUBJECT, sha, rater, asked.stars, context)
-        except GenlabError as error:
-            raise Refusal(422, str(error)) from error
-        ratings = jobs.store.ratings(SUBJECT, context=context)
-        stars = [rating.stars for rating in ratings if rating.subject_hash == sha]
-        return Rated(
-            run_item_id=asked.run_item_id,
-            rater=rater,
-            changed=changed,
-            mean_stars=sum(stars) / len(stars) if stars else None,
-            raters=len(stars),
-        )
-
-    return router
+@router.post("/rate", summary="Rate an image")
+def rate(jobs: Here, asked: RateIn) -> Rated:
+    try:
+        sha = jobs.store.item(asked.run_item_id).image_sha256
+    except GenlabError as error:
+        raise Refusal(404, f"there is no item {asked.run_item_id}") from error
+    if not sha:
+        raise Refusal(409, f"item {asked.run_item_id} has no image to rate")
+    rater = asked.rater or name_guest()
+    context: Context = "blind" if asked.blind else "grid"
+    try:
+        changed = jobs.store.rate(SUBJECT, sha, rater, asked.stars, context)
+    except GenlabError as error:
+        raise Refusal(422, str(error)) from error
+    ratings = jobs.store.ratings(SUBJECT, context=context)
+    stars = [rating.stars for rating in ratings if rating.subject_hash == sha]
+    return Rated(
+        run_item_id=asked.run_item_id,
+        rater=rater,
+        changed=changed,
+        mean_stars=sum(stars) / len(stars) if stars else None,
+        raters=len(stars),
+    )

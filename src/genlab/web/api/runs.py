@@ -1,4 +1,4 @@
-"""Routes of the runs: start, follow, cancel, resume, show, report."""
+"""Routes of the tools and the runs: list, start, follow, cancel, resume, show, report."""
 
 from __future__ import annotations
 
@@ -6,27 +6,65 @@ import threading
 from contextlib import aclosing
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, WebSocket, WebSocketDisconnect
+from fastapi import APIRouter, Depends, Path, Request, WebSocket, WebSocketDisconnect
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
 
 from genlab.benchmark.cases import split_by_consent
 from genlab.benchmark.events import Event
+from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.report import render_report
 from genlab.benchmark.store.schema import Run
 from genlab.core.errors import GenlabError
-from genlab.web.api.cases import IMAGES
-from genlab.web.api.problems import Refusal, problem
-from genlab.web.api.types import CaseId, Part, RunId, ToolId
-from genlab.web.images import Width, find_run_image, serve_image
-from genlab.web.jobs import Jobs, RunStatus
+from genlab.web.api.schema import CaseId, Part, Refusal, RunId, ToolId
+from genlab.web.images import IMAGES, Width, find_run_image, serve_image
+from genlab.web.jobs import Here, Jobs, RunStatus
 
 MAX_CASES, MAX_TOOLS, MAX_ITEMS = 500, 50, 5000
 
 Value = bool | int | float | Annotated[str, Field(max_length=2000)]
 Values = Value | Annotated[list[Value], Field(min_length=1, max_length=20)]
+
+router = APIRouter()
+rendering = threading.Lock()  # a report decodes every image of its run
+
+
+class ToolOption(Part):
+    """A setting of a tool."""
+
+    name: str
+    help: str
+    choices: list[str] = Field(description="Accepted values; empty: any text.")
+
+
+class ToolOut(Part):
+    """An image tool, and why it is not available where it is not."""
+
+    tool_id: ToolId
+    title: str
+    available: bool
+    reason: str = Field(description="Why it is not available.")
+    cost: float = Field(description="Estimated dollars per image.")
+    network: bool = Field(description="Whether photographs leave this machine.")
+    options: list[ToolOption]
+
+    @classmethod
+    def of(cls, tool: ImageTool) -> ToolOut:
+        """The tool as the API shows it."""
+        reason, needs = why_absent(tool), tool.needs
+        return cls(
+            tool_id=tool.tool_id,
+            title=tool.title,
+            available=not reason,
+            reason=reason,
+            cost=needs.cost,
+            network=needs.network,
+            options=[
+                ToolOption(name=name, help=option.help, choices=list(option.choices))
+                for name, option in (needs.options or {}).items()
+            ],
+        )
 
 
 class RunIn(Part):
@@ -48,8 +86,14 @@ class RunOut(Part):
     status: RunStatus
     reason: str = Field(default="", description="Why it was interrupted, and how to continue.")
 
+    @classmethod
+    def of(cls, jobs: Jobs, run: Run) -> RunOut:
+        """The run as the API shows it."""
+        status, reason = jobs.status(run)
+        return cls(run_id=run.run_id, status=status, reason=reason)
 
-def find_run(jobs: Jobs, run_id: str) -> Run:
+
+def find_run(jobs: Here, run_id: RunId) -> Run:
     """The run of this id. Raises a `Refusal` where there is none."""
     try:
         return jobs.store.run(run_id)
@@ -57,8 +101,16 @@ def find_run(jobs: Jobs, run_id: str) -> Run:
         raise Refusal(404, f"there is no run {run_id}") from error
 
 
-def start_run(jobs: Jobs, asked: RunIn) -> str:
-    """Check a request for a run and start it; returns its id. Raises a `Refusal`."""
+Known = Annotated[Run, Depends(find_run)]
+
+
+@router.get("/tools", summary="The image tools")
+def list_tools(jobs: Here) -> list[ToolOut]:
+    return [ToolOut.of(tool) for tool in jobs.tools().values()]
+
+
+@router.post("/run", status_code=202, summary="Start a run")
+def start(jobs: Here, asked: RunIn) -> RunOut:
     cases, tools = {case.case_id: case for case in jobs.cases()}, jobs.tools()
     for names, known, kind in (
         (asked.case_ids, cases, "case"),
@@ -78,95 +130,73 @@ def start_run(jobs: Jobs, asked: RunIn) -> str:
         raise Refusal(422, str(error)) from error
     if len(chosen) * len(contenders) * asked.repeats > MAX_ITEMS:
         raise Refusal(422, f"a run may have {MAX_ITEMS} images; choose fewer")
-    return jobs.start(chosen, contenders, repeats=asked.repeats, max_cost=asked.max_cost)
+    run_id = jobs.start(chosen, contenders, asked.repeats, asked.max_cost)
+    return RunOut(run_id=run_id, status="running")
 
 
-def make_router(jobs: Jobs) -> APIRouter:
-    """The routes under `/run`, `/runs`, `/report` and `/pictures`."""
-    router = APIRouter()
-
-    def describe(run: Run) -> RunOut:
-        status, reason = jobs.status(run)
-        return RunOut(run_id=run.run_id, status=status, reason=reason)
-
-    @router.post("/run", status_code=202, summary="Start a run")
-    def start(asked: RunIn) -> RunOut:
-        return RunOut(run_id=start_run(jobs, asked), status="running")
-
-    @router.post("/run/{run_id}/cancel", summary="End a run")
-    def cancel(run_id: RunId) -> RunOut:
-        run = find_run(jobs, run_id)
-        if not jobs.cancel(run_id):
-            raise Refusal(409, f"this server does not do run {run_id} now")
-        return describe(run)
-
-    @router.post("/run/{run_id}/resume", status_code=202, summary="Continue a run")
-    def resume(run_id: RunId) -> RunOut:
-        run = find_run(jobs, run_id)
-        if jobs.status(run)[0] == "running":
-            raise Refusal(409, f"run {run_id} is running")
-        jobs.resume(run_id, again=True)
-        return describe(run)
-
-    @router.get("/runs", summary="All runs, the newest first")
-    def runs() -> list[RunOut]:
-        return [describe(run) for run in jobs.store.runs()]
-
-    @router.get("/run/{run_id}", summary="The state of a run: its WebSocket's first event")
-    async def state(run_id: RunId) -> Event:
-        await run_in_threadpool(find_run, jobs, run_id)
-        async with aclosing(jobs.follow(run_id)) as events:
-            return await anext(events)
-
-    @router.websocket("/run/{run_id}")
-    async def follow(socket: WebSocket, run_id: RunId, after: int | None = None) -> None:
-        """Events of a run: the state first, or with `?after=` those behind that sequence."""
-        try:
-            await run_in_threadpool(find_run, jobs, run_id)
-        except Refusal as error:
-            return await socket.send_denial_response(problem(error.status, str(error)))
-        await socket.accept()
-        try:
-            async for event in jobs.follow(run_id, after):
-                await socket.send_json(event)
-            await socket.close()
-        except (WebSocketDisconnect, RuntimeError):
-            pass  # the client has left
-
-    add_results(router, jobs)
-    return router
+@router.post("/run/{run_id}/cancel", summary="End a run")
+def cancel(jobs: Here, run: Known) -> RunOut:
+    if not jobs.cancel(run.run_id):
+        raise Refusal(409, f"this server does not do run {run.run_id} now")
+    return RunOut.of(jobs, run)
 
 
-def add_results(router: APIRouter, jobs: Jobs) -> None:
-    """The routes under `/report` and `/pictures`."""
-    rendering = threading.Lock()  # a report decodes every image of its run
+@router.post("/run/{run_id}/resume", status_code=202, summary="Continue a run")
+def resume(jobs: Here, run: Known) -> RunOut:
+    if jobs.status(run)[0] == "running":
+        raise Refusal(409, f"run {run.run_id} is running")
+    jobs.resume(run.run_id, again=True)
+    return RunOut.of(jobs, run)
 
-    @router.get(
-        "/report/{run_id}",
-        summary="The report of a run, one HTML file",
-        response_class=HTMLResponse,
-    )
-    def report(run_id: RunId) -> HTMLResponse:
-        find_run(jobs, run_id)
-        with rendering:
-            text = render_report(jobs.store, run_id)
-        name = f'attachment; filename="report_{run_id}.html"'
-        return HTMLResponse(text, headers={"Content-Disposition": name})
 
-    @router.get(
-        "/pictures/{sha256}",
-        summary="An image of a run by its content: its address does not name the tool",
-        response_class=Response,
-        responses=IMAGES,
-    )
-    def image(
-        request: Request,
-        sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")],
-        width: Width = "640",
-    ) -> Response:
-        query = "SELECT image FROM run_items WHERE image_sha256 = :sha AND image <> '' LIMIT 1"
-        found = jobs.store.table(query, sha=sha256)
-        if found.empty:
-            raise Refusal(404, "no image of a run has this content")
-        path = find_run_image(jobs.runs_folder, str(found.image[0]))
-        return serve_image(request, path, width, immutable=True)
+@router.get("/runs", summary="All runs, the newest first")
+def list_runs(jobs: Here) -> list[RunOut]:
+    return [RunOut.of(jobs, run) for run in jobs.store.runs()]
+
+
+@router.get("/run/{run_id}", summary="The state of a run: its WebSocket's first event")
+async def state(jobs: Here, run: Known) -> Event:
+    async with aclosing(jobs.follow(run.run_id)) as events:
+        return await anext(events)
+
+
+@router.websocket("/run/{run_id}")
+async def follow(socket: WebSocket, jobs: Here, run: Known, after: int | None = None) -> None:
+    """Events of a run: the state first, or with `?after=` those behind that sequence."""
+    await socket.accept()
+    try:
+        async for event in jobs.follow(run.run_id, after):
+            await socket.send_json(event)
+        await socket.close()
+    except (WebSocketDisconnect, RuntimeError):
+        pass  # the client has left
+
+
+@router.get(
+    "/report/{run_id}", summary="The report of a run, one HTML file", response_class=HTMLResponse
+)
+def report(jobs: Here, run: Known) -> HTMLResponse:
+    with rendering:
+        text = render_report(jobs.store, run.run_id)
+    name = f'attachment; filename="report_{run.run_id}.html"'
+    return HTMLResponse(text, headers={"Content-Disposition": name})
+
+
+@router.get(
+    "/pictures/{sha256}",
+    summary="An image of a run by its content: its address does not name the tool",
+    response_class=Response,
+    responses=IMAGES,
+)
+def show_picture(
+    request: Request,
+    jobs: Here,
+    sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")],
+    width: Width = "640",
+) -> Response:
+    query = "SELECT image FROM run_items WHERE image_sha256 = :sha AND image <> '' LIMIT 1"
+    found = jobs.store.table(query, sha=sha256)
+    if found.empty:
+        raise Refusal(404, "no image of a run has this content")
+    path = find_run_image(jobs.runs_folder, str(found.image[0]))
+    return serve_image(request, path, width, immutable=True)

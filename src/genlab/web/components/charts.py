@@ -7,21 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from genlab.web.components import look
 
-Spec = dict[str, Any]
 Points = Sequence[tuple[float, float]]
 
 DECADES = [10.0**power for power in range(-12, 13)]
-DASHES = [[1, 0], [8, 4], [2, 3], [10, 3, 2, 3]]  # pixels drawn and left out, in turn
 
 
-def draw(
-    curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bool = False,
-    place: DeltaGenerator | None = None,
-) -> None:  # fmt: skip
+def draw(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bool = False) -> None:
     """Draw curves by name in one chart, (x, value) each. log: use a log scale."""
     spec = lines(curves, title, x=x, log=log)
     # Streamlit's own text has too little contrast.
@@ -30,14 +24,17 @@ def draw(
     heading = {"color": ink, "anchor": "start", "fontSize": 13}
     # Half of the last label of an axis needs room at the right.
     spec["config"] = {"axis": text, "legend": text, "title": heading, "padding": {"right": 14}}
-    (place or st).vega_lite_chart(spec, alt=spec["description"])
+    st.vega_lite_chart(spec, alt=spec["description"])
 
 
-def lines(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bool = False) -> Spec:
+def lines(
+    curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bool = False
+) -> dict[str, Any]:
     """The chart of `draw`, described in words: where each curve begins and ends.
 
     What cannot be drawn is left out; on a log scale that is every value of 0 or below.
     """
+    curves = {name: points for name, points in curves.items() if points}
     values = [
         {"run": name, x: at, "value": value}
         for name, points in curves.items()
@@ -48,7 +45,6 @@ def lines(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bo
         f"{name} from {points[0][1]:.4g} at {x} {points[0][0]:g}"
         f" to {points[-1][1]:.4g} at {x} {points[-1][0]:g}"
         for name, points in curves.items()
-        if points
     ]
     # Left to itself, Vega draws a tick for every digit where there are few decades, and rounds
     # labels to the digits in which ticks differ: -500 would be -5e+2.
@@ -56,19 +52,17 @@ def lines(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bo
     scale = {"type": "log"} if log else {"zero": False}
     y = {"scale": scale, "axis": {**ticks, "format": ".6~g"}}
     legend = {"orient": "top", "columns": 4, "title": None} if len(curves) > 1 else None
-    run = {"field": "run", "legend": legend}
-    point = len(values) <= 2 * len(curves)
+    run = {"field": "run", "legend": legend, "scale": {"domain": list(curves)}}
     return {
         "data": {"values": values},
         "height": 290 if legend else 230,
         "title": title,
         "description": f"{title}: {'; '.join(described)}",
-        "mark": {"type": "line", "strokeWidth": 2, "point": point, "tooltip": True},
+        "mark": {"type": "line", "point": len(values) <= 2 * len(curves), "tooltip": True},
         "encoding": {
             "x": {"field": x, "type": "quantitative", "axis": {"tickMinStep": 1, "format": "d"}},
             "y": {"field": "value", "type": "quantitative", "title": None, **y},
-            "color": {**run, "scale": {"domain": list(curves)}},
-            # Curves differ without their colours, too.
-            "strokeDash": {**run, "scale": {"domain": list(curves), "range": DASHES}},
+            "color": run,
+            "strokeDash": run,  # curves differ without their colours, too
         },
     }

@@ -6,7 +6,6 @@ direction of text.
 
 from __future__ import annotations
 
-import unicodedata
 from html import escape
 
 LONGEST = 120  # characters of a foreign text
@@ -16,9 +15,8 @@ MARKDOWN = frozenset("\\`*_{}[]()<>#+-.!|~$:^&@/")
 
 def line(foreign: object, longest: int = LONGEST) -> str:
     """A foreign text as one bounded line, without marks that turn the direction of text."""
-    # Controls and formats (Cc, Cf), lone surrogates (Cs), separators: each a space.
-    unfit = ("Cc", "Cf", "Cs", "Zl", "Zp")
-    fit = (" " if unicodedata.category(c) in unfit else c for c in str(foreign)[: 4 * longest])
+    # Controls, formats and lone surrogates are not printable.
+    fit = (c if c.isprintable() else " " for c in str(foreign)[: 4 * longest])
     shown = " ".join("".join(fit).split())
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 

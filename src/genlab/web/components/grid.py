@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ STATUS = {"generating": "generating…", "generated": "waits for its score", "ev
 
 
 def picture(url: str, name: str) -> str:
-    """An image element."""
     return f'<img src="{escape(url)}" alt="{escape(line(name))}">'
 
 
@@ -36,12 +36,9 @@ def case_cell(case: Case | None, name: str = "") -> str:
     if case is None:
         gone = '<span class="b-wait">the case is no longer there</span>'
         return f'<figure class="b-cell"><span class="b-frame">{gone}</span></figure>'
-    template = case_image_url(case.case_id, "template", "320")
-    frame = picture(template, f"template of {case.title}")
-    faces = "".join(
-        picture(case_image_url(case.case_id, avatar, "160"), f"avatar {avatar}")
-        for avatar in case.avatars
-    )
+    url = partial(case_image_url, case.case_id)
+    frame = picture(url("template", "320"), f"template of {case.title}")
+    faces = "".join(picture(url(name, "160"), f"avatar {name}") for name in case.avatars)
     return (
         f'<figure class="b-cell"><span class="b-frame">{frame}</span>'
         f'<figcaption><span class="b-name">{text(name or case.title, 60)}</span>'
@@ -50,7 +47,6 @@ def case_cell(case: Case | None, name: str = "") -> str:
 
 
 def gallery(cases: Iterable[Case]) -> str:
-    """The cases side by side."""
     return f'<div class="b-gallery">{"".join(map(case_cell, cases))}</div>'
 
 

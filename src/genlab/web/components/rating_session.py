@@ -10,23 +10,20 @@ import hashlib
 import random
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Literal
-
-import numpy as np
-import numpy.typing as npt
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Preference
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_npz
-from genlab.datasets.arc_grids import find_data_file, load_split
 from genlab.web.components.grid import read_run_case
 from genlab.web.components.look import data_url, pixels
 from genlab.web.images import case_image_url
+from genlab.web.items import EVALUATE, load_items
 from genlab.web.jobs import Jobs
 
 Kind = Literal["run_item", "vae_sample", "reconstruction"]
@@ -53,17 +50,16 @@ class Subject:
     case_id: str = ""
 
 
-def list_run(jobs: Jobs, run_id: str, *, controls: bool = False) -> list[Subject]:
+def list_run(jobs: Jobs, run_id: str, controls: bool = False) -> list[Subject]:
     """The images of a run, each content once. controls: whether those of controls, too."""
     cases = {known["case_id"]: read_run_case(known) for known in jobs.store.run(run_id).cases}
     found: dict[str, Subject] = {}
     for item in jobs.store.items(run_id):
         if item.image_sha256 and (controls or not item.tool_id.startswith("control_")):
-            url = f"/api/pictures/{item.image_sha256}?width=640"
-            case = cases.get(item.case_id)
+            sha, case = item.image_sha256, cases.get(item.case_id)
+            url = f"/api/pictures/{sha}?width=640"
             template = case_image_url(item.case_id, "template", "640") if case else ""
-            sha, number = item.image_sha256, item.item_id
-            subject = Subject("run_item", sha, url, template, case, number, item.case_id)
+            subject = Subject("run_item", sha, url, template, case, item.item_id, item.case_id)
             found.setdefault(sha, subject)
     return list(found.values())
 
@@ -75,13 +71,13 @@ def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
     """
     evidence = jobs.root / "data" / "evaluated" / dataset / "evidence.npz"
     key = "samples" if kind == "vae_sample" else "predicted"
-    arrays = read_npz(
-        evidence, kind="evaluation", keys=[key], producer_command="dvc repro evaluate"
-    )
-    found = arrays[key][:200]
-    originals = _read_originals(jobs.root / "data" / dataset) if key == "predicted" else None
+    found = read_npz(evidence, kind="evaluation", keys=[key], producer_command=EVALUATE)[key]
+    originals = None
+    if kind == "reconstruction":
+        with suppress(GenlabError):
+            originals = load_items(jobs.root / "data" / dataset, "test").items
     subjects = {}
-    for index, item in enumerate(found):
+    for index, item in enumerate(found[:200]):
         # The dataset is part of it: the same array of two datasets is two images.
         content = f"{dataset} {item.shape} ".encode() + item.tobytes()
         digest = hashlib.sha256(content).hexdigest()
@@ -103,17 +99,15 @@ class Session:
         self.name = uuid.uuid4().hex
         self.position = 0
         self._answered: set[int] = set()  # positions
-        tasks: list[tuple[Subject, ...]]
         if paired:
+            pairs = combinations(subjects, 2)
+            tasks = [[*pair] for pair in pairs if pair[0].case_id == pair[1].case_id]
             kept = store.find(Preference, rater=rater)
             known = {frozenset((answer.first_item, answer.second_item)) for answer in kept}
-            pairs = combinations(subjects, 2)
-            tasks = [pair for pair in pairs if pair[0].case_id == pair[1].case_id]
-            waiting = [pair for pair in tasks if frozenset(s.item_id for s in pair) not in known]
+            waiting = [pair for pair in tasks if {s.item_id for s in pair} not in known]
         else:
-            ratings = store.ratings(rater=rater, context="blind")
-            rated = {rating.subject_hash for rating in ratings}
-            tasks = [(subject,) for subject in subjects]
+            tasks = [[subject] for subject in subjects]
+            rated = {each.subject_hash for each in store.ratings(rater=rater, context="blind")}
             waiting = [task for task in tasks if task[0].sha256 not in rated]
         self.total = len(tasks)
         self._before = self.total - len(waiting)
@@ -168,15 +162,3 @@ class Session:
         else:
             key = task[0].kind, task[0].sha256, self.rater
             self.store.rate(*key, value, "blind", session=self.name)
-
-
-def _read_originals(folder: Path) -> npt.NDArray[np.uint8] | None:
-    """The test items of a dataset; None where they are missing."""
-    images = folder / "test.npy"
-    if images.is_file():
-        found: npt.NDArray[np.uint8] = np.load(images, mmap_mode="r", allow_pickle=False)
-        return found
-    try:
-        return load_split(find_data_file(folder), "test")
-    except GenlabError:
-        return None

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from genlab.benchmark.cases import split_by_consent
-from genlab.benchmark.leaderboard.standings import SUBJECT, Standing, leaderboard, people
+from genlab.benchmark.leaderboard.standings import SUBJECT, People, Standing, leaderboard, people
 from genlab.benchmark.leaderboard.table import findings, notes, number, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.store.schema import FINISHED, STATUSES, Item, Run
+from genlab.benchmark.store.schema import STATUSES, Item, Run
 from genlab.web.components import grid
 from genlab.web.components.escape import label, line
+from genlab.web.components.files import fresh
 from genlab.web.components.frame import ask_rater, choose, remember, remembered, sentences
 from genlab.web.jobs import jobs
 
@@ -48,34 +51,31 @@ def choose_run() -> None:
     words += f", about ${estimate:.2f}" if estimate else ""
     if st.button(label(words), type="primary", disabled=not count, key="run"):
         wanted = [case for case in runnable if case.case_id in chosen]
-        remember(run=jobs().start(wanted, contenders, repeats=int(repeats), max_cost=ceiling))
+        run_id = jobs().start(wanted, contenders, int(repeats), ceiling)
+        remember("run", run_id)
         st.rerun()
     if not count:
         st.caption("Choose a case and a tool.")
 
 
 def choose_tools(preset: list[str]) -> list[ImageTool]:
-    """The tools that take part."""
-    available, absent = {}, []
-    for tool in jobs().tools().values():
-        if reason := why_absent(tool):
-            absent.append(f"{line(tool.title, 60)} is not available: {reason}")
-        else:
-            available[tool.tool_id] = tool
+    tools = jobs().tools()
+    absent = {name: reason for name, tool in tools.items() if (reason := why_absent(tool))}
 
-    def describe(tool_id: str) -> str:
-        tool = available[tool_id]
-        cost = f", about ${tool.needs.cost:.2f} per image" if tool.needs.cost else ""
-        sends = ", sends photographs to a service" if tool.needs.network else ""
-        return label(f"{line(tool.title, 60)}{cost}{sends}", 200)
+    def describe(name: str) -> str:
+        needs = tools[name].needs
+        cost = f", about ${needs.cost:.2f} per image" if needs.cost else ""
+        sends = ", sends photographs to a service" if needs.network else ""
+        return label(f"{line(tools[name].title, 60)}{cost}{sends}", 200)
 
+    available = [name for name in tools if name not in absent]
     chosen = st.pills(
-        "Tools", list(available), selection_mode="multi", format_func=describe, key="tools",
+        "Tools", available, selection_mode="multi", format_func=describe, key="tools",
         default=[name for name in preset if name in available],
     )  # fmt: skip
-    for reason in absent:
-        st.caption(label(reason))
-    return [available[name] for name in chosen]
+    for name, reason in absent.items():
+        st.caption(label(f"{line(tools[name].title, 60)} is not available: {reason}"))
+    return [tools[name] for name in chosen]
 
 
 def choose_options(tool: ImageTool) -> dict[str, Any]:
@@ -92,7 +92,6 @@ def choose_options(tool: ImageTool) -> dict[str, Any]:
 
 
 def list_runs() -> None:
-    """All runs, the newest first."""
     known = jobs().store.runs()
     if not known:
         st.info("No run yet. Start one here, or with: `genlab benchmark run`")
@@ -100,14 +99,14 @@ def list_runs() -> None:
         status, _ = jobs().status(run)
         words = f"{SIGNS[status]} {run.run_id}: {len(run.cases)} cases, {len(run.tools)} contenders"
         if st.button(label(f"{words}, {status}"), key=f"open-{run.run_id}", type="tertiary"):
-            remember(run=run.run_id)
+            remember("run", run.run_id)
             st.rerun()
 
 
 def show_run(name: str) -> None:
     """A run: its state, or its results."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button("New run", key="new", on_click=remember, kwargs={"run": ""})
+        st.button("New run", key="new", on_click=remember, args=("run", ""))
         run = jobs().store.run(name)
         status, reason = jobs().status(run)
         st.subheader(f"{SIGNS[status]} Run {label(run.run_id)}", width="content")
@@ -132,14 +131,14 @@ def show_run(name: str) -> None:
 
 def follow(run: Run) -> None:
     """The run under way, again every moment; at its end the whole page once more."""
-    items = jobs().store.items(run.run_id)
-    ended = sum(item.status in FINISHED for item in items)
-    counts = {each: sum(item.status == each for item in items) for each in STATUSES}
-    words = ", ".join(f"{count} {each}" for each, count in counts.items() if count)
+    by_case = read_items(run)
+    items = [item for own in by_case.values() for item in own]
+    counts = Counter(item.status for item in items)
+    words = ", ".join(f"{counts[each]} {each}" for each in STATUSES if counts[each])
+    ended = sum(item.finished for item in items)
     st.progress(ended / max(len(items), 1), text=words or "waiting")
     # What moves comes first: a long run has more rows than a screen.
-    by_case = group(run, items)
-    order = sorted(by_case, key=lambda case: all(i.status in FINISHED for i in by_case[case]))
+    order = sorted(by_case, key=lambda case: all(item.finished for item in by_case[case]))
     for case_id in order[:CASES_PER_PAGE]:
         show_case(run, case_id, by_case[case_id])
     if len(order) > CASES_PER_PAGE:
@@ -148,12 +147,12 @@ def follow(run: Run) -> None:
         st.rerun()
 
 
-def group(run: Run, items: list[Item]) -> dict[str, list[Item]]:
+def read_items(run: Run) -> dict[str, list[Item]]:
     """Items by case, in the run's order."""
-    return {
-        case["case_id"]: [item for item in items if item.case_id == case["case_id"]]
-        for case in run.cases
-    }
+    found: dict[str, list[Item]] = {case["case_id"]: [] for case in run.cases}
+    for item in jobs().store.items(run.run_id):
+        found[item.case_id].append(item)
+    return found
 
 
 def show_case(
@@ -180,13 +179,15 @@ def show_grid(run: Run) -> None:
     )
     ratings = jobs().store.ratings(SUBJECT, rater=name, context="grid")
     given = {rating.subject_hash: rating.stars for rating in ratings}
-    items = [item for item in jobs().store.items(run.run_id) if item.contender in shown]
-    by_case = group(run, items)
+    by_case = {
+        case: [item for item in items if item.contender in shown]
+        for case, items in read_items(run).items()
+    }
     pages = -(-len(by_case) // CASES_PER_PAGE)
-    page = st.number_input("Page", 1, pages, key="page", bind="query-params") if pages > 1 else 1
+    page = st.pagination(pages, key="page", bind="query-params") if pages > 1 else 1
     for case_id in list(by_case)[(page - 1) * CASES_PER_PAGE : page * CASES_PER_PAGE]:
         show_case(run, case_id, by_case[case_id], name, given)
-    explain(items, labels)
+    explain([item for items in by_case.values() for item in items], labels)
 
 
 def give_stars(item: Item, name: str, given: int | None) -> None:
@@ -227,17 +228,18 @@ def explain(items: list[Item], labels: dict[str, str]) -> None:
 
 def compare(run: Run) -> None:
     """Two images of a case with a divider between them."""
-    items = [item for item in jobs().store.items(run.run_id) if item.image and item.repeat == 1]
-    by_case = {case: own for case, own in group(run, items).items() if len(own) > 1}
-    if not by_case:
+    by_case = {
+        case: {item.contender: item for item in items if item.image and item.repeat == 1}
+        for case, items in read_items(run).items()
+    }
+    cases = [case for case, images in by_case.items() if len(images) > 1]
+    if not cases:
         st.info("This view needs a case with two images; run it with two tools.")
         return
-    case_id = st.selectbox("Case", list(by_case), key="case", bind="query-params")
-    images = {item.contender: item for item in by_case[case_id]}
+    images = by_case[st.selectbox("Case", cases, key="case", bind="query-params")]
     labels = {name: line(run.contenders[name].label, 80) for name in images}
     shown = ""
-    for index, place in enumerate(st.columns(2)):
-        side = ("Left", "Right")[index]
+    for index, (place, side) in enumerate(zip(st.columns(2), ("Left", "Right"), strict=True)):
         name = place.selectbox(
             side, list(images), index, key=side.lower(), bind="query-params",
             format_func=lambda each: labels[each],
@@ -248,22 +250,21 @@ def compare(run: Run) -> None:
     st.html(f'<div class="b-cut" style="--cut:{cut}%">{shown}</div>')
 
 
-@st.cache_data(max_entries=32, show_spinner="Resampling…")
-def read_standings(run_id: str | None, state: list[int]) -> tuple[list[Standing], Any]:
-    """Leaderboard and people's answers; state: times of change of the store."""
+@fresh
+def read_standings(store: Path, log: Path, run_id: str | None) -> tuple[list[Standing], People]:
+    """Leaderboard and people's answers. store, log: files whose change makes them out of date."""
     return leaderboard(jobs().store, run_id=run_id), people(jobs().store, run_id=run_id)
 
 
 def show_ranking(run: Run | None = None) -> None:
     """The leaderboard of a run, or of all, and what people's answers say about the score."""
-    files = sorted(jobs().runs_folder.glob(f"{jobs().store.path.name}*"))  # the log of writes, too
-    state = [file.stat().st_mtime_ns for file in files if not file.name.endswith("-shm")]
-    standings, found = read_standings(run.run_id if run else None, state)
+    path = jobs().store.path
+    with st.spinner("Resampling…"):
+        standings, found = read_standings(path, Path(f"{path}-wal"), run.run_id if run else None)
     if not standings:
         st.info("Nothing has been scored yet. Run some cases, or: `genlab benchmark run`")
         return
-    table = pd.DataFrame(tabulate(standings)).map(line)
-    st.dataframe(table, hide_index=True, width="stretch")
+    st.dataframe(pd.DataFrame(tabulate(standings)).map(line), hide_index=True)
     for note in notes(standings):
         st.caption(label(note))
     for name, finding in findings(found).items():
@@ -271,9 +272,8 @@ def show_ranking(run: Run | None = None) -> None:
 
 
 def main() -> None:
-    """A run, or what can be done without one."""
     if name := remembered("run"):
-        remember(run=name)
+        remember("run", name)
         show_run(name)
     else:
         views = {"New run": choose_run, "Runs": list_runs, "Leaderboard": show_ranking}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import streamlit as st
-from PIL import Image
+from PIL import Image, ImageDraw
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from genlab.benchmark.cases import PRIVATE, Case, Region
@@ -16,12 +18,10 @@ from genlab.benchmark.cases.photographs import (
     shrink,
 )
 from genlab.benchmark.plugins.inputs import write_instruction
-from genlab.core.errors import GenlabError
 from genlab.web.api.cases import CaseIn, save_case
-from genlab.web.components import grid
+from genlab.web.components import grid, look
 from genlab.web.components.escape import label, line
 from genlab.web.components.frame import sentences
-from genlab.web.components.outlines import outline
 from genlab.web.jobs import jobs
 
 CONSENT = "All persons shown agree to this use."
@@ -41,13 +41,24 @@ def read_avatar(data: bytes, name: str) -> Image.Image:
 
 
 def upload_image(name: str, key: str) -> UploadedFile | None:
-    """A field for one photograph."""
     types = ["jpg", "jpeg", "png", "webp"]
     return st.file_uploader(name, types, key=key, max_upload_size=MAX_BYTES >> 20)
 
 
+def outline(image: Image.Image, regions: Sequence[Region], chosen: Collection[int]) -> Image.Image:
+    """The image with its faces outlined and numbered from 1; chosen ones have a thick line."""
+    drawn = image.copy()
+    pen = ImageDraw.Draw(drawn)
+    for number, region in enumerate(regions, 1):
+        pen.rectangle(region.box, outline=look.OUTLINE, width=6 if number in chosen else 2)
+        place, size = (region.left + 6, region.top + 2), max(18, region.height // 4)
+        pen.text(
+            place, str(number), look.OUTLINE, font_size=size, stroke_width=1, stroke_fill="white"
+        )
+    return drawn
+
+
 def make_case(taken: set[str]) -> None:
-    """The form of a new case."""
     form = st.session_state.get("saved_cases", 0)  # a saved form gives way to an empty one
     upload = upload_image("Template: the photograph whose people are replaced", f"{form}-template")
     if upload is None:
@@ -63,7 +74,14 @@ def make_case(taken: set[str]) -> None:
         key=f"{form}-persons",
     )  # fmt: skip
     st.image(outline(image, found, chosen), caption="Faces, numbered from the left", width=640)
-    avatars = {number: choose_avatar(number, form) for number in sorted(chosen)}
+    regions, heads = [], []
+    for number in sorted(chosen):
+        regions.append(found[number - 1])
+        avatar = upload_image(f"Avatar: who replaces person {number}", f"{form}-avatar-{number}")
+        with sentences():
+            if avatar is not None:
+                heads.append(read_avatar(avatar.getvalue(), line(avatar.name)))
+                st.image(heads[-1], caption=f"replaces person {number}", width=120)
     name = st.text_input(
         "Name", max_chars=80, key=f"{form}-name", placeholder="What the case shows"
     )
@@ -71,11 +89,9 @@ def make_case(taken: set[str]) -> None:
     source = left.text_input("Source of the photographs", max_chars=300, key=f"{form}-source")
     licence = right.text_input("Licence, or what allows use", max_chars=300, key=f"{form}-licence")
     consent = st.checkbox(CONSENT, key=f"{form}-consent")
-    regions = [found[number - 1] for number in avatars]
     with st.expander("Prompt preview"):
         numbered = [{"avatar": n, "region": r.model_dump()} for n, r in enumerate(regions, 1)]
         st.code(write_instruction(numbered, image.size), language=None, wrap_lines=True)
-    heads = [head for head in avatars.values() if head is not None]
     ready = bool(heads) and len(heads) == len(chosen) and bool(name) and bool(licence)
     if st.button("Save case", type="primary", disabled=not ready, key=f"{form}-save"):
         asked = CaseIn(
@@ -89,22 +105,7 @@ def make_case(taken: set[str]) -> None:
         st.caption("A case needs a person, an avatar for each, a name and a licence.")
 
 
-def choose_avatar(number: int, form: int) -> Image.Image | None:
-    """The photograph of who replaces a person; None where there is none with one face."""
-    upload = upload_image(f"Avatar: who replaces person {number}", f"{form}-avatar-{number}")
-    if upload is None:
-        return None
-    try:
-        head = read_avatar(upload.getvalue(), line(upload.name))
-    except GenlabError as error:
-        st.error(label(error))
-        return None
-    st.image(head, caption=f"replaces person {number}", width=120)
-    return head
-
-
 def edit(case: Case, taken: set[str]) -> None:
-    """Change, duplicate or delete a case."""
     name = st.text_input("Name", case.title, max_chars=80, key=f"title-{case.case_id}")
     consent = st.checkbox(CONSENT, case.consent, key=f"consent-{case.case_id}")
     if case.ideal is not None:
@@ -130,7 +131,6 @@ def report(said: str) -> None:
 
 
 def main() -> None:
-    """The gallery, one case, and the form of a new one."""
     if said := st.session_state.pop("case_message", None):
         st.success(label(said))
     cases: dict[str, Case] = {}

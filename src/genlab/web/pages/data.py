@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pandas as pd
 import streamlit as st
 
 from genlab.datasets.registry import find_dataset
@@ -36,36 +35,9 @@ def choose_items(data: items.Split) -> items.Indices:
     return items.choose_items(data, wanted, objects)
 
 
-def show_items(data: items.Split, chosen: items.Indices) -> None:
-    """A page of items."""
-    st.write(f"**{len(chosen):,}** of {len(data):,} items.")
-    pages = max(1, -(-len(chosen) // PAGE))
-    page = st.number_input("Page", 1, pages, key="page", bind="query-params", width=200)
-    figures = []
-    for index in chosen[(page - 1) * PAGE : page * PAGE].tolist():
-        description = data.describe(index)
-        caption = str(index) if data.is_grids else f"{index} · {description}"
-        figures.append(look.picture(data.items[index], f"{index}: {description}", caption, 84))
-    st.html(look.pictures(figures))
-
-
-def show_item(data: items.Split, chosen: items.Indices) -> None:
-    """One item, and what is in it."""
-    first = int(chosen[0]) if len(chosen) else 0
-    index = st.number_input(
-        "Item", 0, len(data) - 1, first, key="item", bind="query-params", width=200
-    )
-    left, right = st.columns([1, 2])
-    left.html(look.picture(data.items[index], f"item {index}", data.describe(index), 260))
-    if data.is_grids:
-        with right:
-            show_objects(data.of(index), f"Objects of grid {index}")
-            st.code(items.to_text(data.items[index]), language=None)
-
-
-def show_objects(parts: pd.DataFrame, caption: str) -> None:
-    """Table of objects."""
-    frame.table(parts.drop(columns="item").to_dict("records"), caption)
+def show_item(data: items.Split, index: int, caption: str, side: int) -> str:
+    """An item as a figure, `side` pixels wide."""
+    return look.picture(data.items[index], f"{index}: {data.describe(index)}", caption, side)
 
 
 def show_pasted() -> None:
@@ -86,24 +58,38 @@ def show_pasted() -> None:
         with right:
             (st.warning if stray or not valid else st.success)(verdict)
             st.html(look.picture(grid, verdict, "", 240, found.stray[0] if stray else None))
-            show_objects(items.tabulate(found.legal), "Valid objects")
+            frame.table(items.tabulate(found.legal).drop(columns="item"), "Valid objects")
             for fault in faults(grid):
                 st.write(f"- {fault}")
 
 
 def main() -> None:
-    """The chosen view of a dataset."""
     dataset = frame.choose_dataset()
     pasting = ["Paste a grid"] if find_dataset(dataset).kind == "grids" else []
     with st.container(horizontal=True, gap="medium"):
         view = frame.choose("View", ["Items", "One item", "Distributions", *pasting], "view")
         split = frame.choose("Split", SPLITS, "split")
     if view == "Paste a grid":
-        show_pasted()
-    elif view == "Distributions":
+        return show_pasted()
+    if view == "Distributions":
         sheet = require(Path("plots") / dataset / "data" / "sheet.png", "dvc repro split")
         st.image(str(sheet), alt=f"Items of {dataset} and distributions of what is in them")
-    else:
-        data = items.load_items(Path("data") / dataset, split)
-        show = show_items if view == "Items" else show_item
-        show(data, choose_items(data))
+        return
+    data = items.load_items(Path("data") / dataset, split)
+    chosen = choose_items(data)
+    if view == "Items":
+        st.write(f"**{len(chosen):,}** of {len(data):,} items.")
+        page = st.pagination(max(1, -(-len(chosen) // PAGE)), key="page", bind="query-params")
+        shown = chosen[(page - 1) * PAGE : page * PAGE].tolist()
+        captions = {i: str(i) if data.is_grids else f"{i} · {data.describe(i)}" for i in shown}
+        figures = [show_item(data, index, text, 84) for index, text in captions.items()]
+        st.html(look.pictures(figures))
+        return
+    first, last = int(chosen[0]) if len(chosen) else 0, len(data) - 1
+    index = st.number_input("Item", 0, last, first, key="item", bind="query-params", width=200)
+    left, right = st.columns([1, 2])
+    left.html(show_item(data, index, data.describe(index), 260))
+    if data.is_grids:
+        with right:
+            frame.table(data.of(index).drop(columns="item"), f"Objects of grid {index}")
+            st.code(items.to_text(data.items[index]), language=None)

@@ -1,51 +1,118 @@
 """What the model can do: verdict and targets, reconstructions, samplers, latents, neighbours."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
-from genlab.evaluation.reports.formats import words
-from genlab.web import items, results
+from genlab.datasets.registry import find_dataset
+from genlab.evaluation.reports.formats import number, words
+from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
+from genlab.web import items
 from genlab.web.components import frame, look
-from genlab.web.components.files import require
+from genlab.web.components.escape import label
+from genlab.web.components.files import reading, require
+
+Row = dict[str, Any]
 
 ROOT = Path()
 SHOWN = 24
+# The numbers that say most about a dataset: of its model, and of the picked sampler.
+NUMBERS = {
+    "grids": ("pixel_accuracy", "exact_grid_accuracy", "neg_elbo_nats",
+              "neg_elbo_over_entropy_bound"),
+    "images": ("bits_per_dim", "ssim", "psnr"),
+}  # fmt: skip
+SAMPLED = {"grids": ("valid_rate",), "images": ("frechet_distance", "relative_frechet")}
 
 
-def show_targets(dataset: str) -> None:
-    """Verdict with its criteria, and the project's targets."""
-    frame.show_verdict(ROOT, dataset)
-    criteria = results.read_criteria(ROOT, dataset)
-    frame.table(criteria, f"Criteria, from results/{dataset}/verdict.json")
-    with frame.sentences():
-        targets = results.compare_targets(ROOT, dataset)
-        frame.table(targets, "Targets, from results/benchmarks.json")
+def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
+    """The verdict, the reasons for it, and the table of its criteria.
+
+    Raises a GenlabError before the first run.
+    """
+    columns = ("name", "value", "interval", "sign", "threshold", "why")
+    with reading(root / "results" / dataset / "verdict.json") as verdict:
+        criteria = [
+            {"outcome": "met" if row["passed"] else "missed"} | {key: row[key] for key in columns}
+            for row in verdict["criteria"]
+        ]
+    with reading(root / "results" / dataset / "diagnosis.json") as diagnosis:
+        names = [words(each["name"]) for each in diagnosis["diagnoses"] if each["found"]]
+    met = sum(row["outcome"] == "met" for row in criteria)
+    found = f"Diagnosed: {', '.join(names)}." if names else "No collapse found."
+    reasons = f"{met} of {len(criteria)} criteria met. {found}"
+    return "passed" if met == len(criteria) else "not passed", reasons, criteria
+
+
+def key_numbers(root: Path, dataset: str) -> list[tuple[str, str, str]]:
+    """The numbers that say most about a dataset of its kind: label, value and 95 % interval."""
+    kind = find_dataset(dataset).kind
+    with reading(root / "results" / dataset / "metrics.json") as metrics:
+        picked = metrics["best_sampler"]
+        found = metrics["samplers"][picked]
+        return [
+            *((words(key), *_measured(metrics, key)) for key in NUMBERS[kind]),
+            *((f"{words(key)} ({picked})", *_measured(found, key)) for key in SAMPLED[kind]),
+        ]
+
+
+def compare_targets(root: Path, dataset: str) -> list[Row]:
+    """Table of the project's targets for a dataset, and what was measured."""
+    targets = read_targets(root, benchmark_prefix(dataset))
+    with reading(root / "results" / "benchmarks.json", "make bench") as found:
+        return [
+            {
+                "description": target.description,
+                "outcome": target.outcome(found.get(key, {}).get("value")),
+                **{column: found.get(key, {}).get(column) for column in ("value", "interval")},
+                "sign": target.sign,
+                **target.model_dump(include={"target", "stretch_target"}),
+            }
+            for key, target in targets.items()
+        ]
+
+
+def compare_samplers(root: Path, dataset: str) -> list[Row]:
+    """Table of samplers: every number that has an interval, with it."""
+    with reading(root / "results" / dataset / "metrics.json") as metrics:
+        return [
+            {"sampler": f"{name} (picked)" if name == metrics["best_sampler"] else name}
+            | {key: "{} ({})".format(*_measured(found, key)) for key in sorted(found["intervals"])}
+            for name, found in metrics["samplers"].items()
+        ]
+
+
+def _measured(found: Mapping[str, Any], name: str) -> tuple[str, str]:
+    interval = found.get("intervals", {}).get(name)
+    ends = f"{number(interval['low'])} to {number(interval['high'])}" if interval else ""
+    return number(found[name]), ends
+
+
+def show_verdict(root: Path, dataset: str) -> list[Row]:
+    """Show verdict, diagnoses and key numbers; returns the table of criteria."""
+    state, reasons, criteria = read_verdict(root, dataset)
+    numbers = key_numbers(root, dataset)
+    st.markdown(f"{frame.format_cell(state)} {label(reasons)}")
+    for column, (name, measured, ends) in zip(st.columns(len(numbers)), numbers, strict=True):
+        column.metric(label(name), measured, ends or None, delta_color="off", delta_arrow="off")
+    return criteria
 
 
 def show_figures(dataset: str, names: Sequence[str], across: int = 1) -> None:
     """Figures of the stage evaluate, `across` in a row."""
     folder = require(ROOT / "plots" / dataset / "evaluation", items.EVALUATE)
-    paths = [path for name in names for path in sorted(folder.glob(f"{name}.png"))]
-    for column, path in frame.in_rows(paths, across):
-        caption = words(path.stem).capitalize()
-        column.image(str(path), caption=caption, alt=caption)
-
-
-def show_samplers(dataset: str) -> None:
-    """Numbers and samples of each sampler."""
-    with frame.sentences():
-        samplers = results.compare_samplers(ROOT, dataset)
-        frame.table(samplers, "Samplers, 95 % intervals in brackets")
-    show_figures(dataset, ("samples_*", "samplers", "interpolations"), across=2)
+    with st.grid(across, min_column_width=320):
+        for path in (path for name in names for path in sorted(folder.glob(f"{name}.png"))):
+            caption = words(path.stem).capitalize()
+            st.image(str(path), caption=caption, alt=caption)
 
 
 def show_neighbours(dataset: str) -> None:
-    """Samples over their nearest training items."""
     last = max(0, len(items.read_evidence(ROOT, dataset)["samples"]) - SHOWN)
     first = st.number_input("From sample", 0, last, 0, SHOWN, key="from", bind="query-params")
     st.caption("Each sample of the picked sampler over the training item that is nearest to it.")
@@ -72,13 +139,24 @@ def show_latents(dataset: str) -> None:
         with left:
             last = len(found.items) - 1
             index = st.number_input("Test item", 0, last, 0, key="start", bind="query-params")
-            directions = choose_directions(dataset, found)
+            directions, noun = found.directions, "Direction"
+            ways = ["directions", "one place"] if found.side else ["directions"]
+            if found.items.ndim == 3:  # grids are made of few patches
+                ways.reverse()
+            if frame.choose("Move along", ways, f"way_{dataset}") == "one place":
+                most = found.side - 1
+                row, col = (
+                    place.slider(f"{side} of the place", 0, most, most // 2, key=side + dataset)
+                    for place, side in zip(st.columns(2), ("Row", "Column"), strict=True)
+                )
+                directions, noun = found.axes_at(row, col), "Latent"
+            names = [f"{noun} {number}" for number in range(1, len(directions) + 1)]
             steps = [
                 st.slider(name, -3.0, 3.0, 0.0, 0.1, format="%+.1f sd", key=f"{index} {name}")
-                for name in directions
+                for name in names
             ]
         before = found.decode(found.means[index])
-        after = found.decode(found.means[index] + steps @ np.array([*directions.values()]))
+        after = found.decode(found.means[index] + steps @ np.array(directions))
         shown = {"input": found.items[index], "reconstruction": before, "moved": after}
         figures = [look.picture(item, name, name, 200) for name, item in shown.items()]
         right.html(look.pictures(figures))
@@ -86,31 +164,22 @@ def show_latents(dataset: str) -> None:
         right.caption(f"{changed.sum()} of {changed.size} cells or pixels changed.")
 
 
-def choose_directions(dataset: str, found: Any) -> dict[str, Any]:
-    """Directions in the latent space, by what their sliders are called."""
-    directions, noun = found.directions, "Direction"
-    ways = ["directions", "one place"] if found.side else ["directions"]
-    if found.items.ndim == 3:  # grids are made of few patches
-        ways.reverse()
-    if frame.choose("Move along", ways, f"way_{dataset}") == "one place":
-        left, right = st.columns(2)
-        most = found.side - 1
-        row = left.slider("Row of the place", 0, most, most // 2, key=f"row_{dataset}")
-        col = right.slider("Column of the place", 0, most, most // 2, key=f"col_{dataset}")
-        directions, noun = found.axes_at(row, col), "Latent"
-    return {f"{noun} {number}": each for number, each in enumerate(directions, 1)}
-
-
-VIEWS: dict[str, Callable[[str], None]] = {
-    "Targets": show_targets,
-    "Reconstructions": partial(show_figures, names=("reconstructions", "arc_agi")),
-    "Samplers": show_samplers,
-    "Latents": show_latents,
-    "Neighbours": show_neighbours,
-}
-
-
 def main() -> None:
-    """The chosen view of a dataset."""
     dataset = frame.choose_dataset()
-    VIEWS[frame.choose("Show", [*VIEWS], "show")](dataset)
+    views = ["Targets", "Reconstructions", "Samplers", "Latents", "Neighbours"]
+    view = frame.choose("Show", views, "show")
+    if view == "Targets":
+        criteria = show_verdict(ROOT, dataset)
+        frame.table(criteria, f"Criteria, from results/{dataset}/verdict.json")
+        frame.table(compare_targets(ROOT, dataset), "Targets, from results/benchmarks.json")
+    elif view == "Reconstructions":
+        show_figures(dataset, ["reconstructions", "arc_agi"])
+    elif view == "Samplers":
+        with frame.sentences():
+            samplers = compare_samplers(ROOT, dataset)
+            frame.table(samplers, "Samplers, 95 % intervals in brackets")
+        show_figures(dataset, ["samples_*", "samplers", "interpolations"], across=2)
+    elif view == "Latents":
+        show_latents(dataset)
+    else:
+        show_neighbours(dataset)

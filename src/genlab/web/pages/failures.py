@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,8 +66,8 @@ def read_failures(
 def _failure(item: dict[str, Any], sentences: dict[str, str], pictures: Pictures) -> Failure:
     index, name = int(item["index"]), item["hypothesis"]
     shown = {caption: np.asarray(every[index], np.uint8) for caption, every in pictures.items()}
-    scores = [f"{score} {number(value)}" for score, value in item["scores"].items()]
-    scores += [item["class"]] if "class" in item else []
+    parts = [f"{score} {number(value)}" for score, value in item["scores"].items()]
+    scores = ", ".join([*parts, item["class"]] if "class" in item else parts)
     reason = sentences[name] if name else "no tested attribute explains it"
     digest = hashlib.sha256()
     figures = []
@@ -78,16 +77,11 @@ def _failure(item: dict[str, Any], sentences: dict[str, str], pictures: Pictures
         if one.ndim == 2:  # wrong cells of a reconstruction, stray ones of a sample
             wrong = one != next(iter(shown.values()))
             outlined = wrong if len(shown) > 1 else find_components(one[None]).stray[0]
-        alt = f"{caption} of item {index}: {', '.join(scores)}"
+        alt = f"{caption} of item {index}: {scores}"
         figures.append(look.picture(one, alt, caption, 128, outlined))
-    return Failure(
-        item=index,
-        scores=", ".join(scores),
-        hypothesis=name or UNEXPLAINED,
-        explanation="; ".join([reason, *item.get("faults", [])]),
-        figures=figures,
-        subject=digest.hexdigest(),
-    )
+    explanation = "; ".join([reason, *item.get("faults", [])])
+    subject = digest.hexdigest()
+    return Failure(index, scores, name or UNEXPLAINED, explanation, figures, subject)
 
 
 def _pictures(root: Path, dataset: str, sort: str) -> Pictures:
@@ -102,31 +96,28 @@ def _pictures(root: Path, dataset: str, sort: str) -> Pictures:
     return {"input": truth, "reconstruction": arrays["predicted"]}
 
 
-def keep(dataset: str, kind: str, failure: Failure, rater: str, key: str) -> None:
-    """Store an opinion, or take it back."""
-    thumb = st.session_state[key]
-    agrees = None if thumb is None else bool(thumb)
-    with frame.sentences():
-        jobs().store.opine(dataset, kind, failure.subject, failure.hypothesis, rater, agrees)
-
-
 def ask(dataset: str, sort: str, failure: Failure, rater: str, opinions: list[Opinion]) -> None:
-    """The question whether the explanation of a failure holds."""
+    """The question whether the explanation of a failure holds, and what people said."""
     subject = (failure.subject, failure.hypothesis)
     about = {o.rater: o.agrees for o in opinions if (o.subject_hash, o.hypothesis) == subject}
     key = f"thumb_{failure.item}_{subject}_{rater}"
-    store = partial(keep, dataset, KINDS[sort], failure, rater, key)
+
+    def keep() -> None:
+        thumb = st.session_state[key]
+        agrees = None if thumb is None else bool(thumb)
+        with frame.sentences():
+            jobs().store.opine(dataset, KINDS[sort], *subject, rater, agrees)
+
     given = int(about[rater]) if rater in about else None
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("Does this explain it?", width="content")
-        st.feedback("thumbs", key=key, default=given, on_change=store)
+        st.feedback("thumbs", key=key, default=given, on_change=keep)
         if about:
             agree = sum(about.values())
             st.caption(f"{agree} agree, {len(about) - agree} don't", width="content")
 
 
 def main() -> None:
-    """The failures of a dataset, and the hypotheses about them."""
     dataset = frame.choose_dataset()
     left, right = st.columns(2)
     with left:
@@ -142,8 +133,9 @@ def main() -> None:
     )  # fmt: skip
     shown = [failure for failure in failures if not wanted or failure.hypothesis in wanted]
     st.write(f"**{len(shown)}** of {len(failures)} {sort}.")
-    for column, failure in frame.in_rows(shown, 3):
-        with column.container(border=True):
+    cards = st.grid(3, min_column_width=300, border=True)
+    for failure in shown:
+        with cards.cell():
             st.html(look.pictures(failure.figures))
             st.write(f"**Item {failure.item}**: {label(failure.scores)}")
             st.write(f"Why: {label(failure.explanation)}.")

@@ -6,7 +6,7 @@ from importlib import import_module
 import streamlit as st
 
 from genlab.web.components import look
-from genlab.web.components.frame import keep, sentences
+from genlab.web.components.frame import sentences
 from genlab.web.security import sees_all
 
 PAGES = {
@@ -34,14 +34,12 @@ def main() -> None:
     """Show the page of the address, below links to the others."""
     st.set_page_config(page_title="genlab", layout="wide")
     st.html(look.STYLE)
-    # Who asks, and for which run, goes along to the other pages.
-    keep(**{name: st.query_params[name] for name in ("rater", "run") if name in st.query_params})
+    for name in {"rater", "run"} & st.query_params.keys():  # they go along to the other pages
+        st.session_state[f"said_{name}"] = st.query_params[name]
     names = list(PAGES) if sees_all(st.context.headers, st.context.cookies) else ["rate"]
     pages = [
-        st.Page(
-            partial(show, name), title=name.capitalize(), url_path=name, default=name == names[0]
-        )
-        for name in names
+        st.Page(partial(show, each), title=each.capitalize(), url_path=each, default=not number)
+        for number, each in enumerate(names)
     ]
     st.navigation(pages, position="top").run()
 

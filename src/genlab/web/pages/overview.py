@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from genlab.web.components import frame, grid
 from genlab.web.components.escape import label
 from genlab.web.components.files import UNFIT, stamp
 from genlab.web.jobs import jobs
+from genlab.web.pages.evaluation import show_verdict
 
 Row = dict[str, str]
 
@@ -45,36 +46,58 @@ class Status(NamedTuple):
     fault: str | None = None
 
 
-def ask_dvc(root: Path, state: int) -> Status:
-    """Ask DVC for its stages, their state and changed metrics."""
+@st.cache_resource
+def pool() -> ThreadPoolExecutor:
+    """One thread: DVC is never asked twice at once."""
+    return ThreadPoolExecutor(1)
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def ask(root: Path, state: int) -> Future[Status]:
+    """DVC's answer about the files whose `fingerprint` is `state`, asked in the background."""
+    return pool().submit(_ask_dvc, root, state)
+
+
+def fingerprint(root: Path) -> int:
+    """Hash of the stamps of all files that the status depends on.
+
+    Hidden folders, such as those of runs under way, are left out: they change all the time.
+    """
+    files = [root / name for name in WATCHED if (root / name).is_file()]
+    for name in WATCHED:
+        for folder, folders, names in os.walk(root / name):
+            folders[:] = sorted(d for d in folders if not d.startswith((".", "__pycache__")))
+            files += [Path(folder, each) for each in sorted(names)]
+    return hash(tuple(map(stamp, files)))
+
+
+def _ask_dvc(root: Path, state: int) -> Status:
     if fingerprint(root) != state:  # the question has waited, and nobody needs the answer
         return Status()
     if not (root / ".dvc").is_dir():
         return Status(fault=f"{root} is no project of dvc; run: git clone, then dvc pull")
     try:
-        stages = _ask(root, "stage", "list", "--name-only").splitlines()
-        stale = json.loads(_ask(root, "status", "--json") or "{}")
-        metrics = json.loads(_ask(root, "metrics", "diff", "--json") or "{}")
-        reasons = [{"stage": name, "reasons": value(found)} for name, found in stale.items()]
-        return Status(tabulate_stages(stages, stale), reasons, tabulate_changes(metrics))
+        addresses = _run_dvc(root, "stage", "list", "--name-only").splitlines()
+        stale = json.loads(_run_dvc(root, "status", "--json") or "{}")
+        metrics = json.loads(_run_dvc(root, "metrics", "diff", "--json") or "{}")
+        stages: dict[str, Row] = {}
+        for address in addresses:  # `stage@dataset`; one without a dataset is run once
+            stage, _, dataset = address.partition("@")
+            row = stages.setdefault(stage, {"stage": words(stage)})
+            row[dataset or "all_datasets"] = "stale" if address in stale else "up to date"
+        columns = dict.fromkeys(column for row in stages.values() for column in row)
+        return Status(
+            [{column: row.get(column, "–") for column in columns} for row in stages.values()],
+            [{"stage": name, "reasons": value(found)} for name, found in stale.items()],
+            tabulate_changes(metrics),
+        )
     except (GenlabError, OSError, subprocess.TimeoutExpired) as error:
         return Status(fault=str(error))
     except UNFIT as error:
         return Status(fault=f"dvc printed no JSON of a known form ({error})")
 
 
-def tabulate_stages(stages: Sequence[str], stale: Mapping[str, Any]) -> list[Row]:
-    """Stages by dataset from addresses `stage@dataset`; one without a dataset is run once."""
-    rows: dict[str, Row] = {}
-    for address in stages:
-        stage, _, dataset = address.partition("@")
-        row = rows.setdefault(stage, {"stage": words(stage)})
-        row[dataset or "all_datasets"] = "stale" if address in stale else "up to date"
-    columns = dict.fromkeys(column for row in rows.values() for column in row)
-    return [{column: row.get(column, "–") for column in columns} for row in rows.values()]
-
-
-def tabulate_changes(metrics: Mapping[str, Any]) -> list[Row]:
+def tabulate_changes(metrics: dict[str, Any]) -> list[Row]:
     """Rows of `dvc metrics diff`, {path: {name: {old, new}}}."""
     return [
         {"metrics": Path(path).stem, "name": words(name)}
@@ -84,7 +107,7 @@ def tabulate_changes(metrics: Mapping[str, Any]) -> list[Row]:
     ]
 
 
-def _ask(root: Path, *command: str) -> str:
+def _run_dvc(root: Path, *command: str) -> str:
     # A second dvc must not touch what a run writes: status only reads, but it compiles modules.
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "DVC_NO_ANALYTICS": "1"}
     done = subprocess.run(
@@ -99,60 +122,35 @@ def _ask(root: Path, *command: str) -> str:
     return done.stdout
 
 
-@st.cache_resource
-def pool() -> ThreadPoolExecutor:
-    """One thread: DVC is never asked twice at once."""
-    return ThreadPoolExecutor(1)
-
-
-@st.cache_resource(max_entries=1, show_spinner=False)
-def ask(root: str, state: int) -> Future[Status]:
-    """DVC's answer about the files whose `fingerprint` is `state`, asked in the background."""
-    return pool().submit(ask_dvc, Path(root), state)
-
-
-def fingerprint(root: Path) -> int:
-    """Hash of the stamps of all files that the status depends on.
-
-    Hidden folders, such as those of runs under way, are left out: they change all the time.
-    """
-    files = [str(root / name) for name in WATCHED if (root / name).is_file()]
-    for name in WATCHED:
-        for folder, folders, names in os.walk(root / name):
-            folders[:] = sorted(d for d in folders if not d.startswith((".", "__pycache__")))
-            files += [f"{folder}/{each}" for each in sorted(names)]
-    return hash(tuple((file, stamp(file)) for file in files))
-
-
-def look() -> Status | None:
-    """The state of the pipeline; None while DVC is being asked."""
-    root = ROOT.absolute()
-    answer = ask(str(root), fingerprint(root))
-    return answer.result() if answer.done() else None
-
-
 @st.fragment(run_every=1)
-def wait_for_dvc() -> None:
+def wait_for(answer: Future[Status]) -> None:
     """Shown until DVC has answered; then the page runs once more, without the clock."""
     st.caption("Asking dvc for the state of the pipeline …")
-    if look() is not None:
+    if answer.done():
         st.rerun()
 
 
-def show_pipeline(status: Status) -> None:
-    """States of all stages, why some are stale, and the next step."""
-    if status.fault:
+def main() -> None:
+    with frame.sentences():
+        st.html(grid.gallery(jobs().cases()))
+    root = ROOT.absolute()
+    answer = ask(root, fingerprint(root))
+    status = answer.result() if answer.done() else None
+    if status is None:
+        wait_for(answer)
+    elif status.fault:
         st.warning(label(status.fault))
+    else:
+        frame.table(status.stages, "Stages of the pipeline")
+        if status.stale:
+            frame.table(status.stale, "Why stages would run again")
+        st.write(f"Next: `{'make repro' if status.stale else 'make report'}`")
+    for name in frame.params().datasets:
+        st.subheader(find_dataset(name).title, anchor=False)
+        with frame.sentences():
+            show_verdict(ROOT, name)
+    if status is None:
         return
-    frame.table(status.stages, "Stages of the pipeline")
-    if status.stale:
-        frame.table(status.stale, "Why stages would run again")
-    command = "make repro" if status.stale else "make report"
-    st.write(f"Next: `{command}`")
-
-
-def show_changes(status: Status) -> None:
-    """Metrics that differ from the last commit."""
     st.subheader("Since the last commit", anchor=False)
     commit = git.ask(ROOT, "log", "-1", "--format=%h %s, %cr") or b"no commit yet"
     st.caption(f"Compared with {label(commit.decode(errors='replace'))}.")
@@ -160,20 +158,3 @@ def show_changes(status: Status) -> None:
         frame.table(status.changes, "Metrics that differ")
     elif not status.fault:
         st.write("No metric differs.")
-
-
-def main() -> None:
-    """Test cases, state of the pipeline, results, changes."""
-    with frame.sentences():
-        st.html(grid.gallery(jobs().cases()))
-    status = look()
-    if status is None:
-        wait_for_dvc()
-    else:
-        show_pipeline(status)
-    for name in frame.params().datasets:
-        st.subheader(find_dataset(name).title, anchor=False)
-        with frame.sentences():
-            frame.show_verdict(ROOT, name)
-    if status is not None:
-        show_changes(status)

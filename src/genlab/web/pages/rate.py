@@ -5,21 +5,15 @@ from __future__ import annotations
 from html import escape
 
 import streamlit as st
+from PIL import Image, ImageDraw
 
+from genlab.benchmark.cases import Case
 from genlab.benchmark.judge import QUESTION, STARS
 from genlab.core.params import load_params
-from genlab.web.components import grid
+from genlab.web.components import grid, look
 from genlab.web.components.escape import label, text
-from genlab.web.components.frame import ask_rater, keep, remember, remembered
-from genlab.web.components.outlines import connect
-from genlab.web.components.rating_session import (
-    KINDS,
-    Kind,
-    Session,
-    Subject,
-    list_dataset,
-    list_run,
-)
+from genlab.web.components.frame import ask_rater, remember, remembered
+from genlab.web.components.rating_session import KINDS, Kind, Session, list_dataset, list_run
 from genlab.web.jobs import jobs
 
 SIDES = {1: "Left", 2: "Right"}
@@ -34,28 +28,38 @@ def choose_scope() -> tuple[Kind, str]:
     if not choices:
         st.info("No run yet. Start one on the page Benchmark, or with: `genlab benchmark run`")
     choices += [(kind, name) for kind in KINDS if kind != "run_item" for name in datasets]
-    kind = remembered("kind", "run_item")
+    kind = remembered("kind") or "run_item"
     of = st.query_params.get("of", remembered("run" if kind == "run_item" else "of"))
     start = next((n for n, choice in enumerate(choices) if choice == (kind, of)), 0)
     chosen = st.selectbox("What", choices, start, format_func=lambda c: f"{KINDS[c[0]]}: {c[1]}")
-    remember(kind=chosen[0], of=chosen[1])
+    remember("kind", chosen[0])
+    remember("of", chosen[1])
     if chosen[0] == "run_item":  # the run that the page Benchmark shows next
-        keep(run=chosen[1])
+        st.session_state["said_run"] = chosen[1]
     return chosen
 
 
-def session(kind: Kind, of: str, name: str, paired: bool, controls: bool) -> Session:
-    """This person's way through it, kept while the page is open."""
-    key = (kind, of, name, paired, controls)
-    if st.session_state.get("rating_key") != key:
-        if kind == "run_item":
-            subjects = list_run(jobs(), of, controls=controls)
-        else:
-            subjects = list_dataset(jobs(), of, kind)
-        st.session_state["rating"] = Session(jobs().store, name, subjects, paired=paired)
-        st.session_state["rating_key"] = key
-    found: Session = st.session_state["rating"]
-    return found
+@st.cache_data(max_entries=128, show_spinner=False, hash_funcs={Case: lambda case: case.digest})
+def connect(case: Case) -> str:
+    """The template over its avatars, a line from each face to who replaces it, as a data URL."""
+    template = case.open_template()
+    side, gap = round(template.width * 0.22), round(template.width * 0.03)
+    top = template.height + gap
+    sheet = Image.new("RGB", (template.width, top + side + gap), "white")
+    sheet.paste(template, (0, 0))
+    pen = ImageDraw.Draw(sheet)
+    stroke = max(2, template.width // 200)
+    for number, swap in enumerate(sorted(case.swaps, key=lambda swap: swap.region.left)):
+        face_left, _, face_right, bottom = swap.region.box
+        left = gap + number * (side + gap)
+        avatar = case.open_avatar(swap.avatar).resize((side, side), Image.Resampling.LANCZOS)
+        sheet.paste(avatar, (left, top))
+        for box in (swap.region.box, (left, top, left + side, top + side)):
+            pen.rectangle(box, outline=look.OUTLINE, width=stroke)
+        ends = (face_left + face_right) / 2, bottom, left + side / 2, top
+        pen.line(ends, fill=look.OUTLINE, width=stroke)
+    sheet.thumbnail((640, 1280), Image.Resampling.LANCZOS)
+    return look.data_url(sheet, "jpeg")
 
 
 def figure(url: str, caption: str, target: str = "", kind: str = "") -> str:
@@ -88,22 +92,20 @@ def show(way: Session) -> str:
     return f'<div class="b-look">{shown}<div class="b-ahead" aria-hidden="true">{ahead}</div></div>'
 
 
-def flip(subject: Subject) -> None:
-    """Show the template in this image's place, or the image again."""
-    flipped = st.session_state.get("flipped") == subject.sha256
-    st.session_state["flipped"] = "" if flipped else subject.sha256
-
-
 @st.fragment
 def rate(way: Session) -> None:
     """One image and its stars, or two and which is better."""
     progress, board = st.empty(), st.empty()
     task = way.current
-    names = {n: f"{side} is better" for n, side in SIDES.items()}
+
+    def flip() -> None:  # to the template in this image's place, or back
+        flipped = st.session_state.get("flipped") == task[0].sha256
+        st.session_state["flipped"] = "" if flipped else task[0].sha256
+
     with st.container(horizontal=True, gap="small"):
-        for value, name in (names if way.paired else {n: "★" * n for n in STARS}).items():
+        for value in SIDES if way.paired else STARS:
             st.button(
-                name,
+                f"{SIDES[value]} is better" if way.paired else "★" * value,
                 key=f"answer-{value}",
                 shortcut=str(value),
                 help=None if way.paired else STARS[value],
@@ -115,7 +117,7 @@ def rate(way: Session) -> None:
         st.button("Undo", key="undo", shortcut="u", on_click=way.undo, disabled=not way.position)
         if not way.paired:
             off = not task or not task[0].template
-            st.button("Template", key="flip", shortcut="t", on_click=flip, args=task, disabled=off)
+            st.button("Template", key="flip", shortcut="t", on_click=flip, disabled=off)
     share = way.done / way.total if way.total else 1.0
     unit = "pairs" if way.paired else "rated"
     progress.progress(share, text=f"{way.done} of {way.total} {unit}")
@@ -132,16 +134,21 @@ def rate(way: Session) -> None:
 def main() -> None:
     """Who rates what, then one image after another."""
     known = remembered("rater")
-    who = f"{label(known, 30)} rates" if known else "Who rates what"
-    with st.expander(who, expanded=not known):
-        scope = choose_scope()
+    with st.expander(
+        f"{label(known, 30)} rates" if known else "Who rates what", expanded=not known
+    ):
+        kind, of = choose_scope()
         name = ask_rater()
-        swapped = scope[0] == "run_item"
+        swapped = kind == "run_item"
         left, right = st.columns(2)
         paired = left.toggle("Pairs", key="pairs", bind="query-params", disabled=not swapped)
         controls = right.toggle("Controls, too", key="controls", disabled=not swapped)
-    way = session(*scope, name, paired and swapped, controls)
-    if not way.total:
+    key = (kind, of, name, paired and swapped, controls)
+    if st.session_state.get("rating_key") != key:  # kept while the page is open
+        subjects = list_run(jobs(), of, controls) if swapped else list_dataset(jobs(), of, kind)
+        way = Session(jobs().store, name, subjects, paired=paired and swapped)
+        st.session_state["rating"], st.session_state["rating_key"] = way, key
+    if not st.session_state["rating"].total:
         st.info("Nothing to rate here. Controls are hidden unless you ask for them.")
         return
-    rate(way)
+    rate(st.session_state["rating"])

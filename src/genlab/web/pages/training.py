@@ -32,14 +32,19 @@ LOG = ("loss", "reconstruction_loss", "kl_divergence", "mse", "gradient_norm")
 def read_runs(root: Path, dataset: str) -> dict[str, Curves]:
     """The curves of all finished runs of `dataset` by name, those of the current one first.
 
-    Raises a GenlabError where there is none, or where a file is broken.
+    Those of experiments come from git's refs, where DVC keeps them, the newest first. Raises a
+    GenlabError where there is none, or where a file is broken.
     """
     folder = root / "plots" / dataset / "training" / "plots" / "metrics"
-    current = {
-        file.relative_to(folder).with_suffix("").as_posix(): read_tsv(file)
-        for file in sorted(folder.rglob("*.tsv"))
-    }
-    found = ({"current run": current} if current else {}) | read_experiments(root, dataset)
+    current = {file.stem: read_tsv(file) for file in sorted(folder.glob("*.tsv"))}
+    found = {"current run": current} if current else {}
+    newest = ("--sort=-committerdate", f"--count={MAX_EXPERIMENTS}")
+    names = ("--format=%(objectname) %(refname:lstrip=4)", "refs/exps/*/*/*")
+    listed = git.ask(root, "for-each-ref", *newest, *names) or b""
+    for line in listed.decode(errors="replace").splitlines():
+        commit, _, name = line.partition(" ")
+        if curves := _read_experiment(root, commit, dataset):
+            found.setdefault(name, curves)
     if not found:
         require(folder)
     return found
@@ -58,19 +63,6 @@ def read_tsv(file: Path) -> Points:
         raise GenlabError(
             f"{file} is truncated ({error}); make it with: dvc repro train"
         ) from error
-
-
-def read_experiments(root: Path, dataset: str) -> dict[str, Curves]:
-    """Curves of the experiments that DVC keeps in git's refs, the newest first."""
-    newest = ("--sort=-committerdate", f"--count={MAX_EXPERIMENTS}")
-    names = ("--format=%(objectname) %(refname:lstrip=4)", "refs/exps/*/*/*")
-    listed = git.ask(root, "for-each-ref", *newest, *names) or b""
-    found: dict[str, Curves] = {}
-    for line in listed.decode(errors="replace").splitlines():
-        commit, _, name = line.partition(" ")
-        if curves := _read_experiment(root, commit, dataset):
-            found.setdefault(name, curves)
-    return found
 
 
 @st.cache_data(max_entries=4 * MAX_EXPERIMENTS, show_spinner=False)
@@ -113,12 +105,18 @@ def find_pictures(folder: Path) -> dict[str, Path]:
     return {f"epoch {int(k)}" if k.isdigit() else k: found[k] for k in sorted(found)}
 
 
+def show_picture(path: Path, epoch: str) -> None:
+    """Validation items over their reconstructions."""
+    words = f"Validation items over their reconstructions, {epoch}"
+    st.image(str(path), caption=words, alt=words)
+
+
 def draw(runs: dict[str, Curves], log: bool) -> None:
     """A chart for each series that a run has, three in a row."""
-    keys = [key for key in PANELS if any(run.get(key) for run in runs.values())]
-    for column, key in frame.in_rows(keys, 3):
-        found = {name: run.get(key, []) for name, run in runs.items()}
-        charts.draw(found, words(key), log=log and key in LOG, place=column)
+    with st.grid(3, min_column_width=300):
+        for key in PANELS:
+            if found := {name: run[key] for name, run in runs.items() if run.get(key)}:
+                charts.draw(found, words(key), log=log and key in LOG)
 
 
 @st.fragment(run_every=2)
@@ -135,37 +133,24 @@ def live(dataset: str) -> None:
         if time.time() - history.stat().st_mtime > PATIENCE:
             st.caption(f"stopped, epoch {epoch} of at most {most}; the same command resumes it")
             return
-        st.write(f"training now, epoch {epoch} of at most {most}")
-        st.progress(min(1.0, epoch / most))
+        st.progress(min(1.0, epoch / most), f"training now, epoch {epoch} of at most {most}")
         draw({history.parent.name: run}, log=True)
         for name, path in list(find_pictures(history.parent / "images").items())[-1:]:
             show_picture(path, name)
 
 
-def show_picture(path: Path, epoch: str) -> None:
-    """Validation items over their reconstructions."""
-    words = f"Validation items over their reconstructions, {epoch}"
-    st.image(str(path), caption=words, alt=words)
-
-
-def compare(dataset: str) -> None:
-    """Curves of the chosen runs."""
-    runs = read_runs(ROOT, dataset)
-    left, right = st.columns([4, 1], vertical_alignment="bottom")
-    chosen = left.multiselect(
-        "Runs", runs, default=list(runs)[:1], max_selections=8, key="run", bind="query-params"
-    )
-    log = right.toggle("Log scale", value=True, key="log", bind="query-params")
-    st.caption("On the validation split; losses, KL and ELBO in nats per item.")
-    draw({name: runs[name] for name in chosen}, log)
-
-
 def main() -> None:
-    """A run under way, the curves of finished runs, reconstructions."""
     dataset = frame.choose_dataset()
     live(dataset)
     with frame.sentences():
-        compare(dataset)
+        runs = read_runs(ROOT, dataset)
+        left, right = st.columns([4, 1], vertical_alignment="bottom")
+        chosen = left.multiselect(
+            "Runs", runs, default=list(runs)[:1], max_selections=8, key="runs", bind="query-params"
+        )
+        log = right.toggle("Log scale", value=True, key="log", bind="query-params")
+        st.caption("On the validation split; losses, KL and ELBO in nats per item.")
+        draw({name: runs[name] for name in chosen}, log)
     pictures = find_pictures(ROOT / "plots" / dataset / "training" / "plots" / "images")
     if len(pictures) > 1:
         st.subheader("Reconstructions by epoch", anchor=False)

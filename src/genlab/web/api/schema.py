@@ -1,27 +1,35 @@
-"""Faults of the API: one JSON object of type application/problem+json (RFC 9457)."""
+"""What the routers share: types, the project's `Jobs`, and faults as problems (RFC 9457)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 
 from genlab.core.errors import GenlabError
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST = 500  # characters of a detail
 
+RunId = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(-[0-9]{1,6})?$", max_length=20)]
+CaseId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", max_length=64)]
+ToolId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,47}$", max_length=48)]
+ItemId = Annotated[int, Field(ge=1, le=2**53 - 1)]
 
-class Problem(BaseModel):
+
+class Part(BaseModel):
+    """A part of the API: no key beside those that it names, no value of another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Problem(Part):
     """What went wrong, for programs (`status`, `title`) and for people (`detail`)."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: str = Field(default="about:blank", description="Kind of the fault; RFC 9457.")
     title: str = Field(description="Name of the status.")
@@ -50,13 +58,8 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) 
     return JSONResponse(content.model_dump(), status, headers, media_type=MEDIA_TYPE)
 
 
-def add_problem_handlers(api: FastAPI) -> None:
-    """Answer every fault of `api` with a problem."""
-    for kind in (GenlabError, HTTPException, RequestValidationError, Exception):
-        api.add_exception_handler(kind, _answer)
-
-
-async def _answer(_: Request, error: Exception) -> Response:
+async def report(_: object, error: Exception) -> JSONResponse:
+    """The problem that a fault is, for FastAPI's `exception_handlers=`."""
     if isinstance(error, GenlabError):  # without a status: a faulty file, which the line names
         return problem(getattr(error, "status", 409), str(error))
     if isinstance(error, RequestValidationError):
@@ -68,3 +71,8 @@ async def _answer(_: Request, error: Exception) -> Response:
         return problem(error.status_code, str(error.detail), error.headers)
     # A bug: its traceback is for the server's log, not for the client.
     return problem(500, f"{type(error).__name__} in the server; its log says more")
+
+
+HANDLERS: dict[int | type[Exception], Any] = dict.fromkeys(
+    (GenlabError, HTTPException, RequestValidationError, Exception), report
+)
