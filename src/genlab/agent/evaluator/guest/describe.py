@@ -15,7 +15,7 @@ import torch
 import torchinfo
 from torch import Tensor, nn
 
-from .module import BrokenModelError, Job, answer, prepare
+from .module import BrokenModelError, Job, answer, prepare, trainable
 from .train import make_loss
 
 MOST_LAYERS = 200
@@ -49,9 +49,8 @@ def run(job: Job) -> None:
 
 def describe(whole: Whole, x: Tensor) -> dict[str, Any]:
     """Layers without layers below them and multiply-adds, by torchinfo."""
-    found = torchinfo.summary(
-        whole, input_data=x, depth=9, verbose=0, mode="eval", cache_forward_pass=False
-    )
+    options = {"depth": 9, "verbose": 0, "mode": "eval", "cache_forward_pass": False}
+    found: Any = torchinfo.summary(whole, input_data=x, **options)
     names = {id(module): name for name, module in whole.model.named_modules()}
     layers = [
         {
@@ -73,9 +72,7 @@ def check(model: nn.Module, x: Tensor, job: Job) -> None:
             answers = answer(model.eval(), torch.rand(size, *x.shape[1:], device=x.device), job)
         if not all(bool(each.isfinite().all()) for each in answers):
             raise BrokenModelError(f"the output for {size} items is not finite (nan or inf)")
-    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    if not trained:
-        raise BrokenModelError("the model has no parameters that can be trained")
+    trained = trainable(model)
     target = torch.full((2, job["classes"]), 1 / job["classes"], device=x.device)
     loss = make_loss(model.train(), job)(x, target, 1.0)
     if loss.grad_fn is None:

@@ -48,6 +48,12 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+def read_inputs(job: Job, *names: str) -> list[Tensor]:
+    """Arrays of inputs.npz on the job's device."""
+    with np.load(Path(job["folder"], "inputs.npz")) as arrays:
+        return [torch.from_numpy(arrays[name]).to(job["device"]) for name in names]
+
+
 def load(path: Path, class_name: str) -> nn.Module:
     """Build the class of the file without arguments."""
     spec = importlib.util.spec_from_file_location("model", path)
@@ -70,20 +76,28 @@ def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: value for name, value in state.items() if isinstance(value, Tensor)}
 
 
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Parameters that are trained, by name; at least one."""
+    found = {name: each for name, each in model.named_parameters() if each.requires_grad}
+    if not found:
+        raise BrokenModelError("the model has no parameters that can be trained")
+    return found
+
+
 def answer(model: nn.Module, x: Tensor, job: Job) -> tuple[Tensor, ...]:
     """Logits of a classifier; mean, log variance and decoded parameters of a generative model."""
     if job["task"] == "classify":
-        return (logits(model, x, job["classes"]),)
+        return (logits(model, x, job),)
     mean, logvar = encode(model, x)
     return mean, logvar, decode(model, mean, job)
 
 
-def logits(model: nn.Module, x: Tensor, classes: int | None) -> Tensor:
+def logits(model: nn.Module, x: Tensor, job: Job) -> Tensor:
     """Logits (n, classes); whatever tensor forward gives, where `classes` is None."""
     given = model(x)
-    if classes is None and isinstance(given, Tensor):
+    if job["classes"] is None and isinstance(given, Tensor):
         return given
-    return _checked("forward", given, (len(x), classes or 0))
+    return _checked("forward", given, (len(x), job["classes"] or 0))
 
 
 def encode(model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,14 +6,11 @@ weights.safetensors, and trained.json: examples seen, loss over at most CURVE eq
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,22 +19,25 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .module import BrokenModelError, Job, decode, encode, logits, prepare, tensors_of
+from .module import (
+    BrokenModelError,
+    Job,
+    decode,
+    encode,
+    logits,
+    prepare,
+    read_inputs,
+    tensors_of,
+    trainable,
+)
 
 CURVE = 50
 KL_WARMUP = 0.1  # share of the steps in which the weight of the KL rises to 1
-OPTIMISERS = {
-    "adamw": "AdamW", "adam": "Adam", "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop",
-    "sgd": "SGD",
-}  # fmt: skip
 
 
 def run(job: Job) -> None:
-    folder, device = Path(job["folder"]), job["device"]
-    with np.load(folder / "inputs.npz", allow_pickle=False) as arrays:
-        items, labels = (torch.from_numpy(arrays[k]).to(device) for k in ("items", "labels"))
-    model = prepare(job)
-    size = min(job["training"]["batch_size"], job["examples"])
+    folder, (items, labels) = Path(job["folder"]), read_inputs(job, "items", "labels")
+    model, size = prepare(job), min(job["training"]["batch_size"], job["examples"])
     losses = train(model, items, labels, size, job)
     state = {name: value.detach().cpu() for name, value in tensors_of(model).items()}
     save_file({k: v.contiguous().clone() for k, v in state.items()}, folder / "weights.safetensors")
@@ -84,22 +84,16 @@ def make_loss(model: nn.Module, job: Job) -> Callable[[Tensor, Tensor, float], T
     KL weighted by beta.
     """
     if job["task"] == "classify":
-        return lambda x, target, _: F.cross_entropy(logits(model, x, job["classes"]), target)
-    # The rest of genlab is not there; the judge's likelihoods are imported by their own name.
-    package = sys.modules["genlab.distributions"] = ModuleType("genlab.distributions")
-    package.__path__ = [job["distributions"]]
-    names = ("discretized_logistic", "gaussian")
-    likelihoods, gaussian = (importlib.import_module(f"genlab.distributions.{n}") for n in names)
+        return lambda x, target, _: F.cross_entropy(logits(model, x, job), target)
+    from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
+    from genlab.distributions.gaussian import kl_standard_normal, reparameterize
 
     def negative_elbo(x: Tensor, _: Tensor, beta: float) -> Tensor:
         mean, logvar = encode(model, x)
-        out = decode(model, gaussian.reparameterize(mean, logvar, torch.randn_like(mean)), job)
-        components = out.shape[1] // job["components"]
-        mixture = likelihoods.DiscretizedLogisticMixture(x.shape[1], components)
-        kl = gaussian.kl_standard_normal(mean, logvar).sum(1)
+        out = decode(model, reparameterize(mean, logvar, torch.randn_like(mean)), job)
+        mixture = DiscretizedLogisticMixture(x.shape[1], out.shape[1] // job["components"])
         nll = -mixture.log_prob(out, (x * 255).round())
-        loss: Tensor = (nll + beta * kl).mean() / x[0].numel()
-        return loss
+        return (nll + beta * kl_standard_normal(mean, logvar).sum(1)).mean() / x[0].numel()
 
     return negative_elbo
 
@@ -116,16 +110,16 @@ def batches(count: int, size: int, steps: int, generator: torch.Generator) -> It
 
 def make_optimiser(model: nn.Module, asked: dict[str, Any]) -> torch.optim.Optimizer:
     """The optimiser of the recipe; vectors, which are biases and norms, do not decay."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    if not trained:
-        raise BrokenModelError("the model has no parameters that can be trained")
-    matrices, vectors = [p for p in trained if p.ndim > 1], [p for p in trained if p.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": asked["weight_decay"]}, {"params": vectors}]
-    more = {"momentum": asked["momentum"]} if asked["optimiser"] in ("sgd", "rmsprop") else {}
-    if asked["optimiser"] == "sgd":
+    trained, name = trainable(model).values(), asked["optimiser"]
+    groups = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": asked["weight_decay"]},
+        {"params": [p for p in trained if p.ndim <= 1]},
+    ]
+    more = {"momentum": asked["momentum"]} if name in ("sgd", "rmsprop") else {}
+    if name == "sgd":
         more["nesterov"] = asked["momentum"] > 0
-    kind = getattr(torch.optim, OPTIMISERS[asked["optimiser"]])
-    found: torch.optim.Optimizer = kind(groups, lr=asked["lr"], weight_decay=0.0, **more)
+    kinds: Any = {key.lower(): kind for key, kind in vars(torch.optim).items() if key[0].isupper()}
+    found: torch.optim.Optimizer = kinds[name](groups, lr=asked["lr"], weight_decay=0.0, **more)
     return found
 
 
@@ -148,12 +142,10 @@ def make_augmentation(asked: list[dict[str, Any]]) -> Callable[[Tensor], Tensor]
         return lambda x: x
     from torchvision.transforms import v2
 
-    chain = v2.Compose(
-        [getattr(v2, t["type"])(**{k: v for k, v in t.items() if k != "type"}) for t in asked]
-    )
+    chain = [getattr(v2, t["type"])(**{k: v for k, v in t.items() if k != "type"}) for t in asked]
 
     def augment(x: Tensor) -> Tensor:
-        images = [chain(image) for image in x]
+        images = [v2.Compose(chain)(image) for image in x]
         if any(image.shape != x.shape[1:] for image in images):
             names = ", ".join(each["type"] for each in asked)
             raise BrokenModelError(f"augmentation {names} does not keep the shape of an image")
