@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
+from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import classification
-from genlab.agent.evaluator.room import EvaluationError
+from genlab.agent.evaluator.judge import EvaluationError, Judge
 from genlab.core.io import read_json, write_json
-
-if TYPE_CHECKING:
-    from genlab.agent.evaluator.judge import Judge
 
 Metrics = dict[str, float]
 
@@ -54,8 +55,9 @@ def measure_references(
         return {"VAE": stored["metrics"]} if fits else {}
     if not workspace_file.exists():
         found = {"majority class": _majority(judge), "logistic regression": _logistic(judge)}
-        with suppress(EvaluationError):
-            found["small CNN"] = _small_cnn(judge)
+        with suppress(EvaluationError):  # two convolutions, the default recipe, seed 0
+            source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
+            found["small CNN"] = judge.evaluate(source, "SmallCNN", Training(), 0)[0].metrics
         write_json(workspace_file, found)
     read: dict[str, Metrics] = read_json(workspace_file, producer_command="genlab agent")
     return read
@@ -70,19 +72,14 @@ def facts(judge: Judge) -> dict[str, Any]:
 
 def _majority(judge: Judge) -> Metrics:
     """Class frequencies of the training part as the answer to everything."""
-    classes, labels = judge.data.classes, judge.data.validation.labels
-    counts = np.bincount(judge.data.train.labels, minlength=classes)
+    labels = judge.data.validation.labels
+    counts = np.bincount(judge.data.train.labels, minlength=judge.data.classes)
     logits = np.log(np.maximum(counts, 0.5) / counts.sum())
     return classification.measure(np.tile(logits, (len(labels), 1)), labels)
 
 
 def _logistic(judge: Judge) -> Metrics:
     """Logistic regression on levels, for at most LOGISTIC_STEPS steps of L-BFGS."""
-    import warnings
-
-    from sklearn.linear_model import LogisticRegression
-    from threadpoolctl import threadpool_limits
-
     train, validation = judge.data.train, judge.data.validation
     x, y = (p.items.reshape(len(p), -1) / np.float32(judge.data.scale) for p in (train, validation))
     # One thread: the number of threads changes sums of float32, and with them the result.
@@ -93,11 +90,3 @@ def _logistic(judge: Judge) -> Metrics:
     logits = np.full((len(validation), judge.data.classes), -50.0)
     logits[:, model.classes_] = np.maximum(answers, -50.0)
     return classification.measure(logits, validation.labels)
-
-
-def _small_cnn(judge: Judge) -> Metrics:
-    """Two normalised convolutions with the default recipe, on seed 0."""
-    from genlab.agent.architecture.training import Training
-
-    source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
-    return judge.evaluate(source, "SmallCNN", Training(), 0)[0].metrics

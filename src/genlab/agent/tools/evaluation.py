@@ -19,7 +19,7 @@ from genlab.core.io import read_json, write_bytes, write_json, write_text
 
 if TYPE_CHECKING:
     from genlab.agent.architecture.training import Training
-    from genlab.agent.evaluator.judge import Summary
+    from genlab.agent.evaluator.results import Summary
 
 UNFINISHED, SEED_KIND = "unfinished", "agent seed"  # seeds of evaluations that are going on
 FIXED = (  # the run decides, not an eval_config
@@ -92,7 +92,7 @@ class Trial:
 
     def run(self) -> Attempt:
         """Inspect, train seed by seed, and enter the attempt."""
-        from genlab.agent.evaluator.judge import EvaluationError
+        from genlab.agent.evaluator.results import EvaluationError
 
         summary = self.toolbox.inspect(self.source, self.class_name)
         results = list[dict[str, Any]]()
@@ -142,7 +142,7 @@ class Trial:
             requested, data = parse_config(config, goal.task), self.toolbox.data
             shape = (data.shape, self.toolbox.judge.outputs, goal.task)
             count = None if has_custom(requested) else count_parameters(requested, *shape)
-            built = built_differences(requested, summary.to_json(), count)
+            built = built_differences(requested, summary.model_dump(mode="json"), count)
         metrics: dict[str, Any] = {
             "parameters": summary.parameters,
             "multiply_adds": summary.multiply_adds,
@@ -154,7 +154,7 @@ class Trial:
             content = {"model_config": config, "training": training}
             write_text(folder / CONFIG_FILE, to_yaml(content))
             write_text(folder / CODE, self.source)
-            write_json(folder / SUMMARY, summary.to_json())
+            write_json(folder / SUMMARY, summary.model_dump(mode="json"))
             if (self._unfinished / WEIGHTS).exists():
                 shutil.copyfile(self._unfinished / WEIGHTS, folder / WEIGHTS)
             attempt = Attempt(

@@ -22,7 +22,7 @@ from genlab.core.io import read_json, write_json, write_text
 
 if TYPE_CHECKING:
     from genlab.agent.architecture.schema import ModelConfig
-    from genlab.agent.evaluator.judge import Summary
+    from genlab.agent.evaluator.results import Summary
     from genlab.llm.chat import Message
 
 WRITTEN, WRITTEN_KIND = "written", "assembled code"
@@ -126,7 +126,7 @@ def pytorch_model_summary(
             f"{model_script_path}: {model_class_name} fails for input_size {tuple(input_size)}:"
             f" {summary.failure}; correct the class or the size"
         )
-    return summary.to_json() | {"analysis": analyse(toolbox, source, summary)}
+    return summary.model_dump(mode="json") | {"analysis": analyse(toolbox, source, summary)}
 
 
 def analyse(toolbox: Toolbox, source: str, summary: Summary) -> str:

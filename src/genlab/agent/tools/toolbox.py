@@ -23,7 +23,8 @@ from genlab.core.params import PARAMS_FILE, AgentParams, load_params
 
 if TYPE_CHECKING:
     from genlab.agent.evaluator.datasets import Data
-    from genlab.agent.evaluator.judge import Budget, Judge, Summary
+    from genlab.agent.evaluator.judge import Judge
+    from genlab.agent.evaluator.results import Budget, Summary
     from genlab.llm.chat import Answer, Backend
 
 JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
@@ -139,7 +140,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         if key in self._summaries:
             return self._summaries[key]
         with self.borrow_judge() as judge:
-            found = judge.inspect(source, class_name, input_size, check=input_size is None)
+            found = judge.inspect(source, class_name, input_size or ())
         if not found.failure:  # which may be the fault of a busy machine
             self._summaries[key] = found
         return found

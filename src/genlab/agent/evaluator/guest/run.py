@@ -43,7 +43,7 @@ def main(path: str) -> str:
         package = sys.modules[name] = ModuleType(name)
         package.__path__ = [str(folder)]
     try:
-        importlib.import_module(f"{NAME}.{job['do']}").run(job)
+        getattr(importlib.import_module(f"{NAME}.jobs"), job["do"])(job)
     except BaseException as error:
         return describe_error(error, job["folder"] + "/model.py")
     return ""
