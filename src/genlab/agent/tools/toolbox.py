@@ -15,17 +15,19 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from genlab.agent.architecture.template import Size
 from genlab.agent.config import Settings
+from genlab.agent.evaluator.results import Budget, Summary
 from genlab.agent.goals import Goal, parse_goal
 from genlab.agent.workspace import PROJECT, Workspace, goal_of
 from genlab.core.errors import GenlabError
 from genlab.core.params import PARAMS_FILE, AgentParams, load_params
+from genlab.llm.backends import open_backend, writes_code
+from genlab.llm.chat import Backend
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they need torch
     from genlab.agent.evaluator.datasets import Data
     from genlab.agent.evaluator.judge import Judge
-    from genlab.agent.evaluator.results import Budget, Summary
-    from genlab.llm.chat import Answer, Backend
 
 JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
 
@@ -64,15 +66,13 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         goal = goal_of(workspace.root) or parse_goal(agent.goal, dataset=agent.dataset)
 
         def open_session(stack: ExitStack) -> Backend | None:
-            from genlab.llm.backends import open_backend, writes_code
-
             # A transcript answers the questions of its run alone.
             if agent.backend == "replay" or not writes_code(agent):
                 return None
             path = workspace.root / JOURNAL
             quiet = open_backend(agent, path, seed=params.seed, note=lambda line: None)
             session = stack.enter_context(quiet)
-            return None if session is None else _OutsideOfRun(session.backend, path)
+            return session.backend if session else None
 
         return cls(workspace, agent, goal, data=home / "data", backend=open_session)
 
@@ -108,6 +108,11 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         with self.borrow_judge() as judge:
             return judge
 
+    @property
+    def contract(self) -> tuple[Size, int, str]:
+        """What a model has to fit: shape of its input, number of outputs, task."""
+        return self.data.shape, self.judge.outputs, self.goal.task
+
     @contextmanager
     def borrow_judge(self) -> Iterator[Judge]:
         """Hold a judge that no other thread uses; there are as many as parallel evaluations."""
@@ -118,29 +123,25 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         except IndexError:
             # The distance needs features that are learnt once per machine.
             frechet = self.goal.metric == "frechet_distance"
-            mode, device = self.params.sandbox, self.params.device
-            judge = Judge(
-                self.data, self.goal.task, self.budget, mode=mode, device=device, frechet=frechet
-            )
+            options = {"mode": self.params.sandbox, "device": self.params.device}
+            judge = Judge(self.data, self.goal.task, self.budget, frechet=frechet, **options)
             self._stack.enter_context(judge)
         try:
             yield judge
         finally:
             self._judges.append(judge)
 
-    def inspect(
-        self, source: str, class_name: str, input_size: tuple[int, int, int] | None = None
-    ) -> Summary:
+    def inspect(self, source: str, class_name: str, size: Size | None = None) -> Summary:
         """Measure a model in the sandbox; a failure is in the summary.
 
-        With an input_size other than the data's it is not checked for the goal's task. Summaries
+        With an input size other than the data's it is not checked for the goal's task. Summaries
         are kept: three tools inspect each attempt.
         """
-        key = (source, class_name, input_size)
+        key = (source, class_name, size)
         if key in self._summaries:
             return self._summaries[key]
         with self.borrow_judge() as judge:
-            found = judge.inspect(source, class_name, input_size or ())
+            found = judge.inspect(source, class_name, size or ())
         if not found.failure:  # which may be the fault of a busy machine
             self._summaries[key] = found
         return found
@@ -149,22 +150,6 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         """End the sandboxes and the language model."""
         self._judges.clear()
         self._stack.close()
-
-
-class _OutsideOfRun:
-    """A backend whose spent budget is an error for the caller, as there is no run to end."""
-
-    def __init__(self, backend: Backend, path: Path) -> None:
-        self._backend, self._path = backend, path
-
-    def ask(self, *args: Any, **options: Any) -> Answer:
-        from genlab.llm.chat import BudgetSpentError
-
-        try:
-            return self._backend.ask(*args, **options)
-        except BudgetSpentError as error:
-            fix = f"raise the limit in params.yaml, or remove {self._path}"
-            raise GenlabError(f"{error.reason}; {fix}") from error
 
 
 _bound: ContextVar[Toolbox | None] = ContextVar("toolbox", default=None)

@@ -32,7 +32,7 @@ def train(job: Job) -> None:
     trained.json: examples seen, loss over at most CURVE equal parts.
     """
     items, labels = _read_inputs(job, "items", "labels")
-    asked, model = job["training"], Model(job)
+    folder, asked, model = Path(job["folder"]), job["training"], Model(job)
     size = min(asked["batch_size"], job["examples"])
     steps = job["examples"] // size
     optimiser, augment = make_optimiser(model, asked), make_augmentation(asked["augmentation"])
@@ -60,9 +60,11 @@ def train(job: Job) -> None:
             break
     model.module.load_state_dict(average, strict=False)
     state = {name: value.detach().cpu() for name, value in model.tensors().items()}
-    _save(job, "weights", {name: value.contiguous().clone() for name, value in state.items()})
+    state = {name: value.contiguous().clone() for name, value in state.items()}
+    save_file(state, folder / "weights.safetensors")
     curve = [float(part.mean()) for part in np.array_split(losses, min(CURVE, len(losses)))]
-    _write(job, "trained.json", {"examples": len(losses) * size, "curve": curve})
+    found = {"examples": len(losses) * size, "curve": curve}
+    (folder / "trained.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 def describe(job: Job) -> None:
@@ -81,7 +83,7 @@ def describe(job: Job) -> None:
         found |= list_layers(model, x)
     if job["check"]:
         check(model, x)
-    _write(job, "summary.json", found)
+    Path(job["folder"], "summary.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 @torch.no_grad()
@@ -99,7 +101,8 @@ def answer(job: Job) -> None:
             x = part.float() / job["scale"]
             rows.append(model.encode(x) if what == "encode" else (model.logits(x),))
     columns = [torch.cat(column).cpu() for column in zip(*rows, strict=True)]
-    _save(job, "answers", dict(zip(ANSWERS[what], columns, strict=True)))
+    named = dict(zip(ANSWERS[what], columns, strict=True))
+    save_file(named, Path(job["folder"], "answers.safetensors"))
 
 
 def list_layers(model: Model, x: Tensor) -> dict[str, Any]:
@@ -237,11 +240,3 @@ def update(average: dict[str, Tensor], model: Model, memory: float) -> None:
 def _read_inputs(job: Job, *names: str) -> list[Tensor]:
     with np.load(Path(job["folder"], "inputs.npz")) as arrays:
         return [torch.from_numpy(arrays[name]).to(job["device"]) for name in names]
-
-
-def _save(job: Job, name: str, tensors: dict[str, Tensor]) -> None:
-    save_file(tensors, Path(job["folder"], f"{name}.safetensors"))
-
-
-def _write(job: Job, name: str, found: dict[str, Any]) -> None:
-    Path(job["folder"], name).write_text(json.dumps(found), encoding="utf-8")
