@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from genlab.agent.architecture.template import Size
 from genlab.agent.config import Settings
-from genlab.agent.evaluator.results import Budget, Summary
-from genlab.agent.goals import Goal, parse_goal
+from genlab.agent.evaluator.results import Summary
+from genlab.agent.goals import parse_goal
 from genlab.agent.workspace import PROJECT, Workspace, goal_of
 from genlab.core.errors import GenlabError
-from genlab.core.params import PARAMS_FILE, AgentParams, load_params
+from genlab.core.params import PARAMS_FILE, load_params
 from genlab.llm.backends import open_backend, writes_code
 from genlab.llm.chat import Backend
 
@@ -35,21 +35,17 @@ JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
 class Toolbox(AbstractContextManager["Toolbox"]):
     """A workspace with what its tools need; data, judge and language model are opened lazily.
 
-    data: the folder that holds the folders of the datasets. backend: the tools' language model, or
-    a function that opens it; None: there is none.
+    backend: the tools' language model, or a function that opens it; None: there is none.
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        params: AgentParams,
-        goal: Goal,
-        *,
-        data: Path,
+        settings: Settings,
         backend: Backend | Callable[[ExitStack], Backend | None] | None = None,
     ) -> None:
-        self.workspace, self.params, self.goal = workspace, params, goal
-        self.data_folder, self._backend = data, backend
+        self.workspace, self.settings, self._backend = workspace, settings, backend
+        self.params, self.goal, self.budget = settings.params, settings.goal, settings.budget
         # Shared with the copy that has no language model.
         self._stack, self._judges = ExitStack(), list["Judge"]()
         self._summaries: dict[Any, Summary] = {}
@@ -74,7 +70,8 @@ class Toolbox(AbstractContextManager["Toolbox"]):
             session = stack.enter_context(quiet)
             return session.backend if session else None
 
-        return cls(workspace, agent, goal, data=home / "data", backend=open_session)
+        settings = Settings(goal, agent, params.seed, data=home / "data")
+        return cls(workspace, settings, open_session)
 
     @property
     def backend(self) -> Backend | None:
@@ -95,12 +92,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         from genlab.agent.evaluator.datasets import load_data
 
         sizes = {"subset": self.params.subset, "validation": self.params.validation}
-        return load_data(self.goal.dataset, self.data_folder, **sizes)
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of every training."""
-        return Settings(self.goal, self.params).budget
+        return load_data(self.goal.dataset, self.settings.data, **sizes)
 
     @property
     def judge(self) -> Judge:

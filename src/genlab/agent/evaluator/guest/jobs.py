@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import torchinfo
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import BatchSampler, RandomSampler
 
 from .model import BrokenModelError, Job, Model
 from .run import ANSWERS
@@ -39,11 +40,12 @@ def train(job: Job) -> None:
     rate = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: factor(asked, step / steps))
     average = {name: value.clone() for name, value in model.tensors().items() if asked["ema"]}
     generator, losses = torch.Generator().manual_seed(job["seed"]), list[float]()
+    order = RandomSampler(items, num_samples=steps * size, generator=generator)
     started = time.monotonic()
     model.module.train()
-    for step, rows in enumerate(batches(len(items), size, steps, generator)):
-        x = augment(items[rows.to(items.device)].float() / job["scale"])
-        x, target = mix(x, labels[rows.to(items.device)], asked, job["classes"])
+    for step, rows in enumerate(BatchSampler(order, size, drop_last=True)):
+        x = augment(items[rows].float() / job["scale"])
+        x, target = mix(x, labels[rows], asked, job["classes"])
         loss = model.loss(x, target, min(1.0, (step + 1) / (KL_WARMUP * steps)))
         losses.append(float(loss.detach()))
         if not math.isfinite(losses[-1]):
@@ -160,16 +162,6 @@ def leaves_of(loss: Tensor) -> list[Tensor]:
             known.add(node)
             waiting += [following for following, _ in node.next_functions]
     return [node.variable for node in known if hasattr(node, "variable")]
-
-
-def batches(count: int, size: int, steps: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Rows of each batch: one permutation of the items after the other, cut into `steps` parts."""
-    rows = torch.empty(0, dtype=torch.int64)
-    for _ in range(steps):
-        while len(rows) < size:
-            rows = torch.cat([rows, torch.randperm(count, generator=generator)])
-        yield rows[:size]
-        rows = rows[size:]
 
 
 def make_optimiser(model: Model, asked: dict[str, Any]) -> torch.optim.Optimizer:
