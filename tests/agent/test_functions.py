@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from genlab.agent import tools
+from genlab.agent.config import Settings
 from genlab.agent.goals import Goal
 from genlab.agent.tools.functions import MAX_RESULT, call, function_schemas
 from genlab.agent.tools.toolbox import Toolbox, using
@@ -24,7 +25,7 @@ GOAL = Goal("dummy, accuracy > 60 %", "dummy", "accuracy", 0.6)
 def box(tmp_path: Path, root: Path) -> Iterator[Toolbox]:
     params = load_params(root / "params.yaml").agent
     workspace = lay_out(tmp_path / "workspaces/demo", GOAL)
-    with Toolbox(workspace, params, GOAL, data=tmp_path) as toolbox, using(toolbox):
+    with Toolbox(workspace, Settings(GOAL, params)) as toolbox, using(toolbox):
         yield toolbox
 
 

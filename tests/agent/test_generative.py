@@ -17,8 +17,9 @@ from sandboxes import needs_sandbox
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import generative
 from genlab.agent.evaluator.generative import GenerativeJudge
-from genlab.agent.evaluator.judge import Budget, EvaluationError, Judge
+from genlab.agent.evaluator.judge import Judge
 from genlab.agent.evaluator.references import facts, measure_references
+from genlab.agent.evaluator.results import Budget, EvaluationError
 from genlab.core.io import write_json
 from genlab.vae.sampling import posterior
 
@@ -70,7 +71,7 @@ def test_a_cheat_is_caught(judge: Judge, entry: dict[str, Any]) -> None:
     assert caught, reason or metrics
 
 
-class FakeRoom:
+class FakeSandbox:
     """Answers what a module would, and keeps the codes that it has to decode."""
 
     def __init__(self, *answers: torch.Tensor) -> None:
@@ -86,7 +87,7 @@ class FakeRoom:
 def terms(mean: torch.Tensor, logvar: torch.Tensor) -> tuple[np.ndarray, ...]:
     """-log p, KL and the codes that were decoded, of items that encode to these."""
     data = judged.pictures(10, len(mean))
-    encoding, decoding = FakeRoom(mean, logvar), FakeRoom()
+    encoding, decoding = FakeSandbox(mean, logvar), FakeSandbox()
     found = GenerativeJudge(data, encoding, decoding, frechet=False)  # type: ignore[arg-type]
     nll, kl, latents = found.elbo_terms({"seed": 0}, b"", data.validation.items)
     assert latents == mean.shape[1]

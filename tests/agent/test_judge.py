@@ -18,8 +18,9 @@ from genlab.agent.architecture.training import Training, parse_training
 from genlab.agent.evaluator import classification
 from genlab.agent.evaluator import judge as judging
 from genlab.agent.evaluator.datasets import load_data, load_test
-from genlab.agent.evaluator.judge import Budget, EvaluationError, Judge
+from genlab.agent.evaluator.judge import Judge
 from genlab.agent.evaluator.references import measure_references
+from genlab.agent.evaluator.results import Budget, EvaluationError
 from genlab.core.errors import GenlabError
 
 BUDGET = Budget(examples=640, max_parameters=100_000, seconds=60.0)
@@ -135,7 +136,7 @@ def test_a_layer_in_a_plain_list_is_named(judge: Judge) -> None:
 
 
 def test_a_summary_of_another_size_needs_no_classes(judge: Judge) -> None:
-    found = judge.inspect(CNN, "Model", (3, 8, 8), check=False)
+    found = judge.inspect(CNN, "Model", (3, 8, 8))
     assert (found.failure, found.output) == ("", (2, 4))
     assert found.parameters == sum(layer["parameters"] for layer in found.layers)
 

@@ -126,7 +126,7 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
     workspace, wanted = lay_out(tmp_path / "one", GOAL), settings(GOAL)
     for number in (1, 2):  # by a person, before the run
         Registry(workspace).put(attempt(number, 0.5, 0.6).model_copy(update={"number": 0}))
-    toolbox = Toolbox(workspace, wanted.params, GOAL, data=tmp_path)
+    toolbox = Toolbox(workspace, wanted)
     loop = ToolLoop(wanted, toolbox, None, Progress(), None)  # type: ignore[arg-type]
     loop.enter(attempt(2).run_id)
     loop.enter(attempt(2).run_id)

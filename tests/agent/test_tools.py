@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pydantic import BaseModel
 from sandboxes import MODES, needs_sandbox
 
 from genlab.agent import tools
+from genlab.agent.config import Settings
 from genlab.agent.evaluator.judge import Judge
 from genlab.agent.goals import Goal
 from genlab.agent.registry import Registry
@@ -89,7 +91,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, params: AgentParams) -> Ite
     needs_sandbox()
     base = tmp_path_factory.mktemp("base")
     workspace = lay_out(base / "workspaces/demo", GOAL)
-    with Toolbox(workspace, params, GOAL, data=base / "data") as toolbox:
+    with Toolbox(workspace, Settings(GOAL, params, data=base / "data")) as toolbox:
         yield toolbox
 
 
@@ -195,7 +197,7 @@ def test_tools_find_the_nearest_workspace_with_the_parameters_of_a_run(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     assert "src/" in unbound.run(tools.list_directory)
     with Toolbox.of_workspace(Workspace(tmp_path / "workspaces/alone")) as found:
-        assert (found.goal.dataset, found.data_folder) == ("fashion_mnist", tmp_path / "data")
+        assert (found.goal.dataset, found.settings.data) == ("fashion_mnist", tmp_path / "data")
         assert found.backend is not None
         assert found.without_backend().backend is None
     assert (tmp_path / "workspaces/alone/tools.jsonl").exists()
@@ -250,7 +252,7 @@ def test_a_script_leaves_nothing_that_is_imported_later(
     needs_sandbox(mode)
     place = shared.workspace.root
     alone = params.model_copy(update={"sandbox": mode})
-    with using(Toolbox(shared.workspace, alone, GOAL, data=shared.data_folder)):
+    with using(Toolbox(shared.workspace, replace(shared.settings, params=alone))):
         tools.write_file("src/plant.py", PLANTED)
         assert "not kept" in tools.python_run("src/plant.py")
         tools.write_file("src/scripts/use.py", "import numpy, os\nprint(numpy.ones(1))\n")
@@ -337,7 +339,7 @@ def test_pip_takes_packages_where_it_is_allowed(
     box: Toolbox, params: AgentParams, command: str, fault: str
 ) -> None:
     allowed = params.model_copy(update={"allow_pip": "allow_pip" not in fault})
-    with using(Toolbox(box.workspace, allowed, GOAL, data=box.data_folder)):
+    with using(Toolbox(box.workspace, replace(box.settings, params=allowed))):
         _refused(lambda: tools.bash_run(command), fault)
 
 
@@ -357,7 +359,7 @@ def test_an_allowed_package_goes_into_the_workspace_alone(
         wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n")
     monkeypatch.setenv("PIP_INDEX_URL", tmp_path.as_uri())
     allowed = params.model_copy(update={"allow_pip": True})
-    with using(Toolbox(box.workspace, allowed, GOAL, data=box.data_folder)):
+    with using(Toolbox(box.workspace, replace(box.settings, params=allowed))):
         output = tools.bash_run("pip install 'genlabdemo>=1'")
         assert output.endswith("[exit code 0]"), output
         found = tools.bash_run("python -c 'import genlabdemo as g; print(g.WORD)'")

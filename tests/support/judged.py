@@ -14,7 +14,8 @@ from ruamel.yaml import YAML
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator.datasets import Data, Part
-from genlab.agent.evaluator.judge import EvaluationError, Judge
+from genlab.agent.evaluator.judge import Judge
+from genlab.agent.evaluator.results import EvaluationError
 
 SETS = Path(__file__).resolve().parents[1] / "agent" / "sets"
 FASHION = Path("/usr/share/datasets/fashion-mnist")

@@ -168,4 +168,4 @@ class _Steps(Progress):
 
 
 def _toolbox(settings: Settings, workspace: Workspace, backend: Backend | None) -> Toolbox:
-    return Toolbox(workspace, settings.params, settings.goal, data=settings.data, backend=backend)
+    return Toolbox(workspace, settings, backend)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import chain, islice
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -71,28 +72,24 @@ def parse_config(raw: Mapping[str, Any], task: str) -> ModelConfig:
         if key not in given:
             raise GenlabError(f"model_config.{key} is missing")
         if key != "latent_dim":
-            given[key] = _read_layers(given[key], f"model_config.{key}", 0)
+            given[key] = _read_layers(given[key], f"model_config.{key}")
     try:
         config = ModelConfig.model_validate(given)
     except ValidationError as error:
         raise invalid(error, "model_config") from error
-    if sum(1 for _ in walk(config)) > MAX_LAYERS:
+    if len([*islice(walk(config), MAX_LAYERS + 1)]) > MAX_LAYERS:
         raise GenlabError(f"model_config: it has more than {MAX_LAYERS} layers")
     return config
 
 
 def walk(config: ModelConfig) -> Iterator[Layer]:
     """Every layer, a block before its layers, those of a Repeat as often as it repeats them."""
-    for layers in config.parts.values():
-        yield from _walk(layers)
-
-
-def _walk(layers: Sequence[Layer]) -> Iterator[Layer]:
-    for layer in layers:
+    waiting = [*chain(*config.parts.values())]
+    while waiting:
+        layer = waiting.pop(0)
         yield layer
-        for _ in range(layer.get("times", 1) if layer["type"] == "Repeat" else 1):
-            for inner in (layer.get("layers", ()), *layer.get("branches", ())):
-                yield from _walk(inner)
+        inner = [*layer.get("layers", ()), *chain(*layer.get("branches", ()))]
+        waiting[:0] = inner * (layer["times"] if layer["type"] == "Repeat" else 1)
 
 
 def has_custom(config: ModelConfig) -> bool:
@@ -100,7 +97,7 @@ def has_custom(config: ModelConfig) -> bool:
     return any(layer["type"] == CUSTOM for layer in walk(config))
 
 
-@lru_cache(maxsize=1)
+@cache
 def layer_names() -> tuple[str, ...]:
     """The layers of torch.nn: modules that map one tensor to another, and self-attention."""
     from torch import nn
@@ -116,7 +113,7 @@ def layer_names() -> tuple[str, ...]:
     return tuple(found)
 
 
-@lru_cache
+@cache
 def layer_arguments(name: str) -> dict[str, inspect.Parameter]:
     """The arguments of a layer's constructor, in order."""
     from torch import nn
@@ -128,21 +125,21 @@ def layer_arguments(name: str) -> dict[str, inspect.Parameter]:
     return {key: value for key, value in found.items() if key not in hidden}
 
 
-def _read_layers(raw: Any, where: str, depth: int) -> list[Layer]:
+def _read_layers(raw: Any, where: str, depth: int = 0) -> list[Layer]:
     if not isinstance(raw, list | tuple) or depth > MAX_DEPTH:
-        raise GenlabError(
-            f"{where}: it has to be a list of layers, nested {MAX_DEPTH} deep at most"
-        )
+        rule = f"it has to be a list of layers, nested {MAX_DEPTH} deep at most"
+        raise GenlabError(f"{where}: {rule}")
     found: list[Layer] = []
     for index, each in enumerate(raw):
         layer, place = {"type": each} if isinstance(each, str) else each, f"{where}[{index}]"
         if not isinstance(layer, Mapping) or not isinstance(layer.get("type"), str):
             raise GenlabError(f"{place}: a layer is an object with a type")
-        found.append(_read_layer(dict(layer), place, depth))
+        found.append(_read_layer(dict(layer), place, depth + 1))
     return found
 
 
 def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
+    """Check a layer; depth: of the layers within it."""
     kind = layer["type"]
     if kind not in (names := (*layer_names(), *BLOCKS, CUSTOM)):
         hint = did_you_mean(kind, names)
@@ -160,21 +157,18 @@ def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
         most = MAX_TIMES if key == "num_layers" else MAX_NUMBER
         if isinstance(value, int | float) and not abs(value) <= most:
             raise GenlabError(f"{where}.{key}: {value} is beyond {most}")
-    return _read_block(layer, where, depth + 1) if kind in BLOCKS else layer
-
-
-def _read_block(layer: Layer, where: str, depth: int) -> Layer:
-    kind, branches = layer["type"], layer.get("branches")
     if kind in ("Residual", "Repeat"):
         layer["layers"] = _read_layers(layer.get("layers"), f"{where}.layers", depth)
     if kind == "Repeat" and layer.get("times") not in range(1, MAX_TIMES + 1):
         raise GenlabError(f"{where}: times of Repeat is a number from 1 to {MAX_TIMES}")
     if kind == "Parallel":
-        merge = layer.setdefault("merge", "sum")
+        merge, branches = layer.setdefault("merge", "sum"), layer.get("branches")
         if merge not in ("sum", "concat") or not isinstance(branches, list | tuple) or not branches:
             raise GenlabError(f"{where}: Parallel needs branches and a merge of sum or concat")
-        named = [(each, f"{where}.branches[{index}]") for index, each in enumerate(branches)]
-        layer["branches"] = [_read_layers(each, place, depth) for each, place in named]
+        layer["branches"] = [
+            _read_layers(each, f"{where}.branches[{index}]", depth)
+            for index, each in enumerate(branches)
+        ]
     return layer
 
 
@@ -187,13 +181,11 @@ def config_schema(task: str, *, small: bool = False) -> dict[str, Any]:
     about = "a layer of torch.nn, Residual, Parallel, Repeat or custom"
     layer = _object(type={"type": "string", "description": about}) | {"additionalProperties": True}
     latents = {"type": "integer", "minimum": 1, "maximum": 64 if small else MAX_LATENTS}
-
-    def describe(field: str) -> dict[str, Any]:
-        if field == "latent_dim":
-            return latents
-        return _list(_small_layers(field), 12) if small else _list([layer], MAX_LAYERS)
-
-    fields = {field: describe(field) for field in FIELDS[task]}
+    fields = {field: _list([layer], MAX_LAYERS) for field in FIELDS[task]}
+    if small:
+        fields = {field: _list(_small_layers(field), 12) for field in fields}
+    if "latent_dim" in fields:
+        fields["latent_dim"] = latents
     return _object(name={"type": "string", "description": "name of the class"}, **fields)
 
 

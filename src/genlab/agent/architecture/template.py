@@ -14,8 +14,8 @@ from typing import Any
 from genlab.agent.architecture.schema import CUSTOM, Layer, ModelConfig, layer_arguments
 from genlab.core.errors import GenlabError
 
-Shape = tuple[int, ...]
-"""A shape without its batch dimension."""
+Shape = tuple[int, ...]  # without its batch dimension
+Size = tuple[int, int, int]  # channels, height and width
 
 BATCH = 7  # items of a probe: a layer that mixes up batch and channels is unlikely to pass
 SEQUENCE = {"MultiheadAttention", "TransformerEncoderLayer", "RNN", "GRU", "LSTM"}
@@ -71,27 +71,28 @@ class Chain:
             kind, self.where = layer["type"], f"{where}[{index}]"
             if kind == CUSTOM:
                 raise self.fault("custom layers need a language model that writes them")
+            inner = layer["layers"] if kind == "Residual" else [layer]
+            if len(self.shape) == 3 and SEQUENCE & {each["type"] for each in inner}:
+                channels, *sides = self.shape  # pixels become tokens (batch, tokens, features)
+                self.nodes.append(Node("Tokens", (math.prod(sides), channels)))
             if kind == "Repeat":
                 for _ in range(layer["times"]):
                     self.extend(layer["layers"], f"{where}[{index}].layers")
             elif kind == "Residual":
-                if len(self.shape) == 3 and SEQUENCE & {each["type"] for each in layer["layers"]}:
-                    self.make_tokens()
-                self.add_residual(layer["layers"])
+                self.add_residual(inner)
             elif kind == "Parallel":
                 self.add_parallel(layer["branches"], layer["merge"])
             else:
                 if kind == "Linear" and len(self.shape) > 2:
                     self.add("Flatten")
-                elif kind in SEQUENCE and len(self.shape) == 3:
-                    self.make_tokens()
                 self.add(kind, **{key: value for key, value in layer.items() if key != "type"})
         return self
 
-    def make_tokens(self) -> None:
-        """Turn the pixels of an image into tokens (batch, tokens, features)."""
-        channels, *sides = self.shape
-        self.nodes.append(Node("Tokens", (math.prod(sides), channels)))
+    def flatten(self) -> Chain:
+        """Make one dimension of all."""
+        if len(self.shape) > 1:
+            self.add("Flatten")
+        return self
 
     def add(self, kind: str, **arguments: Any) -> None:
         """Add one layer of torch.nn; sizes of its input are inferred."""
@@ -118,12 +119,22 @@ class Chain:
             raise self.fault(f"{kind}: {reason}") from error
 
     def add_residual(self, layers: Sequence[Layer]) -> None:
-        """Add layers with a shortcut, which is a projection where shapes differ."""
-        inner = Chain(self.shape).extend(layers, f"{self.where}.layers")
+        """Add layers with a shortcut, which is a linear map where shapes differ."""
+        inner, way = Chain(self.shape), Chain(self.shape, self.where)
+        shape = inner.extend(layers, f"{self.where}.layers").shape
         parts = [("", node) for node in inner.nodes]
-        if inner.shape != self.shape:
-            parts.append(("shortcut=", self._project(inner.shape)))
-        self.nodes.append(Node("Residual", inner.shape, parts=tuple(parts)))
+        if shape != self.shape:
+            if len(self.shape) == len(shape) == 3:
+                if shape[1:] != self.shape[1:]:
+                    way.add("AdaptiveAvgPool2d", output_size=shape[1:])
+                if shape[0] != self.shape[0]:
+                    way.add("Conv2d", out_channels=shape[0], kernel_size=1, bias=False)
+            elif self.shape[:-1] == shape[:-1]:
+                way.add("Linear", out_features=shape[-1], bias=False)
+            if way.shape != shape:
+                raise self.fault(f"no shortcut leads to the output of the Residual, {shape}")
+            parts.append(("shortcut=", way.node()))
+        self.nodes.append(Node("Residual", shape, parts=tuple(parts)))
 
     def add_parallel(self, branches: Sequence[Sequence[Layer]], merge: str) -> None:
         """Add branches that are summed, or concatenated by channels or features."""
@@ -136,10 +147,9 @@ class Chain:
         others = shapes if merge == "sum" else [(*x[:dim], *x[dim + 1 :]) for x in shapes]
         if len(set(others)) > 1:
             raise self.fault(f"branches of these shapes have no {merge}: {shapes}")
-        shape = list(shapes[0])
+        shape, text = list(shapes[0]), ""
         if merge == "concat":
-            shape[dim] = sum(each[dim] for each in shapes)
-        text = f"dim={dim + 1}" if merge == "concat" else ""
+            shape[dim], text = sum(each[dim] for each in shapes), f"dim={dim + 1}"
         self.nodes.append(Node("Parallel", tuple(shape), text, parts))
 
     def sequential(self) -> Node:
@@ -156,20 +166,6 @@ class Chain:
         """An error at the current layer."""
         shape = " x ".join(("batch", *map(str, self.shape)))
         return GenlabError(f"model_config.{self.where}: {reason}; its input is {shape}")
-
-    def _project(self, shape: Shape) -> Node:
-        """A linear map from the chain's shape to `shape`, for the shortcut of a Residual."""
-        chain = Chain(self.shape, self.where)
-        if len(self.shape) == len(shape) == 3:
-            if shape[1:] != self.shape[1:]:
-                chain.add("AdaptiveAvgPool2d", output_size=shape[1:])
-            if shape[0] != self.shape[0]:
-                chain.add("Conv2d", out_channels=shape[0], kernel_size=1, bias=False)
-        elif self.shape[:-1] == shape[:-1]:
-            chain.add("Linear", out_features=shape[-1], bias=False)
-        if chain.shape != shape:
-            raise self.fault(f"no shortcut leads to the output of the Residual, {shape}")
-        return chain.node()
 
 
 @lru_cache(4096)
@@ -195,17 +191,15 @@ def _probe(kind: str, text: str, shape: Shape) -> Node:
     return Node(call, found[1:], code, own=sum(p.numel() for p in module.parameters()))
 
 
-def write_source(
-    config: ModelConfig, input_size: tuple[int, int, int], outputs: int, task: str
-) -> str:
+def write_source(config: ModelConfig, size: Size, outputs: int, task: str) -> str:
     """Write the module of a config as one Python file; its class takes no arguments.
 
-    outputs: number of classes, or the channels that `decode` gives at the image's size. Raises a
-    GenlabError that names the layer and the fault.
+    size: channels, height and width of the input. outputs: number of classes, or the channels that
+    `decode` gives at the image's size. Raises a GenlabError that names the layer and the fault.
     """
     from jinja2 import Environment, PackageLoader
 
-    chains = _build(config, input_size, outputs, task)
+    chains = _build(config, size, outputs, task)
     parts = {
         name: f"\n{' ' * 8}".join(chain.sequential().lines(chain.begin))
         for name, chain in chains.items()
@@ -219,41 +213,37 @@ def write_source(
         task=task,
         used=[each for each in HELPERS if any(f"{each}(" in part for part in parts.values())],
         about=about or f"{config.name}, written from its model_config.",
-        size=", ".join(map(str, input_size)),
+        size=", ".join(map(str, size)),
         outputs=outputs,
         features=chains["encoder"].shape[0] if task == "generate" else 0,
         **parts,
     )
 
 
-def count_parameters(
-    config: ModelConfig, input_size: tuple[int, int, int], outputs: int, task: str
-) -> int:
+def count_parameters(config: ModelConfig, size: Size, outputs: int, task: str) -> int:
     """Number of parameters of the module that `write_source` writes. Raises as it does."""
-    chains = _build(config, input_size, outputs, task)
+    chains = _build(config, size, outputs, task)
     total = sum(node.parameters for chain in chains.values() for node in chain.nodes)
     if task == "generate":  # the two heads of the encoder
         total += 2 * (chains["encoder"].shape[0] + 1) * config.latent_dim
     return total
 
 
-def _build(
-    config: ModelConfig, input_size: tuple[int, int, int], outputs: int, task: str
-) -> dict[str, Chain]:
+def _build(config: ModelConfig, size: Size, outputs: int, task: str) -> dict[str, Chain]:
     """The chains of a model, with the ends that its task needs."""
     if task == "classify":
-        chain = Chain(input_size).extend(config.layers, "layers")
+        chain = Chain(size).extend(config.layers, "layers")
         if chain.shape != (outputs,):
-            _flatten(chain).add("Linear", out_features=outputs)
+            chain.flatten().add("Linear", out_features=outputs)
         return {"layers": chain}
-    encoder = _flatten(Chain(input_size).extend(config.encoder, "encoder"))
+    encoder = Chain(size).extend(config.encoder, "encoder").flatten()
     decoder = Chain((config.latent_dim,), "decoder")
     if config.decoder and config.decoder[0]["type"].endswith("2d"):
         decoder.add("Unflatten", dim=1, unflattened_size=(config.latent_dim, 1, 1))
     decoder.extend(config.decoder, "decoder")
-    sides, pixels = input_size[1:], math.prod(input_size[1:])
+    sides, pixels = size[1:], math.prod(size[1:])
     if len(decoder.shape) != 3:
-        if _flatten(decoder).shape[0] % pixels:
+        if decoder.flatten().shape[0] % pixels:
             decoder.add("Linear", out_features=outputs * pixels)
         decoder.add("Unflatten", dim=1, unflattened_size=(decoder.shape[0] // pixels, *sides))
     if decoder.shape[1:] != sides:
@@ -261,12 +251,6 @@ def _build(
     if decoder.shape[0] != outputs:
         decoder.add("Conv2d", out_channels=outputs, kernel_size=1)
     return {"encoder": encoder, "decoder": decoder}
-
-
-def _flatten(chain: Chain) -> Chain:
-    if len(chain.shape) > 1:
-        chain.add("Flatten")
-    return chain
 
 
 def _freeze(value: Any) -> Any:

@@ -32,6 +32,9 @@ TRANSFORM = {
     "required": ["type"],
     "additionalProperties": True,
 }
+BUDGET_FIELDS = (  # of an eval_config: the run decides on them
+    "dataset", "subset", "validation", "examples", "epochs", "seconds", "seeds", "device",
+)  # fmt: skip
 
 
 class Training(BaseModel):
@@ -69,22 +72,22 @@ class Training(BaseModel):
 
 
 def parse_training(raw: Mapping[str, Any]) -> Training:
-    """Read a recipe, and construct its transforms, so that wrong arguments are found here.
+    """Read a recipe, without BUDGET_FIELDS; its transforms are constructed, to check arguments.
 
     Raises a GenlabError that names the key and the fault.
     """
     try:
-        training = Training.model_validate(dict(raw))
+        given = {key: value for key, value in raw.items() if key not in BUDGET_FIELDS}
+        training = Training.model_validate(given)
     except ValidationError as error:
         raise invalid(error, "training", Training.model_fields) from error
     for index, given in enumerate(training.augmentation):
         from torchvision.transforms import v2
 
+        arguments = {key: value for key, value in given.items() if key != "type"}
         try:
-            getattr(v2, given["type"])(**{k: v for k, v in given.items() if k != "type"})
+            getattr(v2, given["type"])(**arguments)
         except Exception as error:
-            reason = " ".join(str(error).split())[:200]
-            raise GenlabError(
-                f"training.augmentation[{index}]: {given['type']}: {reason}"
-            ) from error
+            fault = f"{given['type']}: {' '.join(str(error).split())[:200]}"
+            raise GenlabError(f"training.augmentation[{index}]: {fault}") from error
     return training

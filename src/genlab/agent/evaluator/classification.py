@@ -11,10 +11,9 @@ from scipy.special import log_softmax
 from genlab.core.stats import percentile_intervals, resampled_sums
 
 Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[np.int64]
 
 
-def measure(logits: Floats, labels: Labels, *, bootstrap: int = 0) -> dict[str, Any]:
+def measure(logits: Floats, labels: npt.NDArray[np.int64], *, bootstrap: int = 0) -> dict[str, Any]:
     """`accuracy`, `macro_f1`, `val_loss` (cross-entropy in nats per item) and `n`.
 
     bootstrap: resamples of the items behind `intervals`, at 95 %; without any there are none.
@@ -24,21 +23,21 @@ def measure(logits: Floats, labels: Labels, *, bootstrap: int = 0) -> dict[str, 
     right = one_hot[labels] * (found == labels)[:, None]
     counts = one_hot[labels] + one_hot[found]
     loss = -log_softmax(logits, axis=1)[np.arange(n), labels]
-    rows = np.column_stack([loss, right, counts])  # each metric is a function of their sums
-    whole = _metrics_of(rows.sum(axis=0, keepdims=True), n)
+    rows = np.column_stack([loss, right, counts])
+
+    def metrics_of(sums: Floats) -> dict[str, Floats]:
+        """Metrics as functions of sums of `rows` over n items, (samples, 1 + 2 classes)."""
+        right, counts = np.split(sums[:, 1:], 2, axis=1)
+        f1 = 2 * right / np.maximum(counts, 1)
+        return {
+            "accuracy": right.sum(axis=1) / n,
+            "macro_f1": f1.sum(axis=1) / (counts > 0).sum(axis=1),  # of classes that occur
+            "val_loss": sums[:, 0] / n,
+        }
+
+    whole = metrics_of(rows.sum(axis=0, keepdims=True))
     metrics: dict[str, Any] = {name: float(value[0]) for name, value in whole.items()}
     if bootstrap:
-        resampled = _metrics_of(resampled_sums(rows, bootstrap=bootstrap, seed=0), n)
+        resampled = metrics_of(resampled_sums(rows, bootstrap=bootstrap, seed=0))
         metrics["intervals"] = percentile_intervals(resampled, n)
     return {**metrics, "n": n}
-
-
-def _metrics_of(sums: Floats, n: int) -> dict[str, Floats]:
-    """Metrics of sums over n items, (samples, 1 + 2 classes)."""
-    right, counts = np.split(sums[:, 1:], 2, axis=1)
-    f1 = 2 * right / np.maximum(counts, 1)
-    return {
-        "accuracy": right.sum(axis=1) / n,
-        "macro_f1": f1.sum(axis=1) / (counts > 0).sum(axis=1),  # of classes that occur
-        "val_loss": sums[:, 0] / n,
-    }

@@ -15,15 +15,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.errors import GenlabError, did_you_mean
+from genlab.core.errors import GenlabError
 from genlab.core.io import read_npz
+from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
+from genlab.datasets.images import load_images, load_labels
+from genlab.datasets.splits import SPLITS, split_groups
+from genlab.grids.palette import COLOURS
 
 Items = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 
 OWN = "path:"
-COLOURS = 10
-SPLITS = ("train", "val", "test")
 SHARES = {"val": 0.1, "test": 0.1}  # of own data
 SPLIT_SEED = 0  # of own data, always the same: no test item is ever a training item
 DUMMY_SIDE, DUMMY_COUNT = 16, 1200
@@ -39,7 +41,7 @@ class Part:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Part:
+    def take(self, rows: Labels) -> Part:
         """The items of these rows, copied from where they may be mapped."""
         return Part(np.ascontiguousarray(self.items[rows]), self.labels[rows])
 
@@ -66,14 +68,14 @@ class Data:
         return 1.0 if self.name == "arc_grids" else 255.0
 
 
-def load_data(dataset: str, root: Path, *, subset: int, validation: int, seed: int = 0) -> Data:
-    """Read the parts that selection sees: `subset` and `validation` items, drawn by `seed`.
+def load_data(dataset: str, root: Path, *, subset: int, validation: int) -> Data:
+    """Read the parts that selection sees: `subset` and `validation` items at random.
 
     dataset: a name, or `path:FOLDER` with a folder of images per class or an .npz of x and y.
     root: the folder that holds the named datasets' folders. Raises GenlabError of one line where
-    the dataset is unknown, missing or damaged.
+    the dataset is missing or damaged.
     """
-    read, rng = _reader(dataset, root), np.random.default_rng(seed)
+    read, rng = _reader(dataset, root), np.random.default_rng(0)
     whole = [read(split) for split in ("train", "val")]
     train, val = (
         part.take(np.sort(rng.permutation(len(part))[:count]))
@@ -92,7 +94,7 @@ def load_test(dataset: str, root: Path) -> Part:
 
 
 def check_data(dataset: str, root: Path) -> None:
-    """Raise GenlabError where the dataset is unknown, missing or damaged."""
+    """Raise GenlabError where the dataset is missing or damaged."""
     _reader(dataset, root)("val")
 
 
@@ -100,27 +102,20 @@ def _reader(dataset: str, root: Path) -> Callable[[str], Part]:
     """A function that reads a split of the dataset."""
     if dataset.startswith(OWN):
         return _own(Path(dataset.removeprefix(OWN)).expanduser()).__getitem__
-    if dataset not in READERS:
-        known = ", ".join([*READERS, f"{OWN}FOLDER"])
-        near = did_you_mean(dataset, READERS)
-        raise GenlabError(f"dataset must be one of {known}, got {dataset!r}{near}", key="dataset")
-    return partial(READERS[dataset], root / dataset)
+    readers = {"arc_grids": _grids, "dummy": _dummy}
+    return partial(readers.get(dataset, _images), root / dataset)
 
 
 def _images(folder: Path, split: str) -> Part:
-    from genlab.datasets.images import load_images, load_labels
-
     return Part(load_images(folder, split).transpose(0, 3, 1, 2), load_labels(folder, split))
 
 
 def _grids(folder: Path, split: str) -> Part:
     """Grids with a channel per colour; the class is the number of objects, from 1."""
-    from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
-
     grids = load_split(find_data_file(folder), split)
     counts = np.bincount(load_objects(folder, split)["grid"], minlength=len(grids))
-    one_hot = (grids[:, None] == np.arange(COLOURS)[None, :, None, None]).astype(np.uint8)
-    return Part(one_hot, counts.astype(np.int64) - 1)
+    one_hot = grids[:, None] == np.arange(COLOURS)[:, None, None]
+    return Part(one_hot.astype(np.uint8), counts.astype(np.int64) - 1)
 
 
 def _dummy(_: Path, split: str) -> Part:
@@ -136,22 +131,11 @@ def _dummy(_: Path, split: str) -> Part:
     return Part(items, labels)
 
 
-READERS: dict[str, Callable[[Path, str], Part]] = {
-    "fashion_mnist": _images,
-    "mnist": _images,
-    "cifar10": _images,
-    "arc_grids": _grids,
-    "dummy": _dummy,
-}
-
-
 def _own(path: Path) -> dict[str, Part]:
     """The splits of own data, 80/10/10; equal images are kept in one split."""
-    from genlab.datasets.splits import split_groups
-
-    file = path if path.suffix == ".npz" else next(iter(sorted(path.glob("*.npz"))), None)
     if not path.exists():
         raise GenlabError(f"{OWN}{path} is not there; name a folder or an .npz file", path=path)
+    file = path if path.suffix == ".npz" else min(path.glob("*.npz"), default=None)
     items, labels = _read_npz(file) if file else _read_folders(path)
     hashes = [hashlib.blake2b(item.tobytes(), digest_size=7).digest() for item in items]
     groups = np.array([int.from_bytes(each, "big") for each in hashes], dtype=np.int64)
@@ -192,6 +176,6 @@ def _read_folders(folder: Path) -> tuple[Items, Labels]:
     except (OSError, ValueError) as error:
         held = "a folder of images per class, all of one size, or an .npz with x and y"
         raise GenlabError(f"{folder}: must hold {held}: {error}", path=folder) from error
-    grey = bool((images == images[..., :1]).all())
-    items = images[..., : 1 if grey else 3].transpose(0, 3, 1, 2)
+    channels = 1 if bool((images == images[..., :1]).all()) else 3
+    items = images[..., :channels].transpose(0, 3, 1, 2)
     return np.ascontiguousarray(items), np.array(found.targets, dtype=np.int64)

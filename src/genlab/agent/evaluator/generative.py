@@ -1,6 +1,6 @@
 """Judge a generative model: bits per dimension and the Fréchet distance of its draws.
 
-The model encodes in one room, where it sees images and can keep nothing, and decodes in another,
+The model encodes in one sandbox, where it sees images and can keep nothing, and decodes in another,
 which no image ever enters. What passes from one to the other is z, drawn here, and paid for:
 
     bits per dimension = (-log p(x|z) + KL(q(z|x) || N(0, I))) / (dimensions * log 2)
@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from genlab.agent.evaluator.datasets import Data, Items, Part
-from genlab.agent.evaluator.room import EvaluationError, Room
+from genlab.agent.evaluator.results import EvaluationError
+from genlab.agent.evaluator.sandbox import ModelSandbox
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.stats import mean_metrics
@@ -48,12 +49,14 @@ BOOTSTRAP, FRECHET_BOOTSTRAP = 1000, 30
 
 
 class GenerativeJudge:
-    """Metrics of generative models on images. encoding, decoding: rooms; no image enters decoding.
+    """Metrics of generative models on images. No image enters the sandbox `decoding`.
 
     per_component: channels that describe one mixture component of a pixel.
     """
 
-    def __init__(self, data: Data, encoding: Room, decoding: Room, *, frechet: bool = True) -> None:
+    def __init__(
+        self, data: Data, encoding: ModelSandbox, decoding: ModelSandbox, *, frechet: bool = True
+    ) -> None:
         channels, height, width = data.shape
         if frechet and height != width:
             raise GenlabError(f"frechet_distance needs square images, {data.name} has {data.shape}")
@@ -63,31 +66,30 @@ class GenerativeJudge:
         self._extractor: Classifier | None = None
 
     def measure(
-        self, job: Job, weights: bytes, part: Part, probe: Part | None = None
+        self, job: Job, weights: bytes, items: Items, part: Part
     ) -> tuple[dict[str, Any], float]:
-        """Metrics on a part, and bits per dimension of `probe`; without it `intervals`, and nan.
+        """Metrics on a part, with `intervals`, and bits per dimension of the items before it.
 
-        Returns `bits_per_dim`, `kl` (nats per item), `n`, `frechet_distance` and
-        `near_duplicate_rate` of n draws. Raises EvaluationError where an answer is not finite or
+        items: those before the part, and the part's. Metrics are `bits_per_dim`, `kl` (nats per
+        item), `n`, `frechet_distance` and `near_duplicate_rate` of n draws. Intervals are exact
+        where nothing is before the part. Raises EvaluationError where an answer is not finite or
         misshapen, or where draws are copies of training images.
         """
-        items = part.items if probe is None else np.concatenate([probe.items, part.items])
         nll, kl, latents = self.elbo_terms(job, weights, items)
         split, bits = len(items) - len(part), (nll + kl) * self.bits
         columns = {"bits_per_dim": bits[split:], "kl": kl[split:]}
-        found = mean_metrics(columns, bootstrap=1 if probe else BOOTSTRAP, seed=0)
+        found = mean_metrics(columns, bootstrap=1 if split else BOOTSTRAP, seed=0)
         if self.frechet:
             self._extractor = self._extractor or load_extractor(self.data)
             draws = self.draw(job, weights, latents, min(len(part), MOST_DRAWS))
-            resamples = 1 if probe else FRECHET_BOOTSTRAP
+            resamples = 1 if split else FRECHET_BOOTSTRAP
             close = compare_draws(draws, part, self.data, self._extractor, resamples)
             found |= {**close, "intervals": found["intervals"] | close["intervals"]}
         return found, float(bits[:split].mean()) if split else math.nan
 
     def elbo_terms(self, job: Job, weights: bytes, items: Items) -> tuple[Floats, Floats, int]:
         """-log p(x|z) and KL of each item in nats, (n,), at one z per item; length of a code."""
-        codes = self.encoding.answer(job, "encode", weights, items)
-        mean, logvar = (each.double() for each in codes)
+        mean, logvar = (x.double() for x in self.encoding.answer(job, "encode", weights, items))
         if mean.shape != logvar.shape or mean.ndim != 2:
             raise EvaluationError(f"encode gives {tuple(mean.shape)} and {tuple(logvar.shape)}")
         digest = hashlib.sha256(mean.numpy().tobytes() + logvar.numpy().tobytes())
@@ -102,8 +104,8 @@ class GenerativeJudge:
         nll, start = np.empty(len(items)), 0
         for out in self._decode(job, weights, z[order].float()):
             rows = order[start : start + len(out)].numpy()
-            x = torch.from_numpy(items[rows])
-            nll[rows] = -self._likelihood(out).log_prob(out.double(), x).numpy()
+            log_prob = self._likelihood(out).log_prob(out.double(), torch.from_numpy(items[rows]))
+            nll[rows] = -log_prob.numpy()
             start += len(out)
         if not np.isfinite(nll).all() or nll.min() < -1e-3:
             raise EvaluationError("the log likelihood is not finite")

@@ -14,26 +14,23 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import numpy as np
 import torch
-from pydantic import AfterValidator, BaseModel, Field, FiniteFloat
-from typing_extensions import TypedDict
+from pydantic import BaseModel, Field, FiniteFloat
 
+from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import classification
 from genlab.agent.evaluator.datasets import Data, Part
 from genlab.agent.evaluator.generative import GenerativeJudge
-from genlab.agent.evaluator.room import EvaluationError, Room, read_safetensors
+from genlab.agent.evaluator.results import Budget, EvaluationError, SeedResult, Summary
+from genlab.agent.evaluator.sandbox import NO_RESULT, ModelSandbox, read_safetensors
 from genlab.core import engine
-from genlab.core.text import printable
 from genlab.sandbox.limits import MIB
 
-if TYPE_CHECKING:
-    from genlab.agent.architecture.training import Training
-
-__all__ = ["Budget", "EvaluationError", "Judge", "SeedResult", "Summary"]
+__all__ = ["Budget", "EvaluationError", "Judge"]
 
 PROBED = 500  # training items behind train_loss
 BOOTSTRAP = 500
@@ -42,68 +39,12 @@ INSPECT_SECONDS = 60.0
 COMPONENTS = 4  # mixture components per pixel that a template decodes to
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
-Count = Annotated[int, Field(ge=0)]
-Text = Annotated[str, AfterValidator(printable)]
-
 
 class Trained(BaseModel):
     """What a training leaves beside the weights."""
 
     examples: int
     curve: Annotated[list[FiniteFloat], Field(min_length=1, max_length=50)]
-
-
-class Layer(TypedDict):
-    """A layer without layers below it."""
-
-    name: Text
-    kind: Text
-    output: list[int]
-    parameters: int
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What each training may use: examples seen, parameters, seconds."""
-
-    examples: int
-    max_parameters: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class SeedResult:
-    """One training.
-
-    metrics: on the validation part. train_loss: nats per item, or bits per dimension, of training
-    items after training. seconds: of the training job. curve: training loss over at most 50 equal
-    parts, reported by the guest. cut: whether the clock ended the training.
-    """
-
-    seed: int
-    metrics: dict[str, float]
-    train_loss: float
-    seconds: float
-    curve: list[float]
-    cut: bool
-
-
-class Summary(BaseModel, frozen=True):
-    """A model as it was built; where `failure` is set, nothing else is.
-
-    multiply_adds: per item, None where torchinfo cannot follow. output: shape for a batch of two.
-    """
-
-    parameters: Count | None = None
-    trainable: Count | None = None
-    multiply_adds: Count | None = None
-    output: tuple[int, ...] = ()
-    layers: Annotated[list[Layer], Field(max_length=200)] = []
-    failure: Text = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """As summary.json holds it."""
-        return self.model_dump(mode="json")
 
 
 class Judge(ExitStack):
@@ -126,11 +67,11 @@ class Judge(ExitStack):
         super().__init__()
         self.data, self.task, self.budget = data, task, budget
         place = engine.device(device).type
-        self.room = self.enter_context(Room(mode=mode, device=place))
+        self.sandbox = self.enter_context(ModelSandbox(mode, place))
         self.generative: GenerativeJudge | None = None
         if task == "generate":
-            decoding = self.enter_context(Room(mode=mode, device=place))
-            self.generative = GenerativeJudge(data, self.room, decoding, frechet=frechet)
+            decoding = self.enter_context(ModelSandbox(mode, place))
+            self.generative = GenerativeJudge(data, self.sandbox, decoding, frechet=frechet)
 
     @property
     def outputs(self) -> int:
@@ -139,34 +80,26 @@ class Judge(ExitStack):
             return self.data.classes
         return COMPONENTS * self.generative.per_component
 
-    def inspect(
-        self,
-        source: str,
-        class_name: str,
-        input_size: Sequence[int] | None = None,
-        *,
-        check: bool = True,
-    ) -> Summary:
+    def inspect(self, source: str, class_name: str, size: Sequence[int] = ()) -> Summary:
         """Build the model and describe it; what breaks is the summary's `failure`.
 
-        input_size: channels, height and width. check: whether it also has to answer two batch sizes
-        in the right shape, to train one step with finite gradients and to have few enough
-        parameters.
+        It has to answer two batch sizes in the right shape, to train one step with finite gradients
+        and to have few enough parameters. For another `size` (channels, height, width) of its
+        input it has to answer with a tensor.
         """
-        job = {**self._job("describe", source, class_name), "check": check}
-        job["shape"] = list(input_size or self.data.shape)
-        if not check:  # then any tensor is an answer
-            job["classes"] = None
+        job = self._job("describe", source, class_name) | {"check": not size}
+        if size:
+            job |= {"shape": size, "classes": None}
         try:
-            self.room.run(job, INSPECT_SECONDS)
-            found = self.room.read_json("summary.json", Summary)
+            self.sandbox.run(job, INSPECT_SECONDS)
+            found = self.sandbox.read_json("summary.json", Summary)
         except EvaluationError as error:
             return Summary(failure=error.reason)
+        limit = math.inf if size else self.budget.max_parameters
         if found.parameters is None or found.failure:
-            return Summary(failure="the model ended without a result that describes it")
-        if check and found.parameters > self.budget.max_parameters:
-            limit = f"{self.budget.max_parameters:,}"
-            return Summary(failure=f"{found.parameters:,} parameters, more than {limit}")
+            return Summary(failure=f"{NO_RESULT} that describes it")
+        if found.parameters > limit:
+            return Summary(failure=f"{found.parameters:,} parameters, more than {limit:,}")
         return found
 
     def evaluate(
@@ -177,23 +110,19 @@ class Judge(ExitStack):
         Raises EvaluationError where the model breaks, or its answers cannot be measured.
         """
         budget, train = self.budget, self.data.train
-        job = {
-            **self._job("train", source, class_name, seed),
-            "training": training.model_dump(mode="json"),
-        }
-        job |= {"examples": budget.examples, "seconds": budget.seconds}
+        job = self._job("train", source, class_name, seed) | asdict(budget)
+        job["training"] = training.model_dump(mode="json")
         started = time.monotonic()
-        inputs: dict[str, Any] = {"items": train.items, "labels": train.labels}
-        self.room.run(job, budget.seconds + GRACE, inputs)
+        seconds = budget.seconds + GRACE
+        self.sandbox.run(job, seconds, items=train.items, labels=train.labels)
         seconds = time.monotonic() - started
-        trained = self.room.read_json("trained.json", Trained)
+        trained = self.sandbox.read_json("trained.json", Trained)
         cut = self._is_cut(trained.examples, training.batch_size, seconds)
-        weights = self.room.read("weights.safetensors", 16 * MIB + 32 * budget.max_parameters)
+        weights = self.sandbox.read("weights.safetensors", 16 * MIB + 32 * budget.max_parameters)
         self._check_weights(weights)
         probe = train.take(np.arange(min(PROBED, len(train))))
-        part = self.data.validation
         job = self._job("answer", source, class_name, seed)
-        metrics, loss = self._measure(job, weights, part, probe)
+        metrics, loss = self._measure(job, weights, self.data.validation, probe)
         return SeedResult(seed, metrics, loss, seconds, trained.curve, cut), weights
 
     def test(
@@ -249,17 +178,16 @@ class Judge(ExitStack):
         self, job: dict[str, Any], weights: bytes, part: Part, probe: Part | None = None
     ) -> tuple[dict[str, Any], float]:
         """Metrics on a part and the loss on `probe`; without it intervals, and nan."""
+        items = np.concatenate([probe.items, part.items]) if probe else part.items
+        split, loss = len(items) - len(part), math.nan
         if self.generative is not None:
-            found, loss = self.generative.measure(job, weights, part, probe)
+            found, loss = self.generative.measure(job, weights, items, part)
         else:
-            items = part.items if probe is None else np.concatenate([probe.items, part.items])
-            (answer,) = self.room.answer(job, "logits", weights, items)
+            (answer,) = self.sandbox.answer(job, "logits", weights, items)
             if answer.shape[1:] != (self.data.classes,):
                 raise EvaluationError(f"logits are {tuple(answer.shape)}")
-            logits, split = answer.double().numpy(), len(items) - len(part)
-            resamples = 0 if probe else BOOTSTRAP
+            logits, resamples = answer.double().numpy(), 0 if probe else BOOTSTRAP
             found = classification.measure(logits[split:], part.labels, bootstrap=resamples)
-            loss = math.nan
             if probe:
                 loss = classification.measure(logits[:split], probe.labels)["val_loss"]
         intervals = found.pop("intervals", {})

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
+from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import classification
-from genlab.agent.evaluator.room import EvaluationError
+from genlab.agent.evaluator.judge import EvaluationError, Judge
 from genlab.core.io import read_json, write_json
-
-if TYPE_CHECKING:
-    from genlab.agent.evaluator.judge import Judge
 
 Metrics = dict[str, float]
 
 OF_STAGE = Path("results/agent_reference.json")  # written by stages/agent_reference.py
 STAGE = "dvc repro agent_reference"
-LOGISTIC_STEPS = 100
+LBFGS_STEPS = 100
 SMALL_CNN = """
 from torch import nn
 
@@ -43,19 +45,23 @@ def measure_references(
 ) -> dict[str, Metrics]:
     """Metrics of each reference model by its name, read from `workspace_file` if it is there.
 
-    Classifiers: majority class, logistic regression (here, not in the sandbox), and a small CNN by
-    the judge, where the limit on parameters leaves room for it. Generative: the pipeline's VAE with
-    a factorised likelihood and p(z) = N(0, I), if `stage_file` was written for the same data and
-    budget.
+    Classifiers: majority class, logistic regression, and a small CNN where the limit on parameters
+    allows it. Generative: the pipeline's VAE with a factorised likelihood and p(z) = N(0, I), if
+    `stage_file` was written for the same data and budget.
     """
     if judge.task == "generate":
         stored = read_json(stage_file, producer_command=STAGE) if stage_file.exists() else {}
         fits = {**stored, **facts(judge)} == stored and stored["metrics"]
         return {"VAE": stored["metrics"]} if fits else {}
     if not workspace_file.exists():
-        found = {"majority class": _majority(judge), "logistic regression": _logistic(judge)}
-        with suppress(EvaluationError):
-            found["small CNN"] = _small_cnn(judge)
+        models = {
+            "majority class": DummyClassifier(strategy="prior"),
+            "logistic regression": LogisticRegression(max_iter=LBFGS_STEPS),
+        }
+        found = {name: _measure(judge, model) for name, model in models.items()}
+        with suppress(EvaluationError):  # two convolutions, the default recipe, seed 0
+            source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
+            found["small CNN"] = judge.evaluate(source, "SmallCNN", Training(), 0)[0].metrics
         write_json(workspace_file, found)
     read: dict[str, Metrics] = read_json(workspace_file, producer_command="genlab agent")
     return read
@@ -68,36 +74,14 @@ def facts(judge: Judge) -> dict[str, Any]:
     return {"dataset": data.name, "examples": examples, **sizes}
 
 
-def _majority(judge: Judge) -> Metrics:
-    """Class frequencies of the training part as the answer to everything."""
-    classes, labels = judge.data.classes, judge.data.validation.labels
-    counts = np.bincount(judge.data.train.labels, minlength=classes)
-    logits = np.log(np.maximum(counts, 0.5) / counts.sum())
-    return classification.measure(np.tile(logits, (len(labels), 1)), labels)
-
-
-def _logistic(judge: Judge) -> Metrics:
-    """Logistic regression on levels, for at most LOGISTIC_STEPS steps of L-BFGS."""
-    import warnings
-
-    from sklearn.linear_model import LogisticRegression
-    from threadpoolctl import threadpool_limits
-
+def _measure(judge: Judge, model: Any) -> Metrics:
+    """Fit a classifier of scikit-learn to levels, here and not in the sandbox."""
     train, validation = judge.data.train, judge.data.validation
     x, y = (p.items.reshape(len(p), -1) / np.float32(judge.data.scale) for p in (train, validation))
     # One thread: the number of threads changes sums of float32, and with them the result.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where more steps would change it a little
-        model = LogisticRegression(max_iter=LOGISTIC_STEPS).fit(x, train.labels)
-        answers = model.predict_log_proba(y)
+        answers = model.fit(x, train.labels).predict_log_proba(y)
     logits = np.full((len(validation), judge.data.classes), -50.0)
     logits[:, model.classes_] = np.maximum(answers, -50.0)
     return classification.measure(logits, validation.labels)
-
-
-def _small_cnn(judge: Judge) -> Metrics:
-    """Two normalised convolutions with the default recipe, on seed 0."""
-    from genlab.agent.architecture.training import Training
-
-    source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
-    return judge.evaluate(source, "SmallCNN", Training(), 0)[0].metrics

@@ -5,8 +5,6 @@ the current folder; every path is relative to that workspace and confined to it.
 can correct is a `GenlabError` of one line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -70,27 +70,27 @@ def python_run(script_path: str, *args: str) -> str:
 def _run(toolbox: Toolbox, argv: list[str], *folders: str) -> str:
     root = toolbox.workspace.root.resolve()
     readable = [root / PACKAGES] if (root / PACKAGES).is_dir() else []
-    room = Path(tempfile.mkdtemp(prefix="genlab-command-")).resolve()
+    place = Path(tempfile.mkdtemp(prefix="genlab-command-")).resolve()
     try:
-        _copy(root, room)
-        before = _list(room)
-        sandbox = Sandbox(room, LIMITS, mode=toolbox.params.sandbox, readable=readable)
-        path = [*readable, room / "src", *(room / folder for folder in folders)]
+        _copy(root, place)
+        before = _list(place)
+        sandbox = Sandbox(place, LIMITS, mode=toolbox.params.sandbox, readable=readable)
+        path = [*readable, place / "src", *(place / folder for folder in folders)]
         done = sandbox.run(argv, env={"PYTHONPATH": os.pathsep.join(map(str, path))})
         try:
-            notes = _bring_back(room, root, before)
+            notes = _bring_back(place, root, before)
         except (OSError, RecursionError):
             notes = ["nothing is kept: folders are nested too deeply"]
     finally:
-        remove_tree(room)
+        remove_tree(place)
     if done.stopped_by is not None:
         notes = [f"stopped by the sandbox: {done.stopped_by}, after {done.seconds:.0f} s", *notes]
-    output = done.output.replace(f"{room}/", "").replace(str(room), ".").removesuffix("\n")
+    output = done.output.replace(f"{place}/", "").replace(str(place), ".").removesuffix("\n")
     lines = [*([output] if output else []), *(f"[{note}]" for note in notes)]
     return printable("\n".join([*lines, f"[exit code {done.exit_code}]"]))
 
 
-def _copy(root: Path, room: Path) -> None:
+def _copy(root: Path, place: Path) -> None:
     """Copy what a command sees: no links, no special files, nothing of the judge's."""
 
     def find_hidden(folder: str, names: list[str]) -> list[str]:
@@ -103,21 +103,21 @@ def _copy(root: Path, room: Path) -> None:
             or is_judges(path.relative_to(root))
         ]
 
-    shutil.copytree(root, room, ignore=find_hidden, dirs_exist_ok=True)
+    shutil.copytree(root, place, ignore=find_hidden, dirs_exist_ok=True)
 
 
-def _list(room: Path) -> set[Path]:
+def _list(place: Path) -> set[Path]:
     """Relative paths of everything but the judge's; links are not followed."""
-    found = {path.relative_to(room) for path in room.rglob("*")}
+    found = {path.relative_to(place) for path in place.rglob("*")}
     return {path for path in found if not is_judges(path)}
 
 
-def _bring_back(room: Path, root: Path, before: set[Path]) -> list[str]:
+def _bring_back(place: Path, root: Path, before: set[Path]) -> list[str]:
     """Write and remove in the workspace what a command did; a note for each file that is not kept.
 
     Nothing of the command runs any more, and what it left is not trusted: see `read_back`.
     """
-    left, notes = _list(room), list[str]()
+    left, notes = _list(place), list[str]()
     for path in sorted(before - left, reverse=True):  # what is in a folder before the folder
         with suppress(OSError):  # a folder that still holds something
             if (root / path).is_dir():
@@ -125,10 +125,10 @@ def _bring_back(room: Path, root: Path, before: set[Path]) -> list[str]:
             elif not find_fault(path):
                 (root / path).unlink()
     for path in sorted(left):
-        if os.path.isdir(room / path) and not os.path.islink(room / path):
+        if os.path.isdir(place / path) and not os.path.islink(place / path):
             continue
         try:
-            data = read_back(room, path)
+            data = read_back(place, path)
             if path not in before or (root / path).read_bytes() != data:
                 write_bytes(writable(str(path)), data)
         except (GenlabError, OSError) as error:

@@ -8,8 +8,13 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from genlab.agent.architecture.compare import built_differences
+from genlab.agent.architecture.schema import has_custom, parse_config
+from genlab.agent.architecture.template import count_parameters
+from genlab.agent.architecture.training import BUDGET_FIELDS, Training, parse_training
+from genlab.agent.evaluator.results import EvaluationError, Summary
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Registry
 from genlab.agent.tools.files import read_file
 from genlab.agent.tools.model import read_note, to_yaml
@@ -17,14 +22,7 @@ from genlab.agent.tools.toolbox import Toolbox, current
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_bytes, write_json, write_text
 
-if TYPE_CHECKING:
-    from genlab.agent.architecture.training import Training
-    from genlab.agent.evaluator.judge import Summary
-
 UNFINISHED, SEED_KIND = "unfinished", "agent seed"  # seeds of evaluations that are going on
-FIXED = (  # the run decides, not an eval_config
-    "dataset", "subset", "validation", "examples", "epochs", "seconds", "seeds", "device",
-)  # fmt: skip
 
 
 class EvaluationFailedError(GenlabError):
@@ -44,10 +42,8 @@ def pytorch_quick_evaluator(
     stop_below: a value of the metric at which the first seed is hopeless and the last one. Data and
     budget are the goal's. Returns the metrics, train_loss, seeds and run_id.
     """
-    from genlab.agent.architecture.training import parse_training
-
     source, chosen = read_file(model_script_path), dict(eval_config)
-    ignored = {name: chosen.pop(name) for name in FIXED if name in chosen}
+    ignored = [name for name in BUDGET_FIELDS if name in chosen]
     notes = [f"the run decides on {', '.join(ignored)}"] if ignored else []
     stop_below = chosen.pop("stop_below", None)
     if not isinstance(stop_below, int | float | None):
@@ -81,6 +77,11 @@ class Trial:
         parts = [self.source, self.class_name, training, budget, data]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
+    @property
+    def folder(self) -> Path:
+        """Where seeds are kept until all are finished."""
+        return self.toolbox.workspace.experiments / UNFINISHED / self.digest
+
     def find(self) -> Attempt | None:
         """The attempt of an earlier evaluation with the same outcome."""
         for attempt in reversed(Registry(self.toolbox.workspace).attempts()):
@@ -92,12 +93,9 @@ class Trial:
 
     def run(self) -> Attempt:
         """Inspect, train seed by seed, and enter the attempt."""
-        from genlab.agent.evaluator.judge import EvaluationError
-
         summary = self.toolbox.inspect(self.source, self.class_name)
-        results = list[dict[str, Any]]()
-        failure, seeds = summary.failure, self.toolbox.params.seeds
-        while not failure and len(results) < seeds:
+        failure, results = summary.failure, list[dict[str, Any]]()
+        while not failure and len(results) < self.toolbox.params.seeds:
             if self.is_hopeless(results):
                 self.notes.append(f"hopeless after one seed: not better than {self.stop_below:.4g}")
                 break
@@ -105,18 +103,19 @@ class Trial:
                 results.append(self.train(len(results)))
             except EvaluationError as error:
                 failure = error.reason
-        return self.enter(summary, results, failure)
+        attempt = self.enter(summary, results, failure)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return attempt
 
     def train(self, seed: int) -> dict[str, Any]:
         """Train on one seed; one that a killed evaluation had finished is read again."""
-        folder = self._unfinished
-        if (path := folder / f"{seed}.json").exists():
-            stored = read_json(path, producer_command=f"rm -r {folder}", kind=SEED_KIND)
+        if (path := self.folder / f"{seed}.json").exists():
+            stored = read_json(path, producer_command=f"rm -r {self.folder}", kind=SEED_KIND)
             return dict(stored["result"])
         with self.toolbox.borrow_judge() as judge:
             found, weights = judge.evaluate(self.source, self.class_name, self.training, seed)
         if seed == 0:
-            write_bytes(folder / WEIGHTS, weights)
+            write_bytes(self.folder / WEIGHTS, weights)
         write_json(path, {"kind": SEED_KIND, "result": asdict(found)})
         return asdict(found)
 
@@ -130,53 +129,43 @@ class Trial:
 
     def enter(self, summary: Summary, results: list[dict[str, Any]], failure: str) -> Attempt:
         """Write the attempt's folder and its record."""
-        from genlab.agent.architecture.compare import built_differences
-        from genlab.agent.architecture.schema import has_custom, parse_config
-        from genlab.agent.architecture.template import count_parameters
-
-        workspace, goal = self.toolbox.workspace, self.toolbox.goal
+        workspace, dataset = self.toolbox.workspace, self.toolbox.goal.dataset
         registry, training = Registry(workspace), self.training.model_dump(mode="json")
         config, origin = read_note(self.toolbox, self.source)
-        built = list[str]()
-        if config and not summary.failure:
-            requested, data = parse_config(config, goal.task), self.toolbox.data
-            shape = (data.shape, self.toolbox.judge.outputs, goal.task)
-            count = None if has_custom(requested) else count_parameters(requested, *shape)
-            built = built_differences(requested, summary.to_json(), count)
-        metrics: dict[str, Any] = {
-            "parameters": summary.parameters,
-            "multiply_adds": summary.multiply_adds,
-        }
-        if not failure:
-            metrics |= _average(results)
+        metrics: dict[str, Any] = summary.model_dump(include={"parameters", "multiply_adds"})
         with registry.locked():  # a run that begins removes no folder that is half written
             folder = workspace.new_run()
-            content = {"model_config": config, "training": training}
-            write_text(folder / CONFIG_FILE, to_yaml(content))
+            write_text(
+                folder / CONFIG_FILE, to_yaml({"model_config": config, "training": training})
+            )
             write_text(folder / CODE, self.source)
-            write_json(folder / SUMMARY, summary.to_json())
-            if (self._unfinished / WEIGHTS).exists():
-                shutil.copyfile(self._unfinished / WEIGHTS, folder / WEIGHTS)
+            write_json(folder / SUMMARY, summary.model_dump(mode="json"))
+            if (self.folder / WEIGHTS).exists():
+                shutil.copyfile(self.folder / WEIGHTS, folder / WEIGHTS)
             attempt = Attempt(
-                run_id=folder.name, model_name=self.class_name, dataset=goal.dataset,
+                run_id=folder.name, model_name=self.class_name, dataset=dataset,
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
-                metrics_summary=metrics, experiment_dir=workspace.relative(folder), failure=failure,
-                notes=self.notes,
+                metrics_summary=metrics if failure else metrics | _average(results),
+                experiment_dir=workspace.relative(folder), failure=failure, notes=self.notes,
                 decision=f"Failed: {failure}" if failure else "",
                 verdict="failed" if failure else "", origin="tool", code_origin=origin,
-                config=config, training=training, built=built, seeds=results, digest=self.digest,
+                config=config, training=training, built=self.compare(config, summary),
+                seeds=results, digest=self.digest,
             )  # fmt: skip
             registry.put(attempt)
-        shutil.rmtree(self._unfinished, ignore_errors=True)
         return attempt
 
-    @property
-    def _unfinished(self) -> Path:
-        return self.toolbox.workspace.experiments / UNFINISHED / self.digest
+    def compare(self, config: dict[str, Any], summary: Summary) -> list[str]:
+        """What was built otherwise than the config requests."""
+        if not config or summary.failure:
+            return []
+        requested = parse_config(config, self.toolbox.goal.task)
+        custom, contract = has_custom(requested), self.toolbox.contract
+        count = None if custom else count_parameters(requested, *contract)
+        return built_differences(requested, summary.model_dump(), count)
 
 
 def _average(results: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over seeds of every metric, of the training loss and of the seconds."""
-    rows = [{**each["metrics"], "train_loss": each["train_loss"], "seconds": each["seconds"]}
-            for each in results]  # fmt: skip
+    rows = [each["metrics"] | {k: each[k] for k in ("train_loss", "seconds")} for each in results]
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}

@@ -10,9 +10,13 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from genlab.agent import tools
+from genlab.agent.architecture.schema import config_schema
+from genlab.agent.architecture.training import Training
+from genlab.agent.tools import TOOLS
+from genlab.agent.tools.toolbox import JOURNAL
 from genlab.core.errors import GenlabError, describe_os_error, violations
 from genlab.core.text import printable
+from genlab.llm.chat import BudgetSpentError
 
 MAX_RESULT = 20_000  # characters
 
@@ -22,11 +26,18 @@ def function_schemas(task: str = "classify") -> list[dict[str, Any]]:
 
     model_config and eval_config are described as those of `task`.
     """
-    from genlab.agent.architecture.schema import config_schema
-    from genlab.agent.architecture.training import Training
-
     details = {"model_config": config_schema(task), "eval_config": Training.model_json_schema()}
-    return [_schema(name, details) for name in tools.TOOLS]
+    found = []
+    for name, tool in TOOLS.items():
+        parameters = _arguments(name).model_json_schema()
+        del parameters["title"]
+        for argument, schema in parameters["properties"].items():
+            detailed = schema | details.get(argument, {})
+            parameters["properties"][argument] = {k: v for k, v in detailed.items() if k != "title"}
+        description = " ".join(str(inspect.getdoc(tool)).split())
+        function = {"name": name, "description": description, "parameters": parameters}
+        found.append({"type": "function", "function": function})
+    return found
 
 
 def call(name: str, arguments: Mapping[str, Any]) -> str:
@@ -35,7 +46,7 @@ def call(name: str, arguments: Mapping[str, Any]) -> str:
     A result of more than MAX_RESULT characters is cut, with a mark.
     """
     try:
-        result = run(name, arguments)
+        result = _call(name, arguments)
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         text = "done" if result is None else text
     except GenlabError as error:
@@ -48,42 +59,38 @@ def call(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def run(name: str, arguments: Mapping[str, Any]) -> Any:
-    """Call a tool by name; `args` holds what stands for *args. Raises a GenlabError."""
-    if name not in tools.TOOLS:
-        raise GenlabError(f"no tool is called {name[:60]!r}; name one of {', '.join(tools.TOOLS)}")
+    """Call a tool outside of a run; `args` holds what stands for *args. Raises a GenlabError."""
+    try:
+        return _call(name, arguments)
+    except BudgetSpentError as error:
+        fix = f"raise the limit in params.yaml, or remove {JOURNAL} of the workspace"
+        raise GenlabError(f"{error.reason}; {fix}") from error
+
+
+def _call(name: str, arguments: Mapping[str, Any]) -> Any:
+    if name not in TOOLS:
+        raise GenlabError(f"no tool is called {name[:60]!r}; name one of {', '.join(TOOLS)}")
     model = _arguments(name)
     try:
         checked = model.model_validate(dict(arguments))
     except ValidationError as error:
         known = [str(field.alias) for field in model.model_fields.values()]
-        line = violations(error, known)[0][1]
-        raise GenlabError(f"{name}: {line}") from error
+        raise GenlabError(f"{name}: {violations(error, known)[0][1]}") from error
     values: list[Any] = []
-    for parameter in inspect.signature(tools.TOOLS[name]).parameters.values():
+    for parameter in inspect.signature(TOOLS[name]).parameters.values():
         value = getattr(checked, f"{parameter.name}_")
         values += value if parameter.kind is parameter.VAR_POSITIONAL else [value]
-    return tools.TOOLS[name](*values)
+    return TOOLS[name](*values)
 
 
 @cache
 def _arguments(name: str) -> type[BaseModel]:
     """A model of a tool's arguments by alias; *args is a list."""
-    types, fields = get_type_hints(tools.TOOLS[name]), dict[str, Any]()
-    for parameter in inspect.signature(tools.TOOLS[name]).parameters.values():
+    types, fields = get_type_hints(TOOLS[name]), dict[str, Any]()
+    for parameter in inspect.signature(TOOLS[name]).parameters.values():
         kind, default = types[parameter.name], parameter.default
         if parameter.kind is parameter.VAR_POSITIONAL:
             kind, default = list[kind], []  # type: ignore[valid-type]
         required = ... if default is parameter.empty else default
         fields[f"{parameter.name}_"] = (kind, Field(required, alias=parameter.name))
     return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
-
-
-def _schema(name: str, details: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = _arguments(name).model_json_schema()
-    del parameters["title"]
-    for argument, found in parameters["properties"].items():
-        detailed = {**found, **details.get(argument, {})}
-        parameters["properties"][argument] = {k: v for k, v in detailed.items() if k != "title"}
-    description = " ".join(str(inspect.getdoc(tools.TOOLS[name])).split())
-    function = {"name": name, "description": description, "parameters": parameters}
-    return {"type": "function", "function": function}

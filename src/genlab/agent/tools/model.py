@@ -10,20 +10,20 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, Field
+from ruamel.yaml import YAML
 
+from genlab.agent.architecture.schema import ModelConfig, has_custom, parse_config
+from genlab.agent.architecture.template import write_source
+from genlab.agent.evaluator.results import Summary
 from genlab.agent.tools.files import read_file, writable
 from genlab.agent.tools.toolbox import Toolbox, current
 from genlab.agent.workspace import CONFIG, MODEL
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json, write_text
-
-if TYPE_CHECKING:
-    from genlab.agent.architecture.schema import ModelConfig
-    from genlab.agent.evaluator.judge import Summary
-    from genlab.llm.chat import Message
+from genlab.llm.chat import LLMFailure, Message
 
 WRITTEN, WRITTEN_KIND = "written", "assembled code"
 MAX_CELLS = 1 << 24  # of an input
@@ -60,19 +60,17 @@ def pytorch_model_assembler(model_config: dict[str, Any], output_script_path: st
 
     A language model's file is checked in the sandbox. The first lines say who wrote the file.
     """
-    from genlab.agent.architecture.schema import parse_config
-
-    toolbox = current()
-    path = writable(output_script_path)
+    toolbox, path = current(), writable(output_script_path)
     if path.suffix != ".py":
         raise GenlabError(f"output_script_path must end in .py, got {output_script_path!r}")
     config = parse_config(model_config, toolbox.goal.task)
     source, origin = write_code(toolbox, config)
-    stored = {"config": config.model_dump(mode="json"), "origin": origin}
-    write_json(_note_path(toolbox, source), {"kind": WRITTEN_KIND, **stored})
+    stored = config.model_dump(mode="json")
+    note = {"kind": WRITTEN_KIND, "config": stored, "origin": origin}
+    write_json(_note_path(toolbox, source), note)
     write_text(path, source)
     if path == toolbox.workspace.root.resolve() / MODEL:
-        write_text(toolbox.workspace.root / CONFIG, to_yaml({"model_config": stored["config"]}))
+        write_text(toolbox.workspace.root / CONFIG, to_yaml({"model_config": stored}))
 
 
 def write_code(toolbox: Toolbox, config: ModelConfig) -> tuple[str, str]:
@@ -80,13 +78,8 @@ def write_code(toolbox: Toolbox, config: ModelConfig) -> tuple[str, str]:
 
     Raises a GenlabError where nobody can write it.
     """
-    from genlab.agent.architecture.schema import has_custom
-    from genlab.agent.architecture.template import write_source
-    from genlab.llm.chat import LLMFailure
-
-    faults: list[str] = []
-    backend = toolbox.backend
-    messages = _ask_for_code(toolbox, config) if backend else []
+    backend, faults = toolbox.backend, list[str]()
+    messages = _ask_for_code(toolbox, config)
     while backend is not None and len(faults) <= toolbox.params.max_repairs:
         try:
             answer = backend.ask("tools", messages, schema=Code)
@@ -105,9 +98,7 @@ def write_code(toolbox: Toolbox, config: ModelConfig) -> tuple[str, str]:
     if has_custom(config):
         reason = faults[-1] if faults else "no language model that writes code is configured"
         raise GenlabError(f"the custom layer of {config.name} was not written: {reason}")
-    shape, outputs = toolbox.data.shape, toolbox.judge.outputs
-    source = write_source(config, shape, outputs, toolbox.goal.task)
-    return _with_head(source, "template", faults), "template"
+    return _with_head(write_source(config, *toolbox.contract), "template", faults), "template"
 
 
 def pytorch_model_summary(
@@ -117,37 +108,33 @@ def pytorch_model_summary(
 
     input_size: channels, height and width, with or without a batch size before them.
     """
-    toolbox = current()
-    source, size = read_file(model_script_path), _check_size(input_size)
-    other = None if size == toolbox.data.shape else size
-    summary = toolbox.inspect(source, model_class_name, other)
+    toolbox, source, shape = current(), read_file(model_script_path), tuple(input_size)
+    if len(shape) not in (3, 4) or min(shape) < 1 or math.prod(shape[-3:]) > MAX_CELLS:
+        rule = f"channels, height and width, such as (1, 28, 28), of at most {MAX_CELLS} cells"
+        raise GenlabError(f"input_size must be {rule}, got {shape}")
+    channels, height, width = shape[-3:]
+    size = None if shape[-3:] == toolbox.data.shape else (channels, height, width)
+    summary = toolbox.inspect(source, model_class_name, size)
     if summary.failure:
-        raise GenlabError(
-            f"{model_script_path}: {model_class_name} fails for input_size {tuple(input_size)}:"
-            f" {summary.failure}; correct the class or the size"
-        )
-    return summary.to_json() | {"analysis": analyse(toolbox, source, summary)}
+        place = f"{model_script_path}: {model_class_name} fails for input_size {shape}"
+        raise GenlabError(f"{place}: {summary.failure}; correct the class or the size")
+    return summary.model_dump(mode="json") | {"analysis": analyse(toolbox, source, summary)}
 
 
 def analyse(toolbox: Toolbox, source: str, summary: Summary) -> str:
     """A language model's reading of the code, and a remark where its figure is not the measured."""
-    from genlab.llm.chat import LLMFailure
-
     if toolbox.backend is None:
         return ""
-    messages: list[Message] = [
-        {"role": "system", "content": DESCRIBE},
-        {"role": "user", "content": source[:MAX_CODE]},
-    ]
     try:
-        answer = toolbox.backend.ask("tools", messages, schema=Analysis).parsed
+        answer = toolbox.backend.ask("tools", _prompt(DESCRIBE, source[:MAX_CODE]), schema=Analysis)
     except LLMFailure as error:
         return f"[no analysis: {error.reason}]"
-    assert isinstance(answer, Analysis)
-    if answer.parameters in (None, summary.parameters):
-        return answer.analysis
-    remark = f"it states {answer.parameters} parameters, {summary.parameters} are measured"
-    return f"{answer.analysis} [{remark}]"
+    found = answer.parsed
+    assert isinstance(found, Analysis)
+    if found.parameters in (None, summary.parameters):
+        return found.analysis
+    remark = f"it states {found.parameters} parameters, {summary.parameters} are measured"
+    return f"{found.analysis} [{remark}]"
 
 
 def read_note(toolbox: Toolbox, source: str) -> tuple[dict[str, Any], str]:
@@ -161,37 +148,26 @@ def read_note(toolbox: Toolbox, source: str) -> tuple[dict[str, Any], str]:
 
 def to_yaml(value: Mapping[str, Any]) -> str:
     """Plain values as YAML in block style."""
-    from ruamel.yaml import YAML
-
     text = io.StringIO()
     YAML().dump(dict(value), text)
     return text.getvalue()
 
 
-def _check_size(input_size: Sequence[int]) -> tuple[int, int, int]:
-    """Channels, height and width of an input_size. Raises a GenlabError where it is none."""
-    if (
-        len(input_size) not in (3, 4)
-        or min(input_size) < 1
-        or math.prod(input_size[-3:]) > MAX_CELLS
-    ):
-        rule = f"channels, height and width, such as (1, 28, 28), of at most {MAX_CELLS} cells"
-        raise GenlabError(f"input_size must be {rule}, got {tuple(input_size)}")
-    channels, height, width = input_size[-3:]
-    return channels, height, width
-
-
 def _ask_for_code(toolbox: Toolbox, config: ModelConfig) -> list[Message]:
-    shape, outputs = toolbox.data.shape, toolbox.judge.outputs
+    shape, outputs, task = toolbox.contract
     named = {"shape": ", ".join(map(str, shape)), "sides": ", ".join(map(str, shape[1:]))}
-    contract = CONTRACT[toolbox.goal.task].format(outputs=outputs, **named)
     text = (
         f"Write class {config.name}(nn.Module) for this architecture:\n{config.model_dump_json()}\n"
         "Layers are applied in order; Residual adds its input, Parallel applies its branches to one"
         " input, Repeat repeats its layers, custom is described in words.\n"
-        f"{contract} It has at most {toolbox.budget.max_parameters:,} parameters."
+        f"{CONTRACT[task].format(outputs=outputs, **named)}"
+        f" It has at most {toolbox.budget.max_parameters:,} parameters."
     )
-    return [{"role": "system", "content": WRITE}, {"role": "user", "content": text}]
+    return _prompt(WRITE, text)
+
+
+def _prompt(system: str, user: str) -> list[Message]:
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
 def _note_path(toolbox: Toolbox, source: str) -> Path:

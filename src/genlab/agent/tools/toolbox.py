@@ -15,16 +15,19 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from genlab.agent.architecture.template import Size
 from genlab.agent.config import Settings
-from genlab.agent.goals import Goal, parse_goal
+from genlab.agent.evaluator.results import Summary
+from genlab.agent.goals import parse_goal
 from genlab.agent.workspace import PROJECT, Workspace, goal_of
 from genlab.core.errors import GenlabError
-from genlab.core.params import PARAMS_FILE, AgentParams, load_params
+from genlab.core.params import PARAMS_FILE, load_params
+from genlab.llm.backends import open_backend, writes_code
+from genlab.llm.chat import Backend
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they need torch
     from genlab.agent.evaluator.datasets import Data
-    from genlab.agent.evaluator.judge import Budget, Judge, Summary
-    from genlab.llm.chat import Answer, Backend
+    from genlab.agent.evaluator.judge import Judge
 
 JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
 
@@ -32,21 +35,17 @@ JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
 class Toolbox(AbstractContextManager["Toolbox"]):
     """A workspace with what its tools need; data, judge and language model are opened lazily.
 
-    data: the folder that holds the folders of the datasets. backend: the tools' language model, or
-    a function that opens it; None: there is none.
+    backend: the tools' language model, or a function that opens it; None: there is none.
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        params: AgentParams,
-        goal: Goal,
-        *,
-        data: Path,
+        settings: Settings,
         backend: Backend | Callable[[ExitStack], Backend | None] | None = None,
     ) -> None:
-        self.workspace, self.params, self.goal = workspace, params, goal
-        self.data_folder, self._backend = data, backend
+        self.workspace, self.settings, self._backend = workspace, settings, backend
+        self.params, self.goal, self.budget = settings.params, settings.goal, settings.budget
         # Shared with the copy that has no language model.
         self._stack, self._judges = ExitStack(), list["Judge"]()
         self._summaries: dict[Any, Summary] = {}
@@ -63,17 +62,15 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         goal = goal_of(workspace.root) or parse_goal(agent.goal, dataset=agent.dataset)
 
         def open_session(stack: ExitStack) -> Backend | None:
-            from genlab.llm.backends import open_backend, writes_code
-
             # A transcript answers the questions of its run alone.
             if agent.backend == "replay" or not writes_code(agent):
                 return None
             path = workspace.root / JOURNAL
             quiet = open_backend(agent, path, seed=params.seed, note=lambda line: None)
-            session = stack.enter_context(quiet)
-            return None if session is None else _OutsideOfRun(session, path)
+            return stack.enter_context(quiet)
 
-        return cls(workspace, agent, goal, data=home / "data", backend=open_session)
+        settings = Settings(goal, agent, params.seed, data=home / "data")
+        return cls(workspace, settings, open_session)
 
     @property
     def backend(self) -> Backend | None:
@@ -94,18 +91,18 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         from genlab.agent.evaluator.datasets import load_data
 
         sizes = {"subset": self.params.subset, "validation": self.params.validation}
-        return load_data(self.goal.dataset, self.data_folder, **sizes)
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of every training."""
-        return Settings(self.goal, self.params).budget
+        return load_data(self.goal.dataset, self.settings.data, **sizes)
 
     @property
     def judge(self) -> Judge:
         """A judge on the goal's data; parallel evaluations use `borrow_judge`."""
         with self.borrow_judge() as judge:
             return judge
+
+    @property
+    def contract(self) -> tuple[Size, int, str]:
+        """What a model has to fit: shape of its input, number of outputs, task."""
+        return self.data.shape, self.judge.outputs, self.goal.task
 
     @contextmanager
     def borrow_judge(self) -> Iterator[Judge]:
@@ -117,29 +114,25 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         except IndexError:
             # The distance needs features that are learnt once per machine.
             frechet = self.goal.metric == "frechet_distance"
-            mode, device = self.params.sandbox, self.params.device
-            judge = Judge(
-                self.data, self.goal.task, self.budget, mode=mode, device=device, frechet=frechet
-            )
+            options = {"mode": self.params.sandbox, "device": self.params.device}
+            judge = Judge(self.data, self.goal.task, self.budget, frechet=frechet, **options)
             self._stack.enter_context(judge)
         try:
             yield judge
         finally:
             self._judges.append(judge)
 
-    def inspect(
-        self, source: str, class_name: str, input_size: tuple[int, int, int] | None = None
-    ) -> Summary:
+    def inspect(self, source: str, class_name: str, size: Size | None = None) -> Summary:
         """Measure a model in the sandbox; a failure is in the summary.
 
-        With an input_size other than the data's it is not checked for the goal's task. Summaries
+        With an input size other than the data's it is not checked for the goal's task. Summaries
         are kept: three tools inspect each attempt.
         """
-        key = (source, class_name, input_size)
+        key = (source, class_name, size)
         if key in self._summaries:
             return self._summaries[key]
         with self.borrow_judge() as judge:
-            found = judge.inspect(source, class_name, input_size, check=input_size is None)
+            found = judge.inspect(source, class_name, size or ())
         if not found.failure:  # which may be the fault of a busy machine
             self._summaries[key] = found
         return found
@@ -148,22 +141,6 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         """End the sandboxes and the language model."""
         self._judges.clear()
         self._stack.close()
-
-
-class _OutsideOfRun:
-    """A backend whose spent budget is an error for the caller, as there is no run to end."""
-
-    def __init__(self, backend: Backend, path: Path) -> None:
-        self._backend, self._path = backend, path
-
-    def ask(self, *args: Any, **options: Any) -> Answer:
-        from genlab.llm.chat import BudgetSpentError
-
-        try:
-            return self._backend.ask(*args, **options)
-        except BudgetSpentError as error:
-            fix = f"raise the limit in params.yaml, or remove {self._path}"
-            raise GenlabError(f"{error.reason}; {fix}") from error
 
 
 _bound: ContextVar[Toolbox | None] = ContextVar("toolbox", default=None)

@@ -1,4 +1,4 @@
-"""A sandboxed folder in which one job runs after the other, each in an empty folder."""
+"""The sandbox of generated models: one job after the other, each in an empty folder."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
+from safetensors.torch import load
 from torch import Tensor
 
 from genlab import distributions
 from genlab.agent.evaluator import guest
 from genlab.agent.evaluator.guest.run import ANSWERS, BROKEN
+from genlab.agent.evaluator.results import EvaluationError
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
 from genlab.core.text import printable
@@ -32,8 +33,10 @@ DISTRIBUTIONS = Path(distributions.__file__).parent
 # The first optimiser of a process imports torch._dynamo, which takes as long as torch itself.
 PRELOAD = ("torch", "torch._dynamo", "torchinfo", "numpy", "safetensors.torch")
 CORES = 8  # that a long training may keep busy before its CPU time is up
+GPU = {"address_space": 1 << 46, "memory_bytes": 16 * GIB, "processes": 256}  # its driver's needs
+ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # without it cuBLAS is not deterministic
 ANSWER_SECONDS = 300.0
-LONGEST = 400  # characters of a reason
+NO_RESULT = "the model ended without a result"
 STOPPED = {
     "time": "it ran out of time",
     "memory": "it used more memory than it may",
@@ -41,75 +44,59 @@ STOPPED = {
     "files": "it wrote too many files or bytes",
     "signal": "its process died of a signal",
 }
-Arrays = Mapping[str, npt.NDArray[Any]]
+Array = npt.NDArray[Any]
 Left = TypeVar("Left", bound=BaseModel)
 
 
-class EvaluationError(Exception):
-    """Why a model has no numbers: `reason`, one printable line."""
+class ModelSandbox(AbstractContextManager["ModelSandbox"]):
+    """A sandbox with a warm worker; each job is a fresh fork of it.
 
-    def __init__(self, reason: str) -> None:
-        self.reason = " ".join(printable(reason).split())[:LONGEST]
-        super().__init__(self.reason)
-
-
-class Room(AbstractContextManager["Room"]):
-    """A sandbox with a warm worker and a folder that is emptied before each job.
-
-    A job sees the interpreter, the guest package, the likelihoods and this folder; its process is a
-    fresh fork. device: cpu or cuda, whose nodes enter the sandbox; its driver reserves much address
-    space.
+    A job sees the interpreter, the guest package, the likelihoods and its folder. device: cpu or
+    cuda, whose nodes enter the sandbox.
     """
 
-    def __init__(self, *, mode: str = "auto", device: str = "cpu") -> None:
+    def __init__(self, mode: str, device: str) -> None:
         if device not in ("cpu", "cuda"):
             raise GenlabError(f"device {device} cannot enter the sandbox; use cpu or cuda")
         nodes = sorted(map(str, Path("/dev").glob("nvidia*"))) if device == "cuda" else []
-        gpu = {"address_space": 1 << 46, "memory_bytes": 16 * GIB, "processes": 256}
-        self.device, self.more = device, gpu if nodes else {}
-        self.folder = Path(tempfile.mkdtemp(prefix="genlab-room-")).resolve()
+        self.device, self.more = device, GPU if nodes else {}
+        self.folder = Path(tempfile.mkdtemp(prefix="genlab-judge-")).resolve()
         readable = (GUEST, DISTRIBUTIONS)
         sandbox = Sandbox(self.folder, mode=mode, readable=readable, devices=nodes)
         self.worker = Worker(sandbox, preload=PRELOAD)
 
     def run(
-        self,
-        job: Mapping[str, Any],
-        seconds: float,
-        inputs: Arrays | None = None,
-        weights: bytes = b"",
+        self, job: Mapping[str, Any], seconds: float, weights: bytes = b"", **inputs: Array
     ) -> None:
-        """Run a job of the guest. Raises EvaluationError if it fails.
+        """Run a job of the guest; what it leaves is read before the next one.
 
-        inputs: arrays for the job. What it leaves is read before the next job.
+        Raises EvaluationError if it fails.
         """
         self.empty()
         write_text(self.folder / "model.py", job["source"])
-        np.savez(self.folder / "inputs.npz", allow_pickle=False, **dict(inputs or {}))
+        np.savez(self.folder / "inputs.npz", allow_pickle=False, **inputs)
         if weights:
             (self.folder / "kept.safetensors").write_bytes(weights)
         place = {"folder": str(self.folder), "distributions": str(DISTRIBUTIONS)}
-        text = json.dumps({**job, **place, "device": self.device})
-        write_text(self.folder / "job.json", text)
+        path = self.folder / "job.json"
+        write_text(path, json.dumps({**job, **place, "device": self.device}))
         cpu = max(60.0, CORES * seconds)
         limits = Limits(wall_seconds=seconds, cpu_seconds=cpu, **self.more)
-        env = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # without it cuBLAS is not deterministic
-        arguments = [str(self.folder / "job.json")]
-        done = self.worker.run(GUEST / "run.py", arguments, env=env, limits=limits)
+        done = self.worker.run(GUEST / "run.py", [str(path)], env=ENVIRONMENT, limits=limits)
         if reason := describe_failure(done):
             raise EvaluationError(reason)
 
     def answer(
-        self, job: Mapping[str, Any], what: str, weights: bytes, inputs: npt.NDArray[Any]
+        self, job: Mapping[str, Any], what: str, weights: bytes, inputs: Array
     ) -> list[Tensor]:
-        """What the model with these weights answers; nothing of it is left in the room.
+        """What the model with these weights answers; nothing of it is left in the folder.
 
         what: logits, encode (mean and logvar) or decode. Each answer has a row per input and is
         finite, else EvaluationError is raised.
         """
         asked = {**job, "do": "answer", "what": what}
         try:
-            self.run(asked, ANSWER_SECONDS, {"inputs": inputs}, weights)
+            self.run(asked, ANSWER_SECONDS, weights, inputs=inputs)
             answers = read_safetensors(self.read("answers.safetensors", 512 * MIB))
         finally:
             self.empty()
@@ -126,14 +113,14 @@ class Room(AbstractContextManager["Room"]):
         try:
             return read_back(self.folder, name, limit=limit)
         except (GenlabError, OSError) as error:
-            raise EvaluationError(f"the model ended without a result: {error}") from error
+            raise EvaluationError(f"{NO_RESULT}: {error}") from error
 
     def read_json(self, name: str, kind: type[Left]) -> Left:
         """A JSON file that the last job left, as a `kind`."""
         try:
             return kind.model_validate_json(self.read(name, 4 * MIB))
         except ValueError as error:
-            raise EvaluationError(f"the model ended without a result: {name}: {error}") from error
+            raise EvaluationError(f"{NO_RESULT}: {name}: {error}") from error
 
     def empty(self) -> None:
         """Remove what the last job left; the folder itself stays, since the worker holds it."""
@@ -151,7 +138,7 @@ class Room(AbstractContextManager["Room"]):
 def read_safetensors(data: bytes) -> dict[str, Tensor]:
     """Tensors of a file that a guest wrote. Raises EvaluationError where it is another file."""
     try:
-        return load_tensors(data)
+        return load(data)
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise EvaluationError(f"the result is not a safetensors file: {error}") from error
 

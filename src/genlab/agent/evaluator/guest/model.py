@@ -1,0 +1,153 @@
+"""A generated module as the judge uses it: loaded, and checked in what it answers."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Job = dict[str, Any]
+MOST_LATENTS = 1024
+
+
+class BrokenModelError(Exception):
+    """The generated model does not do what a model has to do."""
+
+
+class Model(nn.Module):
+    """The model of a job, with lazy layers initialised by a batch of two, and kept weights."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        torch.set_num_threads(1)  # sums of several threads differ, and trainings run in parallel
+        torch.set_flush_denormal(True)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        warnings.simplefilter("ignore")
+        _seed(job["seed"])
+        folder, self.job = Path(job["folder"]), job
+        self.module = load(folder / "model.py", job["class_name"]).to(job["device"]).eval()
+        with torch.no_grad():
+            self.answer(self.random_batch(2))
+        if (kept := folder / "kept.safetensors").exists():
+            state = load_file(kept, device=job["device"])
+            self.module.load_state_dict(state, strict=False)
+            if lost := sorted(set(self.tensors()) - set(state)):
+                raise BrokenModelError(f"weights lack {lost[0]}: the module changes in training")
+        _seed(job["seed"])
+
+    def random_batch(self, size: int) -> Tensor:
+        """Noise in the shape of a batch of items."""
+        return torch.rand(size, *self.job["shape"], device=self.job["device"])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters and buffers that are saved, by name."""
+        state = nn.Module.state_dict(self.module)
+        return {name: value for name, value in state.items() if isinstance(value, Tensor)}
+
+    def trainable(self) -> dict[str, nn.Parameter]:
+        """Parameters that are trained, by name; at least one."""
+        found = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+        if not found:
+            raise BrokenModelError("the model has no parameters that can be trained")
+        return found
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The last answer, so that the model is one function of its input."""
+        return self.answer(x)[-1]
+
+    def answer(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Logits of a classifier; mean, log variance, decoded parameters of a generative model."""
+        if self.job["task"] == "classify":
+            return (self.logits(x),)
+        mean, logvar = self.encode(x)
+        return mean, logvar, self.decode(mean)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits (n, classes); whatever tensor forward gives, where `classes` is None."""
+        given, classes = self.module(x), self.job["classes"]
+        if classes is None and isinstance(given, Tensor):
+            return given
+        return _checked("forward", given, (len(x), classes or 0))
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log variance, (n, d) each."""
+        method: Any = self.module.encode
+        given = method(x)
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
+            raise BrokenModelError(f"encode gives {_kind(given)}, not a pair of mean and logvar")
+        latents = given[0].shape[-1] if isinstance(given[0], Tensor) and given[0].ndim else 0
+        if not 1 <= latents <= MOST_LATENTS:
+            raise BrokenModelError(f"encode gives {latents} latents, must be 1 to {MOST_LATENTS}")
+        mean, logvar = (_checked("encode", part, (len(x), latents)) for part in given)
+        return mean, logvar
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Parameters of the mixture of each pixel, (n, components * K, height, width)."""
+        method: Any = self.module.decode
+        out, per_component = method(z), self.job["components"]
+        channels = out.shape[1] if isinstance(out, Tensor) and out.ndim == 4 else 0
+        if not channels or channels % per_component:
+            wanted = f"(n, K x {per_component}, height, width) for K mixture components per pixel"
+            raise BrokenModelError(f"decode gives {_kind(out)}, not the shape {wanted}")
+        return _checked("decode", out, (len(z), channels, *self.job["shape"][1:]))
+
+    def loss(self, x: Tensor, target: Tensor, beta: float) -> Tensor:
+        """The training loss of a batch. x: on [0, 1]; target: class probabilities.
+
+        Classifiers: cross-entropy. Generative models: the negative ELBO in nats per dimension with
+        the KL weighted by beta.
+        """
+        if self.job["task"] == "classify":
+            return F.cross_entropy(self.logits(x), target)
+        from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
+        from genlab.distributions.gaussian import kl_standard_normal, reparameterize
+
+        mean, logvar = self.encode(x)
+        out = self.decode(reparameterize(mean, logvar, torch.randn_like(mean)))
+        mixture = DiscretizedLogisticMixture(x.shape[1], out.shape[1] // self.job["components"])
+        nll = -mixture.log_prob(out, (x * 255).round())
+        return (nll + beta * kl_standard_normal(mean, logvar).sum(1)).mean() / x[0].numel()
+
+
+def load(path: Path, class_name: str) -> nn.Module:
+    """Build the class of the file without arguments."""
+    spec = importlib.util.spec_from_file_location("model", path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["model"] = module = importlib.util.module_from_spec(spec)  # dataclasses look it up
+    spec.loader.exec_module(module)
+    found = getattr(module, class_name, None)
+    if found is None:
+        raise BrokenModelError(f"model.py has no class {class_name}, an nn.Module")
+    if not isinstance(found, type) or not issubclass(found, nn.Module):
+        raise BrokenModelError(f"{class_name} is not a class of nn.Module")
+    model: nn.Module = found()
+    return model
+
+
+def _seed(seed: int) -> None:
+    """Seed the generators that a model or its training draws from."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def _checked(method: str, value: object, shape: tuple[int, ...]) -> Tensor:
+    if not isinstance(value, Tensor) or tuple(value.shape) != shape:
+        raise BrokenModelError(f"{method} gives {_kind(value)}, not the shape {shape}")
+    if not value.is_floating_point():
+        raise BrokenModelError(f"{method} gives {value.dtype}, not floating-point numbers")
+    return value.float()
+
+
+def _kind(value: object) -> str:
+    return str(tuple(value.shape)) if isinstance(value, Tensor) else type(value).__name__

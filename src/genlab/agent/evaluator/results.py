@@ -1,0 +1,64 @@
+"""What a judge allows a model, and what it finds of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, Field
+from typing_extensions import TypedDict
+
+from genlab.core.text import printable
+
+LONGEST = 400  # characters of a reason
+Count = Annotated[int, Field(ge=0)]
+Text = Annotated[str, AfterValidator(printable)]
+
+
+class EvaluationError(Exception):
+    """Why a model has no numbers: `reason`, one printable line."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = " ".join(printable(reason).split())[:LONGEST]
+        super().__init__(self.reason)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What each training may use: examples seen, parameters, seconds."""
+
+    examples: int
+    max_parameters: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """One training; curve: training loss over at most 50 equal parts, as the guest reports it."""
+
+    seed: int
+    metrics: dict[str, float]  # on the validation part
+    train_loss: float  # nats per item, or bits per dimension, of training items after training
+    seconds: float  # of the training job
+    curve: list[float]
+    cut: bool  # whether the clock ended the training
+
+
+class Layer(TypedDict):
+    """A layer without layers below it."""
+
+    name: Text
+    kind: Text
+    output: list[int]
+    parameters: int
+
+
+class Summary(BaseModel, frozen=True):
+    """A model as it was built; where `failure` is set, nothing else is."""
+
+    parameters: Count | None = None
+    trainable: Count | None = None
+    multiply_adds: Count | None = None  # per item; None where torchinfo cannot follow
+    output: tuple[int, ...] = ()  # shape for a batch of two
+    layers: Annotated[list[Layer], Field(max_length=200)] = []
+    failure: Text = ""
