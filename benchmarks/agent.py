@@ -27,7 +27,6 @@ from scripted_llm import Server, reply
 
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.agent.architecture.training import Training
-from genlab.agent.comparison import first_reached
 from genlab.agent.config import Settings
 from genlab.agent.evaluator.datasets import load_data
 from genlab.agent.evaluator.judge import Budget, EvaluationError, Judge
@@ -229,16 +228,16 @@ def agent_goal_rate(
             complete(agent_settings(seed, backend="openai", **roles), workspaces, "expert")
             for seed in used
         ]
-    reached = [first_reached(each.attempts, each.settings) is not None for each in expert]
+    reached = [each.first_reached(each.attempts) is not None for each in expert]
     yield Result.rate("agent.goal_rate", sum(reached), seeds, used)
-    by_search = [first_reached(each.search, each.settings) is not None for each in expert]
+    by_search = [each.first_reached(each.search) is not None for each in expert]
     yield Result.rate("agent.goal_rate.search", sum(by_search), seeds, used)
     gains = [float(one) - float(other) for one, other in zip(reached, by_search, strict=True)]
     yield Result.mean("agent.goal_rate.expert_minus_search", gains, used)
     if embedded:
         options = {"backend": "embedded", "compare_with_search": False}
         small = [complete(agent_settings(seed, **options), workspaces, "embedded") for seed in used]
-        hits = sum(first_reached(each.attempts, each.settings) is not None for each in small)
+        hits = sum(each.first_reached(each.attempts) is not None for each in small)
         yield Result.rate("agent.goal_rate.embedded", hits, seeds, used)
 
 

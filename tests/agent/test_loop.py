@@ -13,17 +13,23 @@ from agent_runs import GOAL, UNREACHABLE, attempt, settings
 from sandboxes import needs_sandbox
 from scripted_llm import Server, reply
 
-from genlab.agent.config import Settings
-from genlab.agent.loop import hopeless_bound, is_stalled, leader, reaches, settle
+from genlab.agent.config import Problem, Settings
+from genlab.agent.decisions import (
+    decide_by_numbers,
+    hopeless_bound,
+    is_stalled,
+    leader,
+    reaches,
+)
 from genlab.agent.planner import Review
 from genlab.agent.progress import Progress
 from genlab.agent.record import RunRecord, read_run
 from genlab.agent.registry import CODE, Registry
-from genlab.agent.run import JOURNAL, run
-from genlab.agent.snapshot import headline, numbers
+from genlab.agent.report import headline, numbers
+from genlab.agent.run import run
 from genlab.agent.tool_loop import ToolLoop
 from genlab.agent.tools.toolbox import Toolbox
-from genlab.agent.workspace import lay_out, open_workspace
+from genlab.agent.workspace import JOURNAL, lay_out, open_workspace
 from genlab.core.errors import GenlabError
 
 
@@ -127,10 +133,10 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
     for number in (1, 2):  # by a person, before the run
         Registry(workspace).put(attempt(number, 0.5, 0.6).model_copy(update={"number": 0}))
     toolbox = Toolbox(workspace, wanted.params, GOAL, data=tmp_path)
-    loop = ToolLoop(wanted, toolbox, None, Progress(), None)  # type: ignore[arg-type]
+    loop = ToolLoop(Problem(wanted, (1, 16, 16), 4, 4, {}), toolbox, Progress())
     loop.enter(attempt(2).run_id)
     loop.enter(attempt(2).run_id)
-    assert [(each.run_id, each.number) for each in loop.attempts] == [(attempt(2).run_id, 1)]
+    assert [(each.run_id, each.number) for each in loop.undecided] == [(attempt(2).run_id, 1)]
 
 
 def test_a_journal_is_replayed_without_an_endpoint(server: Server, tmp_path: Path) -> None:
@@ -165,11 +171,13 @@ def test_a_workspace_is_not_shared_by_two_runs(tmp_path: Path) -> None:
 def test_numbers_decide_whatever_the_planner_says() -> None:
     wanted = settings(GOAL)
     good, bad = attempt(1, 0.95, 0.91), attempt(2, 0.95, 0.89)
-    assert settle(good, Review(decision="stop"), wanted)[0] == "achieved"
-    verdict, sentence = settle(bad, Review(decision="achieved", sentence="Done!"), wanted)
+    assert decide_by_numbers(good, Review(decision="stop"), wanted)[0] == "achieved"
+    verdict, sentence = decide_by_numbers(
+        bad, Review(decision="achieved", sentence="Done!"), wanted
+    )
     assert verdict == "iterate"
     assert "the numbers do not" in sentence
-    assert settle(attempt(3), Review(decision="achieved"), wanted)[0] == "failed"
+    assert decide_by_numbers(attempt(3), Review(decision="achieved"), wanted)[0] == "failed"
     assert not reaches(attempt(1, 0.99), wanted)  # one seed of two
 
 
@@ -182,7 +190,7 @@ def test_the_best_attempt_has_all_seeds() -> None:
     assert leader([attempt(1, 0.95, 0.95), attempt(2, 0.99, 0.89)], wanted).number == 1  # type: ignore[union-attr]
 
 
-def test_hopeless_attempts_are_told_by_the_spread_of_the_best() -> None:
+def test_hopeless_attempts_are_found_by_the_spread_of_the_best() -> None:
     wanted = settings(GOAL)
     assert hopeless_bound(None, wanted) is None
     assert hopeless_bound(attempt(1, 0.8), wanted) is None
@@ -195,6 +203,6 @@ def test_hopeless_attempts_are_told_by_the_spread_of_the_best() -> None:
 
 def test_a_run_stalls_after_patience() -> None:
     found = [attempt(1, 0.5), attempt(2, 0.6), attempt(3, 0.55), attempt(4)]
-    assert is_stalled(found, "accuracy", 2, higher=True)
-    assert not is_stalled(found, "accuracy", 3, higher=True)
-    assert not is_stalled(found[:2], "accuracy", 2, higher=True)
+    assert is_stalled(found, GOAL, 2)
+    assert not is_stalled(found, GOAL, 3)
+    assert not is_stalled(found[:2], GOAL, 2)

@@ -9,8 +9,9 @@ import pytest
 from agent_runs import GOAL, attempt, settings
 from pydantic import BaseModel
 
+from genlab.agent.config import Problem
 from genlab.agent.planner import LLMPlanner, Review
-from genlab.agent.prompts import Problem, describe, describe_history
+from genlab.agent.prompts import describe, describe_history
 from genlab.llm.chat import Answer, LLMFailure, Message
 
 LAYERS = [{"type": "Flatten"}, {"type": "Linear", "out_features": 16}, {"type": "ReLU"}]
@@ -55,7 +56,7 @@ def test_a_proposal_is_read_with_its_training() -> None:
     assert (found.origin, found.kind, found.parent) == ("llm", "draft", None)
     assert found.training.lr == 0.01
     assert found.config.layers[1]["out_features"] == 16
-    assert found.asked["examples"] == 10**9  # the evaluator overrules it, and says so
+    assert found.notes == ["the run decides on examples"]
 
 
 def test_what_cannot_be_used_goes_back_with_the_reason_and_then_search_stands_in() -> None:

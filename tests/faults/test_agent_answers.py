@@ -23,6 +23,7 @@ from genlab.agent.record import read_run
 from genlab.agent.registry import Attempt, Registry
 from genlab.agent.run import run
 from genlab.agent.workspace import Workspace, lay_out
+from genlab.core.io import read_json
 
 GOAL = parse_goal("Classify the dummy images, validation loss below 0.000001")  # out of reach
 SECRET = "sk-canary0123456789abcdef0123456789"
@@ -43,9 +44,8 @@ class Watch(Progress):
             self.faults.append(f"hang: attempt {attempt.number}")
         self._since = time.monotonic()
         registry = Registry(self.workspace)
-        before = registry.attempts()
-        registry.rebuild()  # from the attempts' own files
-        if registry.attempts() != before:
+        listed = read_json(registry.path, producer_command="agent")
+        if listed != [each.model_dump(mode="json") for each in registry.attempts()]:
             self.faults.append(f"registry: it differs from its files at {attempt.number}")
 
 

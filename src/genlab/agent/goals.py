@@ -66,10 +66,14 @@ class Goal:
         """What the model does: classify or generate."""
         return METRICS[self.metric].task
 
+    def score(self, value: float | None) -> float:
+        """A value of the metric such that more is better; no value is the worst."""
+        return -math.inf if value is None else value if self.higher else -value
+
     def reached(self, values: Sequence[float]) -> bool:
         """Whether every value, one per seed and at least one, meets the threshold."""
-        sign = 1 if self.higher else -1
-        return bool(values) and all(sign * value >= sign * self.threshold for value in values)
+        least = self.score(self.threshold)
+        return bool(values) and all(self.score(value) >= least for value in values)
 
     @property
     def description(self) -> str:

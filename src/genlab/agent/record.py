@@ -5,17 +5,16 @@ The report, the stage's snapshot, the command line and the page read runs from h
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from genlab.agent.comparison import Comparison, compare
 from genlab.agent.config import Settings
-from genlab.agent.loop import leader
+from genlab.agent.decisions import leader, reaches
 from genlab.agent.registry import Attempt, Registry
-from genlab.agent.workspace import PROJECT, Workspace, key_of
+from genlab.agent.workspace import Workspace
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 
@@ -23,6 +22,49 @@ RUN, KIND, VERSION = "run.json", "agent run", 2
 SEARCH = "search"  # folder of the workspace in which search works beside the run
 UNFINISHED = "unfinished"
 RESUME = 'genlab agent "GOAL"'
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The goal's metric, one value per seed, of the run's best model and of search's.
+
+    Both are chosen by their mean over seeds on the same validation part, so both are a little
+    optimistic, by the same selection. The interval is Welch's; its n is the number of seeds of
+    training, so it does not cover the luck of the search itself: `make bench` repeats the whole
+    comparison over seeds of the search.
+    """
+
+    run: list[float]
+    search: list[float]
+    higher: bool
+
+    @property
+    def difference(self) -> float:
+        """Mean of the run's best minus mean of search's."""
+        return statistics.fmean(self.run) - statistics.fmean(self.search)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the difference; None where seeds are too few or do not vary."""
+        from scipy import stats
+
+        rows = (self.run, self.search)
+        if min(map(len, rows)) < 2 or all(len(set(row)) == 1 for row in rows):
+            return None
+        found = stats.ttest_ind(*rows, equal_var=False).confidence_interval(LEVEL)
+        return float(found.low), float(found.high)
+
+    @property
+    def conclusion(self) -> str:
+        """What the interval allows to say."""
+        if self.interval is None:
+            return "there are too few seeds, or they do not vary"
+        low, high = self.interval
+        if low <= 0 <= high:
+            return "with this number of seeds the difference is within the noise"
+        better = (low > 0) == self.higher
+        return f"the run's best model is {'better' if better else 'worse'} than search's"
 
 
 @dataclass(frozen=True)
@@ -44,8 +86,15 @@ class RunRecord:
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """The best model against search's; None where there is none."""
-        return compare(self.attempts, self.search, self.settings)
+        """The best model against search's; None where one of them has no measured attempt."""
+        goal, against = self.settings.goal, leader(self.search, self.settings)
+        if self.best is None or against is None:
+            return None
+        return Comparison(self.best.values(goal.metric), against.values(goal.metric), goal.higher)
+
+    def first_reached(self, attempts: list[Attempt]) -> int | None:
+        """The number of the first attempt that reached the goal on every seed."""
+        return next((each.number for each in attempts if reaches(each, self.settings)), None)
 
     @property
     def sentence(self) -> str:
@@ -55,8 +104,16 @@ class RunRecord:
             reached = f"attempt {self.best.number} reaches {goal.description}"
             return f"Goal reached: {reached}, on {'all ' if seeds > 1 else ''}{seeds} seeds."
         if self.verdict.startswith("stopped: "):
-            return f"Goal not reached; stopped: {self.verdict.removeprefix('stopped: ')}."
+            return f"Goal not reached; {self.verdict}."
         return "The run has not finished: the same command resumes it."
+
+    @property
+    def line(self) -> str:
+        """The run on one line, for the end of a log."""
+        if self.best is None:
+            return self.sentence
+        metric, best = self.settings.goal.metric, self.best
+        return f"{self.sentence} Best: attempt {best.number}, {metric} {best.show(metric)}."
 
     @property
     def planned_by(self) -> dict[str, int]:
@@ -87,36 +144,29 @@ class RunRecord:
     @property
     def limitations(self) -> list[str]:
         """What the numbers do not say."""
-        params, count = self.settings.params, len(self.attempts)
-        found = [
+        params, seeds, count = self.settings.params, len(self.settings.seeds), len(self.attempts)
+        replaced = self.planned_by.get("search", 0) if params.backend != "search" else 0
+        every = [*self.attempts, *self.search]
+        cut = sum(any(seed.get("cut") for seed in each.seeds) for each in every)
+        found = {
+            "The planner is SmolLM2-135M-Instruct, far too small for this task. Its code does not"
+            " run, so the template writes all code. Any larger model behind --backend openai or"
+            " --gguf does better.": params.backend == "embedded" and not params.gguf,
             f"A training sees {params.examples:,} examples of {params.subset:,} different items at"
-            " most. The order of models can change with longer training.",
-            f"The best of {count} attempts was chosen on the {params.validation:,} validation"
-            " items that it is shown with, so that number is optimistic. The one on the test set is"
-            " not.",
-        ]
-        if params.backend == "embedded" and not params.gguf:
-            found.insert(0, "The planner is SmolLM2-135M-Instruct, far too small for this task. Its"
-                            " code does not run, so the template writes all code. Any larger model"
-                            " behind --backend openai or --gguf does better.")  # fmt: skip
-        if len(self.settings.seeds) < 5:
-            found.append(f"With {len(self.settings.seeds)} seeds intervals are wide: small"
-                         " differences between models are noise.")  # fmt: skip
-        replaced = sum(each.origin == "search" for each in self.attempts)
-        if replaced and params.backend != "search":
-            found.append(f"In {replaced} of {count} attempts the planner gave no usable answer and"
-                         " random search proposed instead.")  # fmt: skip
-        cut = _count_cut([*self.attempts, *self.search])
-        if cut:
-            found.append(f"The clock ended the training of {cut} attempts (search's included):"
-                         " their numbers depend on the machine and its load.")  # fmt: skip
-        if self.comparison is None:
-            found.append("Search was not run beside it: nothing shows what the planner is worth.")
-        return found
-
-
-def _count_cut(attempts: Sequence[Attempt]) -> int:
-    return sum(any(seed.get("cut") for seed in each.seeds) for each in attempts)
+            " most. The order of models can change with longer training.": True,
+            f"The best of {count} attempts was chosen on the {params.validation:,} validation items"
+            " that it is shown with, so that number is optimistic. The one on the test set is"
+            " not.": True,
+            f"With {seeds} seeds intervals are wide: small differences between models are"
+            " noise.": seeds < 5,
+            f"In {replaced} of {count} attempts the planner gave no usable answer and random search"
+            " proposed instead.": replaced,
+            f"The clock ended the training of {cut} attempts (search's included): their numbers"
+            " depend on the machine and its load.": cut,
+            "Search was not run beside it: nothing shows what the planner is worth.":
+                self.comparison is None,
+        }  # fmt: skip
+        return [text for text, applies in found.items() if applies]
 
 
 def write_run(
@@ -128,8 +178,7 @@ def write_run(
 ) -> None:
     """Write what a report needs beside the registry."""
     content = {"kind": KIND, "version": VERSION, "verdict": verdict, "backend": backend,
-               "key": key_of(workspace.root), "references": references,
-               "settings": settings.to_json()}  # fmt: skip
+               "references": references, "settings": settings.to_json()}  # fmt: skip
     write_json(workspace.experiments / RUN, content)
 
 
@@ -144,19 +193,11 @@ def read_run(workspace: Workspace) -> RunRecord:
         )
     try:
         settings = Settings.from_json(stored["settings"])
-        verdict, backend = str(stored["verdict"]), str(stored["backend"])
+        found = (str(stored["verdict"]), str(stored["backend"]), settings, stored["references"])
     except (KeyError, TypeError, ValueError) as error:
         raise GenlabError(f"{path} is damaged; run the agent again: {RESUME}") from error
     beside = Workspace(workspace.root / SEARCH)
-    return RunRecord(
-        workspace,
-        verdict,
-        backend,
-        settings,
-        dict(stored.get("references", {})),
-        read_attempts(workspace),
-        read_attempts(beside) if (beside.root / PROJECT).exists() else [],
-    )
+    return RunRecord(workspace, *found, read_attempts(workspace), read_attempts(beside))
 
 
 def read_attempts(workspace: Workspace) -> list[Attempt]:

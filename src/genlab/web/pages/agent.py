@@ -19,13 +19,11 @@ from typing import Any
 
 import streamlit as st
 
-from genlab.agent.chart import best_so_far
 from genlab.agent.goals import METRICS, parse_goal
 from genlab.agent.record import RESUME, RUN, RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt
-from genlab.agent.report import PAGE, counts, values
-from genlab.agent.run import JOURNAL
-from genlab.agent.workspace import Workspace, all_workspaces
+from genlab.agent.report import PAGE, best_so_far, counts
+from genlab.agent.workspace import JOURNAL, Workspace, all_workspaces
 from genlab.core.params import load_params
 from genlab.evaluation.reports.formats import number, value, words
 from genlab.llm.journal import read_entries
@@ -56,7 +54,7 @@ def list_attempts(run: RunRecord) -> list[dict[str, Any]]:
             "changes": run.numbers.get(each.parent),
             "kind": each.kind or "by tools",
             "model": each.model_name,
-            f"{metric}, per seed": values(each, metric),
+            f"{metric}, per seed": each.show(metric),
             "parameters": each.parameters,
             "planned by": each.origin,
             "code by": each.code_origin,
@@ -93,8 +91,8 @@ def list_progress(run: RunRecord) -> dict[str, Points]:
     last = max(len(run.attempts), len(run.search), 1)
     curves: dict[str, Points] = {
         "attempt": [(at, mean) for at, mean in known if mean is not None],
-        "best so far": list(zip(*best_so_far(run.attempts, goal), strict=True)),
-        "search alone, best so far": list(zip(*best_so_far(run.search, goal), strict=True)),
+        "best so far": best_so_far(run.attempts, goal),
+        "search alone, best so far": best_so_far(run.search, goal),
         "goal": [(1, goal.threshold), (last, goal.threshold)],
     }
     return {name: points for name, points in curves.items() if points}
@@ -225,7 +223,7 @@ def show_overview(run: RunRecord) -> None:
         st.graphviz_chart(draw_tree(run))
         st.dataframe(list_attempts(run), hide_index=True, width="stretch")
     if run.comparison is not None:
-        same = f"the same {run.comparison.attempts} attempts"
+        same = f"the same {len(run.attempts)} attempts"
         st.caption(f"Random search with {same}: {run.comparison.conclusion}.")
     with st.container(horizontal=True, gap="large"):
         for name, spent in (run.spend | {"seconds_in_total": run.seconds}).items():
