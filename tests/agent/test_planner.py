@@ -53,9 +53,9 @@ def problem(**changes: Any) -> Problem:
 def test_a_proposal_is_read_with_its_training() -> None:
     backend = Script(PROPOSAL)
     found = LLMPlanner(problem(), backend).propose([], [])
-    assert (found.origin, found.kind, found.parent) == ("llm", "draft", None)
-    assert found.training.lr == 0.01
-    assert found.config.layers[1]["out_features"] == 16
+    assert (found.origin, found.kind, found.parent) == ("llm", "draft", "")
+    assert found.training["lr"] == 0.01
+    assert found.config["layers"][1]["out_features"] == 16
     assert found.notes == ["the run decides on examples"]
 
 
@@ -91,8 +91,7 @@ def test_the_next_proposal_is_asked_with_the_parent_and_the_wanted_modifications
     proposal = LLMPlanner(problem(drafts=1), backend).propose(found, [])
     words = backend.asked[0][-1]["content"]
     assert proposal.kind == "improve"
-    assert proposal.parent is not None
-    assert proposal.parent.number == 2
+    assert proposal.parent == found[1].run_id
     assert "Improve attempt 2" in words
     assert "double the channels" in words
     assert "logistic regression 0.5" in words

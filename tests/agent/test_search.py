@@ -84,8 +84,8 @@ def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: 
     rng, design = random.Random(1), None
     for step in range(24):
         parent = design if step % 6 else None
-        config, training, change = random_proposal(problem(task, outputs, most), parent, rng)
-        design = (config, training)
+        design, change = random_proposal(problem(task, outputs, most), parent, rng)
+        config, training = design
         assert change
         assert parse_config(config.model_dump(mode="json"), task) == config
         assert parse_training(training.model_dump(mode="json")) == training
@@ -102,14 +102,14 @@ def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: 
 def test_drafts_cover_the_space() -> None:
     rng = random.Random(2)
     drafts = [random_proposal(problem(), None, rng) for _ in range(80)]
-    types = {layer["type"] for config, *_ in drafts for layer in walk(config)}
+    types = {layer["type"] for (config, _), _ in drafts for layer in walk(config)}
     assert {"Residual", "Conv2d", "Linear", "Dropout", "BatchNorm2d", "GroupNorm", "MaxPool2d",
             "AvgPool2d", "AdaptiveAvgPool2d", "ReLU", "GELU", "SiLU"} <= types  # fmt: skip
-    assert any(layer.get("groups", 1) > 1 for config, *_ in drafts for layer in walk(config))
-    recipes = [training for _, training, _ in drafts]
+    assert any(layer.get("groups", 1) > 1 for (config, _), _ in drafts for layer in walk(config))
+    recipes = [training for (_, training), _ in drafts]
     assert len({recipe.optimiser for recipe in recipes}) > 3
     assert any(recipe.augmentation for recipe in recipes)
-    sizes = [count_parameters(config, SHAPE, 10, "classify") for config, *_ in drafts]
+    sizes = [count_parameters(config, SHAPE, 10, "classify") for (config, _), _ in drafts]
     assert sum(size > 25_000 for size in sizes) > 20
 
 
@@ -127,7 +127,7 @@ def test_the_same_generator_proposes_the_same() -> None:
 ])  # fmt: skip
 def test_any_parent_leads_to_a_proposal(layers: list[dict[str, Any]]) -> None:
     parent = ModelConfig(layers=tuple(layers)), Training()
-    config, *_ = random_proposal(problem(most=20_000), parent, random.Random(3))
+    (config, _), _ = random_proposal(problem(most=20_000), parent, random.Random(3))
     assert 0 < count_parameters(config, SHAPE, 10, "classify") <= 20_000
 
 

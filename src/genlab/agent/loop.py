@@ -17,9 +17,9 @@ from typing import Any
 from genlab.agent import tools
 from genlab.agent.config import Problem, Settings
 from genlab.agent.decisions import decide_by_numbers, find_verdict, hopeless_bound, leader
-from genlab.agent.planner import Planner, Proposal, Review
+from genlab.agent.planner import Planner, Review
 from genlab.agent.progress import Progress
-from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt, Registry
+from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt, Draft, Registry
 from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import CONFIG, MODEL
 from genlab.core.errors import GenlabError
@@ -72,17 +72,6 @@ class Run:
         self.progress.attempt(decided)
 
 
-@dataclass
-class Model:
-    """A proposal on its way: its file, its summary, and why it has none."""
-
-    number: int
-    proposal: Proposal
-    path: str
-    summary: dict[str, Any] = field(default_factory=dict)
-    failure: str = ""
-
-
 class Loop(Run):
     """Mode `loop`: a fixed sequence of steps."""
 
@@ -90,49 +79,49 @@ class Loop(Run):
         """Work until the goal or a limit is reached; returns the verdict."""
         try:
             while not (verdict := self.verdict):
-                models = [self.assemble(each) for each in self.propose(planner)]
-                for model in models:
-                    self.summarise(model)
-                for attempt in self.evaluate(models):
+                drafts = self.propose(planner)
+                for draft in drafts:
+                    self.assemble(draft)
+                summaries = [self.summarise(draft) for draft in drafts]
+                for attempt in self.evaluate(drafts, summaries):
                     self.record(*self.review(planner, attempt))
         except BudgetSpentError as error:
             return f"stopped: {error.reason}"
         return verdict
 
-    def propose(self, planner: Planner) -> list[Model]:
+    def propose(self, planner: Planner) -> list[Draft]:
         """The proposals of one round."""
-        params, proposals = self.settings.params, list[Proposal]()
+        params, drafts = self.settings.params, list[Draft]()
         first = len(self.attempts) + 1
         for number in range(first, min(first + params.candidates, params.max_iterations + 1)):
             self.progress.begin(number, params.max_iterations)
             self.progress.step("planning")
-            proposals.append(planner.propose(self.attempts, proposals))
-        return [
-            Model(number, each, f"src/models/candidate_{number}_{each.config.name}.py".lower())
-            for number, each in enumerate(proposals, first)
-        ]
+            drafts.append(planner.propose(self.attempts, drafts))
+        return drafts
 
-    def assemble(self, model: Model) -> Model:
-        """Write the code of a proposal."""
-        config = model.proposal.config
-        with self._tools_for(model, f"writing {config.name}"):
-            tools.pytorch_model_assembler(config.model_dump(mode="json"), model.path)
-        return model
+    def assemble(self, draft: Draft) -> None:
+        """Write the code of a draft."""
+        with self._tools_for(draft, f"writing {draft.model_name}"):
+            tools.pytorch_model_assembler(draft.config, _path(draft))
 
-    def summarise(self, model: Model) -> None:
+    def summarise(self, draft: Draft) -> dict[str, Any]:
         """Measure the structure of a model; the tools' language model describes its code."""
-        if not model.failure:
-            with self._tools_for(model, "reading its structure"):
-                model.summary = tools.pytorch_model_summary(
-                    model.path, model.proposal.config.name, self.problem.shape
-                )
+        summary = dict[str, Any]()
+        if not draft.failure:
+            with self._tools_for(draft, "reading its structure"):
+                shape = self.problem.shape
+                summary = tools.pytorch_model_summary(_path(draft), draft.model_name, shape)
+                draft.analysis = summary["analysis"]
+        return summary
 
-    def evaluate(self, models: Sequence[Model]) -> list[Attempt]:
+    def evaluate(
+        self, drafts: Sequence[Draft], summaries: Sequence[dict[str, Any]]
+    ) -> list[Attempt]:
         """Train the models of a round in parallel processes and enter them in the registry."""
         self.progress.step("training")
-        with ThreadPoolExecutor(max_workers=len(models)) as pool:
-            run_ids = list(pool.map(self._train, models))
-        return [self._enter(*each) for each in zip(models, run_ids, strict=True)]
+        with ThreadPoolExecutor(max_workers=len(drafts)) as pool:
+            run_ids = list(pool.map(self._train, drafts))
+        return [self._enter(*each) for each in zip(drafts, summaries, run_ids, strict=True)]
 
     def review(self, planner: Planner, attempt: Attempt) -> tuple[Attempt, Review]:
         """The attempt with the planner's opinion on it."""
@@ -146,73 +135,56 @@ class Loop(Run):
         return attempt, Review()
 
     @contextmanager
-    def _tools_for(self, model: Model, step: str) -> Iterator[None]:
-        """Bind the tools; what they refuse is the model's failure.
+    def _tools_for(self, draft: Draft, step: str) -> Iterator[None]:
+        """Bind the tools; what they refuse is the draft's failure.
 
         Search proposes what the template can write: no language model is asked for its code.
         """
         self.progress.step(step)
-        by_llm = model.proposal.origin == "llm"
+        by_llm = draft.origin == "llm"
         try:
             with tools.using(self.toolbox if by_llm else self.toolbox.without_backend()):
                 yield
         except GenlabError as error:
-            model.failure = str(error)
+            draft.failure = str(error)
 
-    def _train(self, model: Model) -> str:
+    def _train(self, draft: Draft) -> str:
         """Evaluate one model; returns its run_id, empty where there was nothing to train."""
-        if model.failure:
+        if draft.failure:
             return ""
-        chosen = model.proposal.training.model_dump(mode="json")
         bound = hopeless_bound(leader(self.attempts, self.settings), self.settings)
-        name = model.proposal.config.name
+        chosen = draft.training | {"stop_below": bound}
         with tools.using(self.toolbox):
             try:
-                found = tools.pytorch_quick_evaluator(
-                    model.path, name, chosen | {"stop_below": bound}
-                )
+                found = tools.pytorch_quick_evaluator(_path(draft), draft.model_name, chosen)
             except tools.EvaluationFailedError as error:
                 return error.run_id
         return str(found["run_id"])
 
-    def _enter(self, model: Model, run_id: str) -> Attempt:
-        """The attempt of a model, with what the loop knows of it, before its decision."""
-        workspace, proposal = self.toolbox.workspace, model.proposal
+    def _enter(self, draft: Draft, summary: dict[str, Any], run_id: str) -> Attempt:
+        """The attempt of a draft, before its decision; a resumed run finds it again."""
+        registry, workspace = Registry(self.toolbox.workspace), self.toolbox.workspace
 
         def is_same(each: Attempt) -> bool:
-            same = (each.number, each.failure) == (model.number, model.failure)
+            same = (each.number, each.failure) == (draft.number, draft.failure)
             return each.run_id == run_id if run_id else same
 
-        known = filter(is_same, Registry(workspace).attempts())
-        attempt = next(known, None) or self._fail(model)
-        if model.summary:
-            write_json(workspace.root / attempt.experiment_dir / SUMMARY, model.summary)
-        found_again = attempt.number > 0  # by a run that is resumed
-        changes: dict[str, Any] = {
-            "number": model.number,
-            "kind": proposal.kind,
-            "parent": proposal.parent.run_id if proposal.parent else "",
-            "origin": proposal.origin,
-            "config": proposal.config.model_dump(mode="json"),
-            "training": proposal.training.model_dump(mode="json"),
-            "change": proposal.change,
-            "difference": proposal.difference,
-            "notes": attempt.notes if found_again else [*proposal.notes, *attempt.notes],
-            "analysis": str(model.summary.get("analysis", "")),
-        }
-        attempt = attempt.model_copy(update=changes)
-        Registry(workspace).put(attempt)
+        if (found := next(filter(is_same, registry.attempts()), None)) is None:
+            folder = workspace.new_run()
+            found = Attempt(
+                run_id=folder.name, experiment_dir=workspace.relative(folder),
+                timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
+                dataset=self.settings.goal.dataset, metrics_summary={}, **draft.model_dump(),
+            )  # fmt: skip
+        changes = draft.model_dump(exclude={"failure", "notes"})
+        if not found.number:  # as the evaluator has entered it
+            changes["notes"] = [*draft.notes, *found.notes]
+        attempt = found.model_copy(update=changes)
+        registry.put(attempt)
+        if summary:
+            write_json(workspace.root / attempt.experiment_dir / SUMMARY, summary)
         return attempt
 
-    def _fail(self, model: Model) -> Attempt:
-        """The record of a model that could not be written or built."""
-        folder = self.toolbox.workspace.new_run()
-        return Attempt(
-            run_id=folder.name,
-            timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
-            model_name=model.proposal.config.name,
-            dataset=self.settings.goal.dataset,
-            metrics_summary={},
-            experiment_dir=self.toolbox.workspace.relative(folder),
-            failure=model.failure,
-        )
+
+def _path(draft: Draft) -> str:
+    return f"src/models/candidate_{draft.number}_{draft.model_name}.py".lower()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
 from genlab.agent.architecture.compare import compact, config_differences
-from genlab.agent.architecture.schema import ModelConfig, config_schema, has_custom, parse_config
+from genlab.agent.architecture.schema import config_schema, has_custom, parse_config
 from genlab.agent.architecture.template import count_parameters
 from genlab.agent.architecture.training import Training, parse_training
 from genlab.agent.config import Problem
@@ -22,7 +21,7 @@ from genlab.agent.prompts import (
     describe_result,
     describe_task,
 )
-from genlab.agent.registry import Attempt
+from genlab.agent.registry import Attempt, Design, Draft
 from genlab.agent.search import choose_parent, random_proposal
 from genlab.agent.tools.evaluation import FIXED
 from genlab.core.errors import GenlabError
@@ -45,36 +44,18 @@ class Review(BaseModel):
     decision: Literal["iterate", "achieved", "stop"] = "iterate"
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """An attempt that is to be made. parent: the attempt that it changes, None for a draft."""
-
-    config: ModelConfig
-    training: Training
-    change: str
-    kind: str
-    parent: Attempt | None
-    origin: str
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def difference(self) -> list[str]:
-        """What differs from the parent in fact, whatever `change` says."""
-        return _differences(self.parent.design, self) if self.parent else []
-
-
 class Planner:
     """Random search over the policy of the tree: drafts, then random changes of the best."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
-    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Proposal]) -> Proposal:
+    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Draft]) -> Draft:
         """The next attempt; pending: proposals of this round that are not evaluated yet."""
         number = len(attempts) + len(pending)
         kind, parent, rng = choose_parent(self.problem.settings, attempts, number)
-        found = random_proposal(self.problem, parent.design if parent else None, rng)
-        return Proposal(*found, kind, parent, "search")
+        design, change = random_proposal(self.problem, parent.design if parent else None, rng)
+        return make_draft(number + 1, design, parent, change=change, kind=kind, origin="search")
 
     def review(self, attempts: Sequence[Attempt], attempt: Attempt) -> Review:
         """An opinion on a finished attempt."""
@@ -92,11 +73,11 @@ class LLMPlanner(Planner):
         self.backend, self.small = backend, small
         self.schema = proposal_schema(problem, small=small)
 
-    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Proposal]) -> Proposal:
+    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Draft]) -> Draft:
         """The next attempt. Raises what the backend raises but for an `LLMFailure`."""
-        settings, notes = self.problem.settings, list[str]()
-        kind, parent, _ = choose_parent(settings, attempts, len(attempts) + len(pending))
-        also = "".join(f"\nIn this round too: {compact(p.config, p.training)}" for p in pending)
+        settings, notes, before = self.problem.settings, list[str](), [*attempts, *pending]
+        kind, parent, _ = choose_parent(settings, attempts, len(before))
+        also = "".join(f"\nIn this round too: {compact(*each.design)}" for each in pending)
         messages = self._prompt(attempts, describe_task(kind, parent), also)
         for _ in range(settings.params.max_repairs + 1):
             try:
@@ -104,11 +85,10 @@ class LLMPlanner(Planner):
             except LLMFailure as error:
                 notes.append(f"no proposal: {error.reason}")
                 break
+            stated = answer.parsed.model_dump(by_alias=True) if answer.parsed else {}
             try:
-                stated = answer.parsed.model_dump(by_alias=True) if answer.parsed else {}
-                found = self._read(stated, kind, parent, notes)
-                self._check(found, attempts, pending)
-                return found
+                design, remarks = self._read(stated)
+                self._check(design, [each.design for each in before if each.config])
             except GenlabError as error:
                 notes.append(f"proposal refused: {error}")
                 if messages[-2]["content"] == answer.text:
@@ -118,7 +98,10 @@ class LLMPlanner(Planner):
                     {"role": "assistant", "content": answer.text},
                     {"role": "user", "content": f"That cannot be used: {error}. Answer again."},
                 ]
-        return replace(super().propose(attempts, pending), notes=notes)
+                continue
+            says = {"change": stated["change"], "notes": [*notes, *remarks]}
+            return make_draft(len(before) + 1, design, parent, kind=kind, origin="llm", **says)
+        return super().propose(attempts, pending).model_copy(update={"notes": notes})
 
     def review(self, attempts: Sequence[Attempt], attempt: Attempt) -> Review:
         """An opinion on a finished attempt. Raises what the backend raises."""
@@ -141,34 +124,36 @@ class LLMPlanner(Planner):
             {"role": "user", "content": f"{head}\n\n{history}{also}\n\n{task}"},
         ]
 
-    def _read(
-        self, stated: dict[str, Any], kind: str, parent: Attempt | None, notes: list[str]
-    ) -> Proposal:
-        """The proposal in an answer. Raises a GenlabError for the planner to read."""
+    def _read(self, stated: dict[str, Any]) -> tuple[Design, list[str]]:
+        """The design in an answer, and remarks. Raises a GenlabError for the planner to read."""
+        recipe, size, remarks = dict(stated["eval_config"]), stated["input_size"], list[str]()
         config = parse_config(stated["model_config"], self.problem.task)
-        recipe, notes = dict(stated["eval_config"]), list(notes)
         if ignored := [name for name in FIXED if recipe.pop(name, None) is not None]:
-            notes.append(f"the run decides on {', '.join(ignored)}")
-        if tuple(stated["input_size"])[-3:] != self.problem.shape:
-            size = list(stated["input_size"])
-            notes.append(f"input_size {size} is not that of the data, {self.problem.shape}")
-        training = parse_training(recipe)
-        return Proposal(config, training, stated["change"], kind, parent, "llm", notes)
+            remarks.append(f"the run decides on {', '.join(ignored)}")
+        if tuple(size)[-3:] != self.problem.shape:
+            remarks.append(f"input_size {size} is not that of the data, {self.problem.shape}")
+        return (config, parse_training(recipe)), remarks
 
-    def _check(
-        self, found: Proposal, attempts: Sequence[Attempt], pending: Sequence[Proposal]
-    ) -> None:
-        """Raise a GenlabError for a proposal that was tried, or has too many parameters."""
-        tried = [each.design for each in attempts if each.config]
-        tried += [(each.config, each.training) for each in pending]
-        if not all(_differences(each, found) for each in tried):
+    def _check(self, design: Design, tried: Sequence[Design]) -> None:
+        """Raise a GenlabError for a design that was tried, or has too many parameters."""
+        problem, config = self.problem, design[0]
+        if not all(_differences(each, design) for each in tried):
             raise GenlabError("this config was tried already; change it")
-        problem = self.problem
-        if not has_custom(found.config):
+        if not has_custom(config):
             most = problem.settings.budget.max_parameters
-            count = count_parameters(found.config, problem.shape, problem.outputs, problem.task)
+            count = count_parameters(config, problem.shape, problem.outputs, problem.task)
             if count > most:
                 raise GenlabError(f"it has {count:,} parameters, at most {most:,} are allowed")
+
+
+def make_draft(number: int, design: Design, parent: Attempt | None, **stated: Any) -> Draft:
+    """The draft of attempt `number`. stated: its kind, origin, change and notes."""
+    config, training = (each.model_dump(mode="json") for each in design)
+    return Draft(
+        number=number, model_name=config["name"], parent=parent.run_id if parent else "",
+        config=config, training=training,
+        difference=_differences(parent.design, design) if parent else [], **stated,
+    )  # fmt: skip
 
 
 def proposal_schema(problem: Problem, *, small: bool) -> type[BaseModel]:
@@ -187,6 +172,5 @@ def proposal_schema(problem: Problem, *, small: bool) -> type[BaseModel]:
     )
 
 
-def _differences(design: tuple[ModelConfig, Training], proposal: Proposal) -> list[str]:
-    config, training = design
-    return config_differences(config, proposal.config, training, proposal.training)
+def _differences(one: Design, other: Design) -> list[str]:
+    return config_differences(one[0], other[0], one[1], other[1])

@@ -25,8 +25,34 @@ RESULTS, CONFIG_FILE, CODE = "results.json", "model_config.yaml", "model_code.py
 SUMMARY, WEIGHTS = "summary.json", "weights.safetensors"
 LOCK_TIMEOUT = 30.0  # seconds
 
+Design = tuple[ModelConfig, Training]
 
-class Attempt(BaseModel):
+
+class Draft(BaseModel):
+    """A proposal on its way to an attempt."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    number: int = 0  # from 1 in a run; 0: evaluated outside of one
+    model_name: str
+    parent: str = ""  # run_id of the attempt that it changes
+    kind: str = ""  # draft, improve, debug
+    origin: str = ""  # who proposed it: llm, search, tool
+    config: dict[str, Any] = Field(default_factory=dict)
+    training: dict[str, Any] = Field(default_factory=dict)
+    change: str = ""  # what changes and why, in the planner's words
+    difference: list[str] = Field(default_factory=list)  # what differs from the parent in fact
+    analysis: str = ""  # of its code, by the tools' language model
+    failure: str = ""  # why there is no number, one line
+    notes: list[str] = Field(default_factory=list)
+
+    @property
+    def design(self) -> Design:
+        """Its architecture and its training recipe."""
+        return ModelConfig.model_validate(self.config), Training.model_validate(self.training)
+
+
+class Attempt(Draft):
     """One attempt. Fields that this version does not know are kept, missing ones have defaults."""
 
     model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
@@ -34,27 +60,15 @@ class Attempt(BaseModel):
     version: Literal[2] = 2
     run_id: str = Field(min_length=1)
     timestamp: str
-    model_name: str
     dataset: str
     metrics_summary: dict[str, Any]  # means over seeds, parameters and multiply-adds
     experiment_dir: str
     decision: str = ""  # a sentence
     verdict: Literal["", "iterate", "achieved", "stop", "failed"] = ""
-    number: int = 0  # from 1 in a run; 0: evaluated outside of one
-    parent: str = ""  # run_id of the attempt that it changes
-    kind: str = ""  # draft, improve, debug
-    origin: str = ""  # who proposed it: llm, search, tool
     code_origin: str = ""  # who wrote the code: llm, llm+repaired(n), template, file
-    config: dict[str, Any] = Field(default_factory=dict)
-    training: dict[str, Any] = Field(default_factory=dict)
-    change: str = ""  # what changes and why, in the planner's words
-    difference: list[str] = Field(default_factory=list)  # what differs from the parent in fact
     built: list[str] = Field(default_factory=list)  # what differs between config and module
     seeds: list[dict[str, Any]] = Field(default_factory=list)  # the evaluator's SeedResult each
-    failure: str = ""  # why there is no number, one line
     digest: str = ""  # of code, class, training, budget, data
-    notes: list[str] = Field(default_factory=list)
-    analysis: str = ""  # of its code, by the tools' language model
     review: dict[str, Any] = Field(default_factory=dict)
     wall_seconds: float = 0.0  # since the decision before it
     spend: dict[str, float] = Field(default_factory=dict)  # of the run, up to here
@@ -79,11 +93,6 @@ class Attempt(BaseModel):
         """Number of parameters; None where the model could not be built."""
         found = self.metrics_summary.get("parameters")
         return None if found is None else int(found)
-
-    @property
-    def design(self) -> tuple[ModelConfig, Training]:
-        """Its architecture and its training recipe."""
-        return ModelConfig.model_validate(self.config), Training.model_validate(self.training)
 
 
 class Registry:

@@ -11,7 +11,7 @@ from genlab.agent.architecture.schema import Layer, ModelConfig, has_custom
 from genlab.agent.architecture.template import count_parameters
 from genlab.agent.architecture.training import Training
 from genlab.agent.config import Problem, Settings
-from genlab.agent.registry import Attempt
+from genlab.agent.registry import Attempt, Design
 from genlab.core.errors import GenlabError
 
 DEBUG_SHARE, DEBUG_DEPTH, TRAINING_SHARE = 0.5, 3, 0.35
@@ -32,7 +32,6 @@ TRAINING: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 Kind = Literal["draft", "improve", "debug"]
-Design = tuple[ModelConfig, Training]
 
 
 def choose_parent(
@@ -62,7 +61,7 @@ def choose_parent(
 
 def random_proposal(
     problem: Problem, parent: Design | None, rng: random.Random
-) -> tuple[ModelConfig, Training, str]:
+) -> tuple[Design, str]:
     """A random draft, or one random change of the parent, and the change in a sentence.
 
     The template assembles it within the limit on parameters. A parent that no change brings to that
@@ -81,7 +80,7 @@ def random_proposal(
             config, change = _change_config(parent[0], rng)
         fitting = _fit(config, problem)
         if fitting and (fitting, training) != parent:
-            return fitting, training, change
+            return (fitting, training), change
     most = problem.settings.budget.max_parameters
     raise GenlabError(f"max_parameters: no network was found with at most {most:,}")
 
