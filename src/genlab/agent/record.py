@@ -145,26 +145,23 @@ class RunRecord:
     def limitations(self) -> list[str]:
         """What the numbers do not say."""
         params, seeds, count = self.settings.params, len(self.settings.seeds), len(self.attempts)
+        small = params.backend == "embedded" and not params.gguf
         replaced = self.planned_by.get("search", 0) if params.backend != "search" else 0
-        every = [*self.attempts, *self.search]
+        every, alone = [*self.attempts, *self.search], self.comparison is None
         cut = sum(any(seed.get("cut") for seed in each.seeds) for each in every)
         found = {
-            "The planner is SmolLM2-135M-Instruct, far too small for this task. Its code does not"
-            " run, so the template writes all code. Any larger model behind --backend openai or"
-            " --gguf does better.": params.backend == "embedded" and not params.gguf,
+            "The planner is SmolLM2-135M-Instruct, far too small for this task: its code does not"
+            " run, and the template writes all code.": small,
             f"A training sees {params.examples:,} examples of {params.subset:,} different items at"
             " most. The order of models can change with longer training.": True,
             f"The best of {count} attempts was chosen on the {params.validation:,} validation items"
-            " that it is shown with, so that number is optimistic. The one on the test set is"
-            " not.": True,
-            f"With {seeds} seeds intervals are wide: small differences between models are"
-            " noise.": seeds < 5,
+            " that it is shown with, which is optimistic. The test set is not used for it.": True,
+            f"With {seeds} seeds small differences between models are noise.": seeds < 5,
             f"In {replaced} of {count} attempts the planner gave no usable answer and random search"
             " proposed instead.": replaced,
             f"The clock ended the training of {cut} attempts (search's included): their numbers"
             " depend on the machine and its load.": cut,
-            "Search was not run beside it: nothing shows what the planner is worth.":
-                self.comparison is None,
+            "Search was not run beside it: nothing shows what the planner is worth.": alone,
         }  # fmt: skip
         return [text for text, applies in found.items() if applies]
 

@@ -93,12 +93,8 @@ def test_best(
         return
     progress.step("the best model on the test set")
     folder = toolbox.workspace.root / best.experiment_dir
-    try:
-        weights = (folder / WEIGHTS).read_bytes()
-        source = (folder / CODE).read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        fix = f"remove {folder} and run the agent again"
-        raise GenlabError(f"{error.filename} is missing; {fix}") from error
+    weights = (folder / WEIGHTS).read_bytes()
+    source = (folder / CODE).read_text(encoding="utf-8")
     test = load_test(settings.goal.dataset, settings.data)
     try:
         found: dict[str, Any] = dict(toolbox.judge.test(source, best.model_name, weights, test))

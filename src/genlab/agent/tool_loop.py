@@ -23,7 +23,7 @@ from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure, Message, ToolC
 
 CALLS_PER_ATTEMPT = 20  # tool calls for every attempt that is allowed, at most
 EVALUATOR = "pytorch_quick_evaluator"
-RUN_ID = re.compile(r"qe_\d{8}_\d{6}(?:_\d+)?")  # of its results, which it begins with
+RUN_ID = re.compile(r"qe_\d{8}_\d{6}(?:_\d+)?")  # no other one stands before it in a result
 SHORTENED = "[shortened: an old result]"
 
 SYSTEM = """You are a researcher who designs neural networks in PyTorch, with tools that act on
@@ -48,11 +48,14 @@ class ToolLoop(Run):
             {"role": "system", "content": SYSTEM},
             {"role": "user", "content": task},
         ]
+        room = self.settings.params.max_prompt_tokens * CHARACTERS_PER_TOKEN
+        functions = function_schemas(self.problem.task)
         ended = "stopped: as many tools were called as allowed"
         try:
             for _ in range(CALLS_PER_ATTEMPT * self.settings.params.max_iterations):
                 self.progress.step("choosing a tool")
-                answer = self.ask(session, messages)
+                asked = shorten(messages, room)
+                answer = session.backend.ask("planning", asked, functions=functions)
                 self.decide(answer.text)
                 if self.verdict or not answer.calls:
                     return self.verdict or NOTHING_LEFT
@@ -64,12 +67,6 @@ class ToolLoop(Run):
             ended = f"stopped: {error.reason}"
         self.decide("")
         return self.verdict or ended
-
-    def ask(self, session: Session, messages: Sequence[Message]) -> Answer:
-        """The model's next answer; the oldest results of tools are shortened to fit."""
-        room = self.settings.params.max_prompt_tokens * CHARACTERS_PER_TOKEN
-        functions = function_schemas(self.problem.task)
-        return session.backend.ask("planning", shorten(messages, room), functions=functions)
 
     def execute(self, session: Session, tool: ToolCall) -> Message:
         """The result of one call; a finished call is taken from the journal of a resumed run."""
@@ -121,12 +118,11 @@ def shorten(messages: Sequence[Message], room: int) -> list[Message]:
 
 
 def _as_message(answer: Answer) -> Message:
+    functions = [
+        {"name": each.name, "arguments": json.dumps(each.arguments)} for each in answer.calls
+    ]
     calls = [
-        {
-            "id": each.id,
-            "type": "function",
-            "function": {"name": each.name, "arguments": json.dumps(each.arguments)},
-        }
-        for each in answer.calls
+        {"id": each.id, "type": "function", "function": function}
+        for each, function in zip(answer.calls, functions, strict=True)
     ]
     return {"role": "assistant", "content": answer.text, "tool_calls": calls}
