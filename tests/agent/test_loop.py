@@ -39,9 +39,11 @@ def server() -> Iterator[Server]:
         yield found
 
 
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
+@pytest.fixture(autouse=True, scope="module")
+def key() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "none")
+        yield
 
 
 def complete(wanted: Settings, folder: Path, progress: Progress | None = None) -> RunRecord:
@@ -52,30 +54,28 @@ def complete(wanted: Settings, folder: Path, progress: Progress | None = None) -
 
 def stable(record: RunRecord) -> list[dict[str, Any]]:
     """Attempts without what a clock decides."""
-    clocks = {"run_id", "timestamp", "experiment_dir", "parent", "spend", "wall_seconds", "digest"}
-    found = []
-    for each in record.attempts:
-        content = {k: v for k, v in each.model_dump().items() if k not in clocks}
-        content["metrics_summary"] = {
-            k: v for k, v in content["metrics_summary"].items() if k != "seconds"
-        }
-        content["seeds"] = [
-            {k: v for k, v in seed.items() if k != "seconds"} for seed in content["seeds"]
-        ]
-        found.append(content)
-    return found
+    names = ("run_id", "timestamp", "experiment_dir", "parent", "spend", "wall_seconds", "digest")
+    seconds = {"metrics_summary": {"seconds"}, "seeds": {"__all__": {"seconds"}}}
+    clocks: Any = dict.fromkeys(names, True) | seconds
+    return [each.model_dump(exclude=clocks) for each in record.attempts]
 
 
-@pytest.mark.parametrize("mode", ["loop", "tools"])
-def test_a_run_of_the_scripted_model_is_complete(server: Server, tmp_path: Path, mode: str) -> None:
+@pytest.fixture(scope="module", params=["loop", "tools"])
+def recorded(
+    request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> RunRecord:
+    """A run of the scripted model, with search beside it."""
     needs_sandbox()
-    wanted = settings(backend="openai", mode=mode, base_url=server.url, compare_with_search=True)
-    found = complete(wanted, tmp_path)
+    changes = {"mode": request.param, "base_url": server.url, "compare_with_search": True}
+    return complete(settings(backend="openai", **changes), tmp_path_factory.mktemp("recorded"))
+
+
+def test_a_run_of_the_scripted_model_is_complete(recorded: RunRecord) -> None:
+    found, best = recorded, recorded.best
     assert found.verdict == "stopped: 3 attempts were made, as many as allowed"
     assert [each.origin for each in found.attempts] == ["llm"] * 3
     assert {each.code_origin for each in found.attempts} == {"llm"}
     assert all(each.seeds and each.decision for each in found.attempts)
-    best = found.best
     assert best is not None
     assert best.test["val_loss"] > 0
     assert len(found.search) == 3
@@ -93,6 +93,17 @@ def test_a_run_of_the_scripted_model_is_complete(server: Server, tmp_path: Path,
     shown = headline(numbers(found))
     assert shown["attempts"] == 3
     assert shown["validation"] == pytest.approx(best.mean("val_loss"))
+
+
+def test_a_journal_is_replayed_without_an_endpoint(
+    recorded: RunRecord, server: Server, tmp_path: Path
+) -> None:
+    journal, asked = recorded.workspace.root / JOURNAL, len(server.requests)
+    mode = recorded.settings.params.mode
+    found = complete(settings(backend="replay", mode=mode, transcript=str(journal)), tmp_path)
+    assert len(server.requests) == asked
+    assert stable(found) == stable(recorded)
+    assert found.spend == recorded.spend
 
 
 def test_a_stopped_run_resumes_without_asking_or_training_again(
@@ -118,14 +129,8 @@ def test_a_stopped_run_resumes_without_asking_or_training_again(
     kept = {each.run_id for each in found.attempts[: len(first)]}
     assert {each["run_id"] for each in first} == kept
     assert again < len(server.requests) - asked - again  # fewer than a whole run asks
-
-
-def test_candidates_of_a_round_have_a_file_each(tmp_path: Path) -> None:
-    needs_sandbox()
-    found = complete(settings(candidates=2, max_iterations=2), tmp_path)
-    assert [each.model_name for each in found.attempts] == ["SearchNet"] * 2
     folders = [found.workspace.root / each.experiment_dir for each in found.attempts]
-    assert len({(folder / CODE).read_text() for folder in folders}) == 2
+    assert len({(folder / CODE).read_text() for folder in folders}) == 3  # a file each
 
 
 def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: Path) -> None:
@@ -137,19 +142,6 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
     loop.enter(attempt(2).run_id)
     loop.enter(attempt(2).run_id)
     assert [(each.run_id, each.number) for each in loop.undecided] == [(attempt(2).run_id, 1)]
-
-
-def test_a_journal_is_replayed_without_an_endpoint(server: Server, tmp_path: Path) -> None:
-    needs_sandbox()
-    wanted = settings(backend="openai", base_url=server.url, max_iterations=2)
-    recorded = complete(wanted, tmp_path / "one")
-    journal = recorded.workspace.root / JOURNAL
-    asked = len(server.requests)
-    replayed = settings(backend="replay", transcript=str(journal), max_iterations=2)
-    found = complete(replayed, tmp_path / "two")
-    assert len(server.requests) == asked
-    assert stable(found) == stable(recorded)
-    assert found.spend == recorded.spend
 
 
 def test_the_goal_ends_a_run(server: Server, tmp_path: Path) -> None:
