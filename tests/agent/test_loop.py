@@ -138,7 +138,7 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
     for number in (1, 2):  # by a person, before the run
         Registry(workspace).put(attempt(number, 0.5, 0.6).model_copy(update={"number": 0}))
     toolbox = Toolbox(workspace, wanted.params, GOAL, data=tmp_path)
-    loop = ToolLoop(Problem(wanted, (1, 16, 16), 4, 4, {}), toolbox, Progress())
+    loop = ToolLoop(Problem(wanted, (1, 16, 16), 4, 4, {}), toolbox, Progress(), None)  # type: ignore[arg-type]
     loop.enter(attempt(2).run_id)
     loop.enter(attempt(2).run_id)
     assert [(each.run_id, each.number) for each in loop.undecided] == [(attempt(2).run_id, 1)]

@@ -121,9 +121,7 @@ def work(
 def tool(
     name: Annotated[str, Argument(help="Name of the tool; without it, all are listed.")] = "",
     arguments: Annotated[str, Argument(help="Its arguments, as a JSON object.")] = "{}",
-    workspace: Annotated[
-        Path | None, Option(help="Workspace, by folder or name. [default: the latest]")
-    ] = None,
+    workspace: Annotated[Path | None, Option(help="Workspace, by folder or name.")] = None,
     workspaces: Folder = WORKSPACES,
 ) -> None:
     """Call one tool of the agent, with the parameters, backend and workspace of a run.

@@ -46,11 +46,6 @@ class Settings:
     stop_at_goal: bool = True
 
     @property
-    def seeds(self) -> tuple[int, ...]:
-        """Seeds of training on which the goal has to be reached."""
-        return tuple(range(self.params.seeds))
-
-    @property
     def budget(self) -> Budget:
         """The budget of every training, by the parameters and the constraints of the goal."""
         from genlab.agent.evaluator.judge import Budget

@@ -17,7 +17,7 @@ NOTHING_LEFT = "stopped: the planner has nothing left to try"
 def reaches(attempt: Attempt, settings: Settings) -> bool:
     """Whether an attempt reaches the goal on every seed."""
     values = attempt.values(settings.goal.metric)
-    return len(values) >= len(settings.seeds) and settings.goal.reached(values)
+    return len(values) >= settings.params.seeds and settings.goal.reached(values)
 
 
 def leader(attempts: Sequence[Attempt], settings: Settings) -> Attempt | None:
@@ -30,7 +30,7 @@ def leader(attempts: Sequence[Attempt], settings: Settings) -> Attempt | None:
         (each for each in attempts if each.values(goal.metric)),
         key=lambda each: (
             reaches(each, settings),
-            len(each.values(goal.metric)) >= len(settings.seeds),
+            len(each.values(goal.metric)) >= settings.params.seeds,
             goal.score(each.mean(goal.metric)),
         ),
         default=None,
@@ -41,7 +41,7 @@ def decide_by_numbers(attempt: Attempt, review: Review, settings: Settings) -> t
     """Verdict and sentence: the numbers say what is achieved, whatever the planner says."""
     if attempt.failure:
         return "failed", f"Attempt {attempt.number} failed: {attempt.failure}"
-    goal, seeds = settings.goal, f"{len(attempt.seeds)} of {len(settings.seeds)} seeds"
+    goal, seeds = settings.goal, f"{len(attempt.seeds)} of {settings.params.seeds} seeds"
     measured = f"{goal.metric} {attempt.show(goal.metric)} on {seeds}"
     if reaches(attempt, settings):
         return "achieved", review.sentence or f"The goal is reached: {measured}."
@@ -79,7 +79,7 @@ def hopeless_bound(best: Attempt | None, settings: Settings) -> float | None:
     None until the best attempt has the spread of all its seeds.
     """
     values = best.values(settings.goal.metric) if best else []
-    if len(values) < max(2, len(settings.seeds)):
+    if len(values) < max(2, settings.params.seeds):
         return None
     margin = HOPELESS * statistics.stdev(values)
     return statistics.fmean(values) + (-margin if settings.goal.higher else margin)

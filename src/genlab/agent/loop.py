@@ -12,12 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any
 
 from genlab.agent import tools
 from genlab.agent.config import Problem, Settings
 from genlab.agent.decisions import decide_by_numbers, find_verdict, hopeless_bound, leader
-from genlab.agent.planner import Planner, Review
+from genlab.agent.planner import LLMPlanner, Planner, Review
 from genlab.agent.progress import Progress
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt, Draft, Registry
 from genlab.agent.tools.toolbox import Toolbox
@@ -35,7 +36,7 @@ class Run:
     problem: Problem
     toolbox: Toolbox
     progress: Progress
-    session: Session | None = None
+    session: Session | None
     attempts: list[Attempt] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)  # the latest decision
 
@@ -75,28 +76,38 @@ class Run:
 class Loop(Run):
     """Mode `loop`: a fixed sequence of steps."""
 
-    def run(self, planner: Planner) -> str:
+    @cached_property
+    def planner(self) -> Planner:
+        """The language model of the session; random search where there is none."""
+        if self.session is None:
+            return Planner(self.problem)
+        params = self.settings.params
+        small = params.backend == "embedded" and not params.gguf
+        return LLMPlanner(self.problem, self.session.backend, small=small)
+
+    def run(self) -> str:
         """Work until the goal or a limit is reached; returns the verdict."""
         try:
             while not (verdict := self.verdict):
-                drafts = self.propose(planner)
+                drafts = self.propose()
                 for draft in drafts:
                     self.assemble(draft)
-                summaries = [self.summarise(draft) for draft in drafts]
-                for attempt in self.evaluate(drafts, summaries):
-                    self.record(*self.review(planner, attempt))
+                for draft in drafts:
+                    self.summarise(draft)
+                for attempt in self.evaluate(drafts):
+                    self.record(*self.review(attempt))
         except BudgetSpentError as error:
             return f"stopped: {error.reason}"
         return verdict
 
-    def propose(self, planner: Planner) -> list[Draft]:
+    def propose(self) -> list[Draft]:
         """The proposals of one round."""
         params, drafts = self.settings.params, list[Draft]()
         first = len(self.attempts) + 1
         for number in range(first, min(first + params.candidates, params.max_iterations + 1)):
             self.progress.begin(number, params.max_iterations)
             self.progress.step("planning")
-            drafts.append(planner.propose(self.attempts, drafts))
+            drafts.append(self.planner.propose(self.attempts, drafts))
         return drafts
 
     def assemble(self, draft: Draft) -> None:
@@ -104,31 +115,27 @@ class Loop(Run):
         with self._tools_for(draft, f"writing {draft.model_name}"):
             tools.pytorch_model_assembler(draft.config, _path(draft))
 
-    def summarise(self, draft: Draft) -> dict[str, Any]:
+    def summarise(self, draft: Draft) -> None:
         """Measure the structure of a model; the tools' language model describes its code."""
-        summary = dict[str, Any]()
         if not draft.failure:
             with self._tools_for(draft, "reading its structure"):
-                shape = self.problem.shape
-                summary = tools.pytorch_model_summary(_path(draft), draft.model_name, shape)
-                draft.analysis = summary["analysis"]
-        return summary
+                asked = (_path(draft), draft.model_name, self.problem.shape)
+                draft.summary = tools.pytorch_model_summary(*asked)
+                draft.analysis = draft.summary["analysis"]
 
-    def evaluate(
-        self, drafts: Sequence[Draft], summaries: Sequence[dict[str, Any]]
-    ) -> list[Attempt]:
+    def evaluate(self, drafts: Sequence[Draft]) -> list[Attempt]:
         """Train the models of a round in parallel processes and enter them in the registry."""
         self.progress.step("training")
         with ThreadPoolExecutor(max_workers=len(drafts)) as pool:
             run_ids = list(pool.map(self._train, drafts))
-        return [self._enter(*each) for each in zip(drafts, summaries, run_ids, strict=True)]
+        return [self._enter(*each) for each in zip(drafts, run_ids, strict=True)]
 
-    def review(self, planner: Planner, attempt: Attempt) -> tuple[Attempt, Review]:
+    def review(self, attempt: Attempt) -> tuple[Attempt, Review]:
         """The attempt with the planner's opinion on it."""
         if not attempt.failure:
             self.progress.step("deciding")
             try:
-                return attempt, planner.review(self.attempts, attempt)
+                return attempt, self.planner.review(self.attempts, attempt)
             except LLMFailure as error:
                 notes = [*attempt.notes, f"no review: {error.reason}"]
                 attempt = attempt.model_copy(update={"notes": notes})
@@ -161,7 +168,7 @@ class Loop(Run):
                 return error.run_id
         return str(found["run_id"])
 
-    def _enter(self, draft: Draft, summary: dict[str, Any], run_id: str) -> Attempt:
+    def _enter(self, draft: Draft, run_id: str) -> Attempt:
         """The attempt of a draft, before its decision; a resumed run finds it again."""
         registry, workspace = Registry(self.toolbox.workspace), self.toolbox.workspace
 
@@ -181,8 +188,8 @@ class Loop(Run):
             changes["notes"] = [*draft.notes, *found.notes]
         attempt = found.model_copy(update=changes)
         registry.put(attempt)
-        if summary:
-            write_json(workspace.root / attempt.experiment_dir / SUMMARY, summary)
+        if draft.summary:
+            write_json(workspace.root / attempt.experiment_dir / SUMMARY, draft.summary)
         return attempt
 
 

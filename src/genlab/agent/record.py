@@ -99,7 +99,7 @@ class RunRecord:
     @property
     def sentence(self) -> str:
         """The verdict for people."""
-        goal, seeds = self.settings.goal, len(self.settings.seeds)
+        goal, seeds = self.settings.goal, self.settings.params.seeds
         if self.verdict == "achieved" and self.best is not None:
             reached = f"attempt {self.best.number} reaches {goal.description}"
             return f"Goal reached: {reached}, on {'all ' if seeds > 1 else ''}{seeds} seeds."
@@ -144,7 +144,7 @@ class RunRecord:
     @property
     def limitations(self) -> list[str]:
         """What the numbers do not say."""
-        params, seeds, count = self.settings.params, len(self.settings.seeds), len(self.attempts)
+        params, seeds, count = self.settings.params, self.settings.params.seeds, len(self.attempts)
         small = params.backend == "embedded" and not params.gguf
         replaced = self.planned_by.get("search", 0) if params.backend != "search" else 0
         every, alone = [*self.attempts, *self.search], self.comparison is None
@@ -183,16 +183,14 @@ def read_run(workspace: Workspace) -> RunRecord:
     """The run in a workspace. Raises a GenlabError where none was begun or its file is damaged."""
     path = workspace.experiments / RUN
     stored: dict[str, Any] = read_json(path, producer_command=RESUME, kind=KIND)
-    if stored.get("version") != VERSION:
-        raise GenlabError(
-            f"{path} has format version {stored.get('version')}, this genlab reads {VERSION};"
-            f" begin a new run: {RESUME} --fresh"
-        )
     try:
+        if stored["version"] != VERSION:
+            raise ValueError(stored["version"])
         settings = Settings.from_json(stored["settings"])
         found = (str(stored["verdict"]), str(stored["backend"]), settings, stored["references"])
     except (KeyError, TypeError, ValueError) as error:
-        raise GenlabError(f"{path} is damaged; run the agent again: {RESUME}") from error
+        fault = "is damaged or of another version of genlab"
+        raise GenlabError(f"{path} {fault}; begin a new run: {RESUME} --fresh") from error
     beside = Workspace(workspace.root / SEARCH)
     return RunRecord(workspace, *found, read_attempts(workspace), read_attempts(beside))
 

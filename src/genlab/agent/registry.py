@@ -45,6 +45,7 @@ class Draft(BaseModel):
     analysis: str = ""  # of its code, by the tools' language model
     failure: str = ""  # why there is no number, one line
     notes: list[str] = Field(default_factory=list)
+    summary: dict[str, Any] = Field(default_factory=dict, exclude=True)  # in a file of its folder
 
     @property
     def design(self) -> Design:

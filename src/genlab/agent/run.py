@@ -15,7 +15,6 @@ from genlab.agent import record, report
 from genlab.agent.config import Problem, Settings
 from genlab.agent.decisions import leader
 from genlab.agent.loop import Loop
-from genlab.agent.planner import LLMPlanner, Planner
 from genlab.agent.progress import Progress
 from genlab.agent.registry import CODE, WEIGHTS, Attempt, Registry
 from genlab.agent.tool_loop import ToolLoop
@@ -57,28 +56,15 @@ def run(settings: Settings, workspace: Workspace, progress: Progress) -> Path:
                 record.write_run(workspace, settings, record.UNFINISHED, backend, references)
                 data, outputs = toolbox.data, toolbox.judge.outputs
                 problem = Problem(settings, data.shape, data.classes, outputs, references)
-                verdict, attempts = work(problem, toolbox, session, progress)
-                test_best(settings, toolbox, attempts, progress)
+                loop: Loop | ToolLoop = Loop(problem, toolbox, progress, session)
+                if session is not None and params.mode == "tools":
+                    loop = ToolLoop(problem, toolbox, progress, session)
+                verdict = loop.run()
+                test_best(settings, toolbox, loop.attempts, progress)
                 if params.compare_with_search and params.backend != "search":
-                    run_search(problem, workspace, len(attempts), progress)
+                    run_search(problem, workspace, len(loop.attempts), progress)
         record.write_run(workspace, settings, verdict, backend, references)
         return report.write(workspace)
-
-
-def work(
-    problem: Problem, toolbox: Toolbox, session: backends.Session | None, progress: Progress
-) -> tuple[str, list[Attempt]]:
-    """Run the loop of the mode; returns the verdict and the attempts."""
-    params = problem.settings.params
-    if session is not None and params.mode == "tools":
-        by_tools = ToolLoop(problem, toolbox, progress, session)
-        return by_tools.run(session), by_tools.attempts
-    planner = Planner(problem)
-    if session is not None:
-        small = params.backend == "embedded" and not params.gguf
-        planner = LLMPlanner(problem, session.backend, small=small)
-    loop = Loop(problem, toolbox, progress, session)
-    return loop.run(planner), loop.attempts
 
 
 def test_best(
@@ -124,7 +110,7 @@ def run_search(problem: Problem, workspace: Workspace, attempts: int, progress: 
     params = settings.params.model_copy(update=limits)
     alone = replace(problem, settings=replace(settings, params=params, stop_at_goal=False))
     with _open_toolbox(alone.settings, beside, None) as toolbox:
-        Loop(alone, toolbox, _Beside(progress)).run(Planner(alone))
+        Loop(alone, toolbox, _Beside(progress), None).run()
 
 
 def _open_toolbox(settings: Settings, workspace: Workspace, backend: Backend | None) -> Toolbox:

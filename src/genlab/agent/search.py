@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from genlab.agent.architecture.schema import Layer, ModelConfig, has_custom
 from genlab.agent.architecture.template import count_parameters
@@ -31,12 +31,10 @@ TRAINING: dict[str, tuple[Any, ...]] = {
     "ema": (0.0, 0.0, 0.0, 0.95, 0.99),
 }  # fmt: skip
 
-Kind = Literal["draft", "improve", "debug"]
-
 
 def choose_parent(
     settings: Settings, attempts: Sequence[Attempt], number: int
-) -> tuple[Kind, Attempt | None, random.Random]:
+) -> tuple[str, Attempt | None, random.Random]:
     """What attempt `number` (from 0) is to be, which one it changes, and its random generator.
 
     Drafts until there are `drafts`; then with some probability a failed leaf is debugged, at most

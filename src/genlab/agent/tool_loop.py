@@ -39,9 +39,10 @@ without a call."""
 class ToolLoop(Run):
     """A run in which the planning model calls the tools; `undecided` are its last evaluations."""
 
+    session: Session
     undecided: list[Attempt] = field(default_factory=list)
 
-    def run(self, session: Session) -> str:
+    def run(self) -> str:
         """Work until the goal or a limit is reached; returns the verdict."""
         task = f"{describe_problem(self.problem)}\n{FORMAT[self.problem.task]}"
         messages: list[Message] = [
@@ -55,12 +56,12 @@ class ToolLoop(Run):
             for _ in range(CALLS_PER_ATTEMPT * self.settings.params.max_iterations):
                 self.progress.step("choosing a tool")
                 asked = shorten(messages, room)
-                answer = session.backend.ask("planning", asked, functions=functions)
+                answer = self.session.backend.ask("planning", asked, functions=functions)
                 self.decide(answer.text)
                 if self.verdict or not answer.calls:
                     return self.verdict or NOTHING_LEFT
                 messages.append(_as_message(answer))
-                messages += [self.execute(session, each) for each in answer.calls]
+                messages += [self.execute(each) for each in answer.calls]
         except LLMFailure as error:
             ended = f"stopped: no answer of the planning model: {error.reason}"
         except BudgetSpentError as error:
@@ -68,7 +69,7 @@ class ToolLoop(Run):
         self.decide("")
         return self.verdict or ended
 
-    def execute(self, session: Session, tool: ToolCall) -> Message:
+    def execute(self, tool: ToolCall) -> Message:
         """The result of one call; a finished call is taken from the journal of a resumed run."""
         self.progress.step(tool.name)
         request = {"name": tool.name, "arguments": tool.arguments}
@@ -76,7 +77,7 @@ class ToolLoop(Run):
             result = f"error: the arguments cannot be read: {tool.error}"
         else:
             with tools.using(self.toolbox):
-                found = session.journal.remember(
+                found = self.session.journal.remember(
                     "tool", request, lambda: {"result": call(tool.name, tool.arguments)}
                 )
             result = str(found["result"])
