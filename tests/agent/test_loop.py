@@ -86,9 +86,6 @@ def test_a_run_of_the_scripted_model_is_complete(recorded: RunRecord) -> None:
     assert names <= {path.name for path in folder.iterdir()}
     current = found.workspace.root / "src/models/current_model.py"
     assert current.read_text() == (folder / "model_code.py").read_text()
-    registry = json.loads((found.workspace.experiments / "registry.json").read_text())
-    fields = {"run_id", "timestamp", "model_name", "dataset", "metrics_summary", "experiment_dir"}
-    assert all({*fields, "decision"} <= set(each) for each in registry)
     assert found.spend["questions"] > 0
     shown = headline(numbers(found))
     assert shown["attempts"] == 3

@@ -15,7 +15,6 @@ from genlab.agent.workspace import (
     all_workspaces,
     goal_of,
     key_of,
-    lay_out,
     open_workspace,
     scaffold,
 )
@@ -86,14 +85,3 @@ def test_runs_within_a_second_have_their_own_names(tmp_path: Path) -> None:
     folders = [Workspace(tmp_path).new_run() for _ in range(20)]
     assert len(set(folders)) == 20
     assert all(re.fullmatch(r"qe_\d{8}_\d{6}(_\d+)?", folder.name) for folder in folders)
-
-
-def test_a_workspace_is_held_by_one_run(tmp_path: Path) -> None:
-    workspace = lay_out(tmp_path / "one")
-    for _ in range(2):
-        with (
-            workspace.lock(),
-            pytest.raises(GenlabError, match="in use by another run"),
-            Workspace(workspace.root).lock(),
-        ):
-            pass
