@@ -67,14 +67,8 @@ class Workspace:
 
     def new_run(self) -> Path:
         """Make the folder of an attempt; its name, qe_<date>_<time>[_n], is the run_id."""
-        stem = folder = self.experiments / f"qe_{datetime.now(timezone.utc):%Y%m%d_%H%M%S}"
-        for number in count(2):
-            try:
-                folder.mkdir(parents=True)
-                break
-            except FileExistsError:  # of another attempt in this second
-                folder = stem.with_name(f"{stem.name}_{number}")
-        return folder
+        stem = f"qe_{datetime.now(timezone.utc):%Y%m%d_%H%M%S}"
+        return _make_folder(self.experiments / stem, "_")
 
     def lock(self) -> AbstractContextManager[None]:
         """Hold the workspace for a run. Raises a GenlabError where another run holds it."""
@@ -127,11 +121,19 @@ def open_workspace(folder: Path, goal: Goal, key: str, *, fresh: bool = False) -
         if key_of(root) == key:
             return Workspace(root)
     slug = re.sub(r"[^a-z0-9]+", "-", goal.text.lower()).strip("-")[:SLUG_LENGTH].rstrip("-")
-    root = stem = folder / (slug or "project")
-    numbers = count(2)
-    while root.exists():
-        root = stem.with_name(f"{stem.name}-{next(numbers)}")
-    return lay_out(root, goal, key)
+    return lay_out(_make_folder(folder / (slug or "project"), "-"), goal, key)
+
+
+def _make_folder(stem: Path, mark: str) -> Path:
+    """Make the first of stem, stem<mark>2, stem<mark>3, ... that is free."""
+    folder = stem
+    for number in count(2):
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            folder = stem.with_name(f"{stem.name}{mark}{number}")
+    return folder
 
 
 def all_workspaces(folder: Path) -> list[Path]:
