@@ -162,7 +162,7 @@ def parse_goal(
     max_parameters: int | None = None,
     max_seconds: float | None = None,
 ) -> Goal:
-    """Parse a goal sentence; options settle what it leaves open.
+    """Parse a goal sentence; options decide what it leaves open.
 
     A threshold given as an option replaces that of the sentence, and of two limits the lower one
     holds. A dataset or metric that contradicts the sentence is refused, as is everything in it that
@@ -188,7 +188,7 @@ def parse_goal(
 
 
 def _refuse(reason: str, fix: str) -> GenlabError:
-    """The error of one line: why a goal is refused, and what settles it."""
+    """The error of one line: why a goal is refused, and the fix."""
     return GenlabError(f"goal: {reason[:200]}; {fix}")
 
 
