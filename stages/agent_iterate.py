@@ -11,7 +11,6 @@ from pathlib import Path
 
 from genlab.agent import report
 from genlab.agent.config import Settings
-from genlab.agent.progress import Lines
 from genlab.agent.run import check, run
 from genlab.agent.workspace import open_workspace
 from genlab.core.errors import run_cli
@@ -33,7 +32,7 @@ def main() -> None:
     print(f"goal: {settings.goal.description}")
     check(settings)
     workspace = open_workspace(Path("workspaces"), settings.goal, settings.stage_key)
-    run(settings, workspace, Lines(settings.goal))
+    run(settings, workspace)
     found = report.write_snapshot(
         workspace, Path("data/agent"), Path("metrics/agent.json"), RESULTS, Path("plots/agent")
     )

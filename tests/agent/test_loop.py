@@ -21,8 +21,8 @@ from genlab.agent.decisions import (
     leader,
     reaches,
 )
+from genlab.agent.loop import Progress
 from genlab.agent.planner import Review
-from genlab.agent.progress import Progress
 from genlab.agent.record import RunRecord, read_run
 from genlab.agent.registry import CODE, Registry
 from genlab.agent.report import headline, numbers
@@ -46,9 +46,9 @@ def key() -> Iterator[None]:
         yield
 
 
-def complete(wanted: Settings, folder: Path, progress: Progress | None = None) -> RunRecord:
+def complete(wanted: Settings, folder: Path, progress: Progress = print) -> RunRecord:
     workspace = open_workspace(folder, wanted.goal, wanted.key)
-    run(wanted, workspace, progress or Progress())
+    run(wanted, workspace, progress)
     return read_run(workspace)
 
 
@@ -109,13 +109,12 @@ def test_a_stopped_run_resumes_without_asking_or_training_again(
     needs_sandbox()
     wanted = settings(backend="openai", base_url=server.url, candidates=2)
 
-    class Stop(Progress):
-        def attempt(self, found: Any) -> None:
-            if found.number == 2:
-                raise KeyboardInterrupt
+    def stop(line: str) -> None:
+        if line.startswith("attempt 2: "):
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        complete(wanted, tmp_path / "one", Stop())
+        complete(wanted, tmp_path / "one", stop)
     asked = len(server.requests)
     first = json.loads(next(tmp_path.glob("one/*/experiments/registry.json")).read_text())
     found = complete(wanted, tmp_path / "one")
@@ -135,7 +134,7 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
     for number in (1, 2):  # by a person, before the run
         Registry(workspace).put(attempt(number, 0.5, 0.6).model_copy(update={"number": 0}))
     toolbox = Toolbox(workspace, wanted.params, GOAL, data=tmp_path)
-    loop = ToolLoop(Problem(wanted, (1, 16, 16), 4, 4, {}), toolbox, Progress(), None)  # type: ignore[arg-type]
+    loop = ToolLoop(Problem(wanted, (1, 16, 16), 4, 4, {}), toolbox, print, None)  # type: ignore[arg-type]
     loop.enter(attempt(2).run_id)
     loop.enter(attempt(2).run_id)
     assert [(each.run_id, each.number) for each in loop.undecided] == [(attempt(2).run_id, 1)]
@@ -154,7 +153,7 @@ def test_a_workspace_is_not_shared_by_two_runs(tmp_path: Path) -> None:
     wanted = settings()
     workspace = open_workspace(tmp_path, wanted.goal, wanted.key)
     with workspace.lock(), pytest.raises(GenlabError, match="another run"):
-        run(wanted, workspace, Progress())
+        run(wanted, workspace)
 
 
 def test_numbers_decide_whatever_the_planner_says() -> None:

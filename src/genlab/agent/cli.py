@@ -97,7 +97,6 @@ def work(
     Example: genlab agent "CNN for Fashion-MNIST, > 88 % accuracy" --backend search
     """
     from genlab.agent.goals import parse_goal
-    from genlab.agent.progress import Lines
     from genlab.agent.record import read_run
     from genlab.agent.run import check, run
     from genlab.agent.workspace import open_workspace
@@ -113,7 +112,7 @@ def work(
     check(settings)
     workspace = open_workspace(workspaces, wanted, settings.key, fresh=fresh)
     typer.echo(f"workspace: {workspace.root}")
-    path = run(settings, workspace, Lines(wanted))
+    path = run(settings, workspace)
     typer.echo(f"{path}: {read_run(workspace).line}")
 
 

@@ -122,12 +122,10 @@ class Problem:
 @cache
 def code_digest() -> str:
     """Digest of the code that prompts and measurements depend on; comments do not change it."""
-    root = Path(__file__).parent
-    names = ("planner.py", "prompts.py", "search.py", "tool_loop.py", "tools/model.py")
-    paths = [root / name for name in names]
-    for folder in (root / "architecture", root / "evaluator", root.parent / "distributions"):
-        paths += sorted(folder.rglob("*.py"))
-    trees = [ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
+    root, only_show = Path(__file__).parent, {"cli.py", "record.py", "report.py"}
+    paths = [each for each in root.rglob("*.py") if each.name not in only_show]
+    paths += (root.parent / "distributions").rglob("*.py")
+    trees = [ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(paths)]
     template = (root / "templates" / "model.py.j2").read_text(encoding="utf-8")
     return _digest(version("genlab"), template, *trees)
 

@@ -7,7 +7,7 @@ the questions that were asked, and the evaluator tool returns the evaluations th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +19,6 @@ from genlab.agent import tools
 from genlab.agent.config import Problem, Settings
 from genlab.agent.decisions import decide_by_numbers, find_verdict, hopeless_bound, leader
 from genlab.agent.planner import LLMPlanner, Planner, Review
-from genlab.agent.progress import Progress
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt, Draft, Registry
 from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import CONFIG, MODEL
@@ -27,6 +26,8 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
 from genlab.llm.backends import Session
 from genlab.llm.chat import BudgetSpentError, LLMFailure
+
+Progress = Callable[[str], None]  # what to do with a line for people
 
 
 @dataclass
@@ -70,7 +71,11 @@ class Run:
             root = self.toolbox.workspace.root
             for source, target in ((CODE, MODEL), (CONFIG_FILE, CONFIG)):
                 write_bytes(root / target, (root / decided.experiment_dir / source).read_bytes())
-        self.progress.attempt(decided)
+        metric = self.settings.goal.metric
+        size = f"{decided.parameters:,} parameters" if decided.parameters else "no model"
+        shown = decided.failure or f"{metric} {decided.show(metric)}, {size}"
+        origin = f"planned by {decided.origin}, code by {decided.code_origin or 'nobody'}"
+        self.progress(f"attempt {decided.number}: {shown}; {origin}; {verdict}")
 
 
 class Loop(Run):
@@ -105,8 +110,8 @@ class Loop(Run):
         params, drafts = self.settings.params, list[Draft]()
         first = len(self.attempts) + 1
         for number in range(first, min(first + params.candidates, params.max_iterations + 1)):
-            self.progress.begin(number, params.max_iterations)
-            self.progress.step("planning")
+            self.progress(f"attempt {number} of {params.max_iterations}")
+            self.progress("  planning")
             drafts.append(self.planner.propose(self.attempts, drafts))
         return drafts
 
@@ -125,7 +130,7 @@ class Loop(Run):
 
     def evaluate(self, drafts: Sequence[Draft]) -> list[Attempt]:
         """Train the models of a round in parallel processes and enter them in the registry."""
-        self.progress.step("training")
+        self.progress("  training")
         with ThreadPoolExecutor(max_workers=len(drafts)) as pool:
             run_ids = list(pool.map(self._train, drafts))
         return [self._enter(*each) for each in zip(drafts, run_ids, strict=True)]
@@ -133,7 +138,7 @@ class Loop(Run):
     def review(self, attempt: Attempt) -> tuple[Attempt, Review]:
         """The attempt with the planner's opinion on it."""
         if not attempt.failure:
-            self.progress.step("deciding")
+            self.progress("  deciding")
             try:
                 return attempt, self.planner.review(self.attempts, attempt)
             except LLMFailure as error:
@@ -147,7 +152,7 @@ class Loop(Run):
 
         Search proposes what the template can write: no language model is asked for its code.
         """
-        self.progress.step(step)
+        self.progress(f"  {step}")
         by_llm = draft.origin == "llm"
         try:
             with tools.using(self.toolbox if by_llm else self.toolbox.without_backend()):

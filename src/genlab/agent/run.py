@@ -7,6 +7,7 @@ again.
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,7 @@ from typing import Any
 from genlab.agent import record, report
 from genlab.agent.config import Problem, Settings
 from genlab.agent.decisions import leader
-from genlab.agent.loop import Loop
-from genlab.agent.progress import Progress
+from genlab.agent.loop import Loop, Progress
 from genlab.agent.registry import CODE, WEIGHTS, Attempt, Registry
 from genlab.agent.tool_loop import ToolLoop
 from genlab.agent.tools.toolbox import Toolbox
@@ -23,6 +23,11 @@ from genlab.agent.workspace import JOURNAL, PROJECT, Workspace, lay_out
 from genlab.core.errors import GenlabError
 from genlab.llm import backends
 from genlab.llm.chat import Backend
+
+
+def print_line(line: str) -> None:
+    """Print a line on standard error."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def check(settings: Settings) -> None:
@@ -35,7 +40,7 @@ def check(settings: Settings) -> None:
     check_data(settings.goal.dataset, settings.data)
 
 
-def run(settings: Settings, workspace: Workspace, progress: Progress) -> Path:
+def run(settings: Settings, workspace: Workspace, progress: Progress = print_line) -> Path:
     """Work on the goal until it is reached or a limit is, then report; resumes what is there.
 
     Returns the report's path. Raises a GenlabError where a person has to correct something; what
@@ -47,10 +52,10 @@ def run(settings: Settings, workspace: Workspace, progress: Progress) -> Path:
     journal, seed = workspace.root / JOURNAL, settings.seed
     with workspace.lock():
         Registry(workspace).recover()
-        with backends.open_backend(params, journal, seed=seed, note=progress.note) as session:
+        with backends.open_backend(params, journal, seed=seed, note=progress) as session:
             coder = session.backend if session and backends.writes_code(params) else None
             with _open_toolbox(settings, workspace, coder) as toolbox:
-                progress.step("measuring reference models")
+                progress("  measuring reference models")
                 path = workspace.experiments / "references.json"
                 references = measure_references(toolbox.judge, path)
                 record.write_run(workspace, settings, record.UNFINISHED, backend, references)
@@ -77,7 +82,7 @@ def test_best(
     best = leader(attempts, settings)
     if best is None or best.test:
         return
-    progress.step("the best model on the test set")
+    progress("  the best model on the test set")
     folder = toolbox.workspace.root / best.experiment_dir
     weights = (folder / WEIGHTS).read_bytes()
     source = (folder / CODE).read_text(encoding="utf-8")
@@ -87,16 +92,6 @@ def test_best(
     except EvaluationError as error:  # recorded, so that the test set is not opened again
         found = {"failure": str(error)}
     Registry(toolbox.workspace).put(best.model_copy(update={"test": found}))
-
-
-class _Beside(Progress):
-    """Marks the lines of search; its attempts are in the report."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-
-    def note(self, text: str) -> None:
-        self._progress.note(f"search: {text.strip()}")
 
 
 def run_search(problem: Problem, workspace: Workspace, attempts: int, progress: Progress) -> None:
@@ -110,7 +105,7 @@ def run_search(problem: Problem, workspace: Workspace, attempts: int, progress: 
     params = settings.params.model_copy(update=limits)
     alone = replace(problem, settings=replace(settings, params=params, stop_at_goal=False))
     with _open_toolbox(alone.settings, beside, None) as toolbox:
-        Loop(alone, toolbox, _Beside(progress), None).run()
+        Loop(alone, toolbox, lambda line: progress(f"search: {line.strip()}"), None).run()
 
 
 def _open_toolbox(settings: Settings, workspace: Workspace, backend: Backend | None) -> Toolbox:

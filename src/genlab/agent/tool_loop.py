@@ -54,7 +54,7 @@ class ToolLoop(Run):
         ended = "stopped: as many tools were called as allowed"
         try:
             for _ in range(CALLS_PER_ATTEMPT * self.settings.params.max_iterations):
-                self.progress.step("choosing a tool")
+                self.progress("  choosing a tool")
                 asked = shorten(messages, room)
                 answer = self.session.backend.ask("planning", asked, functions=functions)
                 self.decide(answer.text)
@@ -71,7 +71,7 @@ class ToolLoop(Run):
 
     def execute(self, tool: ToolCall) -> Message:
         """The result of one call; a finished call is taken from the journal of a resumed run."""
-        self.progress.step(tool.name)
+        self.progress(f"  {tool.name}")
         request = {"name": tool.name, "arguments": tool.arguments}
         if tool.error:
             result = f"error: the arguments cannot be read: {tool.error}"
@@ -96,7 +96,7 @@ class ToolLoop(Run):
                 numbered = attempt.model_copy(update={"number": number, "origin": "llm"})
                 self.undecided.append(numbered)
                 registry.put(numbered)
-                self.progress.begin(number, self.settings.params.max_iterations)
+                self.progress(f"attempt {number} of {self.settings.params.max_iterations}")
 
     def decide(self, words: str) -> None:
         """Decide on attempts that are open: the model's words, the numbers' verdict."""
