@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -217,27 +217,25 @@ def _read_quantities(tokens: Sequence[re.Match[str]]) -> list[Quantity]:
 
 
 def _bind_signs(tokens: Sequence[re.Match[str]]) -> dict[int, str]:
-    """Map the index of a quantity to its comparison, which stands before it or after it."""
+    """Map the index of a quantity to its comparison, which stands before it or after it.
+
+    Between the two are words, negations and names of metrics alone.
+    """
+    kinds = {"quantity": "q", **dict.fromkeys(("word", "not", *METRICS), "w")}
+    letters = "".join(kinds.get(each.lastgroup or "", "x") for each in tokens)
     bound: dict[int, str] = {}
     for at, token in enumerate(tokens):
         if (sign := token.lastgroup or "") not in _SIGNS:
             continue
         if at and tokens[at - 1]["not"]:
             sign = _OPPOSITE[sign]
-        after = [] if token[0].lower().startswith("or ") else range(at + 1, len(tokens))
-        target = _find_quantity(tokens, after)
-        if target is None:
-            target = _find_quantity(tokens, range(at - 1, -1, -1))
-        if target is None or bound.setdefault(target, sign) != sign:
+        after, before = re.match("w*q", letters[at + 1 :]), re.search("qw*$", letters[:at])
+        target = before.start() if before else -1
+        if after and not token[0].lower().startswith("or "):
+            target = at + after.end()
+        if target < 0 or bound.setdefault(target, sign) != sign:
             raise _refuse(f"{token[0]!r} has no number that belongs to it alone", _LIMITS)
     return bound
-
-
-def _find_quantity(tokens: Sequence[re.Match[str]], indices: Iterable[int]) -> int | None:
-    """The first quantity that no comparison, dataset or punctuation stands before."""
-    passed = ("word", "not", *METRICS)
-    first = next((index for index in indices if tokens[index].lastgroup not in passed), None)
-    return first if first is not None and tokens[first]["quantity"] else None
 
 
 def _choose_name(
