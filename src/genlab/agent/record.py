@@ -26,48 +26,6 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The goal's metric, one value per seed, of the run's best model and of search's.
-
-    Both are chosen by their mean over seeds on the same validation part, so both are a little
-    optimistic, by the same selection. The interval is Welch's; its n is the number of seeds of
-    training, so it does not cover the luck of the search itself: `make bench` repeats the whole
-    comparison over seeds of the search.
-    """
-
-    run: list[float]
-    search: list[float]
-    higher: bool
-
-    @property
-    def difference(self) -> float:
-        """Mean of the run's best minus mean of search's."""
-        return statistics.fmean(self.run) - statistics.fmean(self.search)
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """95 % interval of the difference; None where seeds are too few or do not vary."""
-        from scipy import stats
-
-        rows = (self.run, self.search)
-        if min(map(len, rows)) < 2 or all(len(set(row)) == 1 for row in rows):
-            return None
-        found = stats.ttest_ind(*rows, equal_var=False).confidence_interval(LEVEL)
-        return float(found.low), float(found.high)
-
-    @property
-    def conclusion(self) -> str:
-        """What the interval allows to say."""
-        if self.interval is None:
-            return "there are too few seeds, or they do not vary"
-        low, high = self.interval
-        if low <= 0 <= high:
-            return "with this number of seeds the difference is within the noise"
-        better = (low > 0) == self.higher
-        return f"the run's best model is {'better' if better else 'worse'} than search's"
-
-
-@dataclass(frozen=True)
 class RunRecord:
     """A run: its settings, how it ended, its attempts and those of search."""
 
@@ -85,12 +43,16 @@ class RunRecord:
         return leader(self.attempts, self.settings)
 
     @cached_property
-    def comparison(self) -> Comparison | None:
+    def best_of_search(self) -> Attempt | None:
+        """The attempt that it is compared with."""
+        return leader(self.search, self.settings)
+
+    @cached_property
+    def comparison(self) -> dict[str, Any] | None:
         """The best model against search's; None where one of them has no measured attempt."""
-        goal, against = self.settings.goal, leader(self.search, self.settings)
-        if self.best is None or against is None:
-            return None
-        return Comparison(self.best.values(goal.metric), against.values(goal.metric), goal.higher)
+        goal, bests = self.settings.goal, (self.best, self.best_of_search)
+        values = [each.values(goal.metric) for each in bests if each]
+        return compare(values[0], values[1], higher=goal.higher) if len(values) == 2 else None
 
     def first_reached(self, attempts: list[Attempt]) -> int | None:
         """The number of the first attempt that reached the goal on every seed."""
@@ -164,6 +126,29 @@ class RunRecord:
             "Search was not run beside it: nothing shows what the planner is worth.": alone,
         }  # fmt: skip
         return [text for text, applies in found.items() if applies]
+
+
+def compare(run: list[float], search: list[float], *, higher: bool) -> dict[str, Any]:
+    """Difference of the means of two models, one value per seed, with its 95 % interval (Welch).
+
+    Both models are chosen by their mean over seeds on the same validation part, so both are a
+    little optimistic, by the same selection. The interval's n is the number of seeds of training:
+    it does not cover the luck of the search itself, over whose seeds `make bench` repeats all.
+    """
+    from scipy import stats
+
+    low, high, conclusion = None, None, "there are too few seeds, or they do not vary"
+    count = min(len(run), len(search))
+    if count > 1 and len({*run}) + len({*search}) > 2:
+        interval = stats.ttest_ind(run, search, equal_var=False).confidence_interval(LEVEL)
+        low, high = float(interval.low), float(interval.high)
+        better = "better" if (low > 0) == higher else "worse"
+        conclusion = f"the run's best model is {better} than search's"
+        if low <= 0 <= high:
+            conclusion = "with this number of seeds the difference is within the noise"
+    means = statistics.mean(run), statistics.mean(search)
+    return {"difference": means[0] - means[1], "low": low, "high": high, "seeds": count,
+            "search": means[1], "conclusion": conclusion}  # fmt: skip
 
 
 def write_run(

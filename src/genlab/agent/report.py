@@ -195,13 +195,6 @@ def numbers(run: RunRecord) -> dict[str, Any]:
             "validation": spread,
             "test": best.test,
         }
-    if (against := run.comparison) is not None:
-        low, high = against.interval or (None, None)
-        found["minus_search"] = {
-            "difference": against.difference,
-            "low": low,
-            "high": high,
-            "seeds": min(len(against.run), len(against.search)),
-            "search": statistics.mean(against.search),
-        }
+    if run.comparison is not None:
+        found["minus_search"] = run.comparison
     return found

@@ -224,7 +224,7 @@ def show_overview(run: RunRecord) -> None:
         st.dataframe(list_attempts(run), hide_index=True, width="stretch")
     if run.comparison is not None:
         same = f"the same {len(run.attempts)} attempts"
-        st.caption(f"Random search with {same}: {run.comparison.conclusion}.")
+        st.caption(f"Random search with {same}: {run.comparison['conclusion']}.")
     with st.container(horizontal=True, gap="large"):
         for name, spent in (run.spend | {"seconds_in_total": run.seconds}).items():
             st.metric(words(name), number(spent), width="content")
