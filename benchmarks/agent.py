@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,14 +26,11 @@ from scripted_llm import Server, reply
 
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.agent.architecture.training import Training
-from genlab.agent.comparison import first_reached
 from genlab.agent.config import Settings
 from genlab.agent.evaluator.datasets import load_data
 from genlab.agent.evaluator.judge import Budget, EvaluationError, Judge
 from genlab.agent.goals import parse_goal
-from genlab.agent.progress import Progress
 from genlab.agent.record import RunRecord, read_run
-from genlab.agent.registry import Attempt
 from genlab.agent.run import run
 from genlab.agent.workspace import open_workspace
 from genlab.core.errors import GenlabError
@@ -177,37 +173,12 @@ def scripted_roles(url: str) -> dict[str, Any]:
     }
 
 
-class Lines(Progress):
-    """Prints a line per attempt."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def attempt(self, attempt: Attempt) -> None:
-        print(f"{self.name}: {attempt.number}, {attempt.decision}", flush=True)
-
-
-class Clock(Progress):
-    """Measures the seconds of every attempt but for those of its trainings."""
-
-    def __init__(self) -> None:
-        self.overheads: list[float] = []
-        self._began = time.monotonic()
-
-    def begin(self, number: int, most: int) -> None:
-        self._began = time.monotonic()
-
-    def attempt(self, attempt: Attempt) -> None:
-        trained = sum(float(seed["seconds"]) for seed in attempt.seeds)
-        self.overheads.append(time.monotonic() - self._began - trained)
-
-
 def complete(settings: Settings, workspaces: Path, name: str) -> RunRecord:
     """Run to the end, resuming what is in its workspace."""
     # The endpoint's port differs from process to process; the run is the same.
     folder = workspaces / f"{name}-{settings.seed}"
     workspace = open_workspace(folder, settings.goal, name)
-    run(settings, workspace, Lines(f"{name} {settings.seed}"))
+    run(settings, workspace, lambda line: print(f"{name} {settings.seed}: {line}", flush=True))
     return read_run(workspace)
 
 
@@ -229,16 +200,16 @@ def agent_goal_rate(
             complete(agent_settings(seed, backend="openai", **roles), workspaces, "expert")
             for seed in used
         ]
-    reached = [first_reached(each.attempts, each.settings) is not None for each in expert]
+    reached = [each.first_reached(each.attempts) is not None for each in expert]
     yield Result.rate("agent.goal_rate", sum(reached), seeds, used)
-    by_search = [first_reached(each.search, each.settings) is not None for each in expert]
+    by_search = [each.first_reached(each.search) is not None for each in expert]
     yield Result.rate("agent.goal_rate.search", sum(by_search), seeds, used)
     gains = [float(one) - float(other) for one, other in zip(reached, by_search, strict=True)]
     yield Result.mean("agent.goal_rate.expert_minus_search", gains, used)
     if embedded:
         options = {"backend": "embedded", "compare_with_search": False}
         small = [complete(agent_settings(seed, **options), workspaces, "embedded") for seed in used]
-        hits = sum(first_reached(each.attempts, each.settings) is not None for each in small)
+        hits = sum(each.first_reached(each.attempts) is not None for each in small)
         yield Result.rate("agent.goal_rate.embedded", hits, seeds, used)
 
 
@@ -274,7 +245,6 @@ def agent_overhead(
     endpoint take milliseconds and count as overhead.
     """
     count = attempts + warm_up
-    clock = Clock()
     with tempfile.TemporaryDirectory(prefix="genlab-cost-") as scratch, Server(reply) as server:
         os.environ.setdefault("OPENAI_API_KEY", "none")
         options = {**QUICK, "backend": "openai", "compare_with_search": False}
@@ -284,6 +254,8 @@ def agent_overhead(
             **options,
             **scripted_roles(server.url),
         )
-        run(settings, open_workspace(Path(scratch), settings.goal, "overhead"), clock)
-    print("warm-up:", ", ".join(f"{each:.2f} s" for each in clock.overheads[:warm_up]))
-    yield Result.median("agent.overhead_s", clock.overheads[warm_up:])
+        found = complete(settings, Path(scratch), "overhead").attempts
+    trained = [sum(float(seed["seconds"]) for seed in each.seeds) for each in found]
+    spent = [each.wall_seconds - seconds for each, seconds in zip(found, trained, strict=True)]
+    print("warm-up:", ", ".join(f"{each:.2f} s" for each in spent[:warm_up]))
+    yield Result.median("agent.overhead_s", spent[warm_up:])

@@ -19,9 +19,8 @@ from scripted_llm import Server, reply  # noqa: E402
 
 from genlab.agent.config import Settings  # noqa: E402
 from genlab.agent.goals import parse_goal  # noqa: E402
-from genlab.agent.progress import progress  # noqa: E402
-from genlab.agent.run import JOURNAL, run  # noqa: E402
-from genlab.agent.workspace import open_workspace  # noqa: E402
+from genlab.agent.run import run  # noqa: E402
+from genlab.agent.workspace import JOURNAL, open_workspace  # noqa: E402
 from genlab.core.params import AgentParams, load_params  # noqa: E402
 
 GENERATIVE = "Design a VAE for Fashion-MNIST, bits per dimension at most 3.65"
@@ -45,8 +44,7 @@ def main() -> None:
             agent = AgentParams.model_validate(content)
             settings = Settings(parse_goal(goal or agent.goal), agent, params.seed)
             workspace = open_workspace(Path(scratch) / name, settings.goal, settings.key)
-            with progress(settings.goal) as reporter:
-                print(f"{name}: {run(settings, workspace, reporter)}")
+            print(f"{name}: {run(settings, workspace)}")
             shutil.copyfile(workspace.root / JOURNAL, ROOT / "examples/agent" / f"{name}.jsonl")
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from genlab.agent import report, snapshot
+from genlab.agent import report
 from genlab.agent.config import Settings
-from genlab.agent.progress import progress
 from genlab.agent.run import check, run
 from genlab.agent.workspace import open_workspace
 from genlab.core.errors import run_cli
@@ -33,12 +32,11 @@ def main() -> None:
     print(f"goal: {settings.goal.description}")
     check(settings)
     workspace = open_workspace(Path("workspaces"), settings.goal, settings.stage_key)
-    with progress(settings.goal) as reporter:
-        run(settings, workspace, reporter)
-    found = snapshot.write(
+    run(settings, workspace)
+    found = report.write_snapshot(
         workspace, Path("data/agent"), Path("metrics/agent.json"), RESULTS, Path("plots/agent")
     )
-    print(f"{RESULTS}: {report.line(found)}")
+    print(f"{RESULTS}: {found.line}")
 
 
 if __name__ == "__main__":

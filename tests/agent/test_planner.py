@@ -9,8 +9,9 @@ import pytest
 from agent_runs import GOAL, attempt, settings
 from pydantic import BaseModel
 
+from genlab.agent.config import Problem
 from genlab.agent.planner import LLMPlanner, Review
-from genlab.agent.prompts import Problem, describe, describe_history
+from genlab.agent.prompts import describe, describe_history
 from genlab.llm.chat import Answer, LLMFailure, Message
 
 LAYERS = [{"type": "Flatten"}, {"type": "Linear", "out_features": 16}, {"type": "ReLU"}]
@@ -52,10 +53,10 @@ def problem(**changes: Any) -> Problem:
 def test_a_proposal_is_read_with_its_training() -> None:
     backend = Script(PROPOSAL)
     found = LLMPlanner(problem(), backend).propose([], [])
-    assert (found.origin, found.kind, found.parent) == ("llm", "draft", None)
-    assert found.training.lr == 0.01
-    assert found.config.layers[1]["out_features"] == 16
-    assert found.asked["examples"] == 10**9  # the evaluator overrules it, and says so
+    assert (found.origin, found.kind, found.parent) == ("llm", "draft", "")
+    assert found.training["lr"] == 0.01
+    assert found.config["layers"][1]["out_features"] == 16
+    assert found.notes == ["the run decides on examples"]
 
 
 def test_what_cannot_be_used_goes_back_with_the_reason_and_then_search_stands_in() -> None:
@@ -90,8 +91,7 @@ def test_the_next_proposal_is_asked_with_the_parent_and_the_wanted_modifications
     proposal = LLMPlanner(problem(drafts=1), backend).propose(found, [])
     words = backend.asked[0][-1]["content"]
     assert proposal.kind == "improve"
-    assert proposal.parent is not None
-    assert proposal.parent.number == 2
+    assert proposal.parent == found[1].run_id
     assert "Improve attempt 2" in words
     assert "double the channels" in words
     assert "logistic regression 0.5" in words

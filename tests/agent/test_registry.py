@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_runs import attempt
 
 from genlab.agent.registry import Attempt, Registry
 from genlab.agent.workspace import Workspace, scaffold
@@ -24,38 +24,30 @@ def workspace(tmp_path: Path) -> Workspace:
     return scaffold("trial", tmp_path)
 
 
-def new_attempt(workspace: Workspace, *values: float, **fields: Any) -> Attempt:
+def new_attempt(workspace: Workspace, *accuracies: float, **fields: Any) -> Attempt:
     folder = workspace.new_run()
-    return Attempt(
-        run_id=folder.name,
-        timestamp=datetime.now(UTC).isoformat(timespec="microseconds"),
-        model_name="M",
-        dataset="dummy",
-        metrics_summary={"parameters": 10},
-        experiment_dir=workspace.relative(folder),
-        seeds=[{"seed": n, "metrics": {"accuracy": value}} for n, value in enumerate(values)],
-        **fields,
-    )
+    names = {"run_id": folder.name, "experiment_dir": workspace.relative(folder)}
+    return attempt(1, *accuracies, **names, **fields)
 
 
 def test_an_attempt_is_kept_with_the_fields_that_others_read(workspace: Workspace) -> None:
     registry = Registry(workspace)
-    attempt = new_attempt(workspace, 0.5, added_later="kept")
-    registry.put(attempt)
+    made = new_attempt(workspace, 0.5, added_later="kept")
+    registry.put(made)
     stored = json.loads(registry.path.read_text())
     assert set(FIELDS) <= set(stored[0])
     assert stored[0]["added_later"] == "kept"
-    assert registry.attempts() == [attempt]
-    decided = attempt.model_copy(update={"decision": "Go on.", "verdict": "iterate"})
+    assert registry.attempts() == [made]
+    decided = made.model_copy(update={"decision": "Go on.", "verdict": "iterate"})
     registry.put(decided)
     assert registry.attempts() == [decided]
-    results = json.loads((workspace.root / attempt.experiment_dir / "results.json").read_text())
+    results = json.loads((workspace.root / made.experiment_dir / "results.json").read_text())
     assert results["decision"] == "Go on."
 
 
 def test_values_are_of_seeds_and_a_failure_has_none(workspace: Workspace) -> None:
-    attempt = new_attempt(workspace, 0.5, float("nan"), 0.7)
-    Registry(workspace).put(attempt)
+    made = new_attempt(workspace, 0.5, float("nan"), 0.7)
+    Registry(workspace).put(made)
     (stored,) = Registry(workspace).attempts()
     assert stored.values("accuracy") == [0.5, 0.7]
     assert stored.mean("accuracy") == pytest.approx(0.6)
@@ -65,27 +57,25 @@ def test_values_are_of_seeds_and_a_failure_has_none(workspace: Workspace) -> Non
     assert failed.parameters is None
 
 
-@pytest.mark.parametrize("damage", ["", "[{", "{}", "null", '[{"run_id": 3}]', "\x00\x01"])
-def test_a_damaged_registry_is_not_an_empty_one(workspace: Workspace, damage: str) -> None:
+@pytest.mark.parametrize("damage", ["", "[{", "{}", "null", '{"run_id": 3}', "\x00\x01"])
+def test_a_damaged_record_is_not_a_missing_one(workspace: Workspace, damage: str) -> None:
     registry = Registry(workspace)
     attempts = [new_attempt(workspace, value) for value in (0.1, 0.3)]
-    for attempt in attempts:
-        registry.put(attempt)
-    registry.path.write_text(damage)
-    for broken in (registry.attempts, lambda: registry.put(attempts[0])):
-        with pytest.raises(GenlabError, match="genlab agent rebuild") as caught:
+    for each in attempts:
+        registry.put(each)
+    path = workspace.root / attempts[0].experiment_dir / "results.json"
+    path.write_text(damage)
+    for broken in (registry.attempts, registry.recover, lambda: registry.put(attempts[1])):
+        with pytest.raises(GenlabError, match=f"rm -r {path.parent}") as caught:
             broken()
         assert "\n" not in str(caught.value)
-    assert registry.path.read_text() == damage
-    assert registry.rebuild() == 2
-    assert registry.attempts() == attempts
+    assert path.read_text() == damage
 
 
 def test_attempts_of_another_version_are_one_line(workspace: Workspace) -> None:
-    registry = Registry(workspace)
-    registry.path.write_text('[{"run_id": "qe_1", "version": 1, "parent": null}]')
+    (workspace.new_run() / "results.json").write_text('{"run_id": "qe_1", "version": 1}')
     with pytest.raises(GenlabError, match=r"version.* 2, got 1; start a new workspace"):
-        registry.attempts()
+        Registry(workspace).attempts()
 
 
 def test_a_killed_process_is_cleaned_up_by_the_run_that_holds_the_lock(
@@ -97,7 +87,7 @@ def test_a_killed_process_is_cleaned_up_by_the_run_that_holds_the_lock(
     registry.path.write_text("[]")  # killed between the two files of an attempt
     with workspace.lock():
         registry.recover()
-    assert registry.attempts() == [finished]
+    assert json.loads(registry.path.read_text()) == [finished.model_dump(mode="json")]
     assert not half_made.exists()
 
 
@@ -114,5 +104,5 @@ def test_processes_that_write_at_once_lose_nothing(workspace: Workspace) -> None
     for writer in writers:
         writer.join(timeout=120)
     assert [writer.exitcode for writer in writers] == [0, 0, 0]
-    names = [attempt.run_id for attempt in Registry(workspace).attempts()]
+    names = [each.run_id for each in Registry(workspace).attempts()]
     assert len(names) == len(set(names)) == 30

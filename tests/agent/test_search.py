@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from agent_runs import settings
 
 from genlab.agent.architecture.compare import config_differences
 from genlab.agent.architecture.schema import ModelConfig, parse_config, walk
 from genlab.agent.architecture.template import count_parameters, write_source
 from genlab.agent.architecture.training import Training, parse_training
+from genlab.agent.config import Problem
+from genlab.agent.goals import Goal
 from genlab.agent.registry import Attempt
 from genlab.agent.search import DEBUG_DEPTH, choose_parent, random_proposal
 from genlab.core.errors import GenlabError
@@ -20,7 +24,9 @@ SHAPE = (1, 28, 28)
 
 
 def attempt(run_id: str, value: float | None, parent: str = "", **fields: Any) -> Attempt:
-    seeds = [] if value is None else [{"seed": 0, "metrics": {"accuracy": value}}]
+    seeds = (
+        [] if value is None else [{"seed": 0, "metrics": {"accuracy": value, "val_loss": value}}]
+    )
     fields.setdefault("failure", "broken" if value is None else "")
     fields.setdefault("config", {"layers": [{"type": "ReLU"}]})
     return Attempt(
@@ -29,11 +35,17 @@ def attempt(run_id: str, value: float | None, parent: str = "", **fields: Any) -
     )  # fmt: skip
 
 
-def kinds(attempts: list[Attempt], **options: Any) -> set[tuple[str, str]]:
+def problem(task: str = "classify", outputs: int = 10, most: int = 50_000) -> Problem:
+    metric = "accuracy" if task == "classify" else "bits_per_dim"
+    goal = Goal("", "mnist", metric, 0.5, max_parameters=most)
+    return Problem(settings(goal, drafts=2, max_parameters=10**6), SHAPE, 10, outputs, {})
+
+
+def kinds(attempts: list[Attempt], metric: str = "accuracy") -> set[tuple[str, str]]:
     """What 60 generators choose."""
-    given = {"drafts": 2, "metric": "accuracy", "higher": True, **options}
-    chosen = [choose_parent(attempts, rng=random.Random(seed), **given) for seed in range(60)]
-    return {(kind, parent.run_id if parent else "") for kind, parent in chosen}
+    wanted = settings(Goal("", "mnist", metric, 0.5), drafts=2)
+    chosen = [choose_parent(replace(wanted, seed=seed), attempts, 0) for seed in range(60)]
+    return {(kind, parent.run_id if parent else "") for kind, parent, _ in chosen}
 
 
 def test_drafts_come_first_and_calls_by_hand_are_none() -> None:
@@ -44,7 +56,7 @@ def test_drafts_come_first_and_calls_by_hand_are_none() -> None:
 def test_the_best_is_improved_in_the_metrics_direction() -> None:
     attempts = [attempt("a", 0.5), attempt("b", 0.7), attempt("c", 0.6, "b")]
     assert kinds(attempts) == {("improve", "b")}
-    assert kinds(attempts, higher=False) == {("improve", "a")}
+    assert kinds(attempts, "val_loss") == {("improve", "a")}
 
 
 def test_failed_leaves_are_debugged_sometimes_and_not_for_ever() -> None:
@@ -69,14 +81,15 @@ def test_without_any_number_there_is_debugging_or_a_draft() -> None:
     ("classify", 10, 50_000), ("classify", 10, 2_000), ("generate", 12, 200_000),
 ])  # fmt: skip
 def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: int) -> None:
-    rng, config, training = random.Random(1), None, None
+    rng, design = random.Random(1), None
     for step in range(24):
-        parent = (config, training) if step % 6 else (None, None)
-        config, training, change = random_proposal(task, SHAPE, outputs, most, *parent, rng)
+        parent = design if step % 6 else None
+        design, change = random_proposal(problem(task, outputs, most), parent, rng)
+        config, training = design
         assert change
         assert parse_config(config.model_dump(mode="json"), task) == config
         assert parse_training(training.model_dump(mode="json")) == training
-        if parent[0] is not None and parent[1] is not None:
+        if parent:
             assert config_differences(parent[0], config, parent[1], training)
         space: dict[str, Any] = {}
         exec(write_source(config, SHAPE, outputs, task), space)
@@ -88,21 +101,21 @@ def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: 
 
 def test_drafts_cover_the_space() -> None:
     rng = random.Random(2)
-    drafts = [random_proposal("classify", SHAPE, 10, 50_000, None, None, rng) for _ in range(80)]
-    types = {layer["type"] for config, *_ in drafts for layer in walk(config)}
+    drafts = [random_proposal(problem(), None, rng) for _ in range(80)]
+    types = {layer["type"] for (config, _), _ in drafts for layer in walk(config)}
     assert {"Residual", "Conv2d", "Linear", "Dropout", "BatchNorm2d", "GroupNorm", "MaxPool2d",
             "AvgPool2d", "AdaptiveAvgPool2d", "ReLU", "GELU", "SiLU"} <= types  # fmt: skip
-    assert any(layer.get("groups", 1) > 1 for config, *_ in drafts for layer in walk(config))
-    recipes = [training for _, training, _ in drafts]
+    assert any(layer.get("groups", 1) > 1 for (config, _), _ in drafts for layer in walk(config))
+    recipes = [training for (_, training), _ in drafts]
     assert len({recipe.optimiser for recipe in recipes}) > 3
     assert any(recipe.augmentation for recipe in recipes)
-    sizes = [count_parameters(config, SHAPE, 10, "classify") for config, *_ in drafts]
+    sizes = [count_parameters(config, SHAPE, 10, "classify") for (config, _), _ in drafts]
     assert sum(size > 25_000 for size in sizes) > 20
 
 
 def test_the_same_generator_proposes_the_same() -> None:
-    given = ("classify", SHAPE, 10, 9000, None, None)
-    assert random_proposal(*given, random.Random(5)) == random_proposal(*given, random.Random(5))
+    first, second = (random_proposal(problem(), None, random.Random(5)) for _ in range(2))
+    assert first == second
 
 
 @pytest.mark.parametrize("layers", [
@@ -113,13 +126,11 @@ def test_the_same_generator_proposes_the_same() -> None:
                                                                     "out_features": 10}],
 ])  # fmt: skip
 def test_any_parent_leads_to_a_proposal(layers: list[dict[str, Any]]) -> None:
-    parent = ModelConfig(layers=tuple(layers))
-    config, *_ = random_proposal(
-        "classify", SHAPE, 10, 20_000, parent, Training(), random.Random(3)
-    )
+    parent = ModelConfig(layers=tuple(layers)), Training()
+    (config, _), _ = random_proposal(problem(most=20_000), parent, random.Random(3))
     assert 0 < count_parameters(config, SHAPE, 10, "classify") <= 20_000
 
 
 def test_a_limit_that_nothing_meets_is_refused() -> None:
     with pytest.raises(GenlabError, match="at most 5"):
-        random_proposal("classify", SHAPE, 10, 5, None, None, random.Random(0))
+        random_proposal(problem(most=5), None, random.Random(0))

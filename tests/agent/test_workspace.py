@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from genlab.agent.workspace import (
     all_workspaces,
     goal_of,
     key_of,
-    lay_out,
     open_workspace,
     scaffold,
 )
@@ -61,15 +59,14 @@ def test_the_newest_workspace_of_a_goal_is_resumed(tmp_path: Path) -> None:
     assert open_workspace(tmp_path, GOAL, "k") == first
     others = [
         open_workspace(tmp_path, GOAL, "other key"),
-        open_workspace(tmp_path, replace(GOAL, max_parameters=None), "k"),
         open_workspace(tmp_path, GOAL, "k", fresh=True),
     ]
     names = [each.root.name for each in others]
-    assert names == [f"get-90-accuracy-{number}" for number in (2, 3, 4)]
-    assert open_workspace(tmp_path, GOAL, "k") == others[2]
-    (tmp_path / "get-90-accuracy-5").mkdir()  # somebody's folder
-    assert open_workspace(tmp_path, GOAL, "new").root.name == "get-90-accuracy-6"
-    assert len(all_workspaces(tmp_path)) == 5
+    assert names == [f"get-90-accuracy-{number}" for number in (2, 3)]
+    assert open_workspace(tmp_path, GOAL, "k") == others[1]
+    (tmp_path / "get-90-accuracy-4").mkdir()  # somebody's folder
+    assert open_workspace(tmp_path, GOAL, "new").root.name == "get-90-accuracy-5"
+    assert len(all_workspaces(tmp_path)) == 4
 
 
 def test_stored_goals_of_other_versions(tmp_path: Path) -> None:
@@ -82,21 +79,9 @@ def test_stored_goals_of_other_versions(tmp_path: Path) -> None:
     (root / PROJECT).write_text(json.dumps(stored | {"version": 1, "goal": "90 %"}))
     with pytest.raises(GenlabError, match=r"of another version of genlab; start a new workspace"):
         goal_of(root)
-    assert open_workspace(tmp_path, GOAL, "k").root.name == "get-90-accuracy-2"
 
 
 def test_runs_within_a_second_have_their_own_names(tmp_path: Path) -> None:
     folders = [Workspace(tmp_path).new_run() for _ in range(20)]
     assert len(set(folders)) == 20
     assert all(re.fullmatch(r"qe_\d{8}_\d{6}(_\d+)?", folder.name) for folder in folders)
-
-
-def test_a_workspace_is_held_by_one_run(tmp_path: Path) -> None:
-    workspace = lay_out(tmp_path / "one")
-    for _ in range(2):
-        with (
-            workspace.lock(),
-            pytest.raises(GenlabError, match="in use by another run"),
-            Workspace(workspace.root).lock(),
-        ):
-            pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
 import tempfile
 import time
@@ -18,11 +19,11 @@ from sandboxes import needs_sandbox
 
 from genlab.agent.config import Settings
 from genlab.agent.goals import parse_goal
-from genlab.agent.progress import Progress
 from genlab.agent.record import read_run
-from genlab.agent.registry import Attempt, Registry
+from genlab.agent.registry import Registry
 from genlab.agent.run import run
 from genlab.agent.workspace import Workspace, lay_out
+from genlab.core.io import read_json
 
 GOAL = parse_goal("Classify the dummy images, validation loss below 0.000001")  # out of reach
 SECRET = "sk-canary0123456789abcdef0123456789"
@@ -31,22 +32,23 @@ SLOWEST = 600.0  # seconds of an attempt: probes, repairs and a training, each s
 ATTEMPTS = 12  # per run; then a new one begins
 
 
-class Watch(Progress):
+class Watch:
     """Checks the registry and the clock after each attempt."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.faults = workspace, list[str]()
         self._since = time.monotonic()
 
-    def attempt(self, attempt: Attempt) -> None:
+    def __call__(self, line: str) -> None:
+        if not re.match(r"attempt \d+:", line):
+            return
         if time.monotonic() - self._since > SLOWEST:
-            self.faults.append(f"hang: attempt {attempt.number}")
+            self.faults.append(f"hang: {line}")
         self._since = time.monotonic()
         registry = Registry(self.workspace)
-        before = registry.attempts()
-        registry.rebuild()  # from the attempts' own files
-        if registry.attempts() != before:
-            self.faults.append(f"registry: it differs from its files at {attempt.number}")
+        listed = read_json(registry.path, producer_command="agent")
+        if listed != [each.model_dump(mode="json") for each in registry.attempts()]:
+            self.faults.append(f"registry: it differs from its files at {line}")
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -27,8 +27,7 @@ from scripted_llm import Server, reply
 
 from genlab.agent.record import read_attempts
 from genlab.agent.registry import RESULTS, Attempt
-from genlab.agent.run import JOURNAL
-from genlab.agent.workspace import PROJECT, Workspace
+from genlab.agent.workspace import JOURNAL, PROJECT, Workspace
 from genlab.core.io import read_json
 
 GOAL = "Classify the dummy images, validation loss below 0.000001"

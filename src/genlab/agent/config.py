@@ -12,16 +12,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from genlab.agent.evaluator.results import Budget
 from genlab.agent.goals import DATASETS, Goal, parse_goal
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import AgentParams, Params, load_params
 
-LIMITS = (
+LIMITS = {
     "goal", "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "sandbox",
     "compare_with_search", "allow_pip", "transcript",
-)  # fmt: skip
+}  # fmt: skip
 """Parameters that may change between two starts of one run: they change no attempt's worth."""
 CONNECTION = {"base_url", "key", "price_in", "price_out", "timeout"}
 """Of both roles: how a language model is reached, which may change as well."""
@@ -42,11 +44,6 @@ class Settings:
     stop_at_goal: bool = True
 
     @property
-    def seeds(self) -> tuple[int, ...]:
-        """Seeds of training on which the goal has to be reached."""
-        return tuple(range(self.params.seeds))
-
-    @property
     def budget(self) -> Budget:
         """The budget of every training, by the parameters and the constraints of the goal."""
         params, goal = self.params, self.goal
@@ -59,13 +56,10 @@ class Settings:
     @property
     def key(self) -> str:
         """Identifies runs whose attempts can be compared; limits may be raised within one."""
-        roles = {"planning": CONNECTION, "tools": CONNECTION}
-        params = self.params.model_dump(
-            mode="json", exclude={**dict.fromkeys(LIMITS, True), **roles}
-        )
-        goal = asdict(self.goal) | {"text": ""}
-        parts = [goal, params, self.seed, self.stop_at_goal, code_digest()]
-        return _digest(json.dumps(parts, sort_keys=True).encode())
+        left_out = dict.fromkeys(LIMITS, True) | {"planning": CONNECTION, "tools": CONNECTION}
+        params = self.params.model_dump(mode="json", exclude=left_out)
+        return _digest(asdict(self.goal) | {"text": ""}, params, self.seed, self.stop_at_goal,
+                       code_digest())  # fmt: skip
 
     @property
     def stage_key(self) -> str:
@@ -73,61 +67,64 @@ class Settings:
         paths = sorted((self.data / self.goal.dataset).rglob("*"))
         if self.params.backend == "replay":
             paths.append(Path(self.params.transcript))
-        limits = self.params.model_dump(mode="json", include=set(LIMITS))
-        digests = [sha256(path) for path in paths if path.is_file()]
-        return _digest(json.dumps([self.key, limits, digests], sort_keys=True).encode())
+        files = [sha256(path) for path in paths if path.is_file()]
+        return _digest(self.key, self.params.model_dump(mode="json", include=LIMITS), files)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain values, without the folder of the data."""
-        return {
-            "goal": asdict(self.goal),
-            "params": self.params.model_dump(mode="json"),
-            "seed": self.seed,
-            "stop_at_goal": self.stop_at_goal,
-        }
+        return dict(TypeAdapter(Settings).dump_python(self, mode="json", exclude={"data"}))
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Settings:
         """The settings of a stored run; parameters that are newer than it have today's values."""
         params = load_params().agent.model_dump()
         for name, value in stored["params"].items():
-            if isinstance(params.get(name), dict) and isinstance(value, dict):
+            if isinstance(value, dict):
                 params[name] |= {key: one for key, one in value.items() if key in params[name]}
             elif name in params:
                 params[name] = value
-        return cls(
-            Goal(**stored["goal"]),
-            AgentParams.model_validate(params),
-            int(stored.get("seed", 0)),
-            stop_at_goal=bool(stored.get("stop_at_goal", True)),
-        )
+        return TypeAdapter(Settings).validate_python({**stored, "params": params})
 
     @classmethod
     def of_stage(cls, params: Params, data: Path) -> Settings:
         """The settings of the stage. Raises a GenlabError where goal and dataset disagree."""
         agent = params.agent
         goal = parse_goal(agent.goal, dataset=agent.dataset)
-        if goal.dataset not in (*params.datasets, DRAWN):
-            known = ", ".join(each for each in DATASETS if each in (*params.datasets, DRAWN))
+        known = [each for each in DATASETS if each in (*params.datasets, DRAWN)]
+        if goal.dataset not in known:
             raise GenlabError(
-                f"params.yaml: agent.dataset must be one of {known}, got {goal.dataset!r}; add it"
-                " to datasets, or change agent.dataset and agent.goal"
+                f"params.yaml: agent.dataset must be one of {', '.join(known)}, got"
+                f" {goal.dataset!r}; add it to datasets, or change agent.dataset and agent.goal"
             )
         return cls(goal, agent, params.seed, data=data)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What every planner knows: the settings, the data's shape and classes, reference models."""
+
+    settings: Settings
+    shape: tuple[int, int, int]
+    classes: int
+    outputs: int
+    references: dict[str, dict[str, float]]
+
+    @property
+    def task(self) -> str:
+        """`classify` or `generate`."""
+        return self.settings.goal.task
 
 
 @cache
 def code_digest() -> str:
     """Digest of the code that prompts and measurements depend on; comments do not change it."""
-    root = Path(__file__).parent
-    names = ("planner.py", "prompts.py", "search.py", "tool_loop.py", "tools/model.py")
-    paths = [root / name for name in names]
-    for folder in (root / "architecture", root / "evaluator", root.parent / "distributions"):
-        paths += sorted(folder.rglob("*.py"))
-    trees = [ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
+    root, only_show = Path(__file__).parent, {"cli.py", "record.py", "report.py"}
+    paths = [each for each in root.rglob("*.py") if each.name not in only_show]
+    paths += (root.parent / "distributions").rglob("*.py")
+    trees = [ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(paths)]
     template = (root / "templates" / "model.py.j2").read_text(encoding="utf-8")
-    return _digest("".join([version("genlab"), template, *trees]).encode())
+    return _digest(version("genlab"), template, *trees)
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:12]
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]

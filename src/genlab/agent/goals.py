@@ -18,25 +18,20 @@ from genlab.core.text import printable
 Task = Literal["classify", "generate"]
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     """A measured number that a goal can be about; higher: whether more of it is better."""
 
-    name: str
     higher: bool
     task: Task
     label: str
 
 
 METRICS = {
-    metric.name: metric
-    for metric in (
-        Metric("accuracy", True, "classify", "accuracy"),
-        Metric("macro_f1", True, "classify", "macro F1"),
-        Metric("val_loss", False, "classify", "validation loss (nats)"),
-        Metric("bits_per_dim", False, "generate", "bits per dimension"),
-        Metric("frechet_distance", False, "generate", "Fréchet distance"),
-    )
+    "accuracy": Metric(True, "classify", "accuracy"),
+    "macro_f1": Metric(True, "classify", "macro F1"),
+    "val_loss": Metric(False, "classify", "validation loss (nats)"),
+    "bits_per_dim": Metric(False, "generate", "bits per dimension"),
+    "frechet_distance": Metric(False, "generate", "Fréchet distance"),
 }
 DATASETS = ("fashion_mnist", "mnist", "cifar10", "arc_grids", "dummy")
 UNFIT = {"arc_grids": ("bits_per_dim", "frechet_distance"), "dummy": ("frechet_distance",)}
@@ -66,21 +61,25 @@ class Goal:
         """What the model does: classify or generate."""
         return METRICS[self.metric].task
 
+    def score(self, value: float | None) -> float:
+        """A value of the metric such that more is better; no value is the worst."""
+        return -math.inf if value is None else value if self.higher else -value
+
     def reached(self, values: Sequence[float]) -> bool:
         """Whether every value, one per seed and at least one, meets the threshold."""
-        sign = 1 if self.higher else -1
-        return bool(values) and all(sign * value >= sign * self.threshold for value in values)
+        least = self.score(self.threshold)
+        return bool(values) and all(self.score(value) >= least for value in values)
 
     @property
     def description(self) -> str:
         """The goal in words: 'accuracy >= 0.9 on fashion_mnist, at most 50,000 parameters'."""
         sign = ">=" if self.higher else "<="
-        text = f"{self.metric} {sign} {self.threshold:g} on {self.dataset}"
-        if self.max_parameters is not None:
-            text += f", at most {self.max_parameters:,} parameters"
-        if self.max_seconds is not None:
-            text += f", within {self.max_seconds:g} s of training"
-        return text
+        parameters, seconds = self.max_parameters, self.max_seconds
+        return (
+            f"{self.metric} {sign} {self.threshold:g} on {self.dataset}"
+            + (f", at most {parameters:,} parameters" if parameters is not None else "")
+            + (f", within {seconds:g} s of training" if seconds is not None else "")
+        )
 
 
 _NAMES = {
@@ -108,12 +107,12 @@ _SIGNS = {
     "worse": r"\bworse than\b",
 }
 _OPPOSITE = {"more": "less", "less": "more", "better": "worse", "worse": "better"}
-_TIMES = {r"s|sec(?:ond)?s?": 1.0, r"min(?:ute)?s?": 60.0, r"h|hours?": 3600.0}
-_SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6}
+_SCALES = {"": 1.0, "k": 1e3, "t": 1e3, "m": 1e6}  # by first letters, as are seconds
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _UNITS = {
     "percent": "%|per ?cent",
     "parameters": "(?:(?:trainable|model|total) )?(?:param(?:eter)?s?|weights)",
-    "seconds": "|".join(_TIMES),
+    "seconds": "s|sec(?:ond)?s?|min(?:ute)?s?|h|hours?",
     "count": "(?:(?:conv(?:olutional)?|hidden|residual) )?(?:layers?|epochs?|blocks?|heads?)",
     "unlimited": "ms|[kmgt]?i?b(?:ytes?)?|[kmgt]?(?:flop|mac)s?",
 }
@@ -130,7 +129,8 @@ _TOKENS = {name: rf"(?<![\w-])(?:{each})(?!\w|-\w)" for name, each in _NAMES.ite
     **_SIGNS,
     "shape": r"(?<!\w)\d+(?:\s*[x×]\s*\d+)+(?!\w)",
     "quantity": rf"(?<![\w.])(?:(?P<digits>{_DIGITS})|(?:an?|one)(?= (?:second|minute|hour)\b))"
-    rf"(?:\s*(?P<scale>{'|'.join(_SCALES)})\b)?(?:[-\s]*(?:{_any(_UNITS)}))?(?!\w|[.,]\d)",
+    r"(?:\s*(?P<scale>k|thousand|m|million)\b)?"
+    rf"(?:[-\s]*(?:{_any(_UNITS)}))?(?!\w|[.,]\d)",
     "unread": r"[$€£]|\d[^\s,;]*|\b(?:half|quarter|thousand|million|seconds|minutes|hours|days)\b",
     "word": r"[^\W\d_]\w*(?:[-'_]\w+)*",
     "stop": r"[,;.!?()]",
@@ -162,7 +162,7 @@ def parse_goal(
     max_parameters: int | None = None,
     max_seconds: float | None = None,
 ) -> Goal:
-    """Parse a goal sentence; options settle what it leaves open.
+    """Parse a goal sentence; options decide what it leaves open.
 
     A threshold given as an option replaces that of the sentence, and of two limits the lower one
     holds. A dataset or metric that contradicts the sentence is refused, as is everything in it that
@@ -171,24 +171,24 @@ def parse_goal(
     words = " ".join(printable(text).split())
     tokens = list(_TOKEN.finditer(re.sub("[‐‑‒–—−]", "-", words)))
     quantities = _read_quantities(tokens)
-    chosen = METRICS[_choose_name(tokens, metric, "metric", METRICS) or _guess_metric(quantities)]
-    if dataset is not None and re.match("path:.", dataset):
-        place = dataset
-    elif not (place := _choose_name(tokens, dataset, "dataset", DATASETS) or ""):
+    name = _choose_name(tokens, metric, "metric", METRICS) or _guess_metric(quantities)
+    place = dataset
+    if dataset is None or not re.match("path:.", dataset):
+        place = _choose_name(tokens, dataset, "dataset", DATASETS)
+    if place is None:
         fix = f"give --dataset {', '.join(DATASETS)} or path:FOLDER"
         raise _refuse("it names no dataset", fix)
-    if chosen.name in UNFIT.get(place, ()):
-        raise _refuse(f"{chosen.name} cannot be measured on {place}", "choose another --dataset")
-    threshold = _choose_threshold(quantities, chosen, at_least, at_most)
+    if name in UNFIT.get(place, ()):
+        raise _refuse(f"{name} cannot be measured on {place}", "choose another --dataset")
+    threshold = _choose_threshold(quantities, name, at_least, at_most)
     most = _choose_limit(quantities, "parameters", max_parameters)
     seconds = _choose_limit(quantities, "seconds", max_seconds)
-    parameters = None if most is None else round(most)
-    goal = Goal(words, place, chosen.name, threshold, parameters, seconds)
+    goal = Goal(words, place, name, threshold, None if most is None else round(most), seconds)
     return goal if words else replace(goal, text=goal.description)
 
 
 def _refuse(reason: str, fix: str) -> GenlabError:
-    """The error of one line: why a goal is refused, and what settles it."""
+    """The error of one line: why a goal is refused, and the fix."""
     return GenlabError(f"goal: {reason[:200]}; {fix}")
 
 
@@ -202,45 +202,40 @@ def _read_quantities(tokens: Sequence[re.Match[str]]) -> list[Quantity]:
         if not (text := token["quantity"]):
             continue
         unit, sign = next((name for name in _UNITS if token[name]), ""), signs.get(at, "")
-        digits, scale = token["digits"] or "1", (token["scale"] or "").lower()
+        digits, scale = token["digits"] or "1", (token["scale"] or "").lower()[:1]
         # 3.000 parameters may be three thousand
         unclear = "." in digits and unit == "parameters" if not scale else not unit
         if unit == "unlimited" or (unit == "count" and sign) or unclear:
             raise _refuse(f"{text!r} cannot be enforced", _LIMITS)
         thousands = re.match(r"[-+]?[1-9]\d{0,2}(,\d{3})+", digits)
-        value = float(digits.replace(",", "" if thousands else ".")) * _SCALES.get(scale, 1.0)
+        value = float(digits.replace(",", "" if thousands else ".")) * _SCALES[scale]
         if unit == "seconds":
-            value *= next(
-                each for name, each in _TIMES.items() if re.fullmatch(name, token[unit], re.I)
-            )
+            value *= _SECONDS[token[unit][0].lower()]
         after = "".join(each[0].lower() for each in tokens[at + 1 : at + 2] if each["word"])
         found.append(Quantity(text, value, unit, sign, after))
     return found
 
 
 def _bind_signs(tokens: Sequence[re.Match[str]]) -> dict[int, str]:
-    """Map the index of a quantity to its comparison, which stands before it or after it."""
+    """Map the index of a quantity to its comparison, which stands before it or after it.
+
+    Between the two are words, negations and names of metrics alone.
+    """
+    kinds = {"quantity": "q", **dict.fromkeys(("word", "not", *METRICS), "w")}
+    letters = "".join(kinds.get(each.lastgroup or "", "x") for each in tokens)
     bound: dict[int, str] = {}
     for at, token in enumerate(tokens):
         if (sign := token.lastgroup or "") not in _SIGNS:
             continue
         if at and tokens[at - 1]["not"]:
             sign = _OPPOSITE[sign]
-        target = None
-        if not token[0].lower().startswith("or "):
-            target = _find_quantity(tokens, range(at + 1, len(tokens)))
-        if target is None:
-            target = _find_quantity(tokens, range(at - 1, -1, -1))
-        if target is None or bound.setdefault(target, sign) != sign:
+        after, before = re.match("w*q", letters[at + 1 :]), re.search("qw*$", letters[:at])
+        target = before.start() if before else -1
+        if after and not token[0].lower().startswith("or "):
+            target = at + after.end()
+        if target < 0 or bound.setdefault(target, sign) != sign:
             raise _refuse(f"{token[0]!r} has no number that belongs to it alone", _LIMITS)
     return bound
-
-
-def _find_quantity(tokens: Sequence[re.Match[str]], indices: range) -> int | None:
-    """The first quantity that no comparison, dataset or punctuation stands before."""
-    passed = ("word", "not", *METRICS)
-    first = next((index for index in indices if tokens[index].lastgroup not in passed), None)
-    return first if first is not None and tokens[first]["quantity"] else None
 
 
 def _choose_name(
@@ -276,44 +271,44 @@ def _guess_metric(quantities: Sequence[Quantity]) -> str:
 
 
 def _choose_threshold(
-    quantities: Sequence[Quantity], metric: Metric, at_least: float | None, at_most: float | None
+    quantities: Sequence[Quantity], metric: str, at_least: float | None, at_most: float | None
 ) -> float:
-    is_share = metric.name in ("accuracy", "macro_f1")
-    better, option = ("higher", "--at-least") if metric.higher else ("lower", "--at-most")
-    given, other = (at_least, at_most) if metric.higher else (at_most, at_least)
+    """The one number of the metric, or the option's; a percentage is a share."""
+    higher, is_share = METRICS[metric].higher, metric in ("accuracy", "macro_f1")
+    better, option = ("higher", "--at-least") if higher else ("lower", "--at-most")
+    given, other = (at_least, at_most) if higher else (at_most, at_least)
     if other is not None:
-        raise _refuse(f"{metric.name} is better when {better}", f"give {option} alone")
-    found = {}
+        raise _refuse(f"{metric} is better when {better}", f"give {option} alone")
+    found = {} if given is None else {given: f"{given:g}"}
     for each in quantities:
-        if each.unit in ("", "percent"):
-            if each.sign in (("less", "worse") if metric.higher else ("more", "worse")):
-                reason = f"{metric.name} is better when {better}, which contradicts {each.text!r}"
-                raise _refuse(reason, f"change the comparison, then give {option} if need be")
-            if each.unit and not is_share and given is None:
-                raise _refuse(f"{metric.name} has no {each.text!r}", f"give {option}")
+        if each.unit not in ("", "percent"):
+            continue
+        if each.sign in ("worse", "less" if higher else "more"):
+            reason = f"{metric} is better when {better}, which contradicts {each.text!r}"
+            raise _refuse(reason, f"change the comparison, then give {option} if need be")
+        if given is None:
+            if each.unit and not is_share:
+                raise _refuse(f"{metric} has no {each.text!r}", f"give {option}")
             found[each.value / 100 if each.unit else each.value] = each.text
-    if given is not None:
-        found = {given: f"{given:g}"}
     if len(found) != 1:
         numbers = " and ".join(found.values())
         reason = f"it is not clear which of {numbers} is meant" if found else "it holds no number"
         raise _refuse(reason, f"give the threshold with {option}")
-    value, text = next(iter(found.items()))
+    ((value, text),) = found.items()
     if not (0 <= value <= 1 if is_share else 0 < value < math.inf):
         span = "between 0 and 1, or 0 % and 100 %" if is_share else "a positive number"
-        raise _refuse(f"{metric.name} is {span}, got {text}", f"correct it, or give {option}")
+        raise _refuse(f"{metric} is {span}, got {text}", f"correct it, or give {option}")
     return float(value)
 
 
 def _choose_limit(quantities: Sequence[Quantity], unit: str, option: float | None) -> float | None:
     """The lowest limit of a unit, parameters or seconds, or None where there is none."""
     limits = [] if option is None else [float(option)]
-    for each in quantities:
-        if each.unit == unit:
-            if each.sign not in ("less", "") or (not each.sign and option is None):
-                fix = f"write 'at most {each.text}', or give {OPTIONS[unit]}"
-                raise _refuse(f"{each.text!r} is not an upper limit of {unit}", fix)
-            limits.append(each.value)
+    for each in (each for each in quantities if each.unit == unit):
+        if each.sign not in ("less", "") or (not each.sign and option is None):
+            fix = f"write 'at most {each.text}', or give {OPTIONS[unit]}"
+            raise _refuse(f"{each.text!r} is not an upper limit of {unit}", fix)
+        limits.append(each.value)
     least = 1 if unit == "parameters" else 0.001
     if limits and not least <= min(limits) < math.inf:
         raise _refuse(f"{min(limits):g} {unit} are no limit", f"give a positive {OPTIONS[unit]}")

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from genlab.agent import search
 from genlab.agent.architecture.compare import compact, config_differences
-from genlab.agent.architecture.schema import ModelConfig, config_schema, has_custom, parse_config
+from genlab.agent.architecture.schema import config_schema, has_custom, parse_config
 from genlab.agent.architecture.template import count_parameters
-from genlab.agent.architecture.training import Training, parse_training
-from genlab.agent.config import Settings
+from genlab.agent.architecture.training import BUDGET_FIELDS, Training, parse_training
+from genlab.agent.config import Problem
 from genlab.agent.prompts import (
     CHARACTERS_PER_TOKEN,
     FORMAT,
     SYSTEM,
-    TASKS,
-    Problem,
-    config_of,
-    describe,
     describe_history,
     describe_problem,
-    loss_curve,
-    training_of,
+    describe_result,
+    describe_task,
 )
-from genlab.agent.registry import Attempt
+from genlab.agent.registry import Attempt, Design, Draft
+from genlab.agent.search import choose_parent, random_proposal
 from genlab.core.errors import GenlabError
 from genlab.llm.chat import Backend, LLMFailure, Message
 
@@ -50,101 +43,51 @@ class Review(BaseModel):
     decision: Literal["iterate", "achieved", "stop"] = "iterate"
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """An attempt that is to be made. parent: the attempt that it changes, None for a draft."""
-
-    config: ModelConfig
-    training: Training
-    change: str
-    kind: str
-    parent: Attempt | None
-    origin: str
-    input_size: tuple[int, ...]
-    asked: dict[str, Any] = field(default_factory=dict)  # eval_config as the planner wrote it
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def difference(self) -> list[str]:
-        """What differs from the parent in fact, whatever `change` says."""
-        if self.parent is None:
-            return []
-        parent = (config_of(self.parent), self.config, training_of(self.parent), self.training)
-        return config_differences(*parent)
-
-
-class Planner(Protocol):
-    """Proposes attempts and decides on them."""
-
-    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Proposal]) -> Proposal:
-        """The next attempt; pending: proposals of this round that are not evaluated yet."""
-
-    def review(self, attempts: Sequence[Attempt], attempt: Attempt, analysis: str) -> Review:
-        """An opinion on a finished attempt."""
-
-
-def choose_parent(
-    settings: Settings, attempts: Sequence[Attempt], pending: Sequence[Proposal]
-) -> tuple[str, Attempt | None, random.Random]:
-    """What kind of attempt is next, which one it changes, and the generator for this proposal."""
-    goal = settings.goal
-    rng = random.Random(f"{settings.seed}:{len(attempts) + len(pending)}")
-    kind, parent = search.choose_parent(
-        attempts, drafts=settings.params.drafts, rng=rng, metric=goal.metric, higher=goal.higher
-    )
-    return kind, parent, rng
-
-
-class SearchPlanner:
-    """Random search over the same policy: drafts, then random changes of the best."""
+class Planner:
+    """Random search over the policy of the tree: drafts, then random changes of the best."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
-    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Proposal]) -> Proposal:
-        problem = self.problem
-        kind, parent, rng = choose_parent(problem.settings, attempts, pending)
-        config, training, change = search.random_proposal(
-            problem.task,
-            problem.shape,
-            problem.outputs,
-            problem.settings.budget.max_parameters,
-            config_of(parent) if parent else None,
-            training_of(parent) if parent else None,
-            rng,
-        )
-        return Proposal(config, training, change, kind, parent, "search", problem.shape)
+    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Draft]) -> Draft:
+        """The next attempt; pending: proposals of this round that are not evaluated yet."""
+        number = len(attempts) + len(pending)
+        kind, parent, rng = choose_parent(self.problem.settings, attempts, number)
+        design, change = random_proposal(self.problem, parent.design if parent else None, rng)
+        return make_draft(number + 1, design, parent, change=change, kind=kind, origin="search")
 
-    def review(self, attempts: Sequence[Attempt], attempt: Attempt, analysis: str) -> Review:
+    def review(self, attempts: Sequence[Attempt], attempt: Attempt) -> Review:
+        """An opinion on a finished attempt."""
         return Review()
 
 
-class LLMPlanner:
+class LLMPlanner(Planner):
     """A language model proposes; search stands in where it gives no usable answer.
 
     small: a model that needs a schema with few layer types, such as the embedded one.
     """
 
     def __init__(self, problem: Problem, backend: Backend, *, small: bool = False) -> None:
-        self.problem, self.backend, self.small = problem, backend, small
-        most = problem.settings.params.max_prompt_tokens
-        self.prompt_tokens = min(most, SMALL_PROMPT_TOKENS) if small else most
+        super().__init__(problem)
+        self.backend, self.small = backend, small
         self.schema = proposal_schema(problem, small=small)
-        self.search = SearchPlanner(problem)
 
-    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Proposal]) -> Proposal:
-        settings = self.problem.settings
-        kind, parent, _ = choose_parent(settings, attempts, pending)
-        messages = self._ask(attempts, pending, kind, parent)
-        notes: list[str] = []
+    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Draft]) -> Draft:
+        """The next attempt. Raises what the backend raises but for an `LLMFailure`."""
+        settings, notes, before = self.problem.settings, list[str](), [*attempts, *pending]
+        kind, parent, _ = choose_parent(settings, attempts, len(before))
+        also = "".join(f"\nIn this round too: {compact(*each.design)}" for each in pending)
+        messages = self._prompt(attempts, describe_task(kind, parent), also)
         for _ in range(settings.params.max_repairs + 1):
             try:
                 answer = self.backend.ask("planning", messages, schema=self.schema)
             except LLMFailure as error:
                 notes.append(f"no proposal: {error.reason}")
                 break
+            stated = answer.parsed.model_dump(by_alias=True) if answer.parsed else {}
             try:
-                return self._read(answer.parsed, attempts, pending, kind, parent, notes)
+                design, remarks = self._read(stated)
+                self._check(design, [each.design for each in before if each.config])
             except GenlabError as error:
                 notes.append(f"proposal refused: {error}")
                 if messages[-2]["content"] == answer.text:
@@ -154,98 +97,70 @@ class LLMPlanner:
                     {"role": "assistant", "content": answer.text},
                     {"role": "user", "content": f"That cannot be used: {error}. Answer again."},
                 ]
-        found = self.search.propose(attempts, pending)
-        return replace(found, notes=notes)
+                continue
+            says = {"change": stated["change"], "notes": [*notes, *remarks]}
+            return make_draft(len(before) + 1, design, parent, kind=kind, origin="llm", **says)
+        return super().propose(attempts, pending).model_copy(update={"notes": notes})
 
-    def review(self, attempts: Sequence[Attempt], attempt: Attempt, analysis: str) -> Review:
+    def review(self, attempts: Sequence[Attempt], attempt: Attempt) -> Review:
+        """An opinion on a finished attempt. Raises what the backend raises."""
         if self.small:  # its reviews are noise, and cost as much time as a proposal
             return Review()
-        goal = self.problem.settings.goal
-        words = [
-            f"Attempt {attempt.number} is measured: {describe(attempt, goal.metric)}.",
-            *([f"On its structure: {analysis}"] if analysis else []),
-            *(f"Training loss: {line}" for line in loss_curve(attempt)),
-            "Decide: iterate, achieved (only when the goal is reached on every seed) or stop (only"
-            " when nothing is left to try). Name strengths, weaknesses and the specific"
-            " modifications to try next.",
-        ]
-        messages = self._prompt(attempts, (), "\n".join(words))
-        review = self.backend.ask("planning", messages, schema=Review).parsed
-        assert isinstance(review, Review)
-        return review
+        task = describe_result(attempt, self.problem.settings.goal.metric)
+        answer = self.backend.ask("planning", self._prompt(attempts, task), schema=Review)
+        assert isinstance(answer.parsed, Review)
+        return answer.parsed
 
-    def _ask(
-        self,
-        attempts: Sequence[Attempt],
-        pending: Sequence[Proposal],
-        kind: str,
-        parent: Attempt | None,
-    ) -> list[Message]:
-        task = TASKS[kind].format(
-            parent=parent.number if parent else "", failure=parent.failure if parent else ""
-        )
-        lines = [task]
-        if parent is not None:
-            lines.append(json.dumps({"model_config": parent.config, "training": parent.training}))
-            if wanted := parent.review.get("modifications"):
-                lines.append(f"You wanted to try next: {'; '.join(map(str, wanted))}.")
-        return self._prompt(attempts, pending, "\n".join(lines))
-
-    def _prompt(
-        self, attempts: Sequence[Attempt], pending: Sequence[Proposal], task: str
-    ) -> list[Message]:
+    def _prompt(self, attempts: Sequence[Attempt], task: str, also: str = "") -> list[Message]:
+        settings = self.problem.settings
+        tokens = settings.params.max_prompt_tokens
+        tokens = min(tokens, SMALL_PROMPT_TOKENS) if self.small else tokens
         head = f"{describe_problem(self.problem)}\n{FORMAT[self.problem.task]}"
-        goal = self.problem.settings.goal
-        room = self.prompt_tokens * CHARACTERS_PER_TOKEN - len(SYSTEM + head + task)
-        history = describe_history(attempts, goal.metric, room)
-        also = "".join(f"\nIn this round too: {compact(p.config, p.training)}" for p in pending)
+        room = tokens * CHARACTERS_PER_TOKEN - len(SYSTEM + head + task)
+        history = describe_history(attempts, settings.goal.metric, room)
         return [
             {"role": "system", "content": SYSTEM},
             {"role": "user", "content": f"{head}\n\n{history}{also}\n\n{task}"},
         ]
 
-    def _read(
-        self,
-        answer: BaseModel | None,
-        attempts: Sequence[Attempt],
-        pending: Sequence[Proposal],
-        kind: str,
-        parent: Attempt | None,
-        notes: list[str],
-    ) -> Proposal:
-        """The proposal in an answer. Raises a GenlabError for the planner to read."""
-        problem = self.problem
-        stated = answer.model_dump(by_alias=True) if answer is not None else {}
-        config = parse_config(stated["model_config"], problem.task)
-        asked = dict(stated["eval_config"])
-        training = parse_training(asked)
-        tried = [(config_of(each), training_of(each)) for each in attempts if each.config]
-        tried += [(each.config, each.training) for each in pending]
-        if any(_same(config, training, *each) for each in tried):
+    def _read(self, stated: dict[str, Any]) -> tuple[Design, list[str]]:
+        """The design in an answer, and remarks. Raises a GenlabError for the planner to read."""
+        recipe, size, remarks = dict(stated["eval_config"]), stated["input_size"], list[str]()
+        config = parse_config(stated["model_config"], self.problem.task)
+        if ignored := [name for name in BUDGET_FIELDS if recipe.pop(name, None) is not None]:
+            remarks.append(f"the run decides on {', '.join(ignored)}")
+        if tuple(size)[-3:] != self.problem.shape:
+            remarks.append(f"input_size {size} is not that of the data, {self.problem.shape}")
+        return (config, parse_training(recipe)), remarks
+
+    def _check(self, design: Design, tried: Sequence[Design]) -> None:
+        """Raise a GenlabError for a design that was tried, or has too many parameters."""
+        problem, config = self.problem, design[0]
+        if not all(_differences(each, design) for each in tried):
             raise GenlabError("this config was tried already; change it")
         if not has_custom(config):
             most = problem.settings.budget.max_parameters
             count = count_parameters(config, problem.shape, problem.outputs, problem.task)
             if count > most:
                 raise GenlabError(f"it has {count:,} parameters, at most {most:,} are allowed")
-        size = tuple(stated["input_size"])
-        if size[-3:] != problem.shape:
-            notes = [*notes, f"input_size {list(size)} is not that of the data, {problem.shape}"]
-        return Proposal(
-            config, training, stated["change"], kind, parent, "llm", problem.shape, asked, notes
-        )
+
+
+def make_draft(number: int, design: Design, parent: Attempt | None, **stated: Any) -> Draft:
+    """The draft of attempt `number`. stated: its kind, origin, change and notes."""
+    config, training = (each.model_dump(mode="json") for each in design)
+    return Draft(
+        number=number, model_name=config["name"], parent=parent.run_id if parent else "",
+        config=config, training=training,
+        difference=_differences(parent.design, design) if parent else [], **stated,
+    )  # fmt: skip
 
 
 def proposal_schema(problem: Problem, *, small: bool) -> type[BaseModel]:
     """The answer to a question for a proposal, with the JSON schema of the task's configs."""
     config = Annotated[dict[str, Any], WithJsonSchema(config_schema(problem.task, small=small))]
     training = Annotated[dict[str, Any], WithJsonSchema(Training.model_json_schema())]
-    size = Annotated[
-        list[int],
-        WithJsonSchema(
-            {"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 4}
-        ),
-    ]
+    sizes = {"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 4}
+    size = Annotated[list[int], WithJsonSchema(sizes)]
     return create_model(
         "Proposal",
         __config__=ConfigDict(populate_by_name=True, extra="ignore"),
@@ -256,8 +171,5 @@ def proposal_schema(problem: Problem, *, small: bool) -> type[BaseModel]:
     )
 
 
-def _same(one: ModelConfig, recipe: Training, other: ModelConfig, other_recipe: Training) -> bool:
-    unnamed = {"name", "description"}
-    return recipe == other_recipe and one.model_dump(exclude=unnamed) == other.model_dump(
-        exclude=unnamed
-    )
+def _differences(one: Design, other: Design) -> list[str]:
+    return config_differences(one[0], other[0], one[1], other[1])

@@ -6,13 +6,11 @@ a run that is resumed asks the same questions, which its journal answers.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from genlab.agent.architecture.compare import compact
-from genlab.agent.architecture.schema import ModelConfig
-from genlab.agent.architecture.training import Training
-from genlab.agent.config import Settings
+from genlab.agent.config import Problem
 from genlab.agent.registry import Attempt
 
 CHARACTERS_PER_TOKEN = 4  # of English and JSON, roughly
@@ -40,22 +38,9 @@ TASKS = {
     "improve": "Improve attempt {parent}; its config is below.",
     "debug": "Attempt {parent} failed: {failure}. Correct it; its config is below.",
 }
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What every planner knows: the settings, the data's shape and classes, reference models."""
-
-    settings: Settings
-    shape: tuple[int, int, int]
-    classes: int
-    outputs: int
-    references: dict[str, dict[str, float]]
-
-    @property
-    def task(self) -> str:
-        """`classify` or `generate`."""
-        return self.settings.goal.task
+DECIDE = """Decide: iterate, achieved (only when the goal is reached on every seed) or stop (only \
+when nothing is left to try). Name strengths, weaknesses and the specific modifications to try \
+next."""
 
 
 def describe_problem(problem: Problem) -> str:
@@ -79,15 +64,35 @@ def describe_problem(problem: Problem) -> str:
     )
 
 
+def describe_task(kind: str, parent: Attempt | None) -> str:
+    """What is to be proposed, with the config of the attempt that it changes."""
+    if parent is None:
+        return TASKS[kind]
+    config = json.dumps({"model_config": parent.config, "training": parent.training})
+    lines = [TASKS[kind].format(parent=parent.number, failure=parent.failure), config]
+    if wanted := parent.review.get("modifications"):
+        lines.append(f"You wanted to try next: {'; '.join(map(str, wanted))}.")
+    return "\n".join(lines)
+
+
+def describe_result(attempt: Attempt, metric: str) -> str:
+    """A finished attempt, for a decision on it."""
+    lines = [f"Attempt {attempt.number} is measured: {describe(attempt, metric)}."]
+    if attempt.analysis:
+        lines.append(f"On its structure: {attempt.analysis}")
+    if curve := attempt.seeds[0].get("curve"):
+        points = curve[:: max(1, len(curve) // 8)]
+        lines.append(f"Training loss: {' '.join(f'{value:.3g}' for value in points)}")
+    return "\n".join([*lines, DECIDE])
+
+
 def describe_history(attempts: Sequence[Attempt], metric: str, room: int) -> str:
     """Every attempt, newest last; the oldest are shortened first to fit `room` characters."""
     numbers = {each.run_id: each.number for each in attempts}
-    full = [_line(each, metric, numbers, whole=True) for each in attempts]
-    short = [_line(each, metric, numbers, whole=False) for each in attempts]
-    shortened = 0
-    while shortened < len(full) and sum(map(len, short[:shortened] + full[shortened:])) > room:
-        shortened += 1
-    lines = short[:shortened] + full[shortened:]
+    lines = [_line(each, metric, numbers, whole=True) for each in attempts]
+    for position, each in enumerate(attempts):
+        if sum(map(len, lines)) > room:
+            lines[position] = _line(each, metric, numbers, whole=False)
     return "\n".join(["Attempts so far:", *lines]) if lines else "Nothing has been tried yet."
 
 
@@ -116,22 +121,5 @@ def _line(attempt: Attempt, metric: str, numbers: dict[str, int], *, whole: bool
     parts = [head, f"change: {attempt.change}" if attempt.change else ""]
     if attempt.built:
         parts.append(f"built differs: {'; '.join(attempt.built[:3])}")
-    parts.append(compact(config_of(attempt), training_of(attempt)))
+    parts.append(compact(*attempt.design))
     return " | ".join(filter(None, parts))
-
-
-def loss_curve(attempt: Attempt) -> list[str]:
-    """The training loss of the first seed, a few points of it."""
-    curves = [seed.get("curve", []) for seed in attempt.seeds[:1]]
-    return [" ".join(f"{value:.3g}" for value in curve[:: max(1, len(curve) // 8)])
-            for curve in curves if curve]  # fmt: skip
-
-
-def config_of(attempt: Attempt) -> ModelConfig:
-    """The architecture of an attempt."""
-    return ModelConfig.model_validate(attempt.config)
-
-
-def training_of(attempt: Attempt) -> Training:
-    """The training recipe of an attempt."""
-    return Training.model_validate(attempt.training)

@@ -5,17 +5,16 @@ The report, the stage's snapshot, the command line and the page read runs from h
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from genlab.agent.comparison import Comparison, compare
 from genlab.agent.config import Settings
-from genlab.agent.loop import leader
+from genlab.agent.decisions import leader, reaches
 from genlab.agent.registry import Attempt, Registry
-from genlab.agent.workspace import PROJECT, Workspace, key_of
+from genlab.agent.workspace import Workspace
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 
@@ -23,6 +22,7 @@ RUN, KIND, VERSION = "run.json", "agent run", 2
 SEARCH = "search"  # folder of the workspace in which search works beside the run
 UNFINISHED = "unfinished"
 RESUME = 'genlab agent "GOAL"'
+LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,39 @@ class RunRecord:
         return leader(self.attempts, self.settings)
 
     @cached_property
-    def comparison(self) -> Comparison | None:
-        """The best model against search's; None where there is none."""
-        return compare(self.attempts, self.search, self.settings)
+    def best_of_search(self) -> Attempt | None:
+        """The attempt that it is compared with."""
+        return leader(self.search, self.settings)
+
+    @cached_property
+    def comparison(self) -> dict[str, Any] | None:
+        """The best model against search's; None where one of them has no measured attempt."""
+        goal, bests = self.settings.goal, (self.best, self.best_of_search)
+        values = [each.values(goal.metric) for each in bests if each]
+        return compare(values[0], values[1], higher=goal.higher) if len(values) == 2 else None
+
+    def first_reached(self, attempts: list[Attempt]) -> int | None:
+        """The number of the first attempt that reached the goal on every seed."""
+        return next((each.number for each in attempts if reaches(each, self.settings)), None)
 
     @property
     def sentence(self) -> str:
         """The verdict for people."""
-        goal, seeds = self.settings.goal, len(self.settings.seeds)
+        goal, seeds = self.settings.goal, self.settings.params.seeds
         if self.verdict == "achieved" and self.best is not None:
             reached = f"attempt {self.best.number} reaches {goal.description}"
             return f"Goal reached: {reached}, on {'all ' if seeds > 1 else ''}{seeds} seeds."
         if self.verdict.startswith("stopped: "):
-            return f"Goal not reached; stopped: {self.verdict.removeprefix('stopped: ')}."
+            return f"Goal not reached; {self.verdict}."
         return "The run has not finished: the same command resumes it."
+
+    @property
+    def line(self) -> str:
+        """The run on one line, for the end of a log."""
+        if self.best is None:
+            return self.sentence
+        metric, best = self.settings.goal.metric, self.best
+        return f"{self.sentence} Best: attempt {best.number}, {metric} {best.show(metric)}."
 
     @property
     def planned_by(self) -> dict[str, int]:
@@ -87,36 +106,49 @@ class RunRecord:
     @property
     def limitations(self) -> list[str]:
         """What the numbers do not say."""
-        params, count = self.settings.params, len(self.attempts)
-        found = [
+        params, seeds, count = self.settings.params, self.settings.params.seeds, len(self.attempts)
+        small = params.backend == "embedded" and not params.gguf
+        replaced = self.planned_by.get("search", 0) if params.backend != "search" else 0
+        every, alone = [*self.attempts, *self.search], self.comparison is None
+        cut = sum(any(seed.get("cut") for seed in each.seeds) for each in every)
+        found = {
+            "The planner is SmolLM2-135M-Instruct, far too small for this task: its code does not"
+            " run, and the template writes all code.": small,
             f"A training sees {params.examples:,} examples of {params.subset:,} different items at"
-            " most. The order of models can change with longer training.",
-            f"The best of {count} attempts was chosen on the {params.validation:,} validation"
-            " items that it is shown with, so that number is optimistic. The one on the test set is"
-            " not.",
-        ]
-        if params.backend == "embedded" and not params.gguf:
-            found.insert(0, "The planner is SmolLM2-135M-Instruct, far too small for this task. Its"
-                            " code does not run, so the template writes all code. Any larger model"
-                            " behind --backend openai or --gguf does better.")  # fmt: skip
-        if len(self.settings.seeds) < 5:
-            found.append(f"With {len(self.settings.seeds)} seeds intervals are wide: small"
-                         " differences between models are noise.")  # fmt: skip
-        replaced = sum(each.origin == "search" for each in self.attempts)
-        if replaced and params.backend != "search":
-            found.append(f"In {replaced} of {count} attempts the planner gave no usable answer and"
-                         " random search proposed instead.")  # fmt: skip
-        cut = _count_cut([*self.attempts, *self.search])
-        if cut:
-            found.append(f"The clock ended the training of {cut} attempts (search's included):"
-                         " their numbers depend on the machine and its load.")  # fmt: skip
-        if self.comparison is None:
-            found.append("Search was not run beside it: nothing shows what the planner is worth.")
-        return found
+            " most. The order of models can change with longer training.": True,
+            f"The best of {count} attempts was chosen on the {params.validation:,} validation items"
+            " that it is shown with, which is optimistic. The test set is not used for it.": True,
+            f"With {seeds} seeds small differences between models are noise.": seeds < 5,
+            f"In {replaced} of {count} attempts the planner gave no usable answer and random search"
+            " proposed instead.": replaced,
+            f"The clock ended the training of {cut} attempts (search's included): their numbers"
+            " depend on the machine and its load.": cut,
+            "Search was not run beside it: nothing shows what the planner is worth.": alone,
+        }  # fmt: skip
+        return [text for text, applies in found.items() if applies]
 
 
-def _count_cut(attempts: Sequence[Attempt]) -> int:
-    return sum(any(seed.get("cut") for seed in each.seeds) for each in attempts)
+def compare(run: list[float], search: list[float], *, higher: bool) -> dict[str, Any]:
+    """Difference of the means of two models, one value per seed, with its 95 % interval (Welch).
+
+    Both models are chosen by their mean over seeds on the same validation part, so both are a
+    little optimistic, by the same selection. The interval's n is the number of seeds of training:
+    it does not cover the luck of the search itself, over whose seeds `make bench` repeats all.
+    """
+    from scipy import stats
+
+    low, high, conclusion = None, None, "there are too few seeds, or they do not vary"
+    count = min(len(run), len(search))
+    if count > 1 and len({*run}) + len({*search}) > 2:
+        interval = stats.ttest_ind(run, search, equal_var=False).confidence_interval(LEVEL)
+        low, high = float(interval.low), float(interval.high)
+        better = "better" if (low > 0) == higher else "worse"
+        conclusion = f"the run's best model is {better} than search's"
+        if low <= 0 <= high:
+            conclusion = "with this number of seeds the difference is within the noise"
+    means = statistics.mean(run), statistics.mean(search)
+    return {"difference": means[0] - means[1], "low": low, "high": high, "seeds": count,
+            "search": means[1], "conclusion": conclusion}  # fmt: skip
 
 
 def write_run(
@@ -128,8 +160,7 @@ def write_run(
 ) -> None:
     """Write what a report needs beside the registry."""
     content = {"kind": KIND, "version": VERSION, "verdict": verdict, "backend": backend,
-               "key": key_of(workspace.root), "references": references,
-               "settings": settings.to_json()}  # fmt: skip
+               "references": references, "settings": settings.to_json()}  # fmt: skip
     write_json(workspace.experiments / RUN, content)
 
 
@@ -137,26 +168,16 @@ def read_run(workspace: Workspace) -> RunRecord:
     """The run in a workspace. Raises a GenlabError where none was begun or its file is damaged."""
     path = workspace.experiments / RUN
     stored: dict[str, Any] = read_json(path, producer_command=RESUME, kind=KIND)
-    if stored.get("version") != VERSION:
-        raise GenlabError(
-            f"{path} has format version {stored.get('version')}, this genlab reads {VERSION};"
-            f" begin a new run: {RESUME} --fresh"
-        )
     try:
+        if stored["version"] != VERSION:
+            raise ValueError(stored["version"])
         settings = Settings.from_json(stored["settings"])
-        verdict, backend = str(stored["verdict"]), str(stored["backend"])
+        found = (str(stored["verdict"]), str(stored["backend"]), settings, stored["references"])
     except (KeyError, TypeError, ValueError) as error:
-        raise GenlabError(f"{path} is damaged; run the agent again: {RESUME}") from error
+        fault = "is damaged or of another version of genlab"
+        raise GenlabError(f"{path} {fault}; begin a new run: {RESUME} --fresh") from error
     beside = Workspace(workspace.root / SEARCH)
-    return RunRecord(
-        workspace,
-        verdict,
-        backend,
-        settings,
-        dict(stored.get("references", {})),
-        read_attempts(workspace),
-        read_attempts(beside) if (beside.root / PROJECT).exists() else [],
-    )
+    return RunRecord(workspace, *found, read_attempts(workspace), read_attempts(beside))
 
 
 def read_attempts(workspace: Workspace) -> list[Attempt]:

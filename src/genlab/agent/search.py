@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from genlab.agent.architecture.schema import Layer, ModelConfig, has_custom
 from genlab.agent.architecture.template import count_parameters
 from genlab.agent.architecture.training import Training
-from genlab.agent.registry import Attempt
+from genlab.agent.config import Problem, Settings
+from genlab.agent.registry import Attempt, Design
 from genlab.core.errors import GenlabError
 
 DEBUG_SHARE, DEBUG_DEPTH, TRAINING_SHARE = 0.5, 3, 0.35
@@ -30,79 +31,70 @@ TRAINING: dict[str, tuple[Any, ...]] = {
     "ema": (0.0, 0.0, 0.0, 0.95, 0.99),
 }  # fmt: skip
 
-Kind = Literal["draft", "improve", "debug"]
-Size = tuple[int, int, int]
-
 
 def choose_parent(
-    attempts: Sequence[Attempt], *, drafts: int, rng: random.Random, metric: str, higher: bool
-) -> tuple[Kind, Attempt | None]:
-    """What to do next, and with which attempt.
+    settings: Settings, attempts: Sequence[Attempt], number: int
+) -> tuple[str, Attempt | None, random.Random]:
+    """What attempt `number` (from 0) is to be, which one it changes, and its random generator.
 
     Drafts until there are `drafts`; then with some probability a failed leaf is debugged, at most
-    three times in a row; else the attempt with the best mean of `metric` is improved.
+    three times in a row; else the attempt with the best mean is improved.
     """
+    rng, goal = random.Random(f"{settings.seed}:{number}"), settings.goal
     usable = [each for each in attempts if each.config]  # others were called by hand
-    if sum(not each.parent for each in usable) < drafts:
-        return "draft", None
+    if sum(not each.parent for each in usable) < settings.params.drafts:
+        return "draft", None, rng
     known, parents = {each.run_id: each for each in usable}, {each.parent for each in usable}
 
     def depth(attempt: Attempt | None) -> int:
         return 1 + depth(known.get(attempt.parent)) if attempt and attempt.failure else 0
 
     broken = [x for x in usable if x.run_id not in parents and 0 < depth(x) <= DEBUG_DEPTH]
-    means = [(each.mean(metric), each) for each in usable]
-    measured = [(mean if higher else -mean, each) for mean, each in means if mean is not None]
+    measured = [each for each in usable if each.values(goal.metric)]
     if broken and (not measured or rng.random() < DEBUG_SHARE):
-        return "debug", rng.choice(broken)
-    return ("improve", max(measured, key=lambda pair: pair[0])[1]) if measured else ("draft", None)
+        return "debug", rng.choice(broken), rng
+    best = max(measured, key=lambda each: goal.score(each.mean(goal.metric)), default=None)
+    return "improve" if best else "draft", best, rng
 
 
 def random_proposal(
-    task: str,
-    shape: Size,
-    outputs: int,
-    max_parameters: int,
-    parent_config: ModelConfig | None,
-    parent_training: Training | None,
-    rng: random.Random,
-) -> tuple[ModelConfig, Training, str]:
+    problem: Problem, parent: Design | None, rng: random.Random
+) -> tuple[Design, str]:
     """A random draft, or one random change of the parent, and the change in a sentence.
 
-    The template assembles it with at most `max_parameters`. A parent that no change brings to that
+    The template assembles it within the limit on parameters. A parent that no change brings to that
     is given up for a draft. Raises a GenlabError where no draft is small enough.
     """
-    usable = parent_config is not None and parent_config.parts and not has_custom(parent_config)
-    parent = parent_config if usable else None
+    usable = parent and parent[0].parts and not has_custom(parent[0])
     for tries in range(2 * TRIES):
-        training = parent_training or Training()
-        if parent is None or tries >= TRIES:
-            config, training = _draft(task, shape, rng), _draw_training(task, shape, rng)
+        training = parent[1] if parent else Training()
+        if parent is None or not usable or tries >= TRIES:
+            config, training = _draft(problem, rng), _draw_training(problem, rng)
             change = "a random draft"
         elif rng.random() < TRAINING_SHARE:
-            drawn = _draw_training(task, shape, rng)
-            config, (training, change) = parent, _change_training(training, drawn, rng)
+            drawn = _draw_training(problem, rng)
+            config, (training, change) = parent[0], _change_training(training, drawn, rng)
         else:
-            config, change = _change_config(parent, rng)
-        fitting = _fit(config, task, shape, outputs, max_parameters)
-        if fitting and (fitting, training) != (parent, parent_training):
-            return fitting, training, change
-    raise GenlabError(f"max_parameters: no network was found with at most {max_parameters:,}")
+            config, change = _change_config(parent[0], rng)
+        fitting = _fit(config, problem)
+        if fitting and (fitting, training) != parent:
+            return (fitting, training), change
+    most = problem.settings.budget.max_parameters
+    raise GenlabError(f"max_parameters: no network was found with at most {most:,}")
 
 
-def _fit(
-    config: ModelConfig, task: str, shape: Size, outputs: int, most: int
-) -> ModelConfig | None:
-    """The config with widths that `most` parameters allow; None where it cannot be assembled."""
+def _fit(config: ModelConfig, problem: Problem) -> ModelConfig | None:
+    """The config with widths that the limit allows; None where it cannot be assembled."""
+    task, shape, most = problem.task, problem.shape, problem.settings.budget.max_parameters
     if len(config.parts) < (1 if task == "classify" else 2):  # a change left nothing of one
         return None
     for _ in range(20):
-        parts: dict[str, list[Layer]] = json.loads(json.dumps(config.parts))
+        parts = {name: _copy(layers) for name, layers in config.parts.items()}
         for name, each in parts.items():
             _set_groups(each, shape[0] if name != "decoder" else config.latent_dim)
         config = config.model_copy(update={name: tuple(each) for name, each in parts.items()})
         try:
-            count = count_parameters(config, shape, outputs, task)
+            count = count_parameters(config, shape, problem.outputs, task)
         except GenlabError:
             return None
         if count <= most:
@@ -112,12 +104,13 @@ def _fit(
     return None
 
 
-def _draft(task: str, shape: Size, rng: random.Random) -> ModelConfig:
+def _draft(problem: Problem, rng: random.Random) -> ModelConfig:
     """Convolutions whose width grows where a pooling follows, then perhaps hidden layers."""
+    shape, classify = problem.shape, problem.task == "classify"
     act, norm, kind = {"type": rng.choice(ACTIVATIONS)}, rng.choice(NORMS), rng.choice(KINDS)
     width, side, kernel = rng.choice(FIRST_WIDTHS), min(shape[1:]), rng.choice((3, 3, 3, 5))
     dropout = rng.choice((0.0, 0.0, 0.1, 0.3, 0.5))
-    stages = rng.choice((0, 1, 2, 2, 2, 3, 3) if task == "classify" else (1, 2, 2))
+    stages = rng.choice((0, 1, 2, 2, 2, 3, 3) if classify else (1, 2, 2))
     layers = _block("plain", width, kernel, norm, act) if stages else []
     for _ in range(stages):
         if side >= 4:
@@ -125,14 +118,13 @@ def _draft(task: str, shape: Size, rng: random.Random) -> ModelConfig:
             side, width = side // 2, min(rng.choice((1, 2, 2)) * width, 256)
         for _ in range(rng.randint(1, 2)):
             layers += _block(kind, width, kernel, norm, act)
-    if task == "classify":
+    if classify:
         if stages and (pooled := rng.choice((0, 1, 1, 2, 3))):
             layers.append({"type": "AdaptiveAvgPool2d", "output_size": min(pooled, side)})
-        layers.append({"type": "Flatten"})
-        layers += [{"type": "Dropout", "p": dropout}] if stages and dropout else []
+        drop: list[Layer] = [{"type": "Dropout", "p": dropout}] if dropout else []
+        layers += [{"type": "Flatten"}, *(drop if stages else [])]
         for _ in range(rng.randint(0 if stages else 1, 2)):
-            layers += [{"type": "Linear", "out_features": rng.choice(HIDDEN)}, act]
-            layers += [{"type": "Dropout", "p": dropout}] if dropout else []
+            layers += [{"type": "Linear", "out_features": rng.choice(HIDDEN)}, act, *drop]
         return ModelConfig(name="SearchNet", layers=tuple(layers))
     sides = [-(-each // 2 ** min(stages, 2)) for each in shape[1:]]
     decoder = [{"type": "ConvTranspose2d", "out_channels": width, "kernel_size": sides}, act]
@@ -154,12 +146,12 @@ def _block(kind: str, width: int, kernel: int, norm: str, act: Layer) -> list[La
     return [conv, normed, act]
 
 
-def _draw_training(task: str, shape: Size, rng: random.Random) -> Training:
+def _draw_training(problem: Problem, rng: random.Random) -> Training:
     values = {name: rng.choice(choices) for name, choices in TRAINING.items()}
-    if task == "generate":
+    if problem.task == "generate":
         return _suit(values | {"label_smoothing": 0.0, "mixup": 0.0})
     transforms: list[dict[str, Any]] = [
-        {"type": "RandomCrop", "size": list(shape[1:]), "padding": 2},
+        {"type": "RandomCrop", "size": list(problem.shape[1:]), "padding": 2},
         {"type": "RandomHorizontalFlip"},
         {"type": "RandomAffine", "degrees": 10, "translate": [0.07, 0.07], "scale": [0.9, 1.1]},
         {"type": "RandomErasing", "p": 0.25},
@@ -175,10 +167,10 @@ def _suit(values: dict[str, Any]) -> Training:
 
 def _change_training(old: Training, drawn: Training, rng: random.Random) -> tuple[Training, str]:
     name = rng.choice(("lr", "lr", "augmentation", *TRAINING))
-    values = {name: getattr(drawn, name)}
+    value = getattr(drawn, name)
     if name == "lr":
-        values["lr"] = min(10.0, float(f"{old.lr * rng.choice((0.3, 0.6, 1.6, 3)):.2g}"))
-    return _suit(old.model_dump() | values), f"{name} becomes {values[name]}"
+        value = min(10.0, float(f"{old.lr * rng.choice((0.3, 0.6, 1.6, 3)):.2g}"))
+    return _suit(old.model_dump() | {name: value}), f"{name} becomes {value}"
 
 
 def _change_config(config: ModelConfig, rng: random.Random) -> tuple[ModelConfig, str]:
@@ -187,7 +179,7 @@ def _change_config(config: ModelConfig, rng: random.Random) -> tuple[ModelConfig
     if part == "latent_dim":
         latents = max(2, min(256, round(config.latent_dim * factor)))
         return config.model_copy(update={part: latents}), f"latent_dim becomes {latents}"
-    layers: list[Layer] = json.loads(json.dumps(config.parts[part]))
+    layers = _copy(config.parts[part])
     if kind == "insert":
         done = _insert(layers, rng)
     elif kind == "remove":
@@ -231,6 +223,11 @@ def _insert(layers: list[Layer], rng: random.Random) -> str:
     start, norm = rng.choice(starts or [0]), rng.choice(NORMS)
     layers[start:start] = new.get(name) or _block(name, rng.choice(widths), 3, norm, act)
     return f"{name} inserted at {start}"
+
+
+def _copy(layers: Sequence[Layer]) -> list[Layer]:
+    """A deep copy in which no layer stands twice."""
+    return list(json.loads(json.dumps(layers)))
 
 
 def _walk(layers: Sequence[Layer]) -> Iterator[Layer]:

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from genlab.agent import tools
-from genlab.agent.config import Settings
-from genlab.agent.loop import enter_decided, find_verdict, settle
+from genlab.agent.decisions import NOTHING_LEFT
+from genlab.agent.loop import Run
 from genlab.agent.planner import Review
-from genlab.agent.progress import Progress
-from genlab.agent.prompts import CHARACTERS_PER_TOKEN, FORMAT, Problem, describe_problem
+from genlab.agent.prompts import CHARACTERS_PER_TOKEN, FORMAT, describe_problem
 from genlab.agent.registry import Attempt, Registry
 from genlab.agent.tools.functions import call, function_schemas
-from genlab.agent.tools.toolbox import Toolbox
 from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure, Message, ToolCall
 from genlab.llm.journal import Journal
 
 CALLS_PER_ATTEMPT = 20  # tool calls for every attempt that is allowed, at most
 EVALUATOR = "pytorch_quick_evaluator"
-RUN_ID = re.compile(r"qe_\d{8}_\d{6}(?:_\d+)?")  # of its results, which it begins with
+RUN_ID = re.compile(r"qe_\d{8}_\d{6}(?:_\d+)?")  # no other one stands before it in a result
 SHORTENED = "[shortened: an old result]"
 
 SYSTEM = """You are a researcher who designs neural networks in PyTorch, with tools that act on
@@ -39,17 +36,11 @@ without a call."""
 
 
 @dataclass
-class ToolLoop:
-    """A run in which the planning model calls the tools; `attempts` are its evaluations."""
+class ToolLoop(Run):
+    """A run in which the planning model calls the tools; `undecided` are its last evaluations."""
 
-    settings: Settings
-    toolbox: Toolbox
-    problem: Problem
-    progress: Progress
     session: Journal
-    attempts: list[Attempt] = field(default_factory=list)
-    decided: int = 0  # how many of them
-    began: float = field(default_factory=time.monotonic)
+    undecided: list[Attempt] = field(default_factory=list)
 
     def run(self) -> str:
         """Work until the goal or a limit is reached; returns the verdict."""
@@ -58,33 +49,29 @@ class ToolLoop:
             {"role": "system", "content": SYSTEM},
             {"role": "user", "content": task},
         ]
-        for _ in range(CALLS_PER_ATTEMPT * self.settings.params.max_iterations):
-            self.progress.step("choosing a tool")
-            try:
-                answer = self.ask(messages)
+        room = self.settings.params.max_prompt_tokens * CHARACTERS_PER_TOKEN
+        functions = function_schemas(self.problem.task)
+        ended = "stopped: as many tools were called as allowed"
+        try:
+            for _ in range(CALLS_PER_ATTEMPT * self.settings.params.max_iterations):
+                self.progress("  choosing a tool")
+                asked = shorten(messages, room)
+                answer = self.session.ask("planning", asked, functions=functions)
                 self.decide(answer.text)
-                if verdict := self.verdict:
-                    return verdict
-                if not answer.calls:
-                    return "stopped: the planner has nothing left to try"
+                if self.verdict or not answer.calls:
+                    return self.verdict or NOTHING_LEFT
                 messages.append(_as_message(answer))
                 messages += [self.execute(each) for each in answer.calls]
-            except LLMFailure as error:
-                return f"stopped: no answer of the planning model: {error.reason}"
-            except BudgetSpentError as error:
-                return f"stopped: {error.reason}"
+        except LLMFailure as error:
+            ended = f"stopped: no answer of the planning model: {error.reason}"
+        except BudgetSpentError as error:
+            ended = f"stopped: {error.reason}"
         self.decide("")
-        return self.verdict or "stopped: as many tools were called as allowed"
-
-    def ask(self, messages: Sequence[Message]) -> Answer:
-        """The model's next answer; the oldest results of tools are shortened to fit."""
-        room = self.settings.params.max_prompt_tokens * CHARACTERS_PER_TOKEN
-        asked = shorten(messages, room)
-        return self.session.ask("planning", asked, functions=function_schemas(self.problem.task))
+        return self.verdict or ended
 
     def execute(self, tool: ToolCall) -> Message:
         """The result of one call; a finished call is taken from the journal of a resumed run."""
-        self.progress.step(tool.name)
+        self.progress(f"  {tool.name}")
         request = {"name": tool.name, "arguments": tool.arguments}
         if tool.error:
             result = f"error: the arguments cannot be read: {tool.error}"
@@ -100,30 +87,22 @@ class ToolLoop:
 
     def enter(self, run_id: str) -> None:
         """Number an attempt that the evaluator has entered in the registry."""
-        registry, number = Registry(self.toolbox.workspace), len(self.attempts) + 1
-        if run_id in {each.run_id for each in self.attempts}:
+        registry, known = Registry(self.toolbox.workspace), [*self.attempts, *self.undecided]
+        if run_id in {each.run_id for each in known}:
             return  # evaluated before: the same model, trained alike
         for attempt in registry.attempts():
             if attempt.run_id == run_id:
+                number = len(known) + 1
                 numbered = attempt.model_copy(update={"number": number, "origin": "llm"})
-                self.attempts.append(numbered)
+                self.undecided.append(numbered)
                 registry.put(numbered)
-                self.progress.begin(number, self.settings.params.max_iterations)
+                self.progress(f"attempt {number} of {self.settings.params.max_iterations}")
 
     def decide(self, words: str) -> None:
         """Decide on attempts that are open: the model's words, the numbers' verdict."""
-        for position in range(self.decided, len(self.attempts)):
-            attempt = self.attempts[position]
-            verdict, sentence = settle(attempt, Review(sentence=words[:400]), self.settings)
-            changes = {"verdict": verdict, "decision": sentence, "spend": self.session.spent}
-            decided = self.attempts[position] = attempt.model_copy(update=changes)
-            enter_decided(decided, self.attempts, self.settings, self.toolbox, self.progress)
-        self.decided = len(self.attempts)
-
-    @property
-    def verdict(self) -> str:
-        """How the run has ended; empty while it goes on."""
-        return find_verdict(self.attempts, self.settings, time.monotonic() - self.began)
+        for attempt in self.undecided:
+            self.record(attempt, Review(sentence=words[:400]))
+        self.undecided.clear()
 
 
 def shorten(messages: Sequence[Message], room: int) -> list[Message]:
@@ -140,12 +119,11 @@ def shorten(messages: Sequence[Message], room: int) -> list[Message]:
 
 
 def _as_message(answer: Answer) -> Message:
+    functions = [
+        {"name": each.name, "arguments": json.dumps(each.arguments)} for each in answer.calls
+    ]
     calls = [
-        {
-            "id": each.id,
-            "type": "function",
-            "function": {"name": each.name, "arguments": json.dumps(each.arguments)},
-        }
-        for each in answer.calls
+        {"id": each.id, "type": "function", "function": function}
+        for each, function in zip(answer.calls, functions, strict=True)
     ]
     return {"role": "assistant", "content": answer.text, "tool_calls": calls}

@@ -30,8 +30,9 @@ from genlab.core.io import read_json, write_json, write_text
 PROJECT, KIND = "project.json", "agent project"
 MODEL = Path("src/models/current_model.py")
 CONFIG = Path("configs/models/current_model_config.yaml")
-EXPERIMENTS, LOCK = "experiments", "run.lock"
+EXPERIMENTS, REGISTRY, LOCK = "experiments", "registry.json", "run.lock"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+JOURNAL = "transcript.jsonl"  # of a run, in its workspace
 SLUG_LENGTH = 40
 
 
@@ -67,14 +68,7 @@ class Workspace:
     def new_run(self) -> Path:
         """Make the folder of an attempt; its name, qe_<date>_<time>[_n], is the run_id."""
         stem = f"qe_{datetime.now(timezone.utc):%Y%m%d_%H%M%S}"
-        for number in count(1):
-            folder = self.experiments / (stem if number == 1 else f"{stem}_{number}")
-            try:
-                folder.mkdir(parents=True)
-            except FileExistsError:  # of another attempt in this second
-                continue
-            break
-        return folder
+        return _make_folder(self.experiments / stem, "_")
 
     def lock(self) -> AbstractContextManager[None]:
         """Hold the workspace for a run. Raises a GenlabError where another run holds it."""
@@ -112,34 +106,52 @@ def lay_out(root: Path, goal: Goal | None = None, key: str = "") -> Workspace:
         raise GenlabError(f"{root} isn't empty; choose another name, or remove it yourself")
     for path, text in ((MODEL, ""), (CONFIG, ""), ("requirements.txt", "torch\ntorchinfo\n")):
         write_text(root / path, text)
-    write_json(root / EXPERIMENTS / "registry.json", [])
+    write_json(root / EXPERIMENTS / REGISTRY, [])
     # Last: a folder without it was not laid out completely.
     write_json(root / PROJECT, {"kind": KIND, "goal": goal and asdict(goal), "key": key})
     return Workspace(root)
 
 
 def open_workspace(folder: Path, goal: Goal, key: str, *, fresh: bool = False) -> Workspace:
-    """The workspace in `folder` that was worked in last for `goal` and `key`, or else a new one.
+    """The workspace in `folder` that was worked in last for `key`, or else a new one.
 
-    key: what besides the goal has to be the same for attempts to be comparable. fresh: always a
-    new one.
+    key: what has to be the same for attempts to be comparable. fresh: always a new one.
     """
     for root in () if fresh else reversed(all_workspaces(folder)):
-        stored = _read_project(root)
-        if stored.get("key") == key and stored.get("goal") == asdict(goal):
+        if key_of(root) == key:
             return Workspace(root)
-    stem = re.sub(r"[^a-z0-9]+", "-", goal.text.lower()).strip("-")[:SLUG_LENGTH].rstrip("-")
-    stem = stem or "project"
-    number = 1
-    while (root := folder / (stem if number == 1 else f"{stem}-{number}")).exists():
-        number += 1
-    return lay_out(root, goal, key)
+    slug = re.sub(r"[^a-z0-9]+", "-", goal.text.lower()).strip("-")[:SLUG_LENGTH].rstrip("-")
+    return lay_out(_make_folder(folder / (slug or "project"), "-"), goal, key)
+
+
+def _make_folder(stem: Path, mark: str) -> Path:
+    """Make the first of stem, stem<mark>2, stem<mark>3, ... that is free."""
+    folder = stem
+    for number in count(2):
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            folder = stem.with_name(f"{stem.name}{mark}{number}")
+    return folder
 
 
 def all_workspaces(folder: Path) -> list[Path]:
     """The projects in `folder`, the one that was worked in last at the end."""
     found = [path.parent for path in folder.glob(f"*/{PROJECT}")]
     return sorted(found, key=lambda root: ((root / EXPERIMENTS).stat().st_mtime, root.name))
+
+
+def find_workspace(folder: Path, name: Path | None) -> Workspace:
+    """A workspace by its path or its name in `folder`; None: the one that was worked in last."""
+    if name is None:
+        if found := all_workspaces(folder):
+            return Workspace(found[-1])
+        raise GenlabError(f"{folder} holds no workspace; name one, or state a goal")
+    for root in (name, folder / name):
+        if (root / PROJECT).is_file():
+            return Workspace(root)
+    raise GenlabError(f"{name} is no workspace; `genlab agent list` lists them")
 
 
 def goal_of(root: Path) -> Goal | None:
@@ -154,13 +166,11 @@ def goal_of(root: Path) -> Goal | None:
         raise GenlabError(f"{root / PROJECT} {fault}") from error
 
 
-def key_of(root: Path) -> str | None:
-    """The key beside its goal; None where the folder holds no project."""
-    key = _read_project(root).get("key")
-    return None if key is None else str(key)
+def key_of(root: Path) -> str:
+    """The key that a project was opened with; empty where there is none."""
+    return str(_read_project(root).get("key", ""))
 
 
 def _read_project(root: Path) -> dict[str, Any]:
-    if not (root / PROJECT).is_file():
-        return {}
-    return dict(read_json(root / PROJECT, producer_command="genlab agent --fresh", kind=KIND))
+    fix = "genlab agent --fresh"
+    return dict(read_json(root / PROJECT, producer_command=fix, kind=KIND))

@@ -17,13 +17,11 @@ from typing import Any
 
 import streamlit as st
 
-from genlab.agent.chart import best_so_far
 from genlab.agent.goals import METRICS, parse_goal
 from genlab.agent.record import RESUME, RUN, RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY
-from genlab.agent.report import PAGE, counts, values
-from genlab.agent.run import JOURNAL
-from genlab.agent.workspace import Workspace, all_workspaces
+from genlab.agent.report import PAGE, best_so_far, counts
+from genlab.agent.workspace import JOURNAL, Workspace, all_workspaces
 from genlab.evaluation.reports.formats import number, value, words
 from genlab.llm.journal import read_entries
 from genlab.web.components import charts, frame
@@ -147,7 +145,7 @@ def list_attempts(run: RunRecord) -> list[dict[str, Any]]:
             "changes": run.numbers.get(each.parent),
             "kind": each.kind or "by tools",
             "model": each.model_name,
-            f"{metric}, per seed": values(each, metric),
+            f"{metric}, per seed": each.show(metric),
             "parameters": each.parameters,
             "planned by": each.origin,
             "code by": each.code_origin,
@@ -172,16 +170,16 @@ def show_overview(run: RunRecord) -> None:
         means = [(each.number, each.mean(goal.metric)) for each in run.attempts]
         curves: dict[str, charts.Points] = {
             "attempt": [(at, mean) for at, mean in means if mean is not None],
-            "best so far": list(zip(*best_so_far(run.attempts, goal), strict=True)),
-            "search alone, best so far": list(zip(*best_so_far(run.search, goal), strict=True)),
+            "best so far": best_so_far(run.attempts, goal),
+            "search alone, best so far": best_so_far(run.search, goal),
             "goal": [(1, goal.threshold), (max(means[-1][0], len(run.search)), goal.threshold)],
         }
         charts.draw(curves, METRICS[goal.metric].label, x="attempt")
         st.graphviz_chart(draw_tree(run), alt="The tree of attempts")
         st.dataframe(list_attempts(run), hide_index=True)
     if run.comparison is not None:
-        same = f"the same {run.comparison.attempts} attempts"
-        st.caption(f"Random search with {same}: {run.comparison.conclusion}.")
+        same = f"the same {len(run.attempts)} attempts"
+        st.caption(f"Random search with {same}: {run.comparison['conclusion']}.")
     with st.container(horizontal=True, gap="large"):
         for name, spent in (run.spend | {"seconds_in_total": run.seconds}).items():
             st.metric(words(name), number(spent), width="content")
