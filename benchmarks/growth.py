@@ -16,13 +16,13 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from genlab.benchmark.cases.case import load_cases
 
 from benchmarks.harness import Result, benchmark, wall_seconds
 from benchmarks.swap_leaderboard import fill, show_leaderboard
 from genlab.agent.goals import parse_goal
 from genlab.agent.registry import Attempt, Registry
 from genlab.agent.workspace import lay_out
+from genlab.benchmark.cases import load_cases
 from genlab.benchmark.scoring.scorer import score
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender
@@ -70,7 +70,7 @@ def rank_items(size: int, folder: Path) -> Callable[[], object]:
     rng = np.random.default_rng(0)
     with Store(folder / "store.sqlite3") as store:
         tools = [Contender(tool_id=f"tool_{index}") for index in range(10)]
-        scored = {"status": "scored", "components": {}, "cost": 0.0, "seconds": 1.0}
+        scored = {"status": "scored", "image_sha256": "0" * 64, "components": {}, "seconds": 1.0}
         fill(store, tools, size // 10, lambda _: scored | {"score": float(rng.random())})
     return lambda: show_leaderboard(folder / "store.sqlite3")
 
@@ -92,7 +92,7 @@ WORK: dict[str, tuple[Work, int]] = {
     "draw grids": (draw_grids, 100),
     "load grids": (load_grids, 100),
     "parse grids": (parse_grids, 100),
-    "rank items": (rank_items, 10),
+    "rank items": (rank_items, 100),
     "record attempts": (record_attempts, 1),
     "score images": (score_images, 1),
 }

@@ -89,7 +89,5 @@ def test_a_truncated_training_file_is_one_line(content: bytes) -> None:
     generate("made", workers=1)
     split_grids("arc_grids", tiny.params(), Path("made"), Path("split"), seed=0)
     (Path("split") / shards.TRAIN_FILE).write_bytes(content)
-    with pytest.raises(
-        GenlabError, match=r"train\.npy is truncated or no \.npy file"
-    ):
+    with pytest.raises(GenlabError, match=r"train\.npy is truncated or no \.npy file"):
         load_split("split", "train")

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from genlab.benchmark.cases.case import load_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -26,6 +25,7 @@ from genlab.agent.goals import parse_goal
 from genlab.agent.record import read_run
 from genlab.agent.registry import Registry
 from genlab.agent.workspace import Workspace, lay_out
+from genlab.benchmark.cases import load_case
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.plugins.registry import read_tools, write_sample
 from genlab.benchmark.store.repository import Store
@@ -169,14 +169,9 @@ READERS = {
         make_own_data,
         lambda path: load_data(f"path:{path}", path.parent, subset=20, validation=4),
     ),
-    "registry": Reader(
-        make_run("experiments/registry.json"),
-        lambda path: Registry(Workspace(path.parents[1])).attempts(),
-    ),
     "attempt": Reader(
         make_run("experiments/*/results.json"),
-        lambda path: Registry(Workspace(path.parents[2])).rebuild(),
-        SLOW,
+        lambda path: Registry(Workspace(path.parents[2])).attempts(),
     ),
     "run": Reader(
         make_run("experiments/run.json"), lambda path: read_run(Workspace(path.parents[1])), SLOW
@@ -320,7 +315,7 @@ def test_a_damaged_file_is_read_or_refused(
 
 @pytest.mark.parametrize("depth", [10, 100_000])
 def test_deeply_nested_json_is_read_or_refused(tmp_path: Path, depth: int) -> None:
-    path = make_run("experiments/registry.json")(tmp_path)
+    path = make_run("experiments/*/results.json")(tmp_path)
     path.write_text("[" * depth + "]" * depth)
     with pytest.raises(GenlabError):
         Registry(Workspace(tmp_path)).attempts()

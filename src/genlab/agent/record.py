@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from genlab.agent.config import Settings
 from genlab.agent.decisions import leader, reaches
 from genlab.agent.registry import Attempt, Registry
@@ -23,6 +25,7 @@ SEARCH = "search"  # folder of the workspace in which search works beside the ru
 UNFINISHED = "unfinished"
 RESUME = 'genlab agent "GOAL"'
 LEVEL = 0.95
+REFERENCES = TypeAdapter(dict[str, dict[str, float]])
 
 
 @dataclass(frozen=True)
@@ -172,8 +175,9 @@ def read_run(workspace: Workspace) -> RunRecord:
         if stored["version"] != VERSION:
             raise ValueError(stored["version"])
         settings = Settings.from_json(stored["settings"])
-        found = (str(stored["verdict"]), str(stored["backend"]), settings, stored["references"])
-    except (KeyError, TypeError, ValueError) as error:
+        references = REFERENCES.validate_python(stored["references"])
+        found = (str(stored["verdict"]), str(stored["backend"]), settings, references)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         fault = "is damaged or of another version of genlab"
         raise GenlabError(f"{path} {fault}; begin a new run: {RESUME} --fresh") from error
     beside = Workspace(workspace.root / SEARCH)
