@@ -256,6 +256,8 @@ def show_transcript(path: Path) -> None:
 def show_workspace(name: str, *, running: bool) -> None:
     """The run in a workspace: overview, and when it has ended report, attempts, transcript."""
     workspace = Workspace(FOLDER / name)
+    if running and not (workspace.experiments / RUN).exists():
+        return  # it has only begun
     require(workspace.experiments / RUN, RESUME)
     run = read_run(workspace)
     show_overview(run)
