@@ -110,7 +110,7 @@ def pytorch_model_summary(
     """
     toolbox, source, shape = current(), read_file(model_script_path), tuple(input_size)
     if len(shape) not in (3, 4) or min(shape) < 1 or math.prod(shape[-3:]) > MAX_CELLS:
-        rule = f"channels, height and width, such as (1, 28, 28), of at most {MAX_CELLS} cells"
+        rule = f"channels, height, width, such as (1, 28, 28), of at most {MAX_CELLS} cells"
         raise GenlabError(f"input_size must be {rule}, got {shape}")
     channels, height, width = shape[-3:]
     size = None if shape[-3:] == toolbox.data.shape else (channels, height, width)
