@@ -10,13 +10,15 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from genlab.agent.evaluator.results import Budget
 from genlab.agent.goals import DATASETS, Goal, parse_goal
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import AgentParams, Params, load_params
+
+if TYPE_CHECKING:
+    from genlab.agent.evaluator.judge import Budget
 
 LIMITS = (
     "goal", "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "sandbox",
@@ -49,6 +51,8 @@ class Settings:
     @property
     def budget(self) -> Budget:
         """The budget of every training, by the parameters and the constraints of the goal."""
+        from genlab.agent.evaluator.judge import Budget
+
         params, goal = self.params, self.goal
         return Budget(
             examples=params.examples,

@@ -34,6 +34,7 @@ from genlab.core.errors import GenlabError
 from genlab.llm.chat import Backend, LLMFailure, Message
 
 SMALL_PROMPT_TOKENS = 4000  # of a model whose context is 8,192 tokens
+BUDGET_FIELDS = ("dataset", "subset", "examples", "validation", "seconds", "seeds", "device")
 
 
 class Review(BaseModel):
@@ -218,7 +219,7 @@ class LLMPlanner:
         stated = answer.model_dump(by_alias=True) if answer is not None else {}
         config = parse_config(stated["model_config"], problem.task)
         asked = dict(stated["eval_config"])
-        training = parse_training(asked)
+        training = parse_training({k: v for k, v in asked.items() if k not in BUDGET_FIELDS})
         tried = [(config_of(each), training_of(each)) for each in attempts if each.config]
         tried += [(each.config, each.training) for each in pending]
         if any(_same(config, training, *each) for each in tried):

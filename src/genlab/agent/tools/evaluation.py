@@ -11,7 +11,7 @@ from typing import Any
 from genlab.agent.architecture.compare import built_differences
 from genlab.agent.architecture.schema import has_custom, parse_config
 from genlab.agent.architecture.template import count_parameters
-from genlab.agent.architecture.training import BUDGET_FIELDS, Training, parse_training
+from genlab.agent.architecture.training import Training, parse_training
 from genlab.agent.evaluator.results import EvaluationError, Summary
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Registry
 from genlab.agent.tools.files import read_file
@@ -20,6 +20,9 @@ from genlab.agent.tools.toolbox import Toolbox, current
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json, write_text
 
+FIXED = (  # the run decides, not an eval_config
+    "dataset", "subset", "validation", "examples", "epochs", "seconds", "seeds", "device",
+)  # fmt: skip
 STRUCTURE = ("parameters", "multiply_adds")  # of a model, beside the means over its seeds
 
 
@@ -41,7 +44,7 @@ def pytorch_quick_evaluator(
     budget are the goal's. Returns the metrics, train_loss, seeds and run_id.
     """
     source, chosen = read_file(model_script_path), dict(eval_config)
-    ignored = [name for name in BUDGET_FIELDS if name in chosen]
+    ignored = [name for name in FIXED if chosen.pop(name, None) is not None]
     notes = [f"the run decides on {', '.join(ignored)}"] if ignored else []
     stop_below = chosen.pop("stop_below", None)
     if not isinstance(stop_below, int | float | None):
@@ -73,9 +76,9 @@ class Trial:
     def digest(self) -> str:
         """Identifies trainings with equal results."""
         params, goal = self.toolbox.params, self.toolbox.goal
-        training, budget = self.training.model_dump(mode="json"), asdict(self.toolbox.budget)
+        training, budget = self.training.model_dump(mode="json"), self.toolbox.settings.budget
         data = [goal.dataset, goal.task, params.subset, params.validation, params.device]
-        parts = [self.source, self.class_name, training, budget, data]
+        parts = [self.source, self.class_name, training, asdict(budget), data]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def run(self) -> Attempt:
@@ -85,8 +88,8 @@ class Trial:
         """
         registry = Registry(self.toolbox.workspace)
         known = [each for each in reversed(registry.attempts()) if each.digest == self.digest]
-        open_ones = (each for each in known if not each.number or self.is_over(each))
-        attempt = next(open_ones, None) or self.begin(registry)
+        usable = (each for each in known if not each.number or self.is_over(each))
+        attempt = next(usable, None) or self.begin(registry)
         while not self.is_over(attempt):
             attempt = attempt.model_copy(update=self.train(attempt))
             registry.put(attempt)

@@ -161,7 +161,7 @@ def _ask_for_code(toolbox: Toolbox, config: ModelConfig) -> list[Message]:
         "Layers are applied in order; Residual adds its input, Parallel applies its branches to one"
         " input, Repeat repeats its layers, custom is described in words.\n"
         f"{CONTRACT[task].format(outputs=outputs, **named)}"
-        f" It has at most {toolbox.budget.max_parameters:,} parameters."
+        f" It has at most {toolbox.settings.budget.max_parameters:,} parameters."
     )
     return _prompt(WRITE, text)
 
