@@ -21,7 +21,6 @@ from genlab.agent.evaluator.guest.run import ANSWERS, BROKEN
 from genlab.agent.evaluator.results import EvaluationError
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
-from genlab.core.text import printable
 from genlab.sandbox.limits import GIB, MIB, Finished, Limits
 from genlab.sandbox.readback import read_back, remove_tree
 from genlab.sandbox.runner import Sandbox
@@ -144,7 +143,7 @@ def read_safetensors(data: bytes) -> dict[str, Tensor]:
 
 def describe_failure(done: Finished) -> str:
     """Why a job brought nothing; empty where it ended well."""
-    lines = [line for line in printable(done.output).splitlines() if line.strip()]
+    lines = [line for line in done.output.splitlines() if line.strip()]
     last = lines[-1] if lines else "no message"
     if done.exit_code == BROKEN and done.stopped_by in (None, "memory"):
         return last
