@@ -399,7 +399,9 @@ def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
 def test_hopeless_models_stop_after_a_seed_and_failed_ones_are_recorded(box: Toolbox) -> None:
     tools.write_file("src/m.py", CODE)
     found = tools.pytorch_quick_evaluator("src/m.py", "M", {"stop_below": 1.1})
-    assert len(found["seeds"]) == 1
+    assert (len(found["seeds"]), found["notes"][0][:8]) == (1, "hopeless")
+    whole = tools.pytorch_quick_evaluator("src/m.py", "M", {})  # goes on in the same attempt
+    assert (whole["run_id"], len(whole["seeds"]), whole["notes"]) == (found["run_id"], 2, [])
     tools.write_file("src/broken.py", CODE.replace("256", "255"))
     runs = []
     for _ in range(2):

@@ -107,7 +107,7 @@ class Trial:
         if seed == 0:
             folder = self.toolbox.workspace.root / attempt.experiment_dir
             write_bytes(folder / WEIGHTS, weights)
-        seeds, notes = [*attempt.seeds, asdict(found)], list(attempt.notes)
+        seeds, notes = [*attempt.seeds, asdict(found)], list(self.notes)
         if self.is_hopeless(seeds) and self.toolbox.params.seeds > 1:
             notes.append(f"hopeless after one seed: not better than {self.stop_below:.4g}")
         return {"seeds": seeds, "metrics_summary": metrics | _average(seeds), "notes": notes}
