@@ -52,7 +52,7 @@ BROKEN: dict[str, tuple[list[Any], str]] = {
     "an unknown layer": (["Cnv2d"], r"layers\[0\]: 'Cnv2d' .* did you mean Conv2d"),
     "a loss": (["CrossEntropyLoss"], r"layers\[0\]: .* is not a layer"),
     "an unknown argument": ([{**CONV, "filters": 3}], "has no argument filters; it has in_"),
-    "a missing argument": ([CONV, {"type": "Conv2d", "out_channels": 8}], r"layers\[1\]: .* needs"),
+    "a missing argument": ([CONV, "Conv2d"], r"layers\[1\]: .*missing.* 'out_channels'"),
     "a kernel too large": ([{**CONV, "kernel_size": 99}], r"layers\[0\]: Conv2d: .*1 x 28 x 28"),
     "an image layer on a vector": (["Flatten", CONV], r"layers\[1\]: Conv2d: .*batch x 784"),
     "a place in a block": ([{"type": "Repeat", "times": 2, "layers": ["ReLU", {

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_runs import GOAL, UNREACHABLE, attempt, settings
+from agent_runs import GOAL, UNREACHABLE, attempt, problem, settings
 from sandboxes import needs_sandbox
 from scripted_llm import Server, reply
 
-from genlab.agent.config import Problem, Settings
+from genlab.agent.config import Settings
 from genlab.agent.decisions import (
     decide_by_numbers,
     hopeless_bound,
@@ -130,11 +130,11 @@ def test_a_stopped_run_resumes_without_asking_or_training_again(
 
 
 def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: Path) -> None:
-    workspace, wanted = lay_out(tmp_path / "one", GOAL), settings(GOAL)
+    workspace = lay_out(tmp_path / "one", GOAL)
     for number in (1, 2):  # by a person, before the run
         Registry(workspace).put(attempt(number, 0.5, 0.6).model_copy(update={"number": 0}))
-    toolbox = Toolbox(workspace, wanted)
-    loop = ToolLoop(Problem(wanted, (1, 16, 16), 4, 4, {}), toolbox, print, None)  # type: ignore[arg-type]
+    toolbox = Toolbox(workspace, settings())
+    loop = ToolLoop(problem(), toolbox, print, None)  # type: ignore[arg-type]
     loop.enter(attempt(2).run_id)
     loop.enter(attempt(2).run_id)
     assert [(each.run_id, each.number) for each in loop.undecided] == [(attempt(2).run_id, 1)]

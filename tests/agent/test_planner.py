@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from agent_runs import GOAL, attempt, settings
+from agent_runs import attempt, problem
 from pydantic import BaseModel
 
-from genlab.agent.config import Problem
 from genlab.agent.planner import LLMPlanner, Review
 from genlab.agent.prompts import describe, describe_history
 from genlab.llm.chat import Answer, LLMFailure, Message
@@ -43,11 +42,6 @@ class Script:
             raise reply
         assert schema is not None
         return Answer(str(reply), schema.model_validate(reply), (), "script", 1, 1, 0.0, 0.0)
-
-
-def problem(**changes: Any) -> Problem:
-    references = {"logistic regression": {"accuracy": 0.5}}
-    return Problem(settings(GOAL, **changes), (1, 16, 16), 4, 4, references)
 
 
 def test_a_proposal_is_read_with_its_training() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from agent_runs import settings
+from agent_runs import problem, settings
 
 from genlab.agent.architecture.compare import config_differences
 from genlab.agent.architecture.schema import ModelConfig, parse_config, walk
@@ -35,10 +35,10 @@ def attempt(run_id: str, value: float | None, parent: str = "", **fields: Any) -
     )  # fmt: skip
 
 
-def problem(task: str = "classify", outputs: int = 10, most: int = 50_000) -> Problem:
+def images(task: str = "classify", outputs: int = 10, most: int = 50_000) -> Problem:
     metric = "accuracy" if task == "classify" else "bits_per_dim"
     goal = Goal("", "mnist", metric, 0.5, max_parameters=most)
-    return Problem(settings(goal, drafts=2, max_parameters=10**6), SHAPE, 10, outputs, {})
+    return problem(goal, SHAPE, outputs, max_parameters=10**6)
 
 
 def kinds(attempts: list[Attempt], metric: str = "accuracy") -> set[tuple[str, str]]:
@@ -84,7 +84,7 @@ def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: 
     rng, design = random.Random(1), None
     for step in range(24):
         parent = design if step % 6 else None
-        design, change = random_proposal(problem(task, outputs, most), parent, rng)
+        design, change = random_proposal(images(task, outputs, most), parent, rng)
         config, training = design
         assert change
         assert parse_config(config.model_dump(mode="json"), task) == config
@@ -101,7 +101,7 @@ def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: 
 
 def test_drafts_cover_the_space() -> None:
     rng = random.Random(2)
-    drafts = [random_proposal(problem(), None, rng) for _ in range(80)]
+    drafts = [random_proposal(images(), None, rng) for _ in range(80)]
     types = {layer["type"] for (config, _), _ in drafts for layer in walk(config)}
     assert {"Residual", "Conv2d", "Linear", "Dropout", "BatchNorm2d", "GroupNorm", "MaxPool2d",
             "AvgPool2d", "AdaptiveAvgPool2d", "ReLU", "GELU", "SiLU"} <= types  # fmt: skip
@@ -114,7 +114,7 @@ def test_drafts_cover_the_space() -> None:
 
 
 def test_the_same_generator_proposes_the_same() -> None:
-    first, second = (random_proposal(problem(), None, random.Random(5)) for _ in range(2))
+    first, second = (random_proposal(images(), None, random.Random(5)) for _ in range(2))
     assert first == second
 
 
@@ -127,10 +127,10 @@ def test_the_same_generator_proposes_the_same() -> None:
 ])  # fmt: skip
 def test_any_parent_leads_to_a_proposal(layers: list[dict[str, Any]]) -> None:
     parent = ModelConfig(layers=tuple(layers)), Training()
-    (config, _), _ = random_proposal(problem(most=20_000), parent, random.Random(3))
+    (config, _), _ = random_proposal(images(most=20_000), parent, random.Random(3))
     assert 0 < count_parameters(config, SHAPE, 10, "classify") <= 20_000
 
 
 def test_a_limit_that_nothing_meets_is_refused() -> None:
     with pytest.raises(GenlabError, match="at most 5"):
-        random_proposal(problem(most=5), None, random.Random(0))
+        random_proposal(images(most=5), None, random.Random(0))

@@ -24,12 +24,13 @@ from genlab.agent.config import Settings
 from genlab.agent.evaluator.judge import Judge
 from genlab.agent.goals import Goal
 from genlab.agent.registry import Registry
+from genlab.agent.tools import functions
 from genlab.agent.tools.files import find_fault
 from genlab.agent.tools.toolbox import Toolbox, using
 from genlab.agent.workspace import CONFIG, MODEL, PROJECT, Workspace, lay_out
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, load_params
-from genlab.llm.chat import Answer, LLMFailure
+from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure
 
 SIGNATURES = """
 read_file(file_path: str) -> str
@@ -391,7 +392,6 @@ def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
         "model_config.yaml", "model_code.py", "summary.json", "results.json", "weights.safetensors"
     }  # fmt: skip
     assert (folder / "model_code.py").read_text() == code
-    assert not list((place / "experiments/unfinished").iterdir())
     again = tools.pytorch_quick_evaluator(str(MODEL), "Small", {"lr": 5e-3})
     assert again["run_id"] == found["run_id"]
 
@@ -399,7 +399,9 @@ def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
 def test_hopeless_models_stop_after_a_seed_and_failed_ones_are_recorded(box: Toolbox) -> None:
     tools.write_file("src/m.py", CODE)
     found = tools.pytorch_quick_evaluator("src/m.py", "M", {"stop_below": 1.1})
-    assert len(found["seeds"]) == 1
+    assert (len(found["seeds"]), found["notes"][0][:8]) == (1, "hopeless")
+    whole = tools.pytorch_quick_evaluator("src/m.py", "M", {})  # goes on in the same attempt
+    assert (whole["run_id"], len(whole["seeds"]), whole["notes"]) == (found["run_id"], 2, [])
     tools.write_file("src/broken.py", CODE.replace("256", "255"))
     runs = []
     for _ in range(2):
@@ -431,6 +433,22 @@ def test_a_language_model_writes_is_corrected_and_replaced_by_the_template(box: 
     assert written({"code": CODE}, layers=custom) == "# Written by: llm"
     with pytest.raises(GenlabError, match="the custom layer of M was not written: no answer"):
         written(layers=custom)
+
+
+def test_a_spent_budget_ends_a_run_or_is_an_error_outside_of_one(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(*_: Any, **options: Any) -> Answer:
+        raise BudgetSpentError("5 of 5 tokens are spent")
+
+    model = Scripted()
+    monkeypatch.setattr(model, "ask", ask)
+    monkeypatch.setattr(box, "_backend", model)
+    arguments = {"model_config": {"layers": LAYERS}, "output_script_path": "src/x.py"}
+    with pytest.raises(BudgetSpentError):
+        functions.call("pytorch_model_assembler", arguments)
+    with pytest.raises(GenlabError, match="tokens are spent; raise the limit"):
+        functions.run("pytorch_model_assembler", arguments)
 
 
 def test_an_analysis_is_held_against_the_measured_figure(box: Toolbox) -> None:

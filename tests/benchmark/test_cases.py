@@ -140,7 +140,7 @@ def test_a_folder_without_cases_is_reported(tmp_path: Path) -> None:
 
 @pytest.fixture
 def photographs(root: Path, tmp_path: Path) -> tuple[Path, Path]:
-    """Folders of templates and avatars: names that make one slug, names in no Latin letters."""
+    """Where templates and avatars are: names that make one slug, names in no Latin letters."""
     small = Image.open(root / "cases" / "astronaut-officer" / "template.jpg").resize((256, 256))
     exif = Image.Exif()
     exif[0x010F] = "a camera"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,19 @@ def test_an_incomplete_last_line_is_dropped(path: Path, cut: int) -> None:
     record(path, backend, "one", "two", note=notes.append)
     assert "incomplete last line" in notes[0]
     assert backend.asked == ["two"]
+    assert path.read_bytes() == content
+
+
+def test_a_full_disk_leaves_no_part_of_an_entry(path: Path) -> None:
+    record(path, Scripted(*ANSWERS), "one")
+    content, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    with open_journal(path, Scripted(*ANSWERS)) as journal:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(content) + 50, limits[1]))
+        try:
+            with pytest.raises(OSError, match="No space left"):
+                journal.remember("tool", {"name": "a"}, lambda: {"result": "x" * 100})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == content
 
 

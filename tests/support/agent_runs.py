@@ -7,7 +7,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from genlab.agent.config import Settings
+from genlab.agent.config import Problem, Settings
 from genlab.agent.goals import Goal, parse_goal
 from genlab.agent.record import write_run
 from genlab.agent.registry import Attempt, Registry
@@ -38,6 +38,14 @@ def agent_params(**changes: Any) -> AgentParams:
 def settings(goal: Goal = UNREACHABLE, *, stop_at_goal: bool = True, **changes: Any) -> Settings:
     """Settings of a run of seconds."""
     return Settings(goal, agent_params(**changes), stop_at_goal=stop_at_goal)
+
+
+def problem(
+    goal: Goal = GOAL, shape: tuple[int, int, int] = (1, 16, 16), outputs: int = 4, **changes: Any
+) -> Problem:
+    """What a planner knows of a run of seconds."""
+    references = {"logistic regression": {"accuracy": 0.5}}
+    return Problem(settings(goal, **changes), shape, outputs, outputs, references)
 
 
 def write_params(folder: Path, **changes: Any) -> None:

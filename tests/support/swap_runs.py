@@ -11,7 +11,8 @@ from PIL import Image
 from skimage import data
 from small_benchmark import make_noise
 
-from genlab.benchmark.cases import Case, load_cases
+from genlab.benchmark.cases import Case, Region, Source, Swap, load_cases
+from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender
 from genlab.core.io import sha256
@@ -21,30 +22,22 @@ HOSTILE = "<script>alert('x')</script> \"quoted\" & more"
 TOOLS = {"good_tool": 0.9, "fair_tool": 0.6, "poor_tool": 0.1}
 COMPONENTS = ("identity", "background", "realism", "landmarks", "faces")
 
-CASE = """\
-version: 1
-title: "{title}"
-consent: true
-template: template.jpg
-avatars: {{visitor: avatar_visitor.jpg}}
-swaps:
-  - region: {{left: 85, top: 30, width: 55, height: 60}}
-    avatar: visitor
-sources:
-  template: {{licence: public domain, title: Astronaut, author: NASA, url: "https://example.org"}}
-  visitor: {{licence: public domain, title: Astronaut again}}
-"""
-
 
 def write_cases(root: Path, count: int = 7) -> None:
     """Cases that load, from a photograph of public record."""
     photograph = Image.fromarray(data.astronaut()).reduce(2)
+    source = {"licence": "public domain", "author": "NASA", "url": "https://example.org"}
+    region = Region(left=85, top=30, width=55, height=60)
     for index in range(count):
-        folder = root / f"case_{index}"
-        folder.mkdir(parents=True)
-        photograph.save(folder / "template.jpg", quality=85)
-        photograph.crop((75, 15, 150, 105)).save(folder / "avatar_visitor.jpg", quality=85)
-        (folder / "case.yaml").write_text(CASE.format(title=f"Portrait {index}"), encoding="utf-8")
+        write_case(
+            root / f"case_{index}",
+            title=f"Portrait {index}",
+            consent=True,
+            template=photograph,
+            avatars={"visitor": photograph.crop((75, 15, 150, 105))},
+            swaps=[Swap(region=region, avatar="visitor")],
+            sources=dict.fromkeys(("template", "visitor"), Source(**source)),
+        )
 
 
 def write_run(folder: Path, cases: Path, *, rated: bool = True) -> Path:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from genlab.agent.architecture.compare import compact, config_differences
 from genlab.agent.architecture.schema import config_schema, has_custom, parse_config
 from genlab.agent.architecture.template import count_parameters
-from genlab.agent.architecture.training import BUDGET_FIELDS, Training, parse_training
+from genlab.agent.architecture.training import Training, parse_training
 from genlab.agent.config import Problem
 from genlab.agent.prompts import (
     CHARACTERS_PER_TOKEN,
@@ -23,6 +23,7 @@ from genlab.agent.prompts import (
 )
 from genlab.agent.registry import Attempt, Design, Draft
 from genlab.agent.search import choose_parent, random_proposal
+from genlab.agent.tools.evaluation import FIXED
 from genlab.core.errors import GenlabError
 from genlab.llm.chat import Backend, LLMFailure, Message
 
@@ -127,7 +128,7 @@ class LLMPlanner(Planner):
         """The design in an answer, and remarks. Raises a GenlabError for the planner to read."""
         recipe, size, remarks = dict(stated["eval_config"]), stated["input_size"], list[str]()
         config = parse_config(stated["model_config"], self.problem.task)
-        if ignored := [name for name in BUDGET_FIELDS if recipe.pop(name, None) is not None]:
+        if ignored := [name for name in FIXED if recipe.pop(name, None) is not None]:
             remarks.append(f"the run decides on {', '.join(ignored)}")
         if tuple(size)[-3:] != self.problem.shape:
             remarks.append(f"input_size {size} is not that of the data, {self.problem.shape}")

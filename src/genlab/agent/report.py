@@ -11,7 +11,6 @@ import math
 import re
 import statistics
 from collections.abc import Sequence
-from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -37,18 +36,16 @@ def write(workspace: Workspace) -> Path:
     draw_progress(folder / PLOT, run)
     path = workspace.root / run.best.experiment_dir / CODE if run.best else Path()
     code = path.read_text(encoding="utf-8") if path.is_file() else ""
-    text = _templates().get_template("report.md.j2").render(run=run, code=code)
+    text = _render("report.md.j2", run=run, code=code)
     write_text(folder / MARKDOWN, text)
     figure = base64.b64encode((folder / PLOT).read_bytes()).decode()
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     body = body.replace(f'src="{PLOT}"', f'src="data:image/png;base64,{figure}"')
-    page = _templates().get_template("report.html.j2")
-    write_text(folder / PAGE, page.render(title=run.settings.goal.text, body=body))
+    write_text(folder / PAGE, _render("report.html.j2", title=run.settings.goal.text, body=body))
     return folder / PAGE
 
 
-@cache
-def _templates() -> jinja2.Environment:
+def _render(template: str, **values: Any) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("genlab.agent", "templates"),
         autoescape=jinja2.select_autoescape(["html.j2"]),
@@ -58,7 +55,7 @@ def _templates() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {"number": number, "text": text, "fenced": fenced, "counts": counts}
-    return environment
+    return environment.get_template(template).render(**values)
 
 
 def number(value: Any) -> str:

@@ -119,11 +119,9 @@ def shorten(messages: Sequence[Message], room: int) -> list[Message]:
 
 
 def _as_message(answer: Answer) -> Message:
-    functions = [
-        {"name": each.name, "arguments": json.dumps(each.arguments)} for each in answer.calls
-    ]
     calls = [
-        {"id": each.id, "type": "function", "function": function}
-        for each, function in zip(answer.calls, functions, strict=True)
-    ]
+        {"id": each.id, "type": "function",
+         "function": {"name": each.name, "arguments": json.dumps(each.arguments)}}
+        for each in answer.calls
+    ]  # fmt: skip
     return {"role": "assistant", "content": answer.text, "tool_calls": calls}

@@ -32,21 +32,12 @@ class Limits:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
+@dataclass
 class Budget:
     """Dollars of a run, reserved before a request is sent, so that the ceiling is never passed."""
 
-    def __init__(self, ceiling: float, spent: float) -> None:
-        self.ceiling, self.spent = ceiling, spent
-
-    def reserve(self, cost: float) -> None:
-        """Count `cost` as spent. Raises `ToolFailure` where that passes the ceiling."""
-        if cost > 0 and self.spent + cost > self.ceiling + 1e-9:
-            raise ToolFailure(
-                "over_budget",
-                f"{self.spent:.2f} dollars of {self.ceiling:.2f} are spent and this request would"
-                f" cost about {cost:.3f} more; raise max_cost",
-            )
-        self.spent += cost
+    ceiling: float
+    spent: float
 
 
 class Requests:
@@ -84,7 +75,14 @@ class Requests:
     async def _send_once(self, call: Call[Result], charge: Charge, record: Record) -> Result:
         estimate, limit = self._service.needs.cost, self._limits.timeout
         async with self._slots:
-            self._budget.reserve(estimate)
+            spent, ceiling = self._budget.spent, self._budget.ceiling
+            if estimate > 0 and spent + estimate > ceiling + 1e-9:
+                raise ToolFailure(
+                    "over_budget",
+                    f"{spent:.2f} dollars of {ceiling:.2f} are spent and this request would cost"
+                    f" about {estimate:.3f} more; raise max_cost",
+                )
+            self._budget.spent += estimate
             charge(estimate)
             await record()
             cost: float | None = None

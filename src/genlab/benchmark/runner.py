@@ -76,12 +76,19 @@ class Runner:
     ) -> str:
         """Queue every case for every contender; returns the run's id, the name of its folder.
 
-        repeats: draws per case; max_cost: dollars, 0 for free tools alone; server: whether a server
-        resumes it. Nothing is sent before `run`.
+        It is today's date, with -2, -3, ... where that is taken. repeats: draws per case; max_cost:
+        dollars, 0 for free tools alone; server: whether a server resumes it. Nothing is sent before
+        `run`.
         """
         if not cases or not contenders:
             raise GenlabError("a run takes at least one case with consent, and one tool")
-        run_id = self._make_folder()
+        today, taken = date.today().isoformat(), {run.run_id for run in self.store.runs()}
+        for number in count(1):
+            run_id = today if number == 1 else f"{today}-{number}"
+            with suppress(FileExistsError):  # another process may have taken it just now
+                if run_id not in taken:
+                    (self.folder / run_id).mkdir(parents=True)
+                    break
         known = [case.facts for case in cases]
         self.store.create_run(
             run_id, now(), known, contenders, repeats=repeats, max_cost=max_cost, server=server
@@ -156,18 +163,6 @@ class Runner:
             return ending
         finally:
             pool.close()
-
-    def _make_folder(self) -> str:
-        """Make the folder of a new run: today's date, with -2, -3, ... where that is taken."""
-        today = date.today().isoformat()
-        taken = {run.run_id for run in self.store.runs()}
-        for number in count(1):
-            run_id = today if number == 1 else f"{today}-{number}"
-            with suppress(FileExistsError):  # another process may have taken it just now
-                if run_id not in taken:
-                    (self.folder / run_id).mkdir(parents=True)
-                    break
-        return run_id
 
 
 def lock_of(folder: Path, run_id: str) -> FileLock:

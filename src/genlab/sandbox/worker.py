@@ -127,7 +127,11 @@ class Worker(AbstractContextManager["Worker"]):
         Raises a GenlabError where the sandbox itself fails.
         """
         path = self.sandbox.workspace / script
-        return self.run_job({"script": str(path), "args": list(map(str, args))}, env, limits)
+        job = {"script": str(path), "args": list(map(str, args))}
+        try:
+            return self.run_job(job, env, limits)
+        except GenlabError:  # the guard died between two jobs: once more with a new one
+            return self.run_job(job, env, limits)
 
     def run_job(
         self, job: Mapping[str, Any], env: Mapping[str, str] | None, limits: Limits | None

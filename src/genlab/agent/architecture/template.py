@@ -109,9 +109,6 @@ class Chain:
         }
         known, arguments = layer_arguments(kind), defaults | arguments | sizes
         arguments = {key: each for key, each in arguments.items() if key in known}
-        for name, parameter in known.items():
-            if parameter.default is parameter.empty and name not in arguments:
-                raise self.fault(f"{kind} needs {name}")
         try:
             self.nodes.append(_probe(kind, json.dumps(arguments), self.shape))
         except Exception as error:

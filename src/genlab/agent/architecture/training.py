@@ -32,9 +32,6 @@ TRANSFORM = {
     "required": ["type"],
     "additionalProperties": True,
 }
-BUDGET_FIELDS = (  # of an eval_config: the run decides on them
-    "dataset", "subset", "validation", "examples", "epochs", "seconds", "seeds", "device",
-)  # fmt: skip
 
 
 class Training(BaseModel):
@@ -72,13 +69,12 @@ class Training(BaseModel):
 
 
 def parse_training(raw: Mapping[str, Any]) -> Training:
-    """Read a recipe, without BUDGET_FIELDS; its transforms are constructed, to check arguments.
+    """Read a recipe, and construct its transforms, so that wrong arguments are found here.
 
     Raises a GenlabError that names the key and the fault.
     """
     try:
-        given = {key: value for key, value in raw.items() if key not in BUDGET_FIELDS}
-        training = Training.model_validate(given)
+        training = Training.model_validate(dict(raw))
     except ValidationError as error:
         raise invalid(error, "training", Training.model_fields) from error
     for index, given in enumerate(training.augmentation):

@@ -102,10 +102,9 @@ class GenerativeJudge:
             raise EvaluationError("the KL of the codes is not finite")
         order = torch.randperm(len(z), generator=generator)
         nll, start = np.empty(len(items)), 0
-        for out in self._decode(job, weights, z[order].float()):
+        for mixture, out in self._decode(job, weights, z[order].float()):
             rows = order[start : start + len(out)].numpy()
-            log_prob = self._likelihood(out).log_prob(out.double(), torch.from_numpy(items[rows]))
-            nll[rows] = -log_prob.numpy()
+            nll[rows] = -mixture.log_prob(out.double(), torch.from_numpy(items[rows])).numpy()
             start += len(out)
         if not np.isfinite(nll).all() or nll.min() < -1e-3:
             raise EvaluationError("the log likelihood is not finite")
@@ -116,28 +115,28 @@ class GenerativeJudge:
         generator = torch.Generator().manual_seed(job["seed"])
         z = torch.randn(count, latents, generator=generator)
         drawn = [
-            self._likelihood(out).sample(out, generator).permute(0, 2, 3, 1).numpy()
-            for out in self._decode(job, weights, z)
+            mixture.sample(out, generator).permute(0, 2, 3, 1).numpy()
+            for mixture, out in self._decode(job, weights, z)
         ]
         return np.concatenate(drawn)
 
-    def _decode(self, job: Job, weights: bytes, z: Tensor) -> Iterator[Tensor]:
-        """Parameters of successive codes, in jobs whose answers are not too large."""
+    def _decode(
+        self, job: Job, weights: bytes, z: Tensor
+    ) -> Iterator[tuple[DiscretizedLogisticMixture, Tensor]]:
+        """Likelihoods of successive codes and their parameters, in jobs of bounded answers."""
+        channels, *sides = self.data.shape
         start, count = 0, FIRST
         while start < len(z):
             codes = z[start : start + count].numpy()
             (out,) = self.decoding.answer(job, "decode", weights, codes)
             shape = tuple(out.shape)
-            if shape[2:] != self.data.shape[1:] or not shape[1] or shape[1] % self.per_component:
+            if list(shape[2:]) != sides or not shape[1] or shape[1] % self.per_component:
                 raise EvaluationError(f"decode gives the shape {shape}")
-            yield from torch.split(out.float(), CHUNK)
+            mixture = DiscretizedLogisticMixture(channels, shape[1] // self.per_component)
+            for part in torch.split(out.float(), CHUNK):
+                yield mixture, part
             start += len(codes)
             count = max(1, ANSWER_BYTES // (4 * math.prod(shape[1:])))
-
-    def _likelihood(self, out: Tensor) -> DiscretizedLogisticMixture:
-        """The mixture whose parameters `out` are: its channels give the number of components."""
-        components = out.shape[1] // self.per_component
-        return DiscretizedLogisticMixture(self.data.shape[0], components)
 
 
 def load_extractor(data: Data) -> Classifier:

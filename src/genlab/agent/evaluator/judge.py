@@ -67,10 +67,10 @@ class Judge(ExitStack):
         super().__init__()
         self.data, self.task, self.budget = data, task, budget
         place = engine.device(device).type
-        self.sandbox = self.enter_context(ModelSandbox(mode, place))
+        self.sandbox = self.push(ModelSandbox(mode, place))
         self.generative: GenerativeJudge | None = None
         if task == "generate":
-            decoding = self.enter_context(ModelSandbox(mode, place))
+            decoding = self.push(ModelSandbox(mode, place))
             self.generative = GenerativeJudge(data, self.sandbox, decoding, frechet=frechet)
 
     @property
@@ -91,7 +91,7 @@ class Judge(ExitStack):
         if size:
             job |= {"shape": size, "classes": None}
         try:
-            self.sandbox.run(job, INSPECT_SECONDS)
+            self.sandbox.perform(job, INSPECT_SECONDS)
             found = self.sandbox.read_json("summary.json", Summary)
         except EvaluationError as error:
             return Summary(failure=error.reason)
@@ -114,7 +114,7 @@ class Judge(ExitStack):
         job["training"] = training.model_dump(mode="json")
         started = time.monotonic()
         seconds = budget.seconds + GRACE
-        self.sandbox.run(job, seconds, items=train.items, labels=train.labels)
+        self.sandbox.perform(job, seconds, items=train.items, labels=train.labels)
         seconds = time.monotonic() - started
         trained = self.sandbox.read_json("trained.json", Trained)
         cut = self._is_cut(trained.examples, training.batch_size, seconds)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +21,6 @@ from genlab.agent.evaluator.guest.run import ANSWERS, BROKEN
 from genlab.agent.evaluator.results import EvaluationError
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
-from genlab.core.text import printable
 from genlab.sandbox.limits import GIB, MIB, Finished, Limits
 from genlab.sandbox.readback import read_back, remove_tree
 from genlab.sandbox.runner import Sandbox
@@ -48,8 +46,8 @@ Array = npt.NDArray[Any]
 Left = TypeVar("Left", bound=BaseModel)
 
 
-class ModelSandbox(AbstractContextManager["ModelSandbox"]):
-    """A sandbox with a warm worker; each job is a fresh fork of it.
+class ModelSandbox(Worker):
+    """A warm worker of jobs on generated models; each job is a fresh fork of it.
 
     A job sees the interpreter, the guest package, the likelihoods and its folder. device: cpu or
     cuda, whose nodes enter the sandbox.
@@ -63,9 +61,9 @@ class ModelSandbox(AbstractContextManager["ModelSandbox"]):
         self.folder = Path(tempfile.mkdtemp(prefix="genlab-judge-")).resolve()
         readable = (GUEST, DISTRIBUTIONS)
         sandbox = Sandbox(self.folder, mode=mode, readable=readable, devices=nodes)
-        self.worker = Worker(sandbox, preload=PRELOAD)
+        super().__init__(sandbox, preload=PRELOAD)
 
-    def run(
+    def perform(
         self, job: Mapping[str, Any], seconds: float, weights: bytes = b"", **inputs: Array
     ) -> None:
         """Run a job of the guest; what it leaves is read before the next one.
@@ -82,7 +80,7 @@ class ModelSandbox(AbstractContextManager["ModelSandbox"]):
         write_text(path, json.dumps({**job, **place, "device": self.device}))
         cpu = max(60.0, CORES * seconds)
         limits = Limits(wall_seconds=seconds, cpu_seconds=cpu, **self.more)
-        done = self.worker.run(GUEST / "run.py", [str(path)], env=ENVIRONMENT, limits=limits)
+        done = self.run(GUEST / "run.py", [str(path)], env=ENVIRONMENT, limits=limits)
         if reason := describe_failure(done):
             raise EvaluationError(reason)
 
@@ -96,7 +94,7 @@ class ModelSandbox(AbstractContextManager["ModelSandbox"]):
         """
         asked = {**job, "do": "answer", "what": what}
         try:
-            self.run(asked, ANSWER_SECONDS, weights, inputs=inputs)
+            self.perform(asked, ANSWER_SECONDS, weights, inputs=inputs)
             answers = read_safetensors(self.read("answers.safetensors", 512 * MIB))
         finally:
             self.empty()
@@ -131,7 +129,7 @@ class ModelSandbox(AbstractContextManager["ModelSandbox"]):
                 each.unlink(missing_ok=True)
 
     def __exit__(self, *_: object) -> None:
-        self.worker.close()
+        self.close()
         remove_tree(self.folder)
 
 
@@ -145,7 +143,7 @@ def read_safetensors(data: bytes) -> dict[str, Tensor]:
 
 def describe_failure(done: Finished) -> str:
     """Why a job brought nothing; empty where it ended well."""
-    lines = [line for line in printable(done.output).splitlines() if line.strip()]
+    lines = [line for line in done.output.splitlines() if line.strip()]
     last = lines[-1] if lines else "no message"
     if done.exit_code == BROKEN and done.stopped_by in (None, "memory"):
         return last

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 from genlab.agent.architecture.compare import built_differences
 from genlab.agent.architecture.schema import has_custom, parse_config
 from genlab.agent.architecture.template import count_parameters
-from genlab.agent.architecture.training import BUDGET_FIELDS, Training, parse_training
+from genlab.agent.architecture.training import Training, parse_training
 from genlab.agent.evaluator.results import EvaluationError, Summary
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Registry
 from genlab.agent.tools.files import read_file
 from genlab.agent.tools.model import read_note, to_yaml
 from genlab.agent.tools.toolbox import Toolbox, current
 from genlab.core.errors import GenlabError
-from genlab.core.io import read_json, write_bytes, write_json, write_text
+from genlab.core.io import write_bytes, write_json, write_text
 
-UNFINISHED, SEED_KIND = "unfinished", "agent seed"  # seeds of evaluations that are going on
+FIXED = (  # the run decides, not an eval_config
+    "dataset", "subset", "validation", "examples", "epochs", "seconds", "seeds", "device",
+)  # fmt: skip
+STRUCTURE = ("parameters", "multiply_adds")  # of a model, beside the means over its seeds
 
 
 class EvaluationFailedError(GenlabError):
@@ -43,14 +44,13 @@ def pytorch_quick_evaluator(
     budget are the goal's. Returns the metrics, train_loss, seeds and run_id.
     """
     source, chosen = read_file(model_script_path), dict(eval_config)
-    ignored = [name for name in BUDGET_FIELDS if name in chosen]
+    ignored = [name for name in FIXED if chosen.pop(name, None) is not None]
     notes = [f"the run decides on {', '.join(ignored)}"] if ignored else []
     stop_below = chosen.pop("stop_below", None)
     if not isinstance(stop_below, int | float | None):
         raise GenlabError(f"eval_config.stop_below must be a number, got {stop_below!r}")
     training = parse_training(chosen)
-    trial = Trial(current(), source, model_class_name, training, stop_below, notes)
-    attempt = trial.find() or trial.run()
+    attempt = Trial(current(), source, model_class_name, training, stop_below, notes).run()
     if attempt.failure:
         raise EvaluationFailedError(attempt.run_id, f"{attempt.model_name}: {attempt.failure}")
     shown = attempt.model_dump(include={"run_id", "seeds", "notes", "failure"})
@@ -59,7 +59,11 @@ def pytorch_quick_evaluator(
 
 @dataclass
 class Trial:
-    """One evaluation: a model, how it is trained, and a value that makes further seeds hopeless."""
+    """One evaluation: a model, how it is trained, and a value that makes further seeds hopeless.
+
+    Its attempt enters the registry before it is trained, and again with each seed, so that a killed
+    evaluation trains no finished seed again.
+    """
 
     toolbox: Toolbox
     source: str
@@ -72,52 +76,46 @@ class Trial:
     def digest(self) -> str:
         """Identifies trainings with equal results."""
         params, goal = self.toolbox.params, self.toolbox.goal
-        training, budget = self.training.model_dump(mode="json"), asdict(self.toolbox.budget)
+        training, budget = self.training.model_dump(mode="json"), self.toolbox.settings.budget
         data = [goal.dataset, goal.task, params.subset, params.validation, params.device]
-        parts = [self.source, self.class_name, training, budget, data]
+        parts = [self.source, self.class_name, training, asdict(budget), data]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
-    @property
-    def folder(self) -> Path:
-        """Where seeds are kept until all are finished."""
-        return self.toolbox.workspace.experiments / UNFINISHED / self.digest
-
-    def find(self) -> Attempt | None:
-        """The attempt of an earlier evaluation with the same outcome."""
-        for attempt in reversed(Registry(self.toolbox.workspace).attempts()):
-            complete = len(attempt.seeds) >= self.toolbox.params.seeds
-            same = attempt.digest == self.digest
-            if same and (attempt.failure or complete or self.is_hopeless(attempt.seeds)):
-                return attempt
-        return None
-
     def run(self) -> Attempt:
-        """Inspect, train seed by seed, and enter the attempt."""
-        summary = self.toolbox.inspect(self.source, self.class_name)
-        failure, results = summary.failure, list[dict[str, Any]]()
-        while not failure and len(results) < self.toolbox.params.seeds:
-            if self.is_hopeless(results):
-                self.notes.append(f"hopeless after one seed: not better than {self.stop_below:.4g}")
-                break
-            try:
-                results.append(self.train(len(results)))
-            except EvaluationError as error:
-                failure = error.reason
-        attempt = self.enter(summary, results, failure)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Train the seeds that an attempt lacks: an earlier one of the same digest, or a new one.
+
+        What a run has decided on is not trained further.
+        """
+        registry = Registry(self.toolbox.workspace)
+        known = [each for each in reversed(registry.attempts()) if each.digest == self.digest]
+        usable = (each for each in known if not each.number or self.is_over(each))
+        attempt = next(usable, None) or self.begin(registry)
+        while not self.is_over(attempt):
+            attempt = attempt.model_copy(update=self.train(attempt))
+            registry.put(attempt)
         return attempt
 
-    def train(self, seed: int) -> dict[str, Any]:
-        """Train on one seed; one that a killed evaluation had finished is read again."""
-        if (path := self.folder / f"{seed}.json").exists():
-            stored = read_json(path, producer_command=f"rm -r {self.folder}", kind=SEED_KIND)
-            return dict(stored["result"])
+    def train(self, attempt: Attempt) -> dict[str, Any]:
+        """Train on the next seed; returns what it changes. The weights of the first are kept."""
+        seed, metrics = len(attempt.seeds), attempt.metrics_summary
         with self.toolbox.borrow_judge() as judge:
-            found, weights = judge.evaluate(self.source, self.class_name, self.training, seed)
+            try:
+                found, weights = judge.evaluate(self.source, self.class_name, self.training, seed)
+            except EvaluationError as error:
+                kept = {name: metrics[name] for name in STRUCTURE}
+                return _failed(error.reason) | {"metrics_summary": kept}
         if seed == 0:
-            write_bytes(self.folder / WEIGHTS, weights)
-        write_json(path, {"kind": SEED_KIND, "result": asdict(found)})
-        return asdict(found)
+            folder = self.toolbox.workspace.root / attempt.experiment_dir
+            write_bytes(folder / WEIGHTS, weights)
+        seeds, notes = [*attempt.seeds, asdict(found)], list(self.notes)
+        if self.is_hopeless(seeds) and self.toolbox.params.seeds > 1:
+            notes.append(f"hopeless after one seed: not better than {self.stop_below:.4g}")
+        return {"seeds": seeds, "metrics_summary": metrics | _average(seeds), "notes": notes}
+
+    def is_over(self, attempt: Attempt) -> bool:
+        """Whether nothing is left to train."""
+        complete = len(attempt.seeds) >= self.toolbox.params.seeds
+        return bool(attempt.failure) or complete or self.is_hopeless(attempt.seeds)
 
     def is_hopeless(self, results: list[dict[str, Any]]) -> bool:
         """Whether there is one result, on the wrong side of `stop_below`."""
@@ -127,30 +125,24 @@ class Trial:
             return False
         return bool(value < self.stop_below if goal.higher else value > self.stop_below)
 
-    def enter(self, summary: Summary, results: list[dict[str, Any]], failure: str) -> Attempt:
-        """Write the attempt's folder and its record."""
-        workspace, dataset = self.toolbox.workspace, self.toolbox.goal.dataset
-        registry, training = Registry(workspace), self.training.model_dump(mode="json")
+    def begin(self, registry: Registry) -> Attempt:
+        """Inspect the model, and write the attempt's folder and its record."""
+        workspace, training = self.toolbox.workspace, self.training.model_dump(mode="json")
+        summary = self.toolbox.inspect(self.source, self.class_name)
         config, origin = read_note(self.toolbox, self.source)
-        metrics: dict[str, Any] = summary.model_dump(include={"parameters", "multiply_adds"})
         with registry.locked():  # a run that begins removes no folder that is half written
             folder = workspace.new_run()
-            write_text(
-                folder / CONFIG_FILE, to_yaml({"model_config": config, "training": training})
-            )
+            chosen = {"model_config": config, "training": training}
+            write_text(folder / CONFIG_FILE, to_yaml(chosen))
             write_text(folder / CODE, self.source)
             write_json(folder / SUMMARY, summary.model_dump(mode="json"))
-            if (self.folder / WEIGHTS).exists():
-                shutil.copyfile(self.folder / WEIGHTS, folder / WEIGHTS)
             attempt = Attempt(
-                run_id=folder.name, model_name=self.class_name, dataset=dataset,
+                run_id=folder.name, model_name=self.class_name, dataset=self.toolbox.goal.dataset,
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
-                metrics_summary=metrics if failure else metrics | _average(results),
-                experiment_dir=workspace.relative(folder), failure=failure, notes=self.notes,
-                decision=f"Failed: {failure}" if failure else "",
-                verdict="failed" if failure else "", origin="tool", code_origin=origin,
+                metrics_summary=summary.model_dump(include={*STRUCTURE}), notes=self.notes,
+                experiment_dir=workspace.relative(folder), origin="tool", code_origin=origin,
                 config=config, training=training, built=self.compare(config, summary),
-                seeds=results, digest=self.digest,
+                digest=self.digest, **(_failed(summary.failure) if summary.failure else {}),
             )  # fmt: skip
             registry.put(attempt)
         return attempt
@@ -163,6 +155,10 @@ class Trial:
         custom, contract = has_custom(requested), self.toolbox.contract
         count = None if custom else count_parameters(requested, *contract)
         return built_differences(requested, summary.model_dump(), count)
+
+
+def _failed(reason: str) -> dict[str, Any]:
+    return {"failure": reason, "decision": f"Failed: {reason}", "verdict": "failed"}
 
 
 def _average(results: list[dict[str, Any]]) -> dict[str, Any]:

@@ -71,16 +71,14 @@ def _call(name: str, arguments: Mapping[str, Any]) -> Any:
     if name not in TOOLS:
         raise GenlabError(f"no tool is called {name[:60]!r}; name one of {', '.join(TOOLS)}")
     model = _arguments(name)
+    known = [str(field.alias) for field in model.model_fields.values()]
     try:
         checked = model.model_validate(dict(arguments))
     except ValidationError as error:
-        known = [str(field.alias) for field in model.model_fields.values()]
         raise GenlabError(f"{name}: {violations(error, known)[0][1]}") from error
-    values: list[Any] = []
-    for parameter in inspect.signature(TOOLS[name]).parameters.values():
-        value = getattr(checked, f"{parameter.name}_")
-        values += value if parameter.kind is parameter.VAR_POSITIONAL else [value]
-    return TOOLS[name](*values)
+    values = [value for _, value in checked]
+    several = values.pop() if "args" in known else []  # what stands for *args is the last one
+    return TOOLS[name](*values, *several)
 
 
 @cache

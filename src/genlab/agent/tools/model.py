@@ -110,7 +110,7 @@ def pytorch_model_summary(
     """
     toolbox, source, shape = current(), read_file(model_script_path), tuple(input_size)
     if len(shape) not in (3, 4) or min(shape) < 1 or math.prod(shape[-3:]) > MAX_CELLS:
-        rule = f"channels, height and width, such as (1, 28, 28), of at most {MAX_CELLS} cells"
+        rule = f"channels, height, width, such as (1, 28, 28), of at most {MAX_CELLS} cells"
         raise GenlabError(f"input_size must be {rule}, got {shape}")
     channels, height, width = shape[-3:]
     size = None if shape[-3:] == toolbox.data.shape else (channels, height, width)
@@ -161,7 +161,7 @@ def _ask_for_code(toolbox: Toolbox, config: ModelConfig) -> list[Message]:
         "Layers are applied in order; Residual adds its input, Parallel applies its branches to one"
         " input, Repeat repeats its layers, custom is described in words.\n"
         f"{CONTRACT[task].format(outputs=outputs, **named)}"
-        f" It has at most {toolbox.budget.max_parameters:,} parameters."
+        f" It has at most {toolbox.settings.budget.max_parameters:,} parameters."
     )
     return _prompt(WRITE, text)
 

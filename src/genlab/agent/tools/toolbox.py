@@ -45,7 +45,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         backend: Backend | Callable[[ExitStack], Backend | None] | None = None,
     ) -> None:
         self.workspace, self.settings, self._backend = workspace, settings, backend
-        self.params, self.goal, self.budget = settings.params, settings.goal, settings.budget
+        self.params, self.goal = settings.params, settings.goal
         # Shared with the copy that has no language model.
         self._stack, self._judges = ExitStack(), list["Judge"]()
         self._summaries: dict[Any, Summary] = {}
@@ -112,10 +112,11 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         try:
             judge = self._judges.pop()
         except IndexError:
+            task, budget = self.goal.task, self.settings.budget
+            options = {"mode": self.params.sandbox, "device": self.params.device}
             # The distance needs features that are learnt once per machine.
             frechet = self.goal.metric == "frechet_distance"
-            options = {"mode": self.params.sandbox, "device": self.params.device}
-            judge = Judge(self.data, self.goal.task, self.budget, frechet=frechet, **options)
+            judge = Judge(self.data, task, budget, frechet=frechet, **options)
             self._stack.enter_context(judge)
         try:
             yield judge

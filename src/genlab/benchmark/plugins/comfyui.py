@@ -60,9 +60,8 @@ class ComfyTool(ServiceTool):
             return str(error)
 
     async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
-        template, *avatars = [await self._upload(image) for image in images]
-        filled = self.fill(self.nodes, {**values, "template": template}, avatars)
-        prompt_id = await self._queue(filled)
+        names = [await self._upload(image) for image in images]
+        prompt_id = await self._queue(self.fill(self.nodes, values, names))
         try:
             outputs = await self._wait(prompt_id)
         except asyncio.CancelledError:

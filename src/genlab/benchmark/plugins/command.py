@@ -61,16 +61,15 @@ class CommandTool(TemplateTool):
         with tempfile.TemporaryDirectory(prefix="genlab-") as name:
             folder, output = Path(name), Path(name, "output.png")
             names = ["template", *(f"avatar_{n}" for n in range(1, len(images)))]
-            template, *avatars = [str(folder / f"{name}.png") for name in names]
-            for path, image in zip([template, *avatars], images, strict=True):
+            paths = [str(folder / f"{name}.png") for name in names]
+            for path, image in zip(paths, images, strict=True):
                 Path(path).write_bytes(image)
-            paths = {"template": template, "output": str(output), "case": str(folder / "case.json")}
-            values = {**values, "folder": name, **paths}
             (folder / "prompt.txt").write_text(str(values["prompt"]), encoding="utf-8")
             options = {key: values[key] for key in self.accepted if key in values}
-            description = {**values, "avatars": avatars, "options": options}
+            values |= {"folder": name, "output": str(output), "case": str(folder / "case.json")}
+            description = {**values, "template": paths[0], "avatars": paths[1:], "options": options}
             (folder / "case.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
-            argv = [str(argument) for argument in self.fill(self.argv, values, avatars)]
+            argv = [str(argument) for argument in self.fill(self.argv, values, paths)]
             await self._run(argv, folder)
             if not output.is_file():
                 raise ToolFailure("no_image", f"{self.argv[0]} wrote no file to {{output}}")

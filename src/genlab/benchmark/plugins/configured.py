@@ -181,10 +181,10 @@ class TemplateTool(ConfiguredTool):
         """
         raise NotImplementedError
 
-    def fill(self, template: Any, values: Mapping[str, Any], avatars: Sequence[Any]) -> Any:
+    def fill(self, template: Any, values: Mapping[str, Any], images: Sequence[Any]) -> Any:
         """A template with its placeholders replaced. Raises `ToolFailure` for a missing avatar."""
         try:
-            return fill_placeholders(template, values, avatars)
+            return fill_placeholders(template, {**values, "template": images[0]}, images[1:])
         except KeyError as error:
             raise ToolFailure("error", f"the case has no {error.args[0]}") from error
 

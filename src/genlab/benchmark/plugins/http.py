@@ -104,12 +104,10 @@ class HttpTool(ServiceTool):
 
     async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
         if self.body:
-            template, *avatars = map(to_base64, images)
-            filled = self.fill(self.body, {**values, "template": template}, avatars)
-            content: dict[str, Any] = {"json": filled}
+            encoded = [to_base64(image) for image in images]
+            content: dict[str, Any] = {"json": self.fill(self.body, values, encoded)}
         else:
-            filled = self.fill(self.form, {**values, "template": images[0]}, images[1:])
-            content = {"files": _multipart(filled)}
+            content = {"files": _multipart(self.fill(self.form, values, images))}
         if not self.image:
             return (await self.send(self.method, **content)).content
         value = pick(await self.ask(self.method, **content), self.image)

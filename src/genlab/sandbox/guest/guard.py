@@ -144,7 +144,6 @@ class Guard:
 
     def watch(self, child: int, limits: Message) -> str:
         """Wait for the job's first process to end; why it must be stopped, or ""."""
-        look = time.monotonic() + LOOK_EVERY
         ended = os.pidfd_open(child)
         watched: list[Any] = [self.control, ended]
         try:
@@ -159,10 +158,8 @@ class Guard:
                     return str(json.loads(packet).get("stop", "time"))
                 if ended in ready:
                     return ""
-                if time.monotonic() >= look:
-                    look = time.monotonic() + LOOK_EVERY
-                    if sum(memory_of(pid) for pid in descendants()) > limits["memory_bytes"]:
-                        return "memory"
+                if sum(memory_of(pid) for pid in descendants()) > limits["memory_bytes"]:
+                    return "memory"
         finally:
             os.close(ended)
 

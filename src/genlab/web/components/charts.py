@@ -51,7 +51,9 @@ def lines(
     ticks = {"values": DECADES, "labelOverlap": True} if log else {"tickCount": 4}
     scale = {"type": "log"} if log else {"zero": False}
     y = {"scale": scale, "axis": {**ticks, "format": ".6~g"}}
-    legend = {"orient": "top", "columns": 4, "title": None} if len(curves) > 1 else None
+    # Circles in dashes would look like flowers.
+    shown = {"orient": "top", "columns": 4, "title": None, "symbolType": "stroke"}
+    legend = shown if len(curves) > 1 else None
     run = {"field": "run", "legend": legend, "scale": {"domain": list(curves)}}
     return {
         "data": {"values": values},

@@ -104,18 +104,6 @@ def show_form() -> None:
         begin(text, options)
 
 
-def show_log(run: subprocess.Popen[bytes]) -> None:
-    """Whether a run goes on, and the last lines that it logged."""
-    if run.poll() is None:
-        st.info("A run is under way. This page follows it.")
-        st.button("Stop", key="stop", help="It can be resumed.", on_click=run.terminate)
-    elif run.returncode not in (0, -15):
-        st.error("The run ended with an error; the last lines of its log say which.")
-    log = max((FOLDER / "logs").glob("*.log"), default=None)
-    lines = read_text(log).splitlines()[-12:] if log else []
-    st.code("\n".join(lines) or "starting", language="text", wrap_lines=True)
-
-
 def read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
@@ -135,24 +123,6 @@ def draw_tree(run: RunRecord) -> str:
         if parent := run.numbers.get(each.parent):
             lines.append(f"{parent} -> {each.number}")
     return "\n".join([*lines, "}"])
-
-
-def list_attempts(run: RunRecord) -> list[dict[str, Any]]:
-    metric = run.settings.goal.metric
-    return [
-        {
-            "attempt": each.number,
-            "changes": run.numbers.get(each.parent),
-            "kind": each.kind or "by tools",
-            "model": each.model_name,
-            f"{metric}, per seed": each.show(metric),
-            "parameters": each.parameters,
-            "planned by": each.origin,
-            "code by": each.code_origin,
-            "decision": each.decision or "none",
-        }
-        for each in run.attempts
-    ]
 
 
 def show_overview(run: RunRecord) -> None:
@@ -176,7 +146,21 @@ def show_overview(run: RunRecord) -> None:
         }
         charts.draw(curves, METRICS[goal.metric].label, x="attempt")
         st.graphviz_chart(draw_tree(run), alt="The tree of attempts")
-        st.dataframe(list_attempts(run), hide_index=True)
+        table = [
+            {
+                "attempt": each.number,
+                "changes": run.numbers.get(each.parent),
+                "kind": each.kind or "by tools",
+                "model": each.model_name,
+                f"{goal.metric}, per seed": each.show(goal.metric),
+                "parameters": each.parameters,
+                "planned by": each.origin,
+                "code by": each.code_origin,
+                "decision": each.decision or "none",
+            }
+            for each in run.attempts
+        ]
+        st.dataframe(table, hide_index=True)
     if run.comparison is not None:
         same = f"the same {len(run.attempts)} attempts"
         st.caption(f"Random search with {same}: {run.comparison['conclusion']}.")
@@ -254,6 +238,8 @@ def show_transcript(path: Path) -> None:
 def show_workspace(name: str, *, running: bool) -> None:
     """The run in a workspace: overview, and when it has ended report, attempts, transcript."""
     workspace = Workspace(FOLDER / name)
+    if running and not (workspace.experiments / RUN).exists():
+        return  # it has only begun
     require(workspace.experiments / RUN, RESUME)
     run = read_run(workspace)
     show_overview(run)
@@ -276,9 +262,16 @@ def show_workspace(name: str, *, running: bool) -> None:
 def follow(running: bool) -> None:
     """The log of the last run that was started here, and a workspace."""
     for run in started()[-1:]:
-        if running and run.poll() is not None:
+        if run.poll() is None:
+            st.info("A run is under way. This page follows it.")
+            st.button("Stop", key="stop", help="It can be resumed.", on_click=run.terminate)
+        elif running:
             st.rerun()  # the whole page
-        show_log(run)
+        elif run.returncode not in (0, -15):
+            st.error("The run ended with an error; the last lines of its log say which.")
+        for log in sorted((FOLDER / "logs").glob("*.log"))[-1:]:
+            lines = read_text(log).splitlines()[-12:]
+            st.code("\n".join(lines) or "starting", language="text", wrap_lines=True)
     known = [root.name for root in reversed(all_workspaces(FOLDER))]
     with frame.sentences():
         if known:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -12,9 +11,9 @@ import streamlit as st
 from genlab.benchmark.cases import split_by_consent
 from genlab.benchmark.leaderboard.standings import SUBJECT, People, Standing, leaderboard, people
 from genlab.benchmark.leaderboard.table import findings, notes, number, sentence, tabulate
-from genlab.benchmark.plugins.base import ImageTool, why_absent
+from genlab.benchmark.plugins.base import why_absent
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.store.schema import STATUSES, Item, Run
+from genlab.benchmark.store.schema import STATUSES, Contender, Item, Run
 from genlab.web.components import grid
 from genlab.web.components.escape import label, line
 from genlab.web.components.files import fresh
@@ -35,18 +34,15 @@ def choose_run() -> None:
     chosen = st.multiselect("Cases", names, names, format_func=lambda n: titles[n], key="cases")
     for reason in skipped:
         st.caption(label(reason))
-    tools = choose_tools(params.tools)
-    options = {tool.tool_id: choose_options(tool) for tool in tools}
+    contenders, cost = choose_contenders(params.tools)
     left, right = st.columns(2)
     repeats = left.number_input("Images per case and tool", 1, 100, params.repeats, key="repeats")
     ceiling = right.number_input(
         "Ceiling in dollars", 0.0, 10_000.0, params.max_cost, key="max_cost",
         help="Images that would cost more are skipped.",
     )  # fmt: skip
-    contenders = make_contenders(tools, options)
-    costs = {tool.tool_id: tool.needs.cost for tool in tools}
     count = len(chosen) * len(contenders) * repeats
-    estimate = len(chosen) * repeats * sum(costs[each.tool_id] for each in contenders)
+    estimate = len(chosen) * repeats * cost
     words = f"Run {count} image{'s' * (count != 1)}" if count else "Run"
     words += f", about ${estimate:.2f}" if estimate else ""
     if st.button(label(words), type="primary", disabled=not count, key="run"):
@@ -58,7 +54,11 @@ def choose_run() -> None:
         st.caption("Choose a case and a tool.")
 
 
-def choose_tools(preset: list[str]) -> list[ImageTool]:
+def choose_contenders(preset: list[str]) -> tuple[list[Contender], float]:
+    """The contenders that take part, and the estimated dollars of a case through all of them.
+
+    Several values of an option, separated by commas, make several contenders.
+    """
     tools = jobs().tools()
     absent = {name: reason for name, tool in tools.items() if (reason := why_absent(tool))}
 
@@ -75,20 +75,17 @@ def choose_tools(preset: list[str]) -> list[ImageTool]:
     )  # fmt: skip
     for name, reason in absent.items():
         st.caption(label(f"{line(tools[name].title, 60)} is not available: {reason}"))
-    return [tools[name] for name in chosen]
-
-
-def choose_options(tool: ImageTool) -> dict[str, Any]:
-    """The options of a tool; several values, separated by commas, make several contenders."""
-    options: dict[str, Any] = {}
-    if tool.needs.options:
-        with st.expander(label(f"Options of {tool.tool_id}")):
-            for name, option in tool.needs.options.items():
-                help_text = f"{option.help}. Separate several values by commas."
-                value = st.text_input(name, key=f"option-{tool.tool_id}-{name}", help=help_text)
-                if values := [part.strip() for part in value.split(",") if part.strip()]:
-                    options[name] = values
-    return options
+    options: dict[str, dict[str, list[str]]] = {name: {} for name in chosen}
+    for name in chosen:
+        if known := tools[name].needs.options:
+            with st.expander(label(f"Options of {name}")):
+                for option, meaning in known.items():
+                    help_text = f"{meaning.help}. Separate several values by commas."
+                    value = st.text_input(option, key=f"option-{name}-{option}", help=help_text)
+                    if values := [part.strip() for part in value.split(",") if part.strip()]:
+                        options[name][option] = values
+    contenders = make_contenders([tools[name] for name in chosen], options)
+    return contenders, sum(tools[each.tool_id].needs.cost for each in contenders)
 
 
 def list_runs() -> None:

@@ -79,7 +79,8 @@ def main() -> None:
     chosen = choose_items(data)
     if view == "Items":
         st.write(f"**{len(chosen):,}** of {len(data):,} items.")
-        page = st.pagination(max(1, -(-len(chosen) // PAGE)), key="page", bind="query-params")
+        pages = max(1, -(-len(chosen) // PAGE))
+        page = st.number_input("Page", 1, pages, key="page", bind="query-params", width=200)
         shown = chosen[(page - 1) * PAGE : page * PAGE].tolist()
         captions = {i: str(i) if data.is_grids else f"{i} · {data.describe(i)}" for i in shown}
         figures = [show_item(data, index, text, 84) for index, text in captions.items()]

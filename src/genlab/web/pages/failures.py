@@ -24,9 +24,9 @@ from genlab.web.jobs import jobs
 Pictures = dict[str, npt.NDArray[np.uint8]]
 
 ROOT = Path()
-KINDS = {"reconstructions": "reconstruction", "samples": "vae_sample"}  # of subjects in the store
 UNEXPLAINED = "unexplained"
-PREFIXES = {"reconstructions": "", "samples": "sample_"}  # of the keys of failures.json
+# By sort: the prefix of its keys in failures.json, and the kind of its subjects in the store.
+SORTS = {"reconstructions": ("", "reconstruction"), "samples": ("sample_", "vae_sample")}
 VERDICTS = ("supported", "refuted", "undecided", "untestable")
 
 
@@ -51,7 +51,7 @@ def read_failures(
 
     Raises a GenlabError where the stage has not run, or where its file is broken.
     """
-    path, prefix = root / "results" / dataset / "failures.json", PREFIXES[sort]
+    path, (prefix, _) = root / "results" / dataset / "failures.json", SORTS[sort]
     pictures = _pictures(root, dataset, sort)
     with reading(path, "dvc repro failure_gallery") as found:
         tests = found[f"{prefix}tests"]
@@ -106,7 +106,7 @@ def ask(dataset: str, sort: str, failure: Failure, rater: str, opinions: list[Op
         thumb = st.session_state[key]
         agrees = None if thumb is None else bool(thumb)
         with frame.sentences():
-            jobs().store.opine(dataset, KINDS[sort], *subject, rater, agrees)
+            jobs().store.opine(dataset, SORTS[sort][1], *subject, rater, agrees)
 
     given = int(about[rater]) if rater in about else None
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -121,7 +121,7 @@ def main() -> None:
     dataset = frame.choose_dataset()
     left, right = st.columns(2)
     with left:
-        sort = frame.choose("Sort", list(PREFIXES), "sort")
+        sort = frame.choose("Sort", list(SORTS), "sort")
     with right:
         rater = frame.ask_rater()
     failures, hypotheses = read_failures(ROOT, dataset, sort)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -31,6 +31,7 @@ WATCHED = (
     "dvc.yaml", "dvc.lock", "params.yaml", "src", "stages", "data", "metrics", "plots",
     ".git/logs/HEAD",
 )  # fmt: skip
+POOL = ThreadPoolExecutor(1)  # one thread: DVC is never asked twice at once
 
 
 class Status(NamedTuple):
@@ -46,16 +47,10 @@ class Status(NamedTuple):
     fault: str | None = None
 
 
-@st.cache_resource
-def pool() -> ThreadPoolExecutor:
-    """One thread: DVC is never asked twice at once."""
-    return ThreadPoolExecutor(1)
-
-
 @st.cache_resource(max_entries=1, show_spinner=False)
 def ask(root: Path, state: int) -> Future[Status]:
     """DVC's answer about the files whose `fingerprint` is `state`, asked in the background."""
-    return pool().submit(_ask_dvc, root, state)
+    return POOL.submit(_ask_dvc, root, state)
 
 
 def fingerprint(root: Path) -> int:
@@ -89,22 +84,17 @@ def _ask_dvc(root: Path, state: int) -> Status:
         return Status(
             [{column: row.get(column, "–") for column in columns} for row in stages.values()],
             [{"stage": name, "reasons": value(found)} for name, found in stale.items()],
-            tabulate_changes(metrics),
+            [
+                {"metrics": Path(path).stem, "name": words(name)}
+                | {"committed": value(both.get("old")), "now": value(both.get("new"))}
+                for path, numbers in metrics.items()  # {path: {name: {old, new}}}
+                for name, both in numbers.items()
+            ],
         )
     except (GenlabError, OSError, subprocess.TimeoutExpired) as error:
         return Status(fault=str(error))
     except UNFIT as error:
         return Status(fault=f"dvc printed no JSON of a known form ({error})")
-
-
-def tabulate_changes(metrics: dict[str, Any]) -> list[Row]:
-    """Rows of `dvc metrics diff`, {path: {name: {old, new}}}."""
-    return [
-        {"metrics": Path(path).stem, "name": words(name)}
-        | {"committed": value(both.get("old")), "now": value(both.get("new"))}
-        for path, numbers in metrics.items()
-        for name, both in numbers.items()
-    ]
 
 
 def _run_dvc(root: Path, *command: str) -> str:

@@ -9,10 +9,9 @@ from PIL import Image, ImageDraw
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.judge import QUESTION, STARS
-from genlab.core.params import load_params
 from genlab.web.components import grid, look
 from genlab.web.components.escape import label, text
-from genlab.web.components.frame import ask_rater, remember, remembered
+from genlab.web.components.frame import ask_rater, params, remember, remembered
 from genlab.web.components.rating_session import KINDS, Kind, Session, list_dataset, list_run
 from genlab.web.jobs import jobs
 
@@ -23,11 +22,10 @@ PAIR_KEYS = "Keys: 1 left, 2 right, S skips, U goes back."
 
 def choose_scope() -> tuple[Kind, str]:
     """What is to be rated: (kind, run or dataset)."""
-    datasets = load_params(jobs().root / "params.yaml").datasets
     choices: list[tuple[Kind, str]] = [("run_item", run.run_id) for run in jobs().store.runs()]
     if not choices:
         st.info("No run yet. Start one on the page Benchmark, or with: `genlab benchmark run`")
-    choices += [(kind, name) for kind in KINDS if kind != "run_item" for name in datasets]
+    choices += [(kind, name) for kind in KINDS if kind != "run_item" for name in params().datasets]
     kind = remembered("kind") or "run_item"
     of = st.query_params.get("of", remembered("run" if kind == "run_item" else "of"))
     start = next((n for n, choice in enumerate(choices) if choice == (kind, of)), 0)

@@ -196,10 +196,14 @@ def make_augmentation(asked: list[dict[str, Any]]) -> Callable[[Tensor], Tensor]
         return lambda x: x
     from torchvision.transforms import v2
 
-    chain = [getattr(v2, t["type"])(**{k: v for k, v in t.items() if k != "type"}) for t in asked]
+    transforms = [
+        getattr(v2, each["type"])(**{k: v for k, v in each.items() if k != "type"})
+        for each in asked
+    ]
+    chain = v2.Compose(transforms)
 
     def augment(x: Tensor) -> Tensor:
-        images = [v2.Compose(chain)(image) for image in x]
+        images = [chain(image) for image in x]
         if any(image.shape != x.shape[1:] for image in images):
             names = ", ".join(each["type"] for each in asked)
             raise BrokenModelError(f"augmentation {names} does not keep the shape of an image")
