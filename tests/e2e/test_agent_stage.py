@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from agent_runs import ROOT, write_params
+from PIL import Image
 from scripted_llm import Server, reply
 from stage_runs import Done, run_stage
 
 from genlab.agent.config import Settings
 from genlab.core.errors import GenlabError
-from genlab.core.io import sha256
 from genlab.core.params import load_params, parse_params
 
 TINY = {
@@ -29,11 +29,10 @@ def _stage(place: Path, **changes: Any) -> Done:
     return run_stage(place, "agent_iterate")
 
 
-def _numbers(place: Path) -> dict[str, str]:
-    """Hashes of what git keeps of the stage."""
-    return {
-        name: sha256(place / name) for name in ("results/agent.json", "plots/agent/progress.png")
-    }
+def _numbers(place: Path) -> tuple[bytes, bytes]:
+    """What git keeps of the stage: results, and the chart's pixels; a chart names its params."""
+    with Image.open(place / "plots/agent/progress.png") as chart:
+        return (place / "results/agent.json").read_bytes(), chart.tobytes()
 
 
 def test_its_numbers_depend_on_params_alone_and_its_work_outlives_its_outs(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def open_store(path: Path) -> None:
 
 
 def read_journal(path: Path) -> None:
-    with Journal(path, replay=True) as journal:
+    with Journal(path) as journal:
         assert journal.entries is not None
 
 

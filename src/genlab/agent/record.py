@@ -25,7 +25,7 @@ SEARCH = "search"  # folder of the workspace in which search works beside the ru
 UNFINISHED = "unfinished"
 RESUME = 'genlab agent "GOAL"'
 LEVEL = 0.95
-REFERENCES = TypeAdapter(dict[str, dict[str, float]])
+REFERENCES = TypeAdapter(dict[str, dict[str, int | float]])
 
 
 @dataclass(frozen=True)
