@@ -2,8 +2,9 @@
 
 Work of a size is timed once, the smallest first; a size that would take over `--longest` seconds by
 the one before it is left out. The exponent of a kind of work is the slope of log seconds over log
-size between its two largest sizes: 1 is linear. From the seconds and bytes of one piece at the
-largest size follow the estimates of `JOBS`.
+size between its two largest sizes: 1 is linear. The estimates of `JOBS` are multiples of the cost
+of one piece at the largest size: grids are drawn in shards, images are scored one by one, and a
+run's attempts are as many as were timed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from genlab.benchmark.store.schema import Contender
 from genlab.core.io import write_npz
 from genlab.core.params import load_params
 from genlab.datasets.arc_grids import load_split, make_distribution
-from genlab.datasets.shards import GRIDS_KIND
+from genlab.datasets.shards import GRIDS_KIND, SHARD, Shard, draw_shard
 from genlab.evaluation.figures.style import figure_file
 from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.parser import is_valid
@@ -129,11 +130,21 @@ def growth(
     estimates = {}
     for name, (job, size) in JOBS.items():
         sizes, seconds = measured[name]
-        estimates[job] = seconds[-1] * (size / sizes[-1]) ** max(1.0, exponents[name]) / 3600
+        estimates[job] = seconds[-1] / sizes[-1] * size / 3600
         print(f"{job}: {estimates[job]:.3g} core hours")
+    distribution = make_distribution(load_params().grids)
+    nothing = np.empty(0, dtype=np.uint64)
+    shard = len(draw_shard(Shard(distribution, SHARD, (0, 1), nothing)))
+    bytes_per_grid = shard / SHARD + distribution.size**2
+    print(f"1 billion grids: {bytes_per_grid:.0f} GB of shards and the file that training maps")
     draw(picture, measured)
     worst = max(exponents, key=lambda name: exponents[name])
-    details = {"work": worst, "exponents": exponents, "core_hours": estimates}
+    details = {
+        "work": worst,
+        "exponents": exponents,
+        "core_hours": estimates,
+        "bytes_per_grid": bytes_per_grid,
+    }
     yield Result("scale.exponent", exponents[worst], n=len(WORK), details=details)
 
 
