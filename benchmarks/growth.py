@@ -1,7 +1,7 @@
 """How cost grows with size: seconds of each kind of work over three decades, as a figure.
 
-Work of a size is timed once, the smallest first; a size that would take over `--longest` seconds by
-the one before it is left out. The exponent of a kind of work is the slope of log seconds over log
+Work of a size is timed once, the smallest first; from the third on, a size that would take over
+`--longest` seconds by the one before it is left out. The exponent of a kind of work is the slope of log seconds over log
 size between its two largest sizes: 1 is linear. The estimates of `JOBS` are multiples of the cost
 of one piece at the largest size: grids are drawn in shards, images are scored one by one, and a
 run's attempts are as many as were timed.
@@ -45,19 +45,23 @@ Work = Callable[[int, Path], Callable[[], object]]
 """Prepares work of a size in a folder; what it returns is timed."""
 
 
+def make_generator() -> AtomicImageGenerator:
+    return AtomicImageGenerator(make_distribution(load_params().grids))
+
+
 def draw_grids(size: int, _: Path) -> Callable[[], object]:
-    generator = AtomicImageGenerator(make_distribution(load_params().grids))
+    generator = make_generator()
     return lambda: generator.generate(size, 0)
 
 
 def load_grids(size: int, folder: Path) -> Callable[[], object]:
-    grids = AtomicImageGenerator(make_distribution(load_params().grids)).generate(size, 0).grids
+    grids = make_generator().generate(size, 0).grids
     write_npz(folder / "grids.npz", {"train": grids}, kind=GRIDS_KIND)
     return lambda: load_split(folder / "grids.npz", "train")
 
 
 def parse_grids(size: int, _: Path) -> Callable[[], object]:
-    grids = AtomicImageGenerator(make_distribution(load_params().grids)).generate(size, 0).grids
+    grids = make_generator().generate(size, 0).grids
     return lambda: is_valid(grids)
 
 
@@ -104,7 +108,7 @@ def measure(work: Work, smallest: int, longest: float) -> tuple[list[int], list[
     """Sizes and seconds."""
     sizes, seconds = list[int](), list[float]()
     for size in (smallest * decade for decade in DECADES):
-        if seconds and seconds[-1] * size / sizes[-1] > longest:
+        if len(sizes) > 1 and seconds[-1] * size / sizes[-1] > longest:
             break
         with tempfile.TemporaryDirectory() as folder:
             taken = wall_seconds(work(size, Path(folder)))
