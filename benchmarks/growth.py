@@ -1,10 +1,10 @@
 """How cost grows with size: seconds of each kind of work over three decades, as a figure.
 
 Work of a size is timed once, the smallest first; from the third on, a size that would take over
-`--longest` seconds by the one before it is left out. The exponent of a kind of work is the slope of log seconds over log
-size between its two largest sizes: 1 is linear. The estimates of `JOBS` are multiples of the cost
-of one piece at the largest size: grids are drawn in shards, images are scored one by one, and a
-run's attempts are as many as were timed.
+`--longest` seconds by the one before it is left out. The exponent of a kind of work is the slope of
+log seconds over log size between its two largest sizes: 1 is linear. The estimates of `JOBS` are
+multiples of the cost of one piece at the largest size: grids are drawn in shards, images are scored
+one by one, and a run's attempts are as many as were timed.
 """
 
 from __future__ import annotations
