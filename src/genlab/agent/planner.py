@@ -23,7 +23,7 @@ from genlab.agent.prompts import (
 )
 from genlab.agent.registry import Attempt, Design, Draft
 from genlab.agent.search import choose_parent, random_proposal
-from genlab.agent.tools.evaluation import FIXED
+from genlab.agent.tools.evaluation import without_fixed
 from genlab.core.errors import GenlabError
 from genlab.llm.chat import Backend, LLMFailure, Message
 
@@ -126,10 +126,8 @@ class LLMPlanner(Planner):
 
     def _read(self, stated: dict[str, Any]) -> tuple[Design, list[str]]:
         """The design in an answer, and remarks. Raises a GenlabError for the planner to read."""
-        recipe, size, remarks = dict(stated["eval_config"]), stated["input_size"], list[str]()
+        (recipe, remarks), size = without_fixed(stated["eval_config"]), stated["input_size"]
         config = parse_config(stated["model_config"], self.problem.task)
-        if ignored := [name for name in FIXED if recipe.pop(name, None) is not None]:
-            remarks.append(f"the run decides on {', '.join(ignored)}")
         if tuple(size)[-3:] != self.problem.shape:
             remarks.append(f"input_size {size} is not that of the data, {self.problem.shape}")
         return (config, parse_training(recipe)), remarks

@@ -15,6 +15,7 @@ from typing import Any
 from genlab.agent import record, report
 from genlab.agent.config import Problem, Settings
 from genlab.agent.decisions import leader
+from genlab.agent.evaluator.results import EvaluationError
 from genlab.agent.loop import Loop, Progress
 from genlab.agent.registry import CODE, WEIGHTS, Attempt, Registry
 from genlab.agent.tool_loop import ToolLoop
@@ -22,7 +23,6 @@ from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import JOURNAL, PROJECT, Workspace, lay_out
 from genlab.core.errors import GenlabError
 from genlab.llm import backends
-from genlab.llm.chat import Backend
 
 
 def print_line(line: str) -> None:
@@ -54,7 +54,7 @@ def run(settings: Settings, workspace: Workspace, progress: Progress = print_lin
         Registry(workspace).recover()
         with backends.open_backend(params, journal, seed=seed, note=progress) as session:
             coder = session if session and backends.writes_code(params) else None
-            with _open_toolbox(settings, workspace, coder) as toolbox:
+            with Toolbox(workspace, settings, coder) as toolbox:
                 progress("  measuring reference models")
                 path = workspace.experiments / "references.json"
                 references = measure_references(toolbox.judge, path)
@@ -77,7 +77,6 @@ def test_best(
 ) -> None:
     """Measure the best attempt on the test set: once, with the weights of its first seed."""
     from genlab.agent.evaluator.datasets import load_test
-    from genlab.agent.evaluator.judge import EvaluationError
 
     best = leader(attempts, settings)
     if best is None or best.test:
@@ -104,9 +103,5 @@ def run_search(problem: Problem, workspace: Workspace, attempts: int, progress: 
     limits = {"max_iterations": attempts, "patience": max(1, attempts), "max_seconds": 0.0}
     params = settings.params.model_copy(update=limits)
     alone = replace(problem, settings=replace(settings, params=params, stop_at_goal=False))
-    with _open_toolbox(alone.settings, beside, None) as toolbox:
+    with Toolbox(beside, alone.settings, None) as toolbox:
         Loop(alone, toolbox, lambda line: progress(f"search: {line.strip()}"), None).run()
-
-
-def _open_toolbox(settings: Settings, workspace: Workspace, backend: Backend | None) -> Toolbox:
-    return Toolbox(workspace, settings, backend)

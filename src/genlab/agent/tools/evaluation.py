@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -43,9 +44,7 @@ def pytorch_quick_evaluator(
     stop_below: a value of the metric at which the first seed is hopeless and the last one. Data and
     budget are the goal's. Returns the metrics, train_loss, seeds and run_id.
     """
-    source, chosen = read_file(model_script_path), dict(eval_config)
-    ignored = [name for name in FIXED if chosen.pop(name, None) is not None]
-    notes = [f"the run decides on {', '.join(ignored)}"] if ignored else []
+    source, (chosen, notes) = read_file(model_script_path), without_fixed(eval_config)
     stop_below = chosen.pop("stop_below", None)
     if not isinstance(stop_below, int | float | None):
         raise GenlabError(f"eval_config.stop_below must be a number, got {stop_below!r}")
@@ -55,6 +54,13 @@ def pytorch_quick_evaluator(
         raise EvaluationFailedError(attempt.run_id, f"{attempt.model_name}: {attempt.failure}")
     shown = attempt.model_dump(include={"run_id", "seeds", "notes", "failure"})
     return {**attempt.metrics_summary, **shown}
+
+
+def without_fixed(eval_config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """An eval_config without what the run decides, and a note on what is left out."""
+    ignored = [name for name in FIXED if eval_config.get(name) is not None]
+    chosen = {name: value for name, value in eval_config.items() if name not in FIXED}
+    return chosen, [f"the run decides on {', '.join(ignored)}"] if ignored else []
 
 
 @dataclass
