@@ -6,8 +6,6 @@ at the same number of attempts. It checks the harness; it is no evidence about l
 are kept in their workspaces, so that a killed benchmark resumes.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

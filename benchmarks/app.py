@@ -10,8 +10,6 @@
 - `app.case_from_browser`: from two photographs to a case, its run, a rating and the report.
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 import time

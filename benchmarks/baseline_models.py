@@ -14,8 +14,6 @@ with Adam. The clock runs only during updates: checks on the validation split, a
 weights are kept as pythae's trainer does, are free.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -3,8 +3,6 @@
 A run is a row of metrics by name; a contender's row summarises its runs with one setting.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

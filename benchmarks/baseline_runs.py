@@ -1,7 +1,5 @@
 """Trains one model of the comparison with baselines, ours or a baseline, and fits its samplers."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import time

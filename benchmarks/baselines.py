@@ -19,8 +19,6 @@ Rows of finished runs are kept in `--rows`; a killed benchmark resumes with the 
 cores, run two with other contenders at a time (`--only`, `--seconds`), then one with all.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

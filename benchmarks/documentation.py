@@ -1,7 +1,5 @@
 """How many commands and Python blocks of README and docs run, parse, or name what they wait for."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

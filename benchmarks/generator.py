@@ -8,8 +8,6 @@ thread and are timed in CPU seconds, alternately, after a warm-up. The generator
 duplicates; the loop does not.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from typing import Annotated

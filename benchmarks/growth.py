@@ -7,8 +7,6 @@ multiples of the cost of one piece at the largest size: grids are drawn in shard
 one by one, and a run's attempts are as many as were timed.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Callable, Iterator

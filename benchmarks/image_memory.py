@@ -5,8 +5,6 @@ stages' work on it in a child process. While it runs, it needs about 250,000 sma
 200,000 images, 5 GB of disk.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -3,8 +3,6 @@
 Nothing is measured here. Each result names the command that writes its file again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

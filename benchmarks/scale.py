@@ -3,8 +3,6 @@
 The cluster is two Ray nodes on this machine (extra `ray`); a node is killed while it draws shards.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """How long `genlab --help` and the help of every command take, each in a new process."""
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import sys

@@ -5,8 +5,6 @@ A repeat opens the store, computes the standings and the ratings' summary, and c
 are not included: a server pays for them once.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -7,8 +7,6 @@ cases of `swap_photographs.CALIBRATION`, in which the astronaut and the officer 
 scored with version 1 of the constants before and with version 2 once; nothing was set on it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -10,8 +10,6 @@ ramps of identity, expression and background are those of version 1 of the const
 on swaps among persons that include `ponytail`.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -4,8 +4,6 @@
 scored in two processes and recorded. The ideal is the tool alone: 7 rounds of 2 s.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os

@@ -18,8 +18,6 @@ mean and range.
 `swap.score_s`: seconds per picture of 1024 pixels, templates and avatars cached, as in a run.
 """
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import tempfile

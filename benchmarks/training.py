@@ -8,8 +8,6 @@ that of the default params once the learned prior is trained too, on grids and o
 Fashion-MNIST's shape.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections import Counter

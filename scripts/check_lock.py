@@ -6,8 +6,6 @@ On a clean checkout the large outs (data/) are absent: their hashes are compared
 inside dvc.lock instead. Exit status 1 names what is stale and why.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

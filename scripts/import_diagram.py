@@ -3,8 +3,6 @@
 python scripts/import_diagram.py [docs/pictures/packages.svg]
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """List the installed packages with their licences; those of unknown licence come last."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from importlib.metadata import Distribution, distributions
 

@@ -3,8 +3,6 @@
 python scripts/record_agent.py        # needs data/fashion_mnist; about ten minutes
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """mkdocs hook: generate the reference from the code, and a page of SECURITY.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin

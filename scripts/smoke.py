@@ -5,8 +5,6 @@
 The clone holds the working tree as it is, uncommitted changes and new files included.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -8,8 +8,6 @@ The new clones lie in folders of different depth and run with different numbers 
 EXCEPTIONS allows; the new clones then stay where they are.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

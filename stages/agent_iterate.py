@@ -5,8 +5,6 @@ data/agent/ (best model, report, transcript), results/agent.json, metrics/agent.
 and plots/agent/progress.png.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from genlab.agent import report

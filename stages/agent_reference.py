@@ -4,8 +4,6 @@ With a factorised likelihood and p(z) = N(0, I), as generated models have them. 
 results/agent_reference.json; no metrics where agent.dataset holds no images of a stage.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Resumes in runs/ (images and scores that are there are kept) and writes data/ben
 results/benchmark.json, metrics/benchmark.json (the headline) and plots/benchmark/scores.png.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from genlab.benchmark.snapshot import RESULTS, write_snapshot

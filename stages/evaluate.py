@@ -5,8 +5,6 @@ plots/DATASET/evaluation/*.png and data/evaluated/DATASET/evidence.npz (reconstr
 samples, for failure_gallery).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pydantic import Field

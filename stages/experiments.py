@@ -3,8 +3,6 @@
 python stages/experiments.py [--only NAME]... [--jobs N] [--force]
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

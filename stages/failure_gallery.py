@@ -3,8 +3,6 @@
 Writes results/DATASET/failures.json and plots/DATASET/failures/{index.html,sheet.png}.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pydantic import Field

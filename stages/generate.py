@@ -6,8 +6,6 @@ test.npy (all.npy where there is no official test split; uint8 (n, height, width
 labels.npz; and manifest.json (where it comes from, counts, checksums).
 """
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from genlab.core.errors import run_cli

@@ -4,8 +4,6 @@ Writes results/DATASET/params.json: {stage: {key: value}}. The other stages depe
 of it, so a parameter that only grids use leaves the stages of images up to date.
 """
 
-from __future__ import annotations
-
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.options import DatasetOptions, parse_options

@@ -6,8 +6,6 @@ labels.npz (the same keys); and manifest.json. Then results/DATASET/data.json, t
 numbers; plots/DATASET/data/sheet.png, its picture. With --output, all of it into that folder.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pydantic import Field

@@ -6,8 +6,6 @@ A killed run resumes at its last whole epoch when the same command is run again.
 share each batch when torchrun starts them: torchrun --nproc-per-node 2 stages/train.py
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """One thread, no network, and a home for what every test file needs."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The command `genlab`: fast help, lazy sub-commands, and what `doctor` finds."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

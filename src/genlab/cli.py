@@ -4,8 +4,6 @@ Sub-commands are imported when they are called, so that `genlab --help` stays fa
 older name as well: `genlab-benchmark`, and the scripts in stages/.
 """
 
-from __future__ import annotations
-
 import runpy
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`genlab agent`: what people type, and one clear line for what cannot work."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

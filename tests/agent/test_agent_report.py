@@ -1,7 +1,5 @@
 """The report tells the run as it was, and hostile words in it do nothing."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Configs are read leniently and assembled faithfully, or refused with place and reason."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Parts never overlap; own data is read from folders and arrays, or refused in a line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

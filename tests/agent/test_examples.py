@@ -1,7 +1,5 @@
 """The recorded runs of examples/agent are whole, and say which model answered."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

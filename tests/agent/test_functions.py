@@ -1,7 +1,5 @@
 """The tools as a language model sees them: schemas from signatures, and calls that answer."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Bits per dimension are the pipeline's own; what a module keeps or knows gains nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

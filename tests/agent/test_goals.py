@@ -1,7 +1,5 @@
 """Goal sentences are parsed in full or refused in one line that names the word and the option."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

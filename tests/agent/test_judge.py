@@ -1,7 +1,5 @@
 """A generated model is trained in the sandbox, and judged by what it cannot reach."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whole runs on drawn data: in both modes, resumed, replayed, beside search."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

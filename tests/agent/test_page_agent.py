@@ -1,7 +1,5 @@
 """The page of the agent: it starts a run, follows it, and shows all of it; real processes only."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

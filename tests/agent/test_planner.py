@@ -1,7 +1,5 @@
 """Proposals and prompts: what a language model is asked, and what is made of its answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The registry loses no attempt: not to another process, a kill, or a damaged file."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tree's policy, and random search, a fair opponent: in its limits, varied, always runnable."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any

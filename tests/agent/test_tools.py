@@ -1,7 +1,5 @@
 """Nine tools with the issue's signatures, on a workspace that nothing they leave can subvert."""
 
-from __future__ import annotations
-
 import contextvars
 import hashlib
 import inspect

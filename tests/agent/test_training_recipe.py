@@ -1,7 +1,5 @@
 """Training recipes: aliases, ranges, transforms that are checked before anything is trained."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A workspace is confined, found again, and held by one run."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

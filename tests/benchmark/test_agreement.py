@@ -1,7 +1,5 @@
 """Agreement, preferences: known answers, and a reason where there is no answer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

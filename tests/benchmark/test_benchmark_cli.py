@@ -1,7 +1,5 @@
 """The command line: what it prints, what it keeps, and one line for a mistake."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

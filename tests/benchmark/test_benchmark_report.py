@@ -1,7 +1,5 @@
 """The report: self-contained, escaped, and complete though its cases are gone."""
 
-from __future__ import annotations
-
 import html
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Cases: those that ship are sound, and every fault of one is one line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The kinds of tools.yaml, sound, slow and wrong; what arrives; faults of the file."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import io

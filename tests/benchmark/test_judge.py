@@ -1,7 +1,5 @@
 """A vision model's column: beside the score, recorded, bounded, and never paid for twice."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import io

@@ -1,7 +1,5 @@
 """The leaderboard: who leads, how certainly, and what is shown beside a score."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Image tools: those that come along, those that are installed, those that are none."""
 
-from __future__ import annotations
-
 import asyncio
 import zlib
 from pathlib import Path

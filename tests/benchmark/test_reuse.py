@@ -1,7 +1,5 @@
 """Reuse of images: nothing that was paid for is requested again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The runner: nothing that arrived is lost or paid for twice, whatever happens to it."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import io

@@ -1,7 +1,5 @@
 """The stage's outs: the same from the same inputs, wherever and whenever it runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

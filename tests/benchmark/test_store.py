@@ -1,7 +1,5 @@
 """The store: what is committed stays, a damaged file is refused, a rating counts once."""
 
-from __future__ import annotations
-
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The comparison with baselines: tuning, judges, what is kept, and intervals."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """The harness computes intervals, records results and composes the command that repeats them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

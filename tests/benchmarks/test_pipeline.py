@@ -1,7 +1,5 @@
 """Results of sweeps: the lowest of their seeds, and none of a sweep of several versions."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

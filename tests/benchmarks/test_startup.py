@@ -1,7 +1,5 @@
 """The help of every command imports nothing that takes long."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

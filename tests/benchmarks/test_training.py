@@ -1,7 +1,5 @@
 """The profile of a training step covers all of it, and leaves nothing changed behind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Shapes and likelihoods that do not fit a dataset are refused; what fits can be built."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Untrusted text is safe to show."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,7 +1,5 @@
 """Gaussian terms agree with torch.distributions."""
 
-from __future__ import annotations
-
 import torch
 from torch.distributions import Normal, kl_divergence
 

@@ -1,7 +1,5 @@
 """Every likelihood is normalised, agrees with an independent source, and samples what it scores."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

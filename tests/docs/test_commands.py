@@ -1,7 +1,5 @@
 """Every command and Python block of README and docs runs, parses, or names what it waits for."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """Relative links, pictures and anchors of README, SECURITY and docs lead somewhere."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

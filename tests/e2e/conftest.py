@@ -1,7 +1,5 @@
 """One project with something on every page, one server over it, one Chromium: for all tests."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

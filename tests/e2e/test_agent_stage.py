@@ -1,7 +1,5 @@
 """Stage agent_iterate: the same numbers from the same params, and work that outlives its outs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

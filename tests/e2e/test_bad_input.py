@@ -1,7 +1,5 @@
 """Bad input, full disks and Ctrl-C: one line with the fix, and no partial file."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

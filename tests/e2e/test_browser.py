@@ -1,7 +1,5 @@
 """The pages in a real Chromium: a training that goes on, and names that mean harm."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

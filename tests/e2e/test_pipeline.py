@@ -1,7 +1,5 @@
 """The whole pipeline at a small size, in a clone: every promised output, twice the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """One real server and a real browser: the benchmark's flow, rating by keys, restarts, strangers."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

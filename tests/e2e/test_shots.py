@@ -1,7 +1,5 @@
 """The README's pictures of the app, of what `make repro` has made here: `make pictures`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

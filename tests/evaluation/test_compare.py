@@ -1,7 +1,5 @@
 """Two runs are compared metric by metric, each difference against its interval."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The stage evaluate on grids: metrics, the selected scalars and the figures."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict

@@ -3,8 +3,6 @@
 In this process, since the classifier must be small and a disk full on demand.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import multiprocessing

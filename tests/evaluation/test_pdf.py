@@ -1,7 +1,5 @@
 """Reports are printed as A4 pages where a Chromium is installed, and say so where none is."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

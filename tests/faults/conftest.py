@@ -1,7 +1,5 @@
 """Zero-tolerance checks: `make faults` runs them at full size and records what they count."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hostile and malformed answers neither crash, hang nor escape the loop; its registry stays."""
 
-from __future__ import annotations
-
 import random
 import re
 import socket

@@ -9,8 +9,6 @@ It is killed (SIGKILL) at a line of its progress and a random moment after it. A
 - the run ends with the same attempts and results as one that was not disturbed.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """The API answers as its own OpenAPI document says, to requests that schemathesis generates."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pages read by an accessibility checker, and the events that many clients receive."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

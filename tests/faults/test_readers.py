@@ -1,7 +1,5 @@
 """Damaged files: a reader accepts one or raises a GenlabError, never anything else."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Every attack on the sandbox is stopped: in both modes, as root and as an ordinary user."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ where markup comes back unescaped in a page, where the store has changed, or whe
 longer answers.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ A kill may cost nothing: no item without its score, no image that is requested a
 on the disk or had been sent completely `GRACE` seconds before, and no store that does not open.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os

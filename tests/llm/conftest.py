@@ -1,7 +1,5 @@
 """A key in the environment, and no address but those of the tests."""
 
-from __future__ import annotations
-
 import llm_server as llm
 import pytest
 

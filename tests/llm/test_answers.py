@@ -1,7 +1,5 @@
 """Answers are read whatever surrounds them, and no text breaks the reading."""
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import suppress

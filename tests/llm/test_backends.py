@@ -1,7 +1,5 @@
 """The backend of params: what it needs, what it records, and the model that is on this machine."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any

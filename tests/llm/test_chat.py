@@ -1,7 +1,5 @@
 """Endpoints answer, fail or stop: whatever the endpoint does."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

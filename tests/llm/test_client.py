@@ -1,7 +1,5 @@
 """The client of OpenAI-compatible endpoints: answers, kinds of failures, secrets, time."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

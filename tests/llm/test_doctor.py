@@ -1,7 +1,5 @@
 """`genlab doctor --endpoints`: what each kind of endpoint has, and what is done without."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

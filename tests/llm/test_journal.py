@@ -1,7 +1,5 @@
 """What was asked and paid for is kept, replayed, and holds no secret."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable
 from pathlib import Path

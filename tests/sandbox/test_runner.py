@@ -1,7 +1,5 @@
 """A sandbox runs jobs within their limits, in both modes; attacks on it are in tests/faults."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Settings, attempts and workspaces of small agent runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 The tools are in a package that is found by its entry points, as any user's tool is.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -5,8 +5,6 @@ An attack is a script of a guest. Most try one thing and must be refused: an exc
 others must be stopped by a limit, or leave nothing for the next job and no result to read.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

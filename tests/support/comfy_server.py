@@ -1,7 +1,5 @@
 """A ComfyUI server on loopback: uploads, queue, history and view, as far as a client sees them."""
 
-from __future__ import annotations
-
 import io
 import socket
 import threading

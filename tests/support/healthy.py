@@ -1,7 +1,5 @@
 """Metrics and training curves of healthy models, to which tests add one failure at a time."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from types import SimpleNamespace

@@ -9,8 +9,6 @@ OUTSIDE for a folder that they must not reach and PORT for a port that they must
 the check of the text on purpose: the sandbox has to stop them, and the judge to believe nothing.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """Replies of an image endpoint, sound and broken; `ImageServer` gives them on loopback."""
 
-from __future__ import annotations
-
 import base64
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Data and test sets for the judge of generated models."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Replies of a chat endpoint, sound and broken; `Server` gives them on loopback."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

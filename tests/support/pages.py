@@ -1,7 +1,5 @@
 """What tests see of a page: of HTML, or of the app."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Whether this machine has a sandbox, and commands that root runs as an ordinary user."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

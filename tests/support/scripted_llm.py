@@ -5,8 +5,6 @@ model. In mode `tools` it answers by function calls. It checks the harness; it i
 language models.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

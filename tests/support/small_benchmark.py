@@ -1,7 +1,5 @@
 """A benchmark in small for tests and measurements: cases of a few pixels, tools without faces."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

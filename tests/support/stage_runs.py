@@ -1,7 +1,5 @@
 """Stages as a user runs them: in this process, or in a new process to be interrupted."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """A small finished run for tests: cases, images, a store with scores, failures and ratings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiny experiments for tests: params, grids, a model; each of them takes milliseconds."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import cache

@@ -4,8 +4,6 @@ Its `encoder` and `decoder` also fit `genlab.vae.models.vae.VAE`, so that the pi
 can measure the same weights: see `as_pipeline_model`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tiny

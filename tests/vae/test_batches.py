@@ -1,7 +1,5 @@
 """Batches walk through every item once per pass, and corruption is what was asked for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny

@@ -1,7 +1,5 @@
 """The causal head: what each pixel sees, the sampler against the convolutions, the ELBO."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import torch

@@ -1,7 +1,5 @@
 """A checkpoint comes back bit for bit, and every other file is refused in one line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The codebook prior puts components on clusters, follows them, and counts what it has read."""
 
-from __future__ import annotations
-
 import math
 
 import tiny

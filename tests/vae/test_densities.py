@@ -1,7 +1,5 @@
 """Densities fitted to codes: the moments, clusters and curves of the codes come back in draws."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The preset for one GPU: its own params, small and on the CPU, take a step of training."""
 
-from __future__ import annotations
-
 import functools
 import math
 from pathlib import Path

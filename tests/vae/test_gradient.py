@@ -1,7 +1,5 @@
 """A batch split over threads has the gradient of the whole, the same bytes each time."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import torch

@@ -1,7 +1,5 @@
 """Walks through the latents go where they should, and are decoded on the way."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny

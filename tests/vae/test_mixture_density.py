@@ -1,7 +1,5 @@
 """The mixture density prior is the mixture it says, and learns what binds tokens."""
 
-from __future__ import annotations
-
 import math
 
 import tiny

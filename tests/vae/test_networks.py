@@ -1,7 +1,5 @@
 """Every encoder and decoder: shapes, a gradient for every weight, and where they start."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

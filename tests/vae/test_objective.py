@@ -1,7 +1,5 @@
 """Training descends the ELBO at beta 1, gradients go where they should; the ELBO is a bound."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Arrays out of a model: shapes, determinism, and bounds in the right order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny

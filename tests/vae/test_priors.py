@@ -1,7 +1,5 @@
 """What every prior promises: a density over tokens in order, sampled as it is scored."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

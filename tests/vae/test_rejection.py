@@ -1,7 +1,5 @@
 """Draws are thinned until what they show is spread as real images are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

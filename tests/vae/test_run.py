@@ -1,7 +1,5 @@
 """One training run as files: what it writes, the same bytes each time, also after a kill."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

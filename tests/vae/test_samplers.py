@@ -1,7 +1,5 @@
 """Samplers make items of the right sort, by seed, and follow the distribution that they promise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

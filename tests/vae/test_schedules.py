@@ -1,7 +1,5 @@
 """Beta and the learning rate go where their names say."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

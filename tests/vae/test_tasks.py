@@ -1,7 +1,5 @@
 """A task makes batches of its items, says what they cost, and how near reconstructions come."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

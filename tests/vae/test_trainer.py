@@ -1,7 +1,5 @@
 """Training learns, skips what would break it, stops in time, and resumes after a kill."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A project with the committed results and tiny data and models of both kinds."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The API: what it answers, what it refuses, and that no run is lost or misreported."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """Charts leave out what cannot be drawn; foreign texts get into no page as HTML."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Results are read from the run's own files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The explorer moves codes where it says, and decodes what the model would."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

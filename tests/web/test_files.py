@@ -1,7 +1,5 @@
 """Files are read again as soon as they change, and each reader names its faulty or missing file."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator

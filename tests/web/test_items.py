@@ -1,7 +1,5 @@
 """Filters let through what they say; a pasted grid is read or refused in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The state of the pipeline is what dvc says; it is asked in the background by a real process."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every page, run as Streamlit runs it: with data, without, and with a broken file."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

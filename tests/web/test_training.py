@@ -1,7 +1,5 @@
 """Curves come from every place where a run leaves them."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable

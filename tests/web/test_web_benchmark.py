@@ -1,7 +1,5 @@
 """The pages Benchmark and Rate, and what they show: nothing foreign runs, nothing is lost."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

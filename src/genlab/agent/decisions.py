@@ -1,7 +1,5 @@
 """What measured numbers decide: the best attempt, whether the goal is reached, when a run ends."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@
 is refused, so that all of what a goal states is enforced.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Sequence

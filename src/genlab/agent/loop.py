@@ -4,8 +4,6 @@ Resumption is re-execution. A restarted run begins at its first round again: its
 the questions that were asked, and the evaluator tool returns the evaluations that were finished.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

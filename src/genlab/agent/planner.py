@@ -1,7 +1,5 @@
 """Who proposes the next attempt and decides on the last one: a language model, or random search."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 

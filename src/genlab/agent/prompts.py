@@ -4,8 +4,6 @@ Prompts depend on numbers and words of earlier attempts alone, never on clocks, 
 a run that is resumed asks the same questions, which its journal answers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 The report, the stage's snapshot, the command line and the page read runs from here.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from dataclasses import dataclass

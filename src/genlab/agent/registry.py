@@ -4,8 +4,6 @@
 under a lock, and never read.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -4,8 +4,6 @@ Words of a language model are in it: everything is escaped, and the page runs no
 pipeline's numbers hold neither clock nor run_id, so that the same parameters give the same metrics.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import re

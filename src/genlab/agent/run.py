@@ -4,8 +4,6 @@ Everything can be stopped and started again: what is in the journal and the regi
 again.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from dataclasses import replace

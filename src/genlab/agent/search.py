@@ -1,7 +1,5 @@
 """The policy of the tree of attempts (AIDE, Jiang et al. 2025), and random search over networks."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence

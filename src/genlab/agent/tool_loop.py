@@ -4,8 +4,6 @@ It has the budgets, the sandbox and the judge of the loop. What the evaluator me
 registry, and the numbers there decide; the model cannot write them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -9,8 +9,6 @@
 A workspace is never an out of the pipeline: DVC deletes outs before a stage starts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -8,8 +8,6 @@ PNG: `recovered`.
 Not protected: whoever wants can remove the marks.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

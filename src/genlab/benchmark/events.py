@@ -1,7 +1,5 @@
 """The log of a run's events, which any number of listeners follow at their own pace."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping

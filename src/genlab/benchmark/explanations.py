@@ -1,7 +1,5 @@
 """Explain the score of a run's item: its terms with values, sentences and overlays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

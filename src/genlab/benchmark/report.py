@@ -4,8 +4,6 @@ Images are inlined and downscaled. Everything from outside (cases, tools, reason
 is escaped, and the page's policy lets it load nothing and run no script.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Mapping, Sequence

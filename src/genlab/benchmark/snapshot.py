@@ -4,8 +4,6 @@ The run with the same cases, contenders and repeats is resumed; otherwise a new 
 copies the images of earlier runs. Another version of the score scores the same images again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Output of the command line: a run's progress, and tables."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping, Sequence

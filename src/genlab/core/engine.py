@@ -1,7 +1,5 @@
 """The machine a run stands on: device, seeds, threads, and where a result came from."""
 
-from __future__ import annotations
-
 import os
 import platform
 import random

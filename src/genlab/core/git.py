@@ -1,7 +1,5 @@
 """Questions to git."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

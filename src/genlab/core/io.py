@@ -1,7 +1,5 @@
 """Files that are written whole or not at all, and checked when they are read."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Command lines of the stages: options of their own, and flat params to override."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Old names of what stands in users' files, read in one place, with the new name of each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

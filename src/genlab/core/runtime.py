@@ -1,7 +1,5 @@
 """Pools of processes that end on request."""
 
-from __future__ import annotations
-
 from concurrent.futures import ProcessPoolExecutor
 
 PATIENCE = 5.0  # seconds for a pool's own thread to see that its processes are dead

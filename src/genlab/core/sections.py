@@ -1,7 +1,5 @@
 """The sections of `params.yaml`: what data, measurement, agent and benchmark read."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator

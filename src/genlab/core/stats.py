@@ -4,8 +4,6 @@ Bootstrapped statistics are functions of sums over items (hits, cells, nats): on
 the resampling weights with the items' terms gives the sums of all resamples at once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

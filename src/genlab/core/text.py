@@ -1,7 +1,5 @@
 """Text of untrusted origin, made safe to show: endpoints' answers and output of generated code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

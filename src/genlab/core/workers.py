@@ -5,8 +5,6 @@ seeds belong to the pieces of work, so that any engine and any number of workers
 bytes. Where a piece runs, and that it runs again when its node goes down, is the engine's business.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import socket

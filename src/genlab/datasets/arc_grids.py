@@ -1,7 +1,5 @@
 """The generated grids: stages generate and split, the loaders; and the real ARC-AGI grids."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import asdict
 from pathlib import Path

@@ -4,8 +4,6 @@ Noto Color Emoji has about 3,900 glyphs of 136 x 128 pixels. Source of the table
 specification; they are read with fontTools.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Image datasets: read once from their source, split, and loaded as memory-mapped arrays."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Manifests: what a dataset's folder holds, its checksums, and the command that makes it again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args

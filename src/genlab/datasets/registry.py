@@ -1,7 +1,5 @@
 """The datasets of the pipeline, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

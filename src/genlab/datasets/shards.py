@@ -5,8 +5,6 @@ training. Shard i is drawn from seed (seed, i) and holds no grid of the first on
 of the validation and test splits is trained on; two other shards may hold the same grid.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Looked for under `data/raw/` first, in the folders that torchvision uses; then i
 (Debian's `dataset-fashion-mnist`); then downloaded by torchvision into `data/raw/`.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import zlib

@@ -1,7 +1,5 @@
 """Split a dataset into train, val and test, and count duplicates across the splits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """The discretised mixture of logistics of PixelCNN++ (Salimans et al. 2017)."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Diagonal normals given by mean and log variance, elementwise; every result is in nats."""
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor

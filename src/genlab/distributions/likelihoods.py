@@ -11,8 +11,6 @@ in [0, classes). Images x: (batch, channels, height, width) uint8; a level v sta
   its nats compare with nothing but themselves.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from typing import Any

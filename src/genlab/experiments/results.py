@@ -1,7 +1,5 @@
 """Results of experiments: one row per run of results/experiments.csv, compared in sweeps."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Documented experiments: each a line of `dvc exp run`, its results a row of one CSV file."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -28,8 +28,6 @@ With `spacing` 0 objects touch and a grid may parse in more than one way. Then t
 one parse is only a part of the grid's, which again leaves an upper bound.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

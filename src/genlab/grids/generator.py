@@ -13,8 +13,6 @@
 4. A grid that was drawn before, or is excluded, is dropped: `count` different grids are left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

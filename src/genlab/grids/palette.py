@@ -3,8 +3,6 @@
 The RGB values are those of the ARC-AGI task viewer.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

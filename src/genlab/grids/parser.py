@@ -6,8 +6,6 @@ components are objects, so a generated grid parses in exactly one way: into the 
 of.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

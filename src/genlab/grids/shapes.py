@@ -4,8 +4,6 @@ A shape is a mask cropped to its bounding box. Every mask is one 8-connected com
 belongs to two kinds; the parser relies on both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Answers of language models: JSON, repaired where it is nearly that, and calls of functions."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Who answers: a model on this machine, an endpoint, a recorded journal, or nobody (search)."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -6,8 +6,6 @@ an answer that is well formed and wrong, and a question that was charged but not
 the process was killed. The charges of requests that fail are estimated.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """Client of an OpenAI-compatible endpoint: chat completions and images."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Mapping

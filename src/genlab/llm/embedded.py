@@ -5,8 +5,6 @@ writes. One thread, a fixed seed, no prompt cache and temperature 0 give the sam
 question on the same machine. The server asks for no key: every process of this machine can use it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec

@@ -5,8 +5,6 @@ entry is on the disk before its value is used. Not protected: a question whose a
 when the process was killed (it is asked, and paid for, again), and entries that a person edits.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

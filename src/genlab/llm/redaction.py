@@ -1,7 +1,5 @@
 """Removal of secrets from text that is sent, stored or shown."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

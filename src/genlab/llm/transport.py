@@ -1,7 +1,5 @@
 """HTTP requests with bounded answers, without redirects, whose failures are `EndpointError`s."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What a job may use, and how it ended."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 GIB = 1 << 30

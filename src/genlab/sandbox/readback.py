@@ -1,7 +1,5 @@
 """Take a file that a guest left, trusting nothing about it."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """The sandbox from outside: choose the best mode that works, and build what a guard starts in."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

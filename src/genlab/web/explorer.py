@@ -3,8 +3,6 @@
 It imports torch: only the page that needs it imports this module.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Images over HTTP: those of runs and cases, full size or scaled; no other file of the disk."""
 
-from __future__ import annotations
-
 import io
 import re
 from functools import lru_cache

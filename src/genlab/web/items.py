@@ -1,7 +1,5 @@
 """Items of a dataset: its splits, filters, samples with their neighbours, pasted grids."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

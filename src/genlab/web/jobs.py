@@ -4,8 +4,6 @@ Runs are tasks of one event loop, the server's where there is one. Pages, which 
 routes call in from outside that loop.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

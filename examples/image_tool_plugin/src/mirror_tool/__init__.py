@@ -1,7 +1,5 @@
 """A minimal image tool: it mirrors the template and swaps nobody."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What differs: between a config and its module, between an attempt and its parent."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Architectures as data: layers of torch.nn by name, composed by Residual, Parallel and Repeat."""
 
-from __future__ import annotations
-
 import inspect
 import keyword
 import re

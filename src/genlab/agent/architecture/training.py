@@ -1,7 +1,5 @@
 """How a model is trained: the part of an attempt that is neither architecture nor budget."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Metrics of a classifier, from its logits and labels that it never saw."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

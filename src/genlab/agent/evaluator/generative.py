@@ -10,8 +10,6 @@ answered: a model that knew it could send the image through a mean of no cost. C
 an order that the model does not know.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ Not protected: a model's file runs in the process that trains it, so it could tr
 training items for longer than asked, up to the time limit.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

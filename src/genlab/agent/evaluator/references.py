@@ -1,7 +1,5 @@
 """Reference models beside every attempt, measured once per workspace by the same judge."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a judge allows a model, and what it finds of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

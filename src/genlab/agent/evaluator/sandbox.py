@@ -1,7 +1,5 @@
 """The sandbox of generated models: one job after the other, each in an empty folder."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Mapping

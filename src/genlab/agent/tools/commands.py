@@ -11,8 +11,6 @@ default: a language model chooses the name, which may be a squatted one; the ind
 nothing bounds the size of a wheel.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The tool that trains and measures a model, and enters it in the registry as an attempt."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

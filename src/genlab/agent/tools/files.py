@@ -6,8 +6,6 @@ folder, and other programs execute files with certain names. So files are data o
 source lies in `src`, under names that are no installed package's.
 """
 
-from __future__ import annotations
-
 import re
 import site
 import sys

@@ -1,7 +1,5 @@
 """The tools for a language model: schemas of OpenAI's function calling, and calls by name."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Who wrote a file is remembered by its digest in the judge's folder: a comment could claim anything.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math

@@ -1,7 +1,5 @@
 """Write, name and delete the folders of cases."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

@@ -4,8 +4,6 @@ Photographs are saved again, at most TEMPLATE_SIDE pixels per side and without m
 case is kept unless it is to be replaced: somebody may have corrected it.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Agreement of raters with each other and with the machine score, strengths, and intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figure of the leaderboard: score by contender, with intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

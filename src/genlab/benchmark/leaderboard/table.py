@@ -1,7 +1,5 @@
 """The leaderboard as text, for terminal, report and page alike."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from genlab.benchmark.leaderboard.agreement import Finding

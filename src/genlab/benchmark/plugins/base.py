@@ -7,8 +7,6 @@ adds one by an entry point of the group `genlab.image_tools` (`genlab.benchmark.
 Not protected: a tool is code that runs with your rights. Install only what you trust.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping

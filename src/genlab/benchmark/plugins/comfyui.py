@@ -4,8 +4,6 @@
 nodes get `{template}`, `{avatar}` or `{avatar_2}`, text nodes `{prompt}`, samplers `{seed}`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

@@ -7,8 +7,6 @@ folder of `tools.yaml`.
 Not protected: the program runs with your rights, and may leave processes in other sessions.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -6,8 +6,6 @@ list item that contains `{avatar}` is repeated for each avatar; elsewhere `{avat
 one, and `{avatar_2}` the second. `${NAME}` is the value of an environment variable.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

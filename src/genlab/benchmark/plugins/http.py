@@ -5,8 +5,6 @@ The service takes a case and answers with an image: a file, base64, a data URL, 
 Not protected: photographs leave this machine, to whoever runs the service.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """What a tool sends for a case: PNG files and an instruction that says who becomes whom."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Not protected: photographs leave this machine, to whoever runs the endpoint.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Where image tools come from: genlab, installed packages, `tools.yaml`; contenders from tools."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points, packages_distributions, version

@@ -5,8 +5,6 @@ template first (phase correlation, then ECC), and a pixel counts as kept where i
 those around it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import cv2

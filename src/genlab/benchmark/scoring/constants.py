@@ -4,8 +4,6 @@ They were set on calibration persons only (`benchmarks/swap_persons.py`) and tes
 persons. A change needs a new `VERSION`: scores of two versions are not comparable.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -9,8 +9,6 @@ The detector finds upright faces within about 45 degrees of the camera. A face i
 or half covered is not found: that is an outcome, not a low score.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass

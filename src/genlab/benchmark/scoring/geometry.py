@@ -3,8 +3,6 @@
 A map is a (2, 3) matrix.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

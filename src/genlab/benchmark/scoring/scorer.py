@@ -13,8 +13,6 @@ Not measured: hands and glasses in front of a face, teeth, hair below the chin, 
 sense. A person in profile has an outcome and no score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

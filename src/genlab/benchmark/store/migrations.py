@@ -5,8 +5,6 @@ file takes all of them, and its tables come from `schema` as it is now: a migrat
 where its change is there already. A file that names an unknown one is of a newer genlab.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The schema is stated here alone; `migrations` brings older files to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, get_args

@@ -5,8 +5,6 @@ else. `control_pasted` pastes a rectangle. `control_blurred` blurs the right swa
 strengths.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Tools that need the face models only: a case's faces, and one picture laid over another."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

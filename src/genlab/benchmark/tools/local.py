@@ -9,8 +9,6 @@ It does not turn a face, open a mouth, move glasses or hair, or handle a hand in
 Hair, head and body stay the template's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Why items fail: hypotheses about measured attributes, each tested over the whole test split."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The failure gallery: items that failed, each with its likeliest reason."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Hypotheses about grids, from measured attributes, and what is wrong with a sampled grid."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

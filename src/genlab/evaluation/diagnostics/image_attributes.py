@@ -1,7 +1,5 @@
 """Measured attributes of images, and hypotheses about them: what a failure can be blamed on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What evaluators of grids and of images share: inference, bounds, verdict, diagnosis, files."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The evaluation of grid models."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

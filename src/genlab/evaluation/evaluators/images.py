@@ -1,7 +1,5 @@
 """The evaluation of image models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

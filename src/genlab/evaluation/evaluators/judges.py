@@ -1,7 +1,5 @@
 """A judge of images: a classifier, its features of real images, and its reference distance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

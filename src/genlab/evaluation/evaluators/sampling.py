@@ -4,8 +4,6 @@ One set of draws chooses, against the validation split, the pixel temperature an
 Another set, of another seed, is what is reported.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor

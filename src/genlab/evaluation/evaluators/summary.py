@@ -3,8 +3,6 @@
 Intervals and everything else are in results/<dataset>/.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field

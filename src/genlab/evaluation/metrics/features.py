@@ -5,8 +5,6 @@ network learns them from the train split alone, so that they fit data of any kin
 to be downloaded. Distances in them compare within one classifier, known by its digest.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compare two full runs: every metric with its interval, and the differences that exceed it."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

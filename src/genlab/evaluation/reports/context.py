@@ -1,7 +1,5 @@
 """What report templates read: the result files of a dataset and the runs of its experiments."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

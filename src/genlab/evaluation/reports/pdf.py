@@ -1,7 +1,5 @@
 """Print reports as A4 pages: Markdown to HTML, and Chromium's own printing."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Render the reports and the README's results; check that the committed ones are up to date."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

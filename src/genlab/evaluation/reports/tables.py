@@ -1,7 +1,5 @@
 """Markdown tables of reports, made from result files by pandas."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any

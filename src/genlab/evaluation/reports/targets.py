@@ -1,7 +1,5 @@
 """Targets of the benchmarks, from benchmarks/targets.yaml."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

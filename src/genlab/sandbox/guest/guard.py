@@ -10,8 +10,6 @@ then for each job {"argv" or "script", "args", "env", "cwd", "limits"} with the 
 of its output, and gets {"exit", "stopped", "clean"} or {"error"}; {"stop"} ends the job.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib

@@ -1,7 +1,5 @@
 """What a process gives up before code of a guest runs in it: limits, user, capabilities, files."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

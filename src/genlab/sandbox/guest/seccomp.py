@@ -6,8 +6,6 @@ new feature is closed until someone has looked at it. Numbers: x86_64, aarch64 (
 `asm/unistd_64.h` and `asm-generic/unistd.h`); -1 where there is no such call.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -9,8 +9,6 @@ It is a likelihood like any other: the ELBO stays a lower bound. Channels of one
 by the likelihood itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -5,8 +5,6 @@ off each place of the coarsest map. Pixels are folded into channels (Shi et al. 
 strided over: no pixel is skipped, and every product is dense.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

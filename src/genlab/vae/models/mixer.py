@@ -6,8 +6,6 @@ log variance (`VAE.encode`), each (batch, latent_dim), the decoder latents to (b
 size).
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 

@@ -1,7 +1,5 @@
 """The VAE: encoder, prior, decoder and likelihood."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 codes: (n, d) float64. A draw is a function (count, generator) -> (count, d) float32.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

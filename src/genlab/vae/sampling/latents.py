@@ -1,7 +1,5 @@
 """Directions in which codes vary, and interpolations between codes."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

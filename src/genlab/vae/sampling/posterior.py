@@ -4,8 +4,6 @@ Items go in as uint8, grids (n, size, size) or images (n, size, size, channels),
 from disk; nats are per item.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -7,8 +7,6 @@ and at full size it would learn little else. It is trained on the train split, a
 never shown.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -14,8 +14,6 @@
 given: a model with a causal head shows dependent pixels in draws alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """The order in which training sees its items, and how they are corrupted, decided by the seed."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import torch

@@ -1,7 +1,5 @@
 """Files of a model: checkpoints, released checkpoints, and the state that a killed run resumes."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

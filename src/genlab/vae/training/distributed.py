@@ -6,8 +6,6 @@ whole batch: the result differs from that of one process by the order of sums al
 process writes files. Without torchrun every function here is that of a single process.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -7,8 +7,6 @@ parts' gradients are added in a fixed order, which keeps the result the same byt
 several processes train, each splits its own rows of the batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce

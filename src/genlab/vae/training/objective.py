@@ -20,8 +20,6 @@ last). So a run at beta = 0 has an honest prior for its KL and its samples, and 
 free bits this is the ELBO's own gradient.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The optimiser and the averaged weights of training."""
 
-from __future__ import annotations
-
 import copy
 
 import torch

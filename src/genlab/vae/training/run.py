@@ -1,7 +1,5 @@
 """One training run as files: data in; checkpoint, record and summary out."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

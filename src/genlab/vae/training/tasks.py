@@ -1,7 +1,5 @@
 """What differs between training on grids and on images: batches, loss and accuracy."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any
 

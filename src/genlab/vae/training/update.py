@@ -1,7 +1,5 @@
 """One update of the weights, without waiting for the device: no number is read on the way."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The FastAPI application of all routers."""
 
-from __future__ import annotations
-
 from fastapi import FastAPI
 
 from genlab import __version__

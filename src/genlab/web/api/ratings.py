@@ -1,7 +1,5 @@
 """Route of people's ratings."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What the routers share: types, the project's `Jobs`, and faults as problems (RFC 9457)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Charts as Vega-Lite specifications; the theme of the page colours the marks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Titles, reasons and names may contain anything: markup, ten thousand characters,
 direction of text.
 """
 
-from __future__ import annotations
-
 from html import escape
 
 LONGEST = 120  # characters of a foreign text

@@ -1,7 +1,5 @@
 """Files of the stages as the pages read them: parsed once, and again when they change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

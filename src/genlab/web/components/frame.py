@@ -1,7 +1,5 @@
 """What pages share: choices, tables, what visitors said, errors as sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cases and images of the benchmark as HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from html import escape

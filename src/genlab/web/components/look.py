@@ -1,7 +1,5 @@
 """How the pages look: colours of text in two themes, style sheet, pictures of items."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ The order differs between raters and is the same when they return. An image's ad
 content, so that nothing on the page names the tool.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 import uuid

@@ -4,8 +4,6 @@ A run is a separate process, the command line's; endpoint and key come from para
 environment, never from the page: else whoever may open it could have the key sent anywhere.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import shlex

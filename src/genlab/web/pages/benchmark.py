@@ -1,7 +1,5 @@
 """The person-swap benchmark: choose cases and tools, run, follow, compare, report."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

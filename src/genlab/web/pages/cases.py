@@ -1,7 +1,5 @@
 """Test cases: a gallery, and a form that makes a case of photographs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import streamlit as st

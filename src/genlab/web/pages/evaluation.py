@@ -1,7 +1,5 @@
 """What the model can do: verdict and targets, reconstructions, samplers, latents, neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

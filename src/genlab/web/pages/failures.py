@@ -1,7 +1,5 @@
 """What fails and why: the worst items, the hypotheses about them, and people's opinions."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from pathlib import Path

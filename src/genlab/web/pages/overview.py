@@ -1,7 +1,5 @@
 """Test cases, the pipeline as DVC reports it, key numbers of each dataset, changes, next step."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Blind rating: one image after another, stars by key or click; or pairs."""
 
-from __future__ import annotations
-
 from html import escape
 
 import streamlit as st

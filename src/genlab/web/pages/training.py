@@ -1,7 +1,5 @@
 """Curves of training: several runs in one chart, live while one is under way."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

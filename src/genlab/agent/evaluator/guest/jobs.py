@@ -1,7 +1,5 @@
 """The jobs of the guest: train a model, describe it, or let it answer."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

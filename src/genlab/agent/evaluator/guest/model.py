@@ -1,7 +1,5 @@
 """A generated module as the judge uses it: loaded, and checked in what it answers."""
 
-from __future__ import annotations
-
 import importlib.util
 import random
 import sys

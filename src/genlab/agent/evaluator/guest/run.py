@@ -7,8 +7,6 @@ genlab.distributions), and what the action reads. What breaks is the last line o
 code BROKEN.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

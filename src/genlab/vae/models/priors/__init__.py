@@ -1,7 +1,5 @@
 """Priors p(z): the standard normal and two learned autoregressive ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from genlab.vae.models.priors.base import Prior, StandardPrior

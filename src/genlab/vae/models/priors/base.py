@@ -1,7 +1,5 @@
 """What every prior p(z) offers, and what the two learned ones have in common."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from typing import ClassVar

@@ -8,8 +8,6 @@ p(z), for any parameters (Chen et al. 2017, Variational Lossy Autoencoder; Tomcz
 VampPrior).
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -7,8 +7,6 @@ et al. 2017, Variational Lossy Autoencoder); fitted to the codes of a finished m
 (`sampling.densities`).
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from sklearn.cluster import KMeans
