@@ -246,7 +246,8 @@ def _dvc(arguments: list[str], output: Any) -> int:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     # PYTHONPATH is relative: a stage that runs in the temporary folder imports the code there.
     environment = {**os.environ, "PATH": path, "PYTHONPATH": "src"}
-    command = [sys.executable, "-m", "dvc", *arguments]
+    # Runs beside each other take turns at the lock of the repository.
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
     return subprocess.run(command, stdout=output, stderr=output, env=environment).returncode
 
 
