@@ -55,6 +55,17 @@ def test_a_ray_cluster_gives_the_same_results() -> None:
     assert list(spread(math.sqrt, PIECES, tiny.params(engine="ray", workers=2))) == ROOTS
 
 
+def fail(piece: int) -> None:
+    raise GenlabError(f"piece {piece} is broken; make it again", key="piece")
+
+
+def test_an_error_on_a_ray_cluster_is_one_line() -> None:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    with pytest.raises(GenlabError) as raised:
+        list(spread(fail, [1], tiny.params(engine="ray", workers=1)))
+    assert (str(raised.value), raised.value.key) == ("piece 1 is broken; make it again", "piece")
+
+
 def test_an_address_without_a_cluster_is_one_line() -> None:
     pytest.importorskip("ray", reason="the extra ray is not installed")
     with pytest.raises(GenlabError, match=r"no Ray cluster answers at '127.0.0.1:1'"):

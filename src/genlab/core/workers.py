@@ -68,7 +68,10 @@ class RayExecutor(Executor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `function` somewhere on the cluster, on one core."""
-        found: Future[Any] = self._call.remote(function, *args, **kwargs).future()
+        found: Future[Any] = Future()
+        found.set_running_or_notify_cancel()  # what was sent is not cancelled
+        sent = self._call.remote(function, *args, **kwargs).future()
+        sent.add_done_callback(lambda done: _hand_on(done, found))
         return found
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -79,6 +82,14 @@ class RayExecutor(Executor):
 def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a function; Ray itself takes none that is written in C."""
     return function(*args, **kwargs)
+
+
+def _hand_on(done: Future[Any], to: Future[Any]) -> None:
+    """Settle a future like another; the message of an error of Ray's is a whole traceback."""
+    if error := done.exception():
+        to.set_exception(getattr(error, "cause", None) or error)
+    else:
+        to.set_result(done.result())
 
 
 def spread(function: Callable[..., Any], pieces: Iterable[Any], params: Params) -> Iterator[Any]:
