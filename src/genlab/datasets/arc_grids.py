@@ -8,13 +8,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.io import UNFINISHED, map_npy, read_npz, write_npz
+from genlab.core.io import UNFINISHED, map_npy, read_npz, unfit, write_npz
 from genlab.core.params import GridParams, Params, digest
 from genlab.datasets.manifests import (
     generate_command,
     read_manifest,
     split_command,
-    stale,
     write_manifest,
 )
 from genlab.datasets.shards import (
@@ -100,7 +99,7 @@ def split_grids(name: str, params: Params, folder: Path, data: Path, seed: int) 
     tables = {split: take_objects(objects, chosen, count) for split, chosen in indices.items()}
     found = count_duplicates({s: [grid.tobytes() for grid in part] for s, part in splits.items()})
     if duplicates := sum(found.values()):
-        raise stale(folder, f"holds {duplicates} duplicate grids", GENERATE)
+        raise unfit(folder, f"holds {duplicates} duplicate grids", GENERATE)
     distribution = GridDistribution(**generated["distribution"])
     nats = grid_nats(tables["test"], distribution, len(splits["test"]))
     facts: dict[str, Any] = {
@@ -183,7 +182,7 @@ def find_data_file(path: str | Path) -> Path:
     found = sorted(where.glob("simplified_dataset_*.npz"))
     if len(found) != 1:
         names = ", ".join(file.name for file in found) or "none"
-        raise stale(where, f"must hold one simplified_dataset_*.npz, found {names}", SPLIT)
+        raise unfit(where, f"must hold one simplified_dataset_*.npz, found {names}", SPLIT)
     return found[0]
 
 
@@ -203,12 +202,12 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     side = size or (grids.shape[-1] if grids.ndim else 0)
     if grids.dtype != np.uint8 or grids.shape[1:] != (side, side) or not grids.size:
         fault = f"must hold uint8 (n, {side}, {side}), got {grids.dtype} {grids.shape}"
-        raise stale(file, fault, SPLIT)
+        raise unfit(file, fault, SPLIT)
     if grids.max() >= COLOURS:
         grid, row, col = np.unravel_index(np.argmax(grids >= COLOURS), grids.shape)
         colour = grids[grid, row, col]
         fault = f"has colour {colour} at row {row}, column {col} of grid {grid}"
-        raise stale(file, fault, SPLIT)
+        raise unfit(file, fault, SPLIT)
     return grids
 
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.io import atomic_write, map_npy, read_npz, write_npz
+from genlab.core.io import atomic_write, map_npy, read_npz, unfit, write_npz
 from genlab.core.params import ImageParams, Params
 from genlab.datasets.manifests import (
     MANIFEST_FILE,
     generate_command,
     read_manifest,
     split_command,
-    stale,
     write_manifest,
 )
 from genlab.datasets.sources import Images, ImageSet, Labels, Shape, Source
@@ -184,10 +183,10 @@ def load_images(path: str | Path, split: str, shape: Shape | None = None) -> Ima
         expected = (manifest["counts"][split], *(shape or manifest["shape"]))
     except (LookupError, TypeError) as error:
         fault = f"does not say how many images {split} has and their shape"
-        raise stale(file.parent / MANIFEST_FILE, fault, command) from error
+        raise unfit(file.parent / MANIFEST_FILE, fault, command) from error
     if images.dtype != np.uint8 or images.shape != expected:
         fault = f"must hold uint8 {expected}, got {images.dtype} {images.shape}"
-        raise stale(file, fault, command)
+        raise unfit(file, fault, command)
     return images
 
 

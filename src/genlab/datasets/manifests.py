@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
-from genlab.core.errors import GenlabError
-from genlab.core.io import read_json, sha256, write_json
+from genlab.core.io import read_json, sha256, unfit, write_json
 from genlab.core.params import Dataset as Name
 
 MANIFEST_FILE = "manifest.json"
@@ -31,18 +30,12 @@ def read_manifest(
     manifest: dict[str, Any] = read_json(file, producer_command=producer_command, kind=kind)
     if (found := manifest.get("version")) != VERSION:
         fault = f"has format version {found}, this genlab reads {VERSION}"
-        raise stale(file, fault, producer_command)
+        raise unfit(file, fault, producer_command)
     for name, expected in manifest["sha256"].items() if verify else ():
         if not (folder / name).is_file() or sha256(folder / name) != expected:
             fault = f"is missing or not the file that {MANIFEST_FILE} describes (by its checksum)"
-            raise stale(folder / name, fault, producer_command)
+            raise unfit(folder / name, fault, producer_command)
     return manifest
-
-
-def stale(file: Path, fault: str, producer_command: str) -> GenlabError:
-    """The error of a file that has to be made again."""
-    message = f"{file} {fault}; make it again with: {producer_command}"
-    return GenlabError(message, path=file, fix=producer_command)
 
 
 def generate_command(path: str | Path, stage: str = "generate") -> str:

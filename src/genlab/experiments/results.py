@@ -12,7 +12,7 @@ import pandas as pd
 from ruamel.yaml import YAML
 
 from genlab.core.errors import GenlabError
-from genlab.core.io import atomic_write
+from genlab.core.io import atomic_write, unfit
 from genlab.core.stats import student_interval
 
 RESULTS_FILE = Path("results") / "experiments.csv"
@@ -100,16 +100,10 @@ def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
             raise ValueError("a row has other columns than the first line")
         return pd.read_csv(io.StringIO(text), **options).set_index("name")
     except FileNotFoundError as error:
-        raise GenlabError(
-            f"{path} is missing; make it with: {PRODUCER}", path=path, fix=PRODUCER
-        ) from error
+        raise unfit(path, "is missing", PRODUCER) from error
     except (csv.Error, ValueError, KeyError) as error:
-        raise GenlabError(
-            f"{path} is truncated or not a table of experiments ({error});"
-            f" make it again with: {PRODUCER}",
-            path=path,
-            fix=PRODUCER,
-        ) from error
+        fault = f"is truncated or not a table of experiments ({error})"
+        raise unfit(path, fault, PRODUCER) from error
 
 
 def write_rows(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) -> None:

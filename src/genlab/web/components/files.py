@@ -7,8 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 
-from genlab.core.errors import GenlabError
-from genlab.core.io import read_json
+from genlab.core.io import read_json, unfit
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,8 +40,7 @@ def fresh(function: Callable[P, T]) -> Callable[P, T]:
 def require(path: Path, command: str = REPRO) -> Path:
     """Return `path` if it exists. Raises a GenlabError that names the command that makes it."""
     if not path.exists():
-        line = f"{path} is not there yet; make it with: {command}"
-        raise GenlabError(line, path=path, fix=command)
+        raise unfit(path, "is not there yet", command)
     return path
 
 
@@ -58,8 +56,7 @@ def reading(path: Path, command: str = REPRO) -> Iterator[Any]:
         yield content
     except UNFIT as error:
         fault = f"{type(error).__name__}: {' '.join(str(error).split())[:80]}"
-        line = f"{path} is not as this version writes it ({fault}); make it again with: {command}"
-        raise GenlabError(line, path=path, fix=command) from error
+        raise unfit(path, f"is not as this version writes it ({fault})", command) from error
 
 
 @fresh
