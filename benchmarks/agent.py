@@ -11,6 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,7 +115,7 @@ def agent_bits(
 
     Each side draws its own z, so the difference holds the noise of both means.
     """
-    with open_judge("generate") as judge:
+    with open_judge("generate", replace(BUDGET, max_parameters=500_000)) as judge:
         _, weights = judge.evaluate(vae_module.SOURCE, "Model", Training(), seed=0)
         part = judge.data.validation
         judged = [
