@@ -19,16 +19,19 @@ from genlab.agent.decisions import (
     leader,
     reaches,
 )
-from genlab.agent.loop import Progress
+from genlab.agent.loop import Loop, Progress
 from genlab.agent.planner import Review
 from genlab.agent.record import RunRecord, read_run
 from genlab.agent.registry import CODE, Registry
 from genlab.agent.report import headline, numbers
 from genlab.agent.run import run
-from genlab.agent.tool_loop import ToolLoop
+from genlab.agent.tool_loop import ToolLoop, shorten
 from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import JOURNAL, lay_out, open_workspace
 from genlab.core.errors import GenlabError
+from genlab.llm.answers import ToolCall
+from genlab.llm.chat import BudgetSpentError
+from genlab.llm.journal import Journal
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +139,42 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
     loop.enter(attempt(2).run_id)
     loop.enter(attempt(2).run_id)
     assert [(each.run_id, each.number) for each in loop.undecided] == [(attempt(2).run_id, 1)]
+
+
+def test_mode_tools_keeps_its_limits_within_one_answer(tmp_path: Path) -> None:
+    toolbox = Toolbox(lay_out(tmp_path / "one", GOAL), settings(max_iterations=1))
+    with Journal(tmp_path / "journal.jsonl", {}) as session:
+        loop = ToolLoop(problem(max_iterations=1), toolbox, print, session)
+        loop.undecided.append(attempt(1, 0.5, 0.6))
+        arguments = {"model_script_path": "a", "model_class_name": "A", "eval_config": {}}
+        refused = loop.execute(ToolCall("1", "pytorch_quick_evaluator", arguments))
+        allowed = loop.execute(ToolCall("2", "list_directory", {}))
+    assert "as many attempts were made as allowed" in refused["content"]
+    assert "src/" in allowed["content"]
+    assert loop.calls == 2
+
+
+def test_calls_and_results_are_cut_to_the_room() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "x" * 9000}}
+    answer = {"role": "assistant", "content": "", "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "1", "content": "y" * 9000}
+    messages = [{"role": "user", "content": "goal"}, *[answer, result] * 3]
+    found = shorten(messages, 25_000)
+    assert len(json.dumps(found)) < 25_000
+    assert (found[0], found[-2:]) == (messages[0], messages[-2:])
+    assert shorten(messages, 10**6) == messages
+
+
+def test_a_budget_spent_at_the_review_loses_no_reached_goal() -> None:
+    class Planner:
+        def review(self, *_: Any) -> Review:
+            raise BudgetSpentError("the budget is spent")
+
+    loop = Loop(problem(), None, print, None)  # type: ignore[arg-type]
+    loop.__dict__["planner"] = Planner()
+    reviewed, review = loop.review(attempt(1, 0.95, 0.91))
+    assert "no review: the budget is spent" in reviewed.notes
+    assert decide_by_numbers(reviewed, review, settings(GOAL))[0] == "achieved"
 
 
 def test_the_goal_ends_a_run(server: Server, tmp_path: Path) -> None:

@@ -116,6 +116,12 @@ def test_the_same_generator_proposes_the_same() -> None:
     assert first == second
 
 
+def test_what_was_tried_is_not_proposed_again() -> None:
+    first, _ = random_proposal(images(), None, random.Random(5))
+    again, _ = random_proposal(images(), None, random.Random(5), [first])
+    assert again != first
+
+
 @pytest.mark.parametrize("layers", [
     [],
     [{"type": "custom", "description": "anything"}],

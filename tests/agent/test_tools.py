@@ -467,6 +467,7 @@ def test_an_analysis_is_held_against_the_measured_figure(box: Toolbox) -> None:
     ("tool", "arguments", "fault"),
     [
         ("read_file", ("src",), "src: no such file"),
+        ("read_file", ("experiments/registry.json",), "numbers of the test set"),
         ("write_file", ("src/x.py/y.txt", "x"), "y.txt"),
         ("list_directory", ("none",), "none: no such folder"),
         ("python_run", ("none.py",), "none.py: no such script"),

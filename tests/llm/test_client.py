@@ -63,7 +63,7 @@ def test_nobody_listening_is_unreachable() -> None:
 @pytest.mark.parametrize(
     ("url", "key", "named"),
     [
-        ("localhost:9", KEY, "OPENAI_BASE_URL"),
+        ("localhost:9", KEY, "^base_url must be"),
         ("", "", "OPENAI_API_KEY is not set"),
         ("http://127.0.0.1:9/v1", "two words", "OPENAI_API_KEY"),
         ("http://127.0.0.1:9/v1", "schlüssel", "OPENAI_API_KEY"),

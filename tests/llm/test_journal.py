@@ -138,11 +138,28 @@ def test_a_tool_that_asks_is_one_entry_after_its_questions(path: Path) -> None:
 
 
 def test_a_failure_is_recorded_with_what_it_cost(path: Path) -> None:
-    for backend in (Scripted(LLMFailure("it would not", **SPENT)), Scripted(), None):
-        with pytest.raises(LLMFailure, match="it would not") as failure:
+    failure = LLMFailure("it would not", **SPENT)
+    for backend in (Scripted(failure), None):
+        with pytest.raises(LLMFailure, match="it would not") as raised:
             record(path, backend, "one")
-        assert failure.value.spent == SPENT
+        assert raised.value.spent == SPENT
     assert len(path.read_bytes().splitlines()) == 1
+
+
+def test_the_failure_that_ended_a_run_is_asked_again(path: Path) -> None:
+    notes: list[str] = []
+    with pytest.raises(LLMFailure):
+        record(path, Scripted(LLMFailure("it is down", **SPENT)), "one")
+    found = record(path, Scripted(*ANSWERS), "one", note=notes.append)
+    assert (found[0].text, notes) == (ANSWERS[0], [])
+
+
+def test_a_failure_that_a_run_went_on_after_is_not_asked_again(path: Path) -> None:
+    for backend in (Scripted(LLMFailure("it is down", **SPENT), "on"), Scripted()):
+        with open_journal(path, backend) as journal:
+            with pytest.raises(LLMFailure):
+                journal.ask("tools", message("one"))
+            assert journal.ask("tools", message("two")).text == "on"
 
 
 def test_a_spent_budget_is_asked_again_where_it_was_raised(path: Path) -> None:

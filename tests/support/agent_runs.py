@@ -43,7 +43,7 @@ def problem(
 ) -> Problem:
     """What a planner knows of a run of seconds."""
     references = {"logistic regression": {"accuracy": 0.5}}
-    return Problem(settings(goal, **changes), shape, outputs, outputs, references)
+    return Problem(settings(goal, **changes), (200, 40), shape, outputs, outputs, references)
 
 
 def write_params(folder: Path, **changes: Any) -> None:

@@ -101,9 +101,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Problem:
-    """What every planner knows: the settings, the data's shape and classes, reference models."""
+    """What every planner knows: the settings, the data's size, shape and classes, references.
+
+    sizes: number of items for training and for validation.
+    """
 
     settings: Settings
+    sizes: tuple[int, int]
     shape: tuple[int, int, int]
     classes: int
     outputs: int

@@ -22,7 +22,7 @@ from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import CONFIG, MODEL
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
-from genlab.llm.chat import BudgetSpentError, LLMFailure
+from genlab.llm.chat import BudgetSpentError, UnansweredError
 from genlab.llm.journal import Journal
 
 Progress = Callable[[str], None]  # what to do with a line for people
@@ -139,7 +139,7 @@ class Loop(Run):
             self.progress("  deciding")
             try:
                 return attempt, self.planner.review(self.attempts, attempt)
-            except LLMFailure as error:
+            except UnansweredError as error:  # the numbers decide without it
                 notes = [*attempt.notes, f"no review: {error.reason}"]
                 attempt = attempt.model_copy(update={"notes": notes})
         return attempt, Review()

@@ -52,7 +52,9 @@ class Planner:
         """The next attempt; pending: proposals of this round that are not evaluated yet."""
         number = len(attempts) + len(pending)
         kind, parent, rng = choose_parent(self.problem.settings, attempts, number)
-        design, change = random_proposal(self.problem, parent.design if parent else None, rng)
+        tried = [each.design for each in (*attempts, *pending) if each.config]
+        source = parent.design if parent else None
+        design, change = random_proposal(self.problem, source, rng, tried)
         return make_draft(number + 1, design, parent, change=change, kind=kind, origin="search")
 
     def review(self, attempts: Sequence[Attempt], attempt: Attempt) -> Review:

@@ -45,7 +45,7 @@ def describe_problem(problem: Problem) -> str:
     """Goal, data, budget and reference models, for prompts."""
     settings, budget = problem.settings, problem.settings.budget
     channels, height, width = problem.shape
-    params = settings.params
+    train, validation = problem.sizes
     what = f"{problem.classes} classes" if problem.task == "classify" else "no labels are needed"
     references = "; ".join(
         f"{name} {values[settings.goal.metric]:.4g}"
@@ -53,12 +53,12 @@ def describe_problem(problem: Problem) -> str:
         if settings.goal.metric in values
     )
     return (
-        f"Goal: {settings.goal.description}, on each of {params.seeds} seeds.\n"
+        f"Goal: {settings.goal.description}, on each of {settings.params.seeds} seeds.\n"
         f"Data: {settings.goal.dataset}, images of {channels} x {height} x {width} in [0, 1],"
-        f" {what}; {params.subset:,} for training, {params.validation:,} for validation.\n"
+        f" {what}; {train:,} for training, {validation:,} for validation.\n"
         f"Budget of a training: {budget.examples:,} examples, {budget.seconds:g} s, at most"
         f" {budget.max_parameters:,} parameters.\n"
-        f"Reference models, same budget and judge: {references or 'none'}."
+        f"Reference models, same data and judge: {references or 'none'}."
     )
 
 

@@ -117,8 +117,8 @@ class RunRecord:
             " run, and the template writes all code.": small,
             f"A training sees {params.examples:,} examples of {params.subset:,} different items at"
             " most. The order of models can change with longer training.": True,
-            f"The best of {count} attempts was chosen on the {params.validation:,} validation items"
-            " that it is shown with, which is optimistic. The test set is not used for it.": True,
+            f"The best of {count} attempts was chosen on the validation items that it is shown"
+            " with, which is optimistic. The test set is not used for it.": True,
             f"With {seeds} seeds small differences between models are noise.": seeds < 5,
             f"In {replaced} of {count} attempts the planner gave no usable answer and random search"
             " proposed instead.": replaced,

@@ -58,7 +58,8 @@ def run(settings: Settings, workspace: Workspace, progress: Progress = print_lin
                 references = measure_references(toolbox.judge, path)
                 record.write_run(workspace, settings, record.UNFINISHED, backend, references)
                 data, outputs = toolbox.data, toolbox.judge.outputs
-                problem = Problem(settings, data.shape, data.classes, outputs, references)
+                sizes = len(data.train), len(data.validation)
+                problem = Problem(settings, sizes, data.shape, data.classes, outputs, references)
                 loop: Loop | ToolLoop = Loop(problem, toolbox, progress, session)
                 if session is not None and params.mode == "tools":
                     loop = ToolLoop(problem, toolbox, progress, session)

@@ -56,12 +56,13 @@ def choose_parent(
 
 
 def random_proposal(
-    problem: Problem, parent: Design | None, rng: random.Random
+    problem: Problem, parent: Design | None, rng: random.Random, tried: Sequence[Design] = ()
 ) -> tuple[Design, str]:
     """A random draft, or one random change of the parent, and the change in a sentence.
 
-    The template assembles it within the limit on parameters. A parent that no change brings to that
-    is given up for a draft. Raises a GenlabError where no draft is small enough.
+    It is none of those tried, and the template assembles it within the limit on parameters. A
+    parent that no change brings to that is given up for a draft. Raises a GenlabError where no
+    draft is small enough.
     """
     usable = parent and parent[0].parts and not has_custom(parent[0])
     for tries in range(2 * TRIES):
@@ -75,10 +76,10 @@ def random_proposal(
         else:
             config, change = _change_config(parent[0], rng)
         fitting = _fit(config, problem)
-        if fitting and (fitting, training) != parent:
+        if fitting and (fitting, training) not in (parent, *tried):
             return (fitting, training), change
     most = problem.settings.budget.max_parameters
-    raise GenlabError(f"max_parameters: no network was found with at most {most:,}")
+    raise GenlabError(f"max_parameters: no further network was found with at most {most:,}")
 
 
 def _fit(config: ModelConfig, problem: Problem) -> ModelConfig | None:

@@ -23,6 +23,7 @@ CALLS_PER_ATTEMPT = 20  # tool calls for every attempt that is allowed, at most
 EVALUATOR = "pytorch_quick_evaluator"
 RUN_ID = re.compile(r"qe_\d{8}_\d{6}(?:_\d+)?")  # no other one stands before it in a result
 SHORTENED = "[shortened: an old result]"
+CUT = '{"shortened": "an old call"}'
 
 SYSTEM = """You are a researcher who designs neural networks in PyTorch, with tools that act on
 a workspace. A usual attempt: pytorch_model_assembler writes src/models/NAME.py from a
@@ -35,10 +36,14 @@ without a call."""
 
 @dataclass
 class ToolLoop(Run):
-    """A run in which the planning model calls the tools; `undecided` are its last evaluations."""
+    """A run in which the planning model calls the tools.
+
+    undecided: its last evaluations. calls: of tools so far.
+    """
 
     session: Journal
     undecided: list[Attempt] = field(default_factory=list)
+    calls: int = 0
 
     def run(self) -> str:
         """Work until the goal or a limit is reached; returns the verdict."""
@@ -47,11 +52,12 @@ class ToolLoop(Run):
             {"role": "system", "content": SYSTEM},
             {"role": "user", "content": task},
         ]
-        room = self.settings.params.max_prompt_tokens * CHARACTERS_PER_TOKEN
         functions = function_schemas(self.problem.task)
+        room = self.settings.params.max_prompt_tokens * CHARACTERS_PER_TOKEN
+        room -= len(json.dumps(functions))
         ended = "stopped: as many tools were called as allowed"
         try:
-            for _ in range(CALLS_PER_ATTEMPT * self.settings.params.max_iterations):
+            while self.calls < CALLS_PER_ATTEMPT * self.settings.params.max_iterations:
                 self.progress("  choosing a tool")
                 asked = shorten(messages, room)
                 answer = self.session.ask("planning", asked, functions=functions)
@@ -70,9 +76,12 @@ class ToolLoop(Run):
     def execute(self, tool: ToolCall) -> Message:
         """The result of one call; a finished call is taken from the journal of a resumed run."""
         self.progress(f"  {tool.name}")
+        self.calls += 1
         request = {"name": tool.name, "arguments": tool.arguments}
         if tool.error:
             result = f"error: the arguments cannot be read: {tool.error}"
+        elif limit := self.find_limit(tool.name):
+            result = f"error: {limit}"
         else:
             with tools.using(self.toolbox):
                 found = self.session.remember(
@@ -82,6 +91,13 @@ class ToolLoop(Run):
         if tool.name == EVALUATOR and (found_id := RUN_ID.search(result)):
             self.enter(found_id[0])
         return {"role": "tool", "tool_call_id": tool.id, "content": result}
+
+    def find_limit(self, name: str) -> str:
+        """Which limit forbids one more call of a tool; empty where none does."""
+        tried = len(self.attempts) + len(self.undecided)
+        if name == EVALUATOR and tried >= self.settings.params.max_iterations:
+            return "as many attempts were made as allowed"
+        return self.verdict
 
     def enter(self, run_id: str) -> None:
         """Number an attempt that the evaluator has entered in the registry."""
@@ -104,15 +120,25 @@ class ToolLoop(Run):
 
 
 def shorten(messages: Sequence[Message], room: int) -> list[Message]:
-    """The messages within `room` characters: the oldest results of tools are replaced first."""
+    """The messages within `room` characters: calls and results of tools are cut, the oldest first.
+
+    Those of the last answer stay whole.
+    """
     found = list(messages)
     size = sum(len(json.dumps(each)) for each in found)
-    for position, each in enumerate(found):
+    last = max((n for n, each in enumerate(found) if each["role"] == "assistant"), default=0)
+    for position, each in enumerate(found[:last]):
         if size <= room:
             break
+        short = dict(each)
         if each["role"] == "tool" and len(each["content"]) > len(SHORTENED):
-            size -= len(each["content"]) - len(SHORTENED)
-            found[position] = {**each, "content": SHORTENED}
+            short["content"] = SHORTENED
+        if calls := each.get("tool_calls"):
+            cut = [{**call["function"], "arguments": CUT} for call in calls]
+            both = zip(calls, cut, strict=True)
+            short["tool_calls"] = [{**call, "function": function} for call, function in both]
+        size -= len(json.dumps(each)) - len(json.dumps(short))
+        found[position] = short
     return found
 
 

@@ -12,10 +12,9 @@ from genlab.llm.chat import Budget, Endpoint, Role
 from genlab.llm.journal import Journal, read_entries
 from genlab.llm.transport import is_loopback
 
-# A small model rambles on to any limit, and was seen to write one token per second.
+SMALL_OUTPUT_TOKENS = 1024  # SmolLM2 rambles on to any limit
 EMBEDDED = {
-    "max_output_tokens": 1024,
-    "timeout": 900.0,
+    "timeout": 900.0,  # a model was seen to write one token per second
     "reasoning_effort": "",
     "price_in": 0.0,
     "price_out": 0.0,
@@ -44,8 +43,12 @@ def open_backend(
         roles, extra = resolve_roles(params), None
         if params.backend == "embedded":
             file, extra = embedded.find_weights(params.gguf), embedded.COMPACT_JSON
-            url = stack.enter_context(embedded.serve(file, seed=seed))
-            fixed = {**EMBEDDED, "base_url": url, "model": file.stem}
+            tokens, context = SMALL_OUTPUT_TOKENS, embedded.CONTEXT
+            if params.gguf:
+                tokens = params.planning.max_output_tokens
+                context = params.max_prompt_tokens + tokens
+            url = stack.enter_context(embedded.serve(file, seed=seed, context=context))
+            fixed = {**EMBEDDED, "max_output_tokens": tokens, "base_url": url, "model": file.stem}
             roles = dict.fromkeys(roles, params.planning.model_copy(update=fixed))
         endpoints = {
             role: Endpoint(role, each, budget, seed=seed, extra=extra)

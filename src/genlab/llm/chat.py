@@ -245,7 +245,7 @@ class Endpoint:
         left = limit - self.budget.spent["seconds"] if limit else math.inf
         try:
             completion = asyncio.run(self.client.chat(request, min(prices.timeout, left)))
-            tokens_out = _estimate(completion.text)
+            tokens_out = _estimate(json.dumps(completion.message))
             if isinstance(usage := completion.usage, Usage):
                 tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
             return completion

@@ -87,7 +87,8 @@ class Client:
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
         if not is_url(self.base_url):
             raise GenlabError(
-                f"OPENAI_BASE_URL must be an address such as {OPENAI_URL},"
+                f"{'base_url' if base_url else 'OPENAI_BASE_URL'} must be an address such as"
+                f" {OPENAI_URL},"
                 f" got {excerpt(repr(self.base_url))}"
             )
         # A key that was read from a file ends in a line break.

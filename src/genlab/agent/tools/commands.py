@@ -11,6 +11,8 @@ default: a language model chooses the name, which may be a squatted one; the ind
 nothing bounds the size of a wheel.
 """
 
+from __future__ import annotations  # signatures show annotations as they are written
+
 import os
 import re
 import shlex

@@ -1,5 +1,7 @@
 """The tool that trains and measures a model, and enters it in the registry as an attempt."""
 
+from __future__ import annotations  # signatures show annotations as they are written
+
 import hashlib
 import json
 from collections.abc import Mapping

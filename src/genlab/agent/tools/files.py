@@ -6,6 +6,8 @@ folder, and other programs execute files with certain names. So files are data o
 source lies in `src`, under names that are no installed package's.
 """
 
+from __future__ import annotations  # signatures show annotations as they are written
+
 import re
 import site
 import sys
@@ -30,15 +32,24 @@ RULES = {  # what no tool writes: paths in the workspace, in any case; the first
     rf"(?:.*/)?(?:{OBEYED})": "other programs obey that file; choose another name",
     rf"(?!.*\.(?:{DATA}|py|sh)$).*": f"only data may be written ({DATA}), and source code in src",
 }
+TESTED = r"(?:.*/)?(?:results\.json|registry\.json|report\.(?:md|html))"  # may hold test numbers
 IMPORTED = ("genlab", "sitecustomize", "usercustomize")  # beside installed packages
 MAX_CHARACTERS = 200_000  # read from a file
 
 
 def read_file(file_path: str) -> str:
-    """Read a text file of the workspace; a long one is cut, with a mark."""
-    path = current().workspace.inside(file_path)
+    """Read a text file of the workspace; a long one is cut, with a mark.
+
+    The judge's records are not read: those of an ended run hold numbers of the test set.
+    """
+    workspace = current().workspace
+    path = workspace.inside(file_path)
     if not path.is_file():
         raise GenlabError(f"{file_path}: no such file; list_directory shows what is there")
+    place = PurePath(workspace.relative(path))
+    if is_judges(place) and re.fullmatch(TESTED, place.as_posix(), re.IGNORECASE):
+        fault = "it may hold numbers of the test set; pytorch_quick_evaluator gives the others"
+        raise GenlabError(f"{file_path}: {fault}")
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         text = file.read(MAX_CHARACTERS)
         return text + (f"\n[... cut at {MAX_CHARACTERS} characters]" if file.read(1) else "")

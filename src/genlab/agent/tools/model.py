@@ -3,6 +3,8 @@
 Who wrote a file is remembered by its digest in the judge's folder: a comment could claim anything.
 """
 
+from __future__ import annotations  # signatures show annotations as they are written
+
 import hashlib
 import io
 import math

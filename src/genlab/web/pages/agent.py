@@ -133,7 +133,7 @@ def show_overview(run: RunRecord) -> None:
     references = "; ".join(f"{name} {number(measured.get(goal.metric))}"
                            for name, measured in run.references.items())  # fmt: skip
     if references:
-        st.caption(label(f"Reference models, same budget and judge: {references}"))
+        st.caption(label(f"Reference models, same data and judge: {references}"))
     if run.attempts:
         means = [(each.number, each.mean(goal.metric)) for each in run.attempts]
         curves: dict[str, charts.Points] = {
