@@ -2,8 +2,9 @@
 
 Each process takes its rows of every batch; gradients and losses are added over all of them
 (all-reduce), so that the weights stay the same everywhere. All draw the same random numbers for the
-whole batch: the result differs from that of one process by the order of sums alone. The first
-process writes files. Without torchrun every function here is that of a single process.
+whole batch: the result differs from that of one process with as many parts of a batch by the order
+of sums alone. The first process writes files. Without torchrun every function here is that of a
+single process.
 """
 
 import os

@@ -22,7 +22,7 @@ Part = Callable[[slice], tuple[Tensor, dict[str, Tensor]]]
 
 
 class BatchGradient:
-    """Set `.grad` of `parameters` to the gradient of a loss that is a sum over rows.
+    """Set `.grad` of `parameters` to the sum of the gradients of a batch's parts.
 
     parts: that a batch is split into, of equal size; threads: that work on them.
     """

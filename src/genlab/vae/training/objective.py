@@ -12,7 +12,9 @@ Focal exponent and class weights fade as beta_max grows, so that at beta_max = 1
 negative ELBO itself (plus warm-up and free bits, if asked): they tilt the trade between distortion
 and rate, and at beta = 0, where there is no rate to trade, they only say which cells matter.
 
-Corrupted grids, and the likelihood without a causal head, are auxiliary losses beside it.
+Corrupted grids, and the likelihood without a causal head, are auxiliary losses beside it. With a
+share c of corrupted grids the KL of the others weighs beta / (1 - c) against their reconstruction:
+one is a mean over the whole batch, the other over the grids that have a prior.
 
 A learned prior is always fitted at full strength, to codes it cannot move unless beta says so: the
 gradient of -log p(z) reaches p's parameters times 1 and the encoder times beta (0 while free bits
@@ -46,7 +48,8 @@ def training_loss(
     in the gradient, so that the first result is *not* multiplied by beta again. clean: (batch,),
     0 for a corrupted item, whose code is free: no prior is fitted to it. gate: (), set here to
     beta, or to 0 while the code spends fewer than `free_nats` (Kingma et al. 2016, eq. 15, the
-    whole code as one group: an empty corner of an image needs no nats).
+    whole code as one group: an empty corner of an image needs no nats). The batch is what one thread
+    or process differentiates: the mean KL and the gate are its own.
     """
     reconstruction = nll.mean()
     mean_kl = (kl.sum(1) * clean).sum() / clean.sum().clamp_min(1)
