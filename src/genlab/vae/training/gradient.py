@@ -38,10 +38,9 @@ class BatchGradient:
         edges = [own.start + length * i // self.parts for i in range(self.parts + 1)]
         slices = [slice(a, b) for a, b in pairwise(edges) if b > a]
         run = map if self._pool is None else self._pool.map
-        results = list(run(lambda chosen: self._differentiate(part, chosen), slices))
-        names = list(results[0][1])
-        columns = zip(*([*gradients, *sums.values()] for gradients, sums in results), strict=True)
-        totals = distributed.add([reduce(add, column) for column in columns])
+        results = run(lambda chosen: self._differentiate(part, chosen), slices)
+        names, own_sums = reduce(_add_part, results)  # no more than two parts are in memory
+        totals = distributed.add(own_sums)
         for parameter, total in zip(self.parameters, totals, strict=False):
             # A convolution's gradient may lie in memory in another order than its weights; fused
             # optimisers go through both as they lie, and would mix up the elements.
@@ -49,8 +48,14 @@ class BatchGradient:
             parameter.grad = total if same else torch.empty_like(parameter).copy_(total)
         return dict(zip(names, totals[len(self.parameters) :], strict=True))
 
-    def _differentiate(
-        self, part: Part, rows: slice
-    ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+    def _differentiate(self, part: Part, rows: slice) -> tuple[list[str], list[Tensor]]:
+        """Names of the summed tensors; the gradients, followed by these tensors."""
         loss, sums = part(rows)
-        return torch.autograd.grad(loss, self.parameters, materialize_grads=True), sums
+        gradients = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        return list(sums), [*gradients, *sums.values()]
+
+
+def _add_part(
+    one: tuple[list[str], list[Tensor]], other: tuple[list[str], list[Tensor]]
+) -> tuple[list[str], list[Tensor]]:
+    return one[0], list(map(add, one[1], other[1]))

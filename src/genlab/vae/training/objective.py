@@ -48,8 +48,8 @@ def training_loss(
     in the gradient, so that the first result is *not* multiplied by beta again. clean: (batch,),
     0 for a corrupted item, whose code is free: no prior is fitted to it. gate: (), set here to
     beta, or to 0 while the code spends fewer than `free_nats` (Kingma et al. 2016, eq. 15, the
-    whole code as one group: an empty corner of an image needs no nats). The batch is what one thread
-    or process differentiates: the mean KL and the gate are its own.
+    whole code as one group: an empty corner of an image needs no nats). The batch is what one
+    thread or process differentiates: the mean KL and the gate are its own.
     """
     reconstruction = nll.mean()
     mean_kl = (kl.sum(1) * clean).sum() / clean.sum().clamp_min(1)
