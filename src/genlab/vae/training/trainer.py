@@ -150,11 +150,12 @@ class Trainer:
         totals = {name: float(value) for name, value in sums.items()}
         self.progress.updates += steps
         self.progress.skipped_updates += round(totals["skipped"])
+        taken = max(1, steps - round(totals["skipped"]))  # a skipped update has no loss
         return {
-            **{f"train/{name}": totals[name] / steps for name in LOSSES},
+            **{f"train/{name}": totals[name] / taken for name in LOSSES},
             "beta": beta,
             "learning_rate": prior_lr if phases.prior_alone(epoch) else lr,
-            "gradient_norm": totals["gradient_norm"] / steps,
+            "gradient_norm": totals["gradient_norm"] / taken,
             "skipped_updates": float(self.progress.skipped_updates),
         }
 
