@@ -255,7 +255,7 @@ def descendants() -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat") as file:
+                with open(f"/proc/{name}/stat", errors="replace") as file:  # its name is its own
                     parent = int(file.read().rpartition(")")[2].split()[1])
                 parents.setdefault(parent, []).append(int(name))
     found = list(parents.get(os.getpid(), []))
@@ -265,13 +265,13 @@ def descendants() -> list[int]:
 
 
 def memory_of(pid: int) -> int:
-    """Bytes of a process's own memory (files that it maps are not counted)."""
+    """Bytes of a process's memory, with what it shares; files that it maps are not counted."""
     try:
-        with open(f"/proc/{pid}/statm") as file:
-            _, resident, shared, *_ = file.read().split()
-    except (OSError, ValueError):
+        with open(f"/proc/{pid}/status", errors="replace") as file:
+            counted = [line for line in file if line.startswith(("RssAnon:", "RssShmem:"))]
+    except OSError:
         return 0
-    return (int(resident) - int(shared)) * resource.getpagesize()
+    return sum(int(line.split()[1]) << 10 for line in counted)
 
 
 def threads_of(uid: int) -> int:
