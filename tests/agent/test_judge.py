@@ -162,7 +162,8 @@ CHEATS = {
     "names": (
         LINEAR.replace(
             "self.last = ",
-            "[self.register_buffer(f'{n:0200}', torch.zeros(0)) for n in range(3000)]; self.last = ",
+            "for n in range(3000): self.register_buffer(f'{n:0200}', torch.zeros(0))\n"
+            "        self.last = ",
         ),
         "numbers in parameters and buffers",
     ),
