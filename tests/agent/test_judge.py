@@ -159,6 +159,21 @@ CHEATS = {
     "link": ("import os\nos.symlink('/etc/passwd', 'trained.json')\n" + LINEAR, "Error|result"),
     "escape": ("raise ValueError('\\x1b[31mred\\u202e')\n", r"ValueError at line 3.*: red$"),
     "buffer": (LINEAR.replace("self.last = ", WIDE), "numbers in parameters and buffers"),
+    "names": (
+        LINEAR.replace(
+            "self.last = ",
+            "for n in range(3000): self.register_buffer(f'{n:0200}', torch.zeros(0))\n"
+            "        self.last = ",
+        ),
+        "numbers in parameters and buffers",
+    ),
+    "float8": (
+        LINEAR.replace(
+            "self.last = ",
+            "self.register_buffer('m', torch.rand(9).to(torch.float8_e4m3fn)); self.last = ",
+        ),
+        "not a safetensors file",
+    ),
     "hidden": (  # from a count that the model itself gives
         LINEAR.replace("784, 10)", "784, 10); self.big = nn.Linear(784, 784)") + UNCOUNTED,
         "numbers in parameters and buffers",
@@ -175,6 +190,20 @@ def test_a_cheat_gains_nothing(judge: Judge) -> None:
         else:
             assert (metrics, reason) == honest, name
     assert judged.evaluate(judge, HEAD + LINEAR) == honest  # nothing is left for another model
+
+
+METADATA = """
+import sys
+for m in list(sys.modules.values()):
+    if hasattr(m, 'save_file'):
+        m.save_file = lambda *a, save=m.save_file: save(*a, {'images': 'x' * 100_000})
+"""
+
+
+def test_metadata_of_the_weights_are_not_kept(judge: Judge) -> None:
+    code = HEAD + LINEAR
+    _, honest = judge.evaluate(code, "Model", Training(), 0)
+    assert judge.evaluate(METADATA + code, "Model", Training(), 0)[1] == honest
 
 
 def test_cut_is_reported_where_the_clock_ended_a_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ def test_the_committed_file_is_valid_and_says_every_key_once() -> None:
         ({"beta_mx": 1.0}, "beta_mx", "did you mean beta_max?"),
         ({"beta_mx": 1.0, "beta_max": ...}, "beta_mx", "(and 1 more)"),
         ({"beta_schedule": "linar"}, "beta_schedule", "'linear', 'sigmoid' or 'cyclical', got"),
+        ({"agent.device": "mps"}, "agent.device", "'auto', 'cpu' or 'cuda', got 'mps'"),
         ({"datasets": ["svhn"]}, "datasets.0", "'celeba' or 'emoji', got 'svhn'"),
         ({"datasets": ["arc_grids", "arc_grids"]}, None, "must name each dataset once"),
         ({"grids": 3}, "grids", "got 3"),

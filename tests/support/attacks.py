@@ -6,7 +6,6 @@ others must be stopped by a limit, or leave nothing for the next job and no resu
 """
 
 import os
-import shutil
 import socket
 import sys
 import tempfile
@@ -18,8 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
 
+from genlab.agent.evaluator import sandbox as evaluator
 from genlab.core.errors import GenlabError
 from genlab.sandbox import Finished, Limits, Sandbox, Worker, read_back
+from genlab.sandbox.readback import remove_tree
 from genlab.sandbox.runner import GUEST
 
 SECRET = "sk-attack-me"
@@ -65,19 +66,26 @@ class Target:
     sandbox: Sandbox
     worker: Worker
     torch: Worker
+    models: evaluator.ModelSandbox
 
     @property
     def workspace(self) -> Path:
         return self.sandbox.workspace
 
     def guest(self, code: str, limits: Limits = QUICK, *, start: str = "cold") -> Finished:
-        """Run `code` as a guest's script: cold, by a warm worker, or by one that holds torch."""
-        script = self.workspace / "guest.py"
+        """Run `code` as a guest's script: cold, or by a warm worker.
+
+        start: cold, warm, torch (a worker that holds it) or model (the judge's worker).
+        """
+        workers = {"torch": self.torch, "model": self.models}
+        worker = workers.get(start, self.worker)
+        if start == "model":
+            self.models.renew()
+        script = worker.folder / "guest.py"
         script.unlink(missing_ok=True)
         script.write_text(code)
         if start == "cold":
             return self.sandbox.run(["python", script.name], env=self.environ, limits=limits)
-        worker = self.torch if start == "torch" else self.worker
         return worker.run(script.name, env=self.environ, limits=limits)
 
     @property
@@ -242,6 +250,7 @@ WARM = {
             resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))""",
         "reads another process's memory": "call(310, os.getppid(), 0, 0, 0, 0, 0)",
         "takes a file of another process": "call(438, call(434, os.getppid(), 0), 3, 0)",
+        "sets an extended attribute": 'os.setxattr(".", "user.secret", b"owned")',
         "hides memory in a memfd": 'os.memfd_create("x")',
         "hides memory in SysV segments": "call(29, 0, 1 << 20, 0o1666)",
         "types for another terminal": 'import fcntl; fcntl.ioctl(0, 0x5412, b"x")',
@@ -358,6 +367,41 @@ LIMITED = [
         limits=replace(QUICK, memory_bytes=300 << 20),
     ),
     Stopped(
+        "shared memory",
+        "guard's sum",
+        """
+        import mmap
+        hoard = mmap.mmap(-1, 300 << 20)
+        for place in range(0, 300 << 20, 4096): hoard[place] = 1
+        time.sleep(2)""",
+        by=("memory",),
+        limits=replace(QUICK, memory_bytes=100 << 20),
+    ),
+    Stopped(
+        "memory of a process whose name is no text",
+        "guard's sum",
+        """
+        libc.prctl(15, b"\\xff")
+        hoard = bytearray(b"x") * (300 << 20); time.sleep(2)""",
+        by=("memory",),
+        limits=replace(QUICK, memory_bytes=100 << 20),
+    ),
+    Stopped(
+        "shuts its workspace to the caller",
+        "look at the workspace",
+        "os.chmod('.', 0); write('fill')",
+        by=("files", ""),
+    ),
+    Stopped(
+        "fills the disk in a shut folder",
+        "look at the workspace",
+        """
+        os.mkdir("shut", 0o333)
+        for n in range(30): write(f"shut/fill{n}", "x" * (2 << 20)); time.sleep(0.1)""",
+        by=("files",),
+        limits=replace(QUICK, disk_bytes=50 << 20),
+    ),
+    Stopped(
         "endless output",
         "output limit",
         'while True: os.write(1, b"y" * 65536)',
@@ -393,6 +437,22 @@ for name in ("json.py", "random.py", "sitecustomize.py", "usercustomize.py", "x.
 os.environ["PYTHONPATH"] = os.getcwd()
 """
 IMPORT = "import json, random; print('clean')"
+TRACE = """
+from contextlib import suppress
+def leave(change, *arguments):
+    with suppress(OSError): change(*arguments)
+for place in (".", "..", "../..", os.environ["HOME"], "/dev/shm"):
+    leave(write, place + "/secret")
+    leave(os.setxattr, place, "user.secret", b"owned")
+    leave(os.utime, place, (5, 5))
+"""
+LOOK = """
+import os
+from contextlib import suppress
+for place in (".", "..", "../..", os.environ["HOME"], "/dev/shm"):
+    with suppress(OSError): print(*(f for f, _, names in os.walk(place) if "secret" in names))
+    if os.listxattr(place) or os.stat(place).st_mtime == 5: print(place)
+"""
 LOSS = "torch.nn.functional.cross_entropy"
 AFTER = [
     NextJob("modules planted for a warm job", "-P, -I", PLANT, look=IMPORT, expected="clean\n"),
@@ -403,6 +463,22 @@ AFTER = [
         'home = os.environ["HOME"]; write(home + "/.cache"); os.mkdir(home + "/deep")',
         look="""import os; print({".cache", "deep"} & set(os.listdir(os.environ["HOME"])))""",
         expected="set()\n",
+    ),
+    NextJob(
+        "a shut folder for the judge's next job",
+        "a new folder for each job",
+        "os.mkdir('kept', 0o333); write('kept/secret')",
+        "model",
+        LOOK,
+        "\n" * 5,
+    ),
+    NextJob(
+        "traces for the judge's next job",
+        "a new folder for each job",
+        TRACE,
+        "model",
+        LOOK,
+        "\n" * 5,
     ),
     NextJob(
         "replaces its own script",
@@ -471,7 +547,8 @@ ATTACKS: list[Attack] = [
 
 def intact(target: Target) -> bool:
     """Whether all that lies outside of the workspace is as it was made."""
-    paths = (path for path in target.base.rglob("*") if "workspace" not in path.parts)
+    ours = {"workspace", "models"}
+    paths = (path for path in target.base.rglob("*") if not ours.intersection(path.parts))
     names = sorted(str(path.relative_to(target.base)) for path in paths)
     key = target.base / "home/key"
     return (
@@ -533,16 +610,25 @@ def make_target(mode: str) -> Iterator[Target]:
         workspace = base / "workspace"
         workspace.mkdir()
         (workspace / "port").write_text(str(tcp.getsockname()[1]))
+        (base / "models").mkdir()
+        (base / "models").chmod(0o1777)  # as the system's folder for temporary files
         sandbox = Sandbox(workspace, QUICK, mode=mode)
-        with Worker(sandbox, ("json",)) as worker, Worker(sandbox) as heavy:
-            yield Target(base, sandbox, worker, heavy)
+        with (
+            patch.object(evaluator, "PRELOAD", ("json",)),
+            patch.object(tempfile, "tempdir", str(base / "models")),
+            Worker(sandbox, ("json",)) as worker,
+            Worker(sandbox) as heavy,
+            evaluator.ModelSandbox(mode, "cpu") as models,
+        ):
+            yield Target(base, sandbox, worker, heavy, models)
 
 
 def judge(attack: Attack, target: Target) -> str:
     """Run one attack in a workspace without traces of others: "" where it was stopped."""
+    target.workspace.chmod(0o755)
     for path in target.workspace.iterdir():
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+            remove_tree(path)
         elif path.name != "port":
             path.unlink()
     return attack.judge(target)

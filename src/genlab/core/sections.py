@@ -126,7 +126,7 @@ class AgentParams(Section):
     compare_with_search: bool = Field(description="Whether search gets the same budget.")
     allow_pip: bool = Field(description="Whether pip may install into the workspace.")
     sandbox: Literal["auto", "bubblewrap", "landlock"] = Field(description="Mode of the sandbox.")
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where models train.")
+    device: Literal["auto", "cpu", "cuda"] = Field(description="Where models train.")
     examples: int = Field(ge=1, description="Training examples that one training sees.")
     subset: int = Field(ge=10, description="Different training items among them.")
     max_parameters: int = Field(ge=1000, description="Most parameters of a model.")

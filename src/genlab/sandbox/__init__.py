@@ -15,22 +15,26 @@ Landlock, where bubblewrap cannot run | the same files by rules on paths; TCP (A
 a different uid per workspace, where started as root | other users' files, other guests' processes
 no capabilities, no_new_privs | mounts, devices, the clock, setuid programs
 seccomp | sockets, ptrace, other processes' memory and files, signals to the guard and the caller,
-    namespaces, io_uring, bpf, keys, memory that no limit counts, unknown (newer) system calls
+    namespaces, io_uring, bpf, keys, memory that no limit counts, extended attributes, unknown
+    (newer) system calls
 rlimits | CPU time, address space, processes and threads, size of a file, core dumps
-the guard | memory of all processes together; processes that outlive their job; what a job left in
-    its home; a file descriptor that was inherited
+the guard | memory of all processes together; processes that outlive their job; a file descriptor
+    that was inherited; a warm guard ends where a job changed its home or /dev/shm
 the caller | wall time, endless output, number and size of files in the workspace
 a fork per job, -P, -I | patches of builtins, torch or the clock, and modules planted for later jobs
 `read_back`, safetensors, JSON | links, fifos, huge files and pickles as results
 
 What none of them stops: the guest can read all of its interpreter, environment and system
-libraries, and the kernel's version; it can use its limits up to the full and slow the machine
-down; a fault of the kernel lets it out, as from any sandbox that shares the kernel. A GPU that is
-passed in by `devices` brings a large driver with it. Two jobs in one workspace see each other's
-files. In Landlock mode names, sizes and dates of files can be asked for, and an ordinary user's
-guest cannot chmod its own files; before ABI 6 (Linux 6.12) it may signal itself and its group
-alone. A result is never believed because it was printed: the caller computes every score itself,
-from predictions, with labels that the guest never sees.
+libraries, and the kernel's version; it can use its limits up to the full and slow the machine down;
+a fault of the kernel lets it out, as from any sandbox that shares the kernel. A GPU that is passed
+in by `devices` brings a large driver with it. Two jobs in one workspace see each other's files: the
+agent's judge makes a new folder for each. A few bits get from a job to the next by process numbers,
+dates of reading and timing. Memory that a guest shares and maps nowhere (after MADV_DONTNEED), and
+files in bubblewrap's /tmp and /dev/shm (512 MiB each), are not counted. In Landlock mode names,
+sizes and dates of files can be asked for, and an ordinary user's guest cannot chmod its own files;
+before ABI 6 (Linux 6.12) it may signal itself and its group alone. A result is never believed
+because it was printed: the caller computes every score itself, from predictions, with labels that
+the guest never sees.
 
 Started as root, a guest gets a uid (40000 to 59999) that follows from its workspace and owns
 nothing else; the workspace's files are given to it. The uid is dropped inside of bubblewrap, not

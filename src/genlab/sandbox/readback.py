@@ -10,9 +10,16 @@ from genlab.sandbox.limits import MIB
 
 
 def remove_tree(path: str | Path) -> None:
-    """Remove a folder that a guest filled, nested deeper perhaps than shutil.rmtree recurses."""
-    # By its full path: whoever calls may have an empty PATH.
-    subprocess.run(["/bin/rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)
+    """Remove a folder that a guest filled, nested deeper perhaps than shutil.rmtree recurses.
+
+    Its folders may be shut. Raises a GenlabError where something is left.
+    """
+    # By their full paths: whoever calls may have an empty PATH.
+    for command in (["/bin/chmod", "-R", "u+rwX"], ["/bin/rm", "-rf"]):
+        words = [*command, "--", str(path)]
+        subprocess.run(words, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if os.path.lexists(path):
+        raise GenlabError(f"{path}: could not be removed whole; remove it by hand")
 
 
 def read_back(workspace: str | Path, path: str | Path, *, limit: int = 256 * MIB) -> bytes:

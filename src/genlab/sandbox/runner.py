@@ -109,7 +109,8 @@ class Sandbox:
         config = {
             "uid": uid,
             "preload": list(preload),
-            "private": ["/tmp", "/dev/shm"] if bubblewrap else [tmp],
+            "private": private,
+            "watched": [tmp, *self._made_in("/tmp", readable), "/dev/shm"] if bubblewrap else [tmp],
             "bubblewrap": bubblewrap,
             "search": search,
             "readable": [*readable, *SYSTEM, *ROOT_LINKS, *FACTS, *PROC_FACTS],
@@ -130,6 +131,12 @@ class Sandbox:
             return True
         return self.mode == "landlock" and not _reachable(*readable, self.workspace, tmp)
 
+    def _made_in(self, root: str, readable: Sequence[str]) -> set[str]:
+        """Folders below `root` that bubblewrap makes on the way to what is bound."""
+        bound = (*SYSTEM, *FACTS, *readable, *self.devices, str(GUEST), str(self.workspace))
+        parents = {above for path in bound for above in Path(path).parents}
+        return {str(above) for above in parents if Path(root) in above.parents}
+
     def _bubblewrap(self, readable: Sequence[str], *, search: bool) -> list[str]:
         """Bubblewrap's command line."""
         found = shutil.which("bwrap")
@@ -148,9 +155,7 @@ class Sandbox:
         argv += ["--proc", "/proc", "--dev", "/dev"]
         for place in ("/dev/shm", "/tmp"):
             argv += ["--perms", "1777", "--size", str(512 * MIB), "--tmpfs", place]
-        bound = (*SYSTEM, *FACTS, *readable, *self.devices, str(GUEST), str(self.workspace))
-        parents = {str(above) for path in bound for above in Path(path).parents}
-        for above in sorted(parents - {"/", "/dev", "/tmp", "/dev/shm"}):
+        for above in sorted(self._made_in("/", readable) - {"/dev", "/tmp", "/dev/shm"}):
             argv += ["--perms", "0555", "--dir", above]  # not as shut as they are outside
         for path in (*SYSTEM, *FACTS, *readable):
             argv += ["--ro-bind-try", path, path]

@@ -39,15 +39,16 @@ MARK = "\n[... output cut at {} bytes ...]\n"
 class Worker(AbstractContextManager["Worker"]):
     """Run jobs in `sandbox` by a guard that has imported `preload`, for one thread.
 
-    The guard starts with the first job and again when it is gone; the thread must outlive it. It
-    holds the imports and runs no code of a guest: a job is a fork of it that locks itself in before
-    it reads its script, so patches of torch or the clock reach no other job. Results are files in
-    the workspace, taken by `read_back`.
+    The guard starts with the first job, and again when it is gone or a job changed its private
+    folders; the thread must outlive it. It holds the imports and runs no code of a guest: a job is
+    a fork of it that locks itself in before it reads its script, so patches of torch or the clock
+    reach no other job. Results are files in the workspace, taken by `read_back`.
     """
 
     def __init__(self, sandbox: Sandbox, preload: Sequence[str] = ("torch",)) -> None:
         self.sandbox, self.preload = sandbox, tuple(preload)
-        self.clean = False  # whether the last job's private folders could be emptied
+        self.folder = sandbox.workspace  # in which the next job starts, and which it owns
+        self.clean = False  # whether the last job left the guard's private folders as they were
         self.process: subprocess.Popen[bytes]
         self._stack = ExitStack()
 
@@ -121,12 +122,12 @@ class Worker(AbstractContextManager["Worker"]):
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
     ) -> Finished:
-        """Run the Python file `script`, relative to the workspace, as `__main__`.
+        """Run the Python file `script`, relative to the job's folder, as `__main__`.
 
         Its folder is not on `sys.path`: a module planted beside it would be imported by the next.
         Raises a GenlabError where the sandbox itself fails.
         """
-        path = self.sandbox.workspace / script
+        path = self.folder / script
         job = {"script": str(path), "args": list(map(str, args))}
         try:
             return self.run_job(job, env, limits)
@@ -138,11 +139,11 @@ class Worker(AbstractContextManager["Worker"]):
     ) -> Finished:
         """Run one job to its end. Raises a GenlabError where the sandbox itself fails."""
         self.start()
-        workspace, limits = self.sandbox.workspace, limits or self.sandbox.limits
+        limits = limits or self.sandbox.limits
         if self._uid is not None:
-            give_workspace(workspace, self._uid)
+            give_folder(self.folder, self._uid)
         environment = {**self._environment, **(env or {})}
-        message = {"env": environment, "cwd": str(workspace), "limits": asdict(limits)}
+        message = {"env": environment, "cwd": str(self.folder), "limits": asdict(limits)}
         packet = json.dumps({**job, **message}).encode()
         if len(packet) >= PACKET // 2:
             raise GenlabError("sandbox: the command line is too long; pass it as a file")
@@ -234,17 +235,25 @@ class _Job:
                 self.worker.control.send(json.dumps({"stop": why}).encode())
 
     def _overfull(self) -> bool:
-        """Whether the workspace holds more than it may; what changes underfoot is passed over."""
-        files = size = 0
+        """Whether the workspace holds more than it may; what changes underfoot is passed over.
+
+        A folder that the guest has shut to us could hold anything.
+        """
+
+        def refuse_shut(error: OSError) -> None:
+            if isinstance(error, PermissionError):
+                raise error
+
+        files, size, workspace = 0, 0, self.worker.sandbox.workspace
         try:
-            for _, folders, names, handle in os.fwalk(self.worker.sandbox.workspace, onerror=None):
+            for _, folders, names, handle in os.fwalk(workspace, onerror=refuse_shut):
                 files += len(folders) + len(names)
                 if files > self.limits.files:
                     return True
                 for name in names:
                     with suppress(OSError):
                         size += os.stat(name, dir_fd=handle, follow_symlinks=False).st_blocks * 512
-        except RecursionError:  # folders in folders in folders
+        except (OSError, RecursionError):  # a folder that is shut, or folders in folders in folders
             return True
         return size > self.limits.disk_bytes
 
@@ -270,13 +279,13 @@ class _Job:
         return Finished(text, code, seconds, why)
 
 
-def give_workspace(workspace: Path, uid: int) -> None:
-    """Give the workspace's files to the guest's user `uid`: before each job, and by root alone.
+def give_folder(folder: Path, uid: int) -> None:
+    """Give a job's folder to the guest's user `uid`: before each job, and by root alone.
 
     A guest's files stay its own afterwards; root reads them. Links are not followed, and a file
     with a second name elsewhere is left alone.
     """
-    for _, folders, files, handle in os.fwalk(workspace, follow_symlinks=False):
+    for _, folders, files, handle in os.fwalk(folder, follow_symlinks=False):
         if os.fstat(handle).st_uid != uid:
             os.fchown(handle, uid, uid)
         for name in (*folders, *files):

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from pydantic import BaseModel, Field, FiniteFloat
+from safetensors.torch import save
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import classification
@@ -116,8 +117,8 @@ class Judge(ExitStack):
         seconds = time.monotonic() - started
         trained = self.sandbox.read_json("trained.json", Trained)
         cut = self._is_cut(trained.examples, training.batch_size, seconds)
-        weights = self.sandbox.read("weights.safetensors", 16 * MIB + 32 * budget.max_parameters)
-        self._check_weights(weights)
+        data = self.sandbox.read("weights.safetensors", 16 * MIB + 32 * budget.max_parameters)
+        weights = self._count_weights(data)
         probe = train.take(np.arange(min(PROBED, len(train))))
         job = self._job("answer", source, class_name, seed)
         metrics, loss = self._measure(job, weights, self.data.validation, probe)
@@ -153,16 +154,17 @@ class Judge(ExitStack):
             raise EvaluationError(f"the training ended after {seen}, before its time limit")
         return False
 
-    def _check_weights(self, weights: bytes) -> None:
-        """Count what is saved, out of the model's reach; tied weights count once.
+    def _count_weights(self, data: bytes) -> bytes:
+        """Count what is saved, out of the model's reach, and save that alone again.
 
-        Buffers count as parameters do, since a model may hold anything in them; statistics of
-        normalisation are free up to a quarter of the limit.
+        Tied weights count once. Buffers count as parameters do, since a model may hold anything in
+        them; statistics of normalisation and what names and shapes of tensors hold are free up to a
+        quarter of the limit.
         """
         counts, known, limit = [0, 0], set[bytes](), self.budget.max_parameters
-        for name, value in read_safetensors(weights).items():
-            if not bool(value.isfinite().all()):
-                raise EvaluationError(f"the weights {name} are not finite after training")
+        tensors = read_safetensors(data)
+        for name, value in tensors.items():
+            counts[1] += math.ceil(len(f"{name} {value.dtype} {[*value.shape]}".encode()) / 4)
             content = value.contiguous().flatten().view(torch.uint8).numpy().tobytes()
             if content not in known:
                 known.add(content)
@@ -171,6 +173,7 @@ class Judge(ExitStack):
         if count > limit:
             held = f"the weights hold {count:,} numbers in parameters and buffers"
             raise EvaluationError(f"{held}, more than {limit:,}")
+        return save(tensors)
 
     def _measure(
         self, job: dict[str, Any], weights: bytes, part: Part, probe: Part | None = None

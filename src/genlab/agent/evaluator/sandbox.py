@@ -1,4 +1,4 @@
-"""The sandbox of generated models: one job after the other, each in an empty folder."""
+"""The sandbox of generated models: one job after the other, each in a new folder."""
 
 import json
 import tempfile
@@ -47,19 +47,18 @@ Left = TypeVar("Left", bound=BaseModel)
 class ModelSandbox(Worker):
     """A warm worker of jobs on generated models; each job is a fresh fork of it.
 
-    A job sees the interpreter, the guest package, the likelihoods and its folder. device: cpu or
-    cuda, whose nodes enter the sandbox.
+    A job sees the interpreter, the guest package, the likelihoods and its folder. The workspace
+    holds that folder alone. Root's guests may not write to it; an ordinary user's may, and what
+    they leave there goes with the workspace. device: cpu or cuda, whose nodes enter the sandbox.
     """
 
     def __init__(self, mode: str, device: str) -> None:
-        if device not in ("cpu", "cuda"):
-            raise GenlabError(f"device {device} cannot enter the sandbox; use cpu or cuda")
         nodes = sorted(map(str, Path("/dev").glob("nvidia*"))) if device == "cuda" else []
         self.device, self.more = device, GPU if nodes else {}
-        self.folder = Path(tempfile.mkdtemp(prefix="genlab-judge-")).resolve()
         readable = (GUEST, DISTRIBUTIONS)
-        sandbox = Sandbox(self.folder, mode=mode, readable=readable, devices=nodes)
+        sandbox = Sandbox(make_workspace(), mode=mode, readable=readable, devices=nodes)
         super().__init__(sandbox, preload=PRELOAD)
+        self.stamp = 0  # of the workspace: when it last changed
 
     def perform(
         self, job: Mapping[str, Any], seconds: float, weights: bytes = b"", **inputs: Array
@@ -68,7 +67,7 @@ class ModelSandbox(Worker):
 
         Raises EvaluationError if it fails.
         """
-        self.empty()
+        self.renew()
         write_text(self.folder / "model.py", job["source"])
         np.savez(self.folder / "inputs.npz", allow_pickle=False, **inputs)
         if weights:
@@ -81,27 +80,24 @@ class ModelSandbox(Worker):
         done = self.run(GUEST / "run.py", [str(path)], env=ENVIRONMENT, limits=limits)
         if reason := describe_failure(done):
             raise EvaluationError(reason)
+        if self.is_touched():
+            raise EvaluationError("the model changed the workspace around its folder")
 
     def answer(
         self, job: Mapping[str, Any], what: str, weights: bytes, inputs: Array
     ) -> list[Tensor]:
-        """What the model with these weights answers; nothing of it is left in the folder.
+        """What the model with these weights answers.
 
         what: logits, encode (mean and logvar) or decode. Each answer has a row per input and is
         finite, else EvaluationError is raised.
         """
         asked = {**job, "do": "answer", "what": what}
-        try:
-            self.perform(asked, ANSWER_SECONDS, weights, inputs=inputs)
-            answers = read_safetensors(self.read("answers.safetensors", 512 * MIB))
-        finally:
-            self.empty()
+        self.perform(asked, ANSWER_SECONDS, weights, inputs=inputs)
+        answers = read_safetensors(self.read("answers.safetensors", 512 * MIB))
         for name in ANSWERS[what]:
             value = answers.get(name)
             if value is None or value.shape[:1] != (len(inputs),) or not value.is_floating_point():
                 raise EvaluationError(f"the answers hold no {name} of {len(inputs)} items")
-            if not bool(value.isfinite().all()):
-                raise EvaluationError(f"{name} is not finite (nan or inf)")
         return [answers[name] for name in ANSWERS[what]]
 
     def read(self, name: str, limit: int) -> bytes:
@@ -118,25 +114,44 @@ class ModelSandbox(Worker):
         except ValueError as error:
             raise EvaluationError(f"{NO_RESULT}: {name}: {error}") from error
 
-    def empty(self) -> None:
-        """Remove what the last job left; the folder itself stays, since the worker holds it."""
-        for each in self.folder.iterdir():
-            if each.is_dir() and not each.is_symlink():
-                remove_tree(each)
-            else:
-                each.unlink(missing_ok=True)
+    def renew(self) -> None:
+        """Make an empty folder for the next job, which can see nothing of an earlier one."""
+        workspace = self.sandbox.workspace
+        if self.is_touched():
+            self.close()  # the guard holds the old workspace
+            remove_tree(workspace)
+            self.sandbox.workspace = workspace = make_workspace()
+        else:
+            remove_tree(self.folder)
+        self.folder = Path(tempfile.mkdtemp(dir=workspace))
+        self.stamp = workspace.stat().st_ctime_ns
+
+    def is_touched(self) -> bool:
+        """Whether a job changed the workspace around its folder; no guest can set this time."""
+        return self.stamp != self.sandbox.workspace.stat().st_ctime_ns
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        remove_tree(self.folder)
+        remove_tree(self.sandbox.workspace)
+
+
+def make_workspace() -> Path:
+    """A folder to make jobs' folders in, which other users may enter and not list."""
+    workspace = Path(tempfile.mkdtemp(prefix="genlab-judge-")).resolve()
+    workspace.chmod(0o711)
+    return workspace
 
 
 def read_safetensors(data: bytes) -> dict[str, Tensor]:
-    """Tensors of a file that a guest wrote. Raises EvaluationError where it is another file."""
+    """Tensors of a file that a guest wrote; EvaluationError where one is not of finite numbers."""
     try:
-        return load(data)
+        found = load(data)
+        broken = [name for name, value in found.items() if not bool(value.isfinite().all())]
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise EvaluationError(f"the result is not a safetensors file: {error}") from error
+    if broken:
+        raise EvaluationError(f"{broken[0]} is not finite (nan or inf)")
+    return found
 
 
 def describe_failure(done: Finished) -> str:

@@ -62,16 +62,14 @@ class Guard:
 
     def __init__(self, control: socket.socket, config: Message) -> None:
         self.control, self.config = control, config
-        self.ours: set[str] = set()  # the way to the workspace may lead through /tmp
-        # A folder that can't be looked into (the guest's own, with few rights left) is not ours.
-        self.ours = set(self.left()) - set(config["private"])
+        self.untouched = self.stamps()
 
     def serve(self) -> None:
         self.control.send(b'{"ready": true}')
         while True:
             packet, handles, _, _ = socket.recv_fds(self.control, PACKET, 1)
             if not packet:
-                self.clean(last=True)
+                self.remove_private()
                 return
             message = json.loads(packet)
             if "stop" not in message:
@@ -100,45 +98,29 @@ class Guard:
         ended = code == -signal.SIGXCPU and cpu >= limit / 2
         if not stopped and (ended or (code == -signal.SIGKILL and cpu >= limit - 0.1)):
             stopped = "time"
-        return {"exit": code, "stopped": stopped or None, "clean": self.clean()}
+        return {"exit": code, "stopped": stopped or None, "clean": self.stamps() == self.untouched}
 
-    def left(self) -> list[str]:
-        """Paths in the guest's private folders that were not there from the start."""
-        entries: list[str] = []
-        for folder in self.config["private"]:
-            try:
-                entries += [os.path.join(folder, name) for name in os.listdir(folder)]
-            except OSError:  # not for our eyes, or there is none
-                entries += [folder] if os.path.isdir(folder) else []
-        return [path for path in entries if path not in self.ours]
+    def stamps(self) -> list[int]:
+        """When the folders that a guest may own last changed; no guest can set these times."""
+        return [os.stat(folder).st_ctime_ns for folder in self.config["watched"]]
 
-    def clean(self, *, last: bool = False) -> bool:
-        """Empty the guest's private folders, as the guest's user; False where something is left.
+    def remove_private(self) -> None:
+        """Remove the guest's private folder, as the guest's user; also after the caller was killed.
 
-        A job must not find there what an earlier one has left: its home, and caches with pickles.
-        last: the folders themselves are removed too, also after the caller was killed.
+        In bubblewrap it is a mount that ends with this process.
         """
-        if not (last or self.left()):
-            return True
+        if self.config["private"] is None:
+            return
         cleaner = os.fork()
         if cleaner == 0:
             try:
                 signal.alarm(round(SWEEP_FOR))
                 if self.config["uid"] is not None:
                     lockdown.become(self.config["uid"], search=self.config["search"])
-                for entry in self.left():
-                    if os.path.isdir(entry) and not os.path.islink(entry):
-                        shutil.rmtree(entry, ignore_errors=True)
-                    else:
-                        os.unlink(entry)
-                status = 1 if self.left() else 0
-                for folder in self.config["private"] if last else ():
-                    with suppress(OSError):  # a mount, or not empty
-                        os.rmdir(folder)
-                os._exit(status)
+                shutil.rmtree(self.config["private"], ignore_errors=True)
             finally:
-                os._exit(1)
-        return os.waitpid(cleaner, 0)[1] == 0
+                os._exit(0)
+        os.waitpid(cleaner, 0)
 
     def watch(self, child: int, limits: Message) -> str:
         """Wait for the job's first process to end; why it must be stopped, or ""."""
@@ -151,7 +133,7 @@ class Guard:
                     packet = self.control.recv(PACKET)
                     if not packet:
                         self.sweep(child)
-                        self.clean(last=True)
+                        self.remove_private()
                         os._exit(1)
                     return str(json.loads(packet).get("stop", "time"))
                 if ended in ready:
@@ -255,7 +237,7 @@ def descendants() -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat") as file:
+                with open(f"/proc/{name}/stat", errors="replace") as file:  # its name is its own
                     parent = int(file.read().rpartition(")")[2].split()[1])
                 parents.setdefault(parent, []).append(int(name))
     found = list(parents.get(os.getpid(), []))
@@ -265,13 +247,13 @@ def descendants() -> list[int]:
 
 
 def memory_of(pid: int) -> int:
-    """Bytes of a process's own memory (files that it maps are not counted)."""
+    """Bytes of a process's memory, with what it shares; files that it maps are not counted."""
     try:
-        with open(f"/proc/{pid}/statm") as file:
-            _, resident, shared, *_ = file.read().split()
-    except (OSError, ValueError):
+        with open(f"/proc/{pid}/status", errors="replace") as file:
+            counted = [line for line in file if line.startswith(("RssAnon:", "RssShmem:"))]
+    except OSError:
         return 0
-    return (int(resident) - int(shared)) * resource.getpagesize()
+    return sum(int(line.split()[1]) << 10 for line in counted)
 
 
 def threads_of(uid: int) -> int:

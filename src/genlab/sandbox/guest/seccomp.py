@@ -53,14 +53,15 @@ REFUSED = {
     "setuid": (105, 146), "setgid": (106, 144), "setreuid": (113, 145), "setregid": (114, 143),
     "setresuid": (117, 147), "setresgid": (119, 149), "setgroups": (116, 159),
     "setfsuid": (122, 151), "setfsgid": (123, 152), "capset": (126, 91),
+    # attributes in which a file or folder holds more than its content
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
+    "lremovexattr": (198, 15), "fremovexattr": (199, 16),
 }
 # What Landlock doesn't rule on: modes, owners and dates of files that the guest's user owns.
 ATTRIBUTES = {
     "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "chown": (92, -1),
     "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1),
-    "utimes": (235, -1), "futimesat": (261, -1), "utimensat": (280, 88), "setxattr": (188, 5),
-    "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
-    "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    "utimes": (235, -1), "futimesat": (261, -1), "utimensat": (280, 88),
 }
 CLONE3 = (435, 435)
 SIGNALS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
