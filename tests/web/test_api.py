@@ -120,17 +120,21 @@ def test_a_run_is_started_and_listed(api: TestClient) -> None:
     assert run["run_id"] in [line["run_id"] for line in api.get("/api/runs").json()]
 
 
-def test_runs_beyond_the_limit_are_refused_and_those_that_wait_can_be_cancelled(
-    api: TestClient,
+def test_runs_beyond_the_limit_are_refused_and_those_that_wait_are_cancelled_at_once(
+    api: TestClient, jobs: Jobs
 ) -> None:
+    def cancel(run_id: str) -> None:
+        assert api.post(f"/api/run/{run_id}/cancel").json()["run_id"] == run_id
+        run = until_ended(api, run_id)
+        assert run["status"] == jobs.store.run(run_id).ending == "cancelled"
+        assert [item["failure_kind"] for item in run["items"]] == ["cancelled"]
+
     runs = [begin(api, ENDLESS) for _ in range(MAX_WAITING)]
     assert is_problem(api.post("/api/run", json=ENDLESS), 429)
-    for run_id in runs:
-        assert api.post(f"/api/run/{run_id}/cancel").json()["run_id"] == run_id
-    for run_id in runs:
-        run = until_ended(api, run_id)
-        assert run["status"] == "cancelled"
-        assert [item["failure_kind"] for item in run["items"]] == ["cancelled"]
+    cancel(runs[-1])  # the first ones still work
+    assert api.post(f"/api/run/{runs[-1]}/resume").status_code == 202
+    for run_id in reversed(runs):
+        cancel(run_id)
     assert is_problem(api.post(f"/api/run/{runs[0]}/cancel"), 409)
 
 
