@@ -406,6 +406,9 @@ def test_a_token_in_the_address_becomes_a_cookie(jobs: Jobs) -> None:
     assert "samesite=lax" in cookie
     away.cookies.set("genlab_token", TOKEN)
     assert away.get("/api/runs").status_code == 200
+    foreign = away.get("/?token=somebody-elses-token", follow_redirects=False)
+    assert "set-cookie" not in foreign.headers
+    assert foreign.status_code == 404  # of this application; it is handed on
 
 
 def test_hosts_and_a_token_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,6 +437,10 @@ def test_a_token_of_raters_opens_rating_alone(jobs: Jobs) -> None:
     for path in ("/api/runs", "/api/test-cases", "/api/tools", PICTURE, f"/api/report/{RUN}"):
         assert is_problem(api.get(path, headers=headers), 403)
     assert is_problem(api.post("/api/run", json=FAILING, headers=headers), 403)
+    for method in ("PUT", "POST", "DELETE"):
+        answer = api.request(method, "/_stcore/upload_file/session/file", headers=headers)
+        assert is_problem(answer, 403)
+    assert api.get("/_stcore/health", headers=headers).status_code == 404  # it is let in
     assert api.get("/benchmark", headers=headers).status_code == 403
     assert denied(api, f"/api/run/{RUN}", headers=headers) == 403
 
