@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from genlab.benchmark.events import EventLog
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.runner import lock_of
+from genlab.benchmark.runner import is_locked, lock_of
 from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError
 from genlab.web.api.app import make_api
@@ -233,6 +234,13 @@ def test_a_run_of_another_process_is_followed_through_the_store(project: Path) -
     state, *events = asyncio.run(follow())
     assert [item["status"] for item in state["items"]] == ["queued"]
     assert [event["status"] for event in events] == ["failed", "finished"]
+
+
+def test_questions_at_the_same_time_do_not_take_an_ended_run_for_one_under_way(jobs: Jobs) -> None:
+    with lock_of(jobs.runs_folder, RUN):
+        assert jobs.status(jobs.store.run(RUN)) == ("finished", "")  # the lock does not matter
+    with ThreadPoolExecutor(8) as pool:
+        assert not any(pool.map(lambda _: is_locked(jobs.runs_folder, RUN), range(400)))
 
 
 # restarts

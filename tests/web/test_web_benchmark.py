@@ -13,6 +13,7 @@ from pages import words
 from PIL import Image
 from streamlit.testing.v1 import AppTest
 
+from genlab.benchmark.runner import lock_of
 from genlab.benchmark.store.schema import Contender, Preference
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256, write_npz
@@ -83,6 +84,27 @@ def test_a_link_opens_the_same_view(lived: Jobs, view: str, said: str, page: Ope
     for item in lived.store.items(RUN)[:1]:
         lived.store.rate("run_item", item.image_sha256, "ada", 4, "blind")
     assert said in words(page(lived.root, "benchmark", run=RUN, view=view))
+
+
+def test_a_run_of_another_process_cannot_be_cancelled_here(lived: Jobs, page: Open) -> None:
+    lived.store.set_run(RUN, ending="")
+    with lock_of(lived.runs_folder, RUN):
+        cancel = page(lived.root, "benchmark", run=RUN).button(key="cancel")
+    assert cancel.disabled
+    assert "Another process" in cancel.help
+
+
+def test_all_runs_are_listed_by_the_page(lived: Jobs, page: Open) -> None:
+    cases, contenders = lived.store.run(RUN).cases[:1], [Contender(tool_id="sim_paint")]
+    for number in range(2, 53):
+        lived.store.create_run(f"{RUN}-{number}", f"{RUN}T{number}", cases, contenders)
+    listed = [
+        button.key
+        for number in ("1", "2")
+        for button in page(lived.root, "benchmark", list="Runs", runs=number).button
+        if button.key.startswith("open-")
+    ]
+    assert len(listed) == len({*listed}) == 52
 
 
 def test_what_is_not_there_is_a_sentence(lived: Jobs, page: Open) -> None:

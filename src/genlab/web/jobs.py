@@ -93,6 +93,10 @@ class Jobs:
             if run_id not in self._runners:
                 self._schedule(self._make_runner(), run_id, again)
 
+    def does(self, run_id: str) -> bool:
+        """Whether this process does a run, or will when a slot is free."""
+        return run_id in self._runners
+
     def cancel(self, run_id: str) -> bool:
         """End a run; what arrived is kept. False where this process does not do it."""
         runner = self._runners.get(run_id)
@@ -103,7 +107,8 @@ class Jobs:
 
     def status(self, run: Run) -> tuple[RunStatus, str]:
         """The state of a run, and the reason where it was interrupted."""
-        if run.run_id in self._runners or is_locked(self.runs_folder, run.run_id):
+        elsewhere = not run.ending and is_locked(self.runs_folder, run.run_id)
+        if self.does(run.run_id) or elsewhere:
             return "running", ""
         ending = run.ending or self.store.run(run.run_id).ending  # it may have ended since
         if ending:
@@ -115,7 +120,7 @@ class Jobs:
     async def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event, None]:
         """Events of a run until it ends; called in the loop of the runs."""
         log, watching = self._logs.get(run_id), None
-        elsewhere = run_id not in self._runners and is_locked(self.runs_folder, run_id)
+        elsewhere = not self.does(run_id) and is_locked(self.runs_folder, run_id)
         if log is None or elsewhere:
             log = EventLog(run_id)
             await self._publish(log)
