@@ -121,6 +121,12 @@ def test_a_run_is_started_and_listed(api: TestClient) -> None:
     assert run["run_id"] in [line["run_id"] for line in api.get("/api/runs").json()]
 
 
+def test_a_repeated_value_of_an_option_makes_one_contender(api: TestClient) -> None:
+    options = {"sim_fail": {"note": ["a", "b", "a"]}}
+    run = until_ended(api, begin(api, {**FAILING, "options": options}))
+    assert [item["status"] for item in run["items"]] == ["failed", "failed"]
+
+
 def test_runs_beyond_the_limit_are_refused_and_those_that_wait_are_cancelled_at_once(
     api: TestClient, jobs: Jobs
 ) -> None:
