@@ -18,6 +18,7 @@ from starlette.routing import Mount
 from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
+from genlab.benchmark.cases import CASE_FILE
 from genlab.benchmark.events import EventLog
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.runner import is_locked, lock_of
@@ -167,6 +168,28 @@ def test_a_picture_is_found_by_its_content_without_its_tool(api: TestClient, job
     assert api.get(f"{PICTURE}?width=320").headers["content-type"] == "image/jpeg"
     for width in ("7", "x"):
         assert is_problem(api.get(f"{PICTURE}?width={width}"), 422)
+
+
+def test_a_damaged_picture_is_refused_without_its_tool(tmp_path: Path) -> None:
+    jobs = Jobs(app_room.make_project(tmp_path, cases=1))
+    app_room.make_run(jobs.store, tmp_path, run_id=RUN, cases=1)
+    [item] = [item for item in jobs.store.items(RUN) if item.image]
+    (jobs.runs_folder / item.image).write_bytes(b"no image")
+    answer = client(jobs).get(f"/api/pictures/{item.image_sha256}")
+    assert is_problem(answer, 409)
+    assert item.tool_id not in answer.text
+    assert is_problem(client(jobs).get(PICTURE), 409)
+    jobs.store.close()
+
+
+def test_an_image_is_served_as_what_it_is_whatever_its_suffix(tmp_path: Path) -> None:
+    folder = app_room.make_project(tmp_path, cases=1) / "cases" / "case-001"
+    (folder / "template.png").rename(folder / "template.jfif")
+    text = (folder / CASE_FILE).read_text().replace("template.png", "template.jfif")
+    (folder / CASE_FILE).write_text(text)
+    answer = client(Jobs(tmp_path)).get("/api/test-cases/case-001/template")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "image/png"
 
 
 def test_the_report_needs_nothing_from_elsewhere(api: TestClient) -> None:
