@@ -101,6 +101,7 @@ def rate(way: Session) -> None:
     """One image and its stars, or two and which is better."""
     progress, board = st.empty(), st.empty()
     task = way.current
+    answer, undo = sentences()(way.answer), sentences()(way.undo)
 
     def flip() -> None:  # to the template in this image's place, or back
         flipped = st.session_state.get("flipped") == task[0].sha256
@@ -113,18 +114,12 @@ def rate(way: Session) -> None:
                 key=f"answer-{value}",
                 shortcut=str(value),
                 help=None if way.paired else STARS[value],
-                on_click=sentences()(way.answer),
+                on_click=answer,
                 args=(value,),
                 disabled=not task,
             )
         st.button("Skip", key="skip", shortcut="s", on_click=way.skip, disabled=not task)
-        st.button(
-            "Undo",
-            key="undo",
-            shortcut="u",
-            on_click=sentences()(way.undo),
-            disabled=not way.position,
-        )
+        st.button("Undo", key="undo", shortcut="u", on_click=undo, disabled=not way.position)
         if not way.paired:
             off = not task or not task[0].template
             st.button("Template", key="flip", shortcut="t", on_click=flip, disabled=off)
