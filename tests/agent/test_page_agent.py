@@ -1,18 +1,23 @@
 """The page of the agent: it starts a run, follows it, and shows all of it; real processes only."""
 
+import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_runs import GOAL as REACHABLE
-from agent_runs import ROOT, attempt, write_attempts, write_params
+from agent_runs import ROOT, attempt, settings, write_attempts, write_params
 from sandboxes import needs_sandbox
 from scripted_llm import Server, reply
 from streamlit.testing.v1 import AppTest
+from typer.testing import CliRunner
 
-from genlab.agent.record import read_run
+from genlab.agent import cli
+from genlab.agent.goals import parse_goal
+from genlab.agent.record import UNFINISHED, read_run, write_run
 from genlab.agent.workspace import Workspace, lay_out
 from genlab.core.errors import GenlabError
 from genlab.web.pages import agent
@@ -98,8 +103,6 @@ def test_a_goal_that_cannot_be_measured_is_a_sentence_and_starts_nothing(
     press(shown, "Start or resume")
     assert any("number" in each.value for each in shown.error)
     assert not (tmp_path / "workspaces").exists()
-    with pytest.raises(GenlabError, match="number"):
-        agent.start("Make dummy better", {}, tmp_path)
 
 
 def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(
@@ -125,11 +128,50 @@ def test_the_tree_has_an_arrow_from_a_model_to_its_change(tmp_path: Path) -> Non
     assert "3 draft\\nfailed" in dot
 
 
+class Ended(list[Any]):
+    """Stands for a process that has ended: the command that began it."""
+
+    returncode = 0
+
+    def __init__(self, command: list[str], **_: Any) -> None:
+        super().__init__(command)
+
+    def poll(self) -> int:
+        return self.returncode
+
+
+def test_a_run_of_the_command_line_is_resumed_with_its_goal_and_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_params(tmp_path, **PARAMS)
+    goal = parse_goal("stripes", dataset="dummy", metric="macro_f1", at_least=0.9, max_seconds=5)
+    begun = replace(settings(goal, subset=32, max_cost=1.5), seed=3)
+    for name, key in (("old", "of other code"), ("one", begun.key)):
+        write_run(lay_out(tmp_path / "workspaces" / name, goal, key), begun, UNFINISHED, "x", {})
+    agent.started.clear()
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    shown = page().run()
+    shown.selectbox(key="workspace").set_value("one").run()
+    press(shown, "Resume")
+    assert not shown.exception
+    [command] = agent.started()
+    arguments = command[command.index("agent") + 1 :]
+    found: list[Any] = []
+    monkeypatch.setattr("genlab.agent.run.run", lambda *asked: found.append(asked))
+    CliRunner().invoke(cli.app, arguments, catch_exceptions=False)
+    assert found == [(begun, Workspace(Path("workspaces/one")))]
+    with pytest.raises(GenlabError, match="begin a new run"):
+        CliRunner().invoke(cli.app, ["resume", "old"], catch_exceptions=False)
+
+
 def test_a_run_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     write_params(tmp_path, **PARAMS)
-    run = agent.start(GOAL, {"backend": "search", "max_iterations": 3}, tmp_path / "workspaces")
+    folder = tmp_path / "workspaces"
+    options = {"backend": "search", "max_iterations": 3}
+    run = agent.start(agent.build_command(GOAL, options, folder), folder)
     assert run.poll() is None
     run.terminate()
     assert run.wait(PATIENCE) is not None

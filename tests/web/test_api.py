@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from starlette.routing import Mount
 from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
+from genlab.benchmark.cases import CASE_FILE
 from genlab.benchmark.events import EventLog
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.runner import lock_of
+from genlab.benchmark.runner import is_locked, lock_of
 from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError
 from genlab.web.api.app import make_api
@@ -120,17 +122,27 @@ def test_a_run_is_started_and_listed(api: TestClient) -> None:
     assert run["run_id"] in [line["run_id"] for line in api.get("/api/runs").json()]
 
 
-def test_runs_beyond_the_limit_are_refused_and_those_that_wait_can_be_cancelled(
-    api: TestClient,
+def test_a_repeated_value_of_an_option_makes_one_contender(api: TestClient) -> None:
+    options = {"sim_fail": {"note": ["a", "b", "a"]}}
+    run = until_ended(api, begin(api, {**FAILING, "options": options}))
+    assert [item["status"] for item in run["items"]] == ["failed", "failed"]
+
+
+def test_runs_beyond_the_limit_are_refused_and_those_that_wait_are_cancelled_at_once(
+    api: TestClient, jobs: Jobs
 ) -> None:
+    def cancel(run_id: str) -> None:
+        assert api.post(f"/api/run/{run_id}/cancel").json()["run_id"] == run_id
+        run = until_ended(api, run_id)
+        assert run["status"] == jobs.store.run(run_id).ending == "cancelled"
+        assert [item["failure_kind"] for item in run["items"]] == ["cancelled"]
+
     runs = [begin(api, ENDLESS) for _ in range(MAX_WAITING)]
     assert is_problem(api.post("/api/run", json=ENDLESS), 429)
-    for run_id in runs:
-        assert api.post(f"/api/run/{run_id}/cancel").json()["run_id"] == run_id
-    for run_id in runs:
-        run = until_ended(api, run_id)
-        assert run["status"] == "cancelled"
-        assert [item["failure_kind"] for item in run["items"]] == ["cancelled"]
+    cancel(runs[-1])  # the first ones still work
+    assert api.post(f"/api/run/{runs[-1]}/resume").status_code == 202
+    for run_id in reversed(runs):
+        cancel(run_id)
     assert is_problem(api.post(f"/api/run/{runs[0]}/cancel"), 409)
 
 
@@ -156,6 +168,28 @@ def test_a_picture_is_found_by_its_content_without_its_tool(api: TestClient, job
     assert api.get(f"{PICTURE}?width=320").headers["content-type"] == "image/jpeg"
     for width in ("7", "x"):
         assert is_problem(api.get(f"{PICTURE}?width={width}"), 422)
+
+
+def test_a_damaged_picture_is_refused_without_its_tool(tmp_path: Path) -> None:
+    jobs = Jobs(app_room.make_project(tmp_path, cases=1))
+    app_room.make_run(jobs.store, tmp_path, run_id=RUN, cases=1)
+    [item] = [item for item in jobs.store.items(RUN) if item.image]
+    (jobs.runs_folder / item.image).write_bytes(b"no image")
+    answer = client(jobs).get(f"/api/pictures/{item.image_sha256}")
+    assert is_problem(answer, 409)
+    assert item.tool_id not in answer.text
+    assert is_problem(client(jobs).get(PICTURE), 409)
+    jobs.store.close()
+
+
+def test_an_image_is_served_as_what_it_is_whatever_its_suffix(tmp_path: Path) -> None:
+    folder = app_room.make_project(tmp_path, cases=1) / "cases" / "case-001"
+    (folder / "template.png").rename(folder / "template.jfif")
+    text = (folder / CASE_FILE).read_text().replace("template.png", "template.jfif")
+    (folder / CASE_FILE).write_text(text)
+    answer = client(Jobs(tmp_path)).get("/api/test-cases/case-001/template")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "image/png"
 
 
 def test_the_report_needs_nothing_from_elsewhere(api: TestClient) -> None:
@@ -229,6 +263,13 @@ def test_a_run_of_another_process_is_followed_through_the_store(project: Path) -
     state, *events = asyncio.run(follow())
     assert [item["status"] for item in state["items"]] == ["queued"]
     assert [event["status"] for event in events] == ["failed", "finished"]
+
+
+def test_questions_at_the_same_time_do_not_take_an_ended_run_for_one_under_way(jobs: Jobs) -> None:
+    with lock_of(jobs.runs_folder, RUN):
+        assert jobs.status(jobs.store.run(RUN)) == ("finished", "")  # the lock does not matter
+    with ThreadPoolExecutor(8) as pool:
+        assert not any(pool.map(lambda _: is_locked(jobs.runs_folder, RUN), range(400)))
 
 
 # restarts
@@ -402,6 +443,9 @@ def test_a_token_in_the_address_becomes_a_cookie(jobs: Jobs) -> None:
     assert "samesite=lax" in cookie
     away.cookies.set("genlab_token", TOKEN)
     assert away.get("/api/runs").status_code == 200
+    foreign = away.get("/?token=somebody-elses-token", follow_redirects=False)
+    assert "set-cookie" not in foreign.headers
+    assert foreign.status_code == 404  # of this application; it is handed on
 
 
 def test_hosts_and_a_token_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -430,6 +474,10 @@ def test_a_token_of_raters_opens_rating_alone(jobs: Jobs) -> None:
     for path in ("/api/runs", "/api/test-cases", "/api/tools", PICTURE, f"/api/report/{RUN}"):
         assert is_problem(api.get(path, headers=headers), 403)
     assert is_problem(api.post("/api/run", json=FAILING, headers=headers), 403)
+    for method in ("PUT", "POST", "DELETE"):
+        answer = api.request(method, "/_stcore/upload_file/session/file", headers=headers)
+        assert is_problem(answer, 403)
+    assert api.get("/_stcore/health", headers=headers).status_code == 404  # it is let in
     assert api.get("/benchmark", headers=headers).status_code == 403
     assert denied(api, f"/api/run/{RUN}", headers=headers) == 403
 

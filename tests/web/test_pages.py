@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import tiny
 from pages import words
+from small_benchmark import make_case
 from streamlit.testing.v1 import AppTest
 
+from genlab.benchmark.cases import load_case
 from genlab.benchmark.store.schema import Opinion
 from genlab.web.jobs import jobs
 
@@ -106,6 +108,18 @@ def test_an_opinion_is_stored_under_the_raters_name(page: Open, copied: Path) ->
         guest = page(copied, "failures", sort="samples")
         guest.get("feedback")[0].set_value(0).run()
         assert f"1 agree, {count - 1} don't" in words(guest)
+
+
+def test_saving_a_case_keeps_a_title_of_the_length_that_the_api_takes(
+    page: Open, copied: Path
+) -> None:
+    case = make_case(copied / "cases" / "private", 2, title="t" * 200)
+    at = page(copied, "cases")
+    at.selectbox(key="chosen").set_value(case.case_id).run()
+    at.button(key=f"save-{case.case_id}").click().run()
+    assert not at.exception
+    assert "is saved" in at.success[0].value
+    assert load_case(case.folder).title == case.title
 
 
 def test_the_cases_head_the_first_page(page: Open, project: Path) -> None:

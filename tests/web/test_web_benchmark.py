@@ -1,7 +1,9 @@
 """The pages Benchmark and Rate, and what they show: nothing foreign runs, nothing is lost."""
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import app_room
@@ -11,7 +13,8 @@ from pages import words
 from PIL import Image
 from streamlit.testing.v1 import AppTest
 
-from genlab.benchmark.store.schema import Preference
+from genlab.benchmark.runner import lock_of
+from genlab.benchmark.store.schema import Contender, Preference
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256, write_npz
 from genlab.web.components import escape
@@ -83,6 +86,27 @@ def test_a_link_opens_the_same_view(lived: Jobs, view: str, said: str, page: Ope
     assert said in words(page(lived.root, "benchmark", run=RUN, view=view))
 
 
+def test_a_run_of_another_process_cannot_be_cancelled_here(lived: Jobs, page: Open) -> None:
+    lived.store.set_run(RUN, ending="")
+    with lock_of(lived.runs_folder, RUN):
+        cancel = page(lived.root, "benchmark", run=RUN).button(key="cancel")
+    assert cancel.disabled
+    assert "Another process" in cancel.help
+
+
+def test_all_runs_are_listed_by_the_page(lived: Jobs, page: Open) -> None:
+    cases, contenders = lived.store.run(RUN).cases[:1], [Contender(tool_id="sim_paint")]
+    for number in range(2, 53):
+        lived.store.create_run(f"{RUN}-{number}", f"{RUN}T{number}", cases, contenders)
+    listed = [
+        button.key
+        for number in ("1", "2")
+        for button in page(lived.root, "benchmark", list="Runs", runs=number).button
+        if button.key.startswith("open-")
+    ]
+    assert len(listed) == len({*listed}) == 52
+
+
 def test_what_is_not_there_is_a_sentence(lived: Jobs, page: Open) -> None:
     assert "no run is called" in words(page(lived.root, "benchmark", run="../../etc/passwd"))
     shutil.rmtree(lived.root / "cases")
@@ -123,6 +147,54 @@ def test_the_template_takes_the_place_of_one_image_alone(lived: Jobs, page: Open
     shown.button(key="flip").click().run()
     shown.button(key="answer-3").click().run()
     assert "the template</bdi>" not in words(shown)
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+ann", "-ann", "@ann"])
+def test_a_name_that_no_rating_can_have_is_a_sentence(lived: Jobs, page: Open, name: str) -> None:
+    shown = page(lived.root, "rate", rater=name, of=RUN)
+    assert "starts with none of" in shown.error[0].value
+    shown.text_input(key="rater").set_value("ann").run()
+    shown.button(key="answer-3").click().run()
+    assert not shown.error
+    assert [rating.rater for rating in lived.store.ratings()] == ["ann"]
+
+
+@pytest.mark.parametrize("press", ["answer-3", "undo"])
+def test_a_rating_that_cannot_be_saved_is_a_sentence(lived: Jobs, page: Open, press: str) -> None:
+    shown = page(lived.root, "rate", rater="ada", of=RUN)
+    shown.button(key="answer-4").click().run()
+    with closing(sqlite3.connect(lived.store.path)) as store:
+        store.execute("DROP TABLE human_scores")
+    shown.button(key=press).click().run()
+    assert "human_scores" in shown.error[0].value.replace("\\", "")
+    assert not shown.exception
+
+
+def test_an_image_whose_case_is_deleted_is_shown_without_its_template(
+    lived: Jobs, page: Open
+) -> None:
+    shown = page(lived.root, "rate", rater="ada", of=RUN)
+    assert "who is replaced" in words(shown)
+    shutil.rmtree(lived.root / "cases")
+    shown.button(key="flip").click().run()
+    assert not shown.exception
+    html = words(shown)
+    assert "who is replaced" not in html
+    assert "/api/pictures/" in html
+    assert "the template</bdi>" not in html
+
+
+def test_images_that_arrive_later_can_be_rated(lived: Jobs, page: Open) -> None:
+    empty, [done, *_] = "2026-01-05", lived.store.items(RUN)
+    cases, contenders = lived.store.run(RUN).cases, [Contender(tool_id="sim_paint")]
+    lived.store.create_run(empty, f"{empty}T00:00", cases[:1], contenders)
+    shown = page(lived.root, "rate", rater="ada", of=empty)
+    assert "Nothing to rate" in shown.info[0].value
+    [item] = lived.store.items(empty)
+    values = {"status": "scored", "image": done.image, "image_sha256": done.image_sha256}
+    lived.store.set_items([(item.item_id, values)])
+    shown.run()
+    assert "0 of 1 rated" in "".join(one.proto.text for one in shown.get("progress"))
 
 
 def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:

@@ -117,6 +117,25 @@ def work(
 
 
 @app.command()
+def resume(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
+    """Continue the run in a workspace with the goal and the options that it was started with.
+
+    Example: genlab agent resume
+    """
+    from genlab.agent.record import read_run
+    from genlab.agent.run import check, run
+    from genlab.agent.workspace import find_workspace, key_of
+
+    found = find_workspace(workspaces, workspace)
+    settings = read_run(found).settings
+    check(settings)
+    if key_of(found.root) not in (settings.key, settings.stage_key):
+        fault = "code or data have changed since the run began, so that attempts do not compare"
+        raise GenlabError(f"{found.root}: {fault}; begin a new run: genlab agent GOAL --fresh")
+    typer.echo(f"{run(settings, found)}: {read_run(found).line}")
+
+
+@app.command()
 def tool(
     name: Annotated[str, Argument(help="Name of the tool; without it, all are listed.")] = "",
     arguments: Annotated[str, Argument(help="Its arguments, as a JSON object.")] = "{}",

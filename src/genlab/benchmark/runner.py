@@ -10,6 +10,7 @@ knows of; a runs' folder deleted by hand.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
@@ -33,6 +34,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams
 
 LOCK = ".lock"
+_PROBE = threading.Lock()  # a question holds the file's lock for a moment: one at a time
 
 
 @dataclass(eq=False)
@@ -104,7 +106,8 @@ class Runner:
         run = self.store.run(run_id)
         lock = lock_of(self.folder, run_id)
         try:
-            lock.acquire(timeout=0)
+            with _PROBE:
+                lock.acquire(timeout=0)
         except Timeout as error:
             raise GenlabError(
                 f"run {run_id} is running in another process; wait for it, or end it"
@@ -176,7 +179,7 @@ def is_locked(folder: Path, run_id: str) -> bool:
     if not (folder / run_id / LOCK).exists():
         return False
     try:
-        with lock_of(folder, run_id).acquire(timeout=0):
+        with _PROBE, lock_of(folder, run_id).acquire(timeout=0):
             return False
     except Timeout:
         return True

@@ -18,10 +18,10 @@ Width = Literal["160", "320", "640", "1280"]  # pixels, as a query spells them
 _IMAGE = re.compile(
     r"\d{4}-\d{2}-\d{2}(-\d{1,6})?/[a-z0-9][a-z0-9_-]{0,63}/[a-z0-9][a-z0-9_-]{0,63}(\.\d{1,3})?\.png"
 )
-_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
+_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 IMAGES: dict[int | str, dict[str, Any]] = {
-    200: {"content": dict.fromkeys(sorted({*_TYPES.values()}), _FILE)}
+    200: {"content": dict.fromkeys(sorted(_TYPES.values()), _FILE)}
 }
 """For FastAPI's `responses=`."""
 
@@ -55,8 +55,16 @@ def serve_image(
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     if width is None:
-        return FileResponse(path, headers=headers, media_type=_TYPES[path.suffix.lower()])
+        return FileResponse(path, headers=headers, media_type=_media_type(path))
     return Response(_scale(path, int(width), tag), headers=headers, media_type="image/jpeg")
+
+
+def _media_type(path: Path) -> str:
+    try:
+        with Image.open(path, formats=[*_TYPES]) as image:  # a suffix may be any
+            return _TYPES[str(image.format)]
+    except (OSError, Image.DecompressionBombError) as error:
+        raise Refusal(409, f"{path.name} is damaged or is no JPEG, PNG or WebP image") from error
 
 
 @lru_cache(maxsize=512)  # some 40 kB each

@@ -21,7 +21,7 @@ from genlab.benchmark.plugins.base import ImageTool
 from genlab.benchmark.plugins.registry import load_tools
 from genlab.benchmark.runner import Runner, is_locked
 from genlab.benchmark.store.repository import STORE, Store
-from genlab.benchmark.store.schema import Contender, Run
+from genlab.benchmark.store.schema import Contender, Run, now
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams, load_params
 from genlab.web.api.schema import Refusal
@@ -93,17 +93,22 @@ class Jobs:
             if run_id not in self._runners:
                 self._schedule(self._make_runner(), run_id, again)
 
+    def does(self, run_id: str) -> bool:
+        """Whether this process does a run, or will when a slot is free."""
+        return run_id in self._runners
+
     def cancel(self, run_id: str) -> bool:
         """End a run; what arrived is kept. False where this process does not do it."""
         runner = self._runners.get(run_id)
         if runner is None or self.loop is None:
             return False
-        self.loop.call_soon_threadsafe(runner.cancel, run_id)
+        self.loop.call_soon_threadsafe(self._cancel, runner, run_id)
         return True
 
     def status(self, run: Run) -> tuple[RunStatus, str]:
         """The state of a run, and the reason where it was interrupted."""
-        if run.run_id in self._runners or is_locked(self.runs_folder, run.run_id):
+        elsewhere = not run.ending and is_locked(self.runs_folder, run.run_id)
+        if self.does(run.run_id) or elsewhere:
             return "running", ""
         ending = run.ending or self.store.run(run.run_id).ending  # it may have ended since
         if ending:
@@ -115,7 +120,7 @@ class Jobs:
     async def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event, None]:
         """Events of a run until it ends; called in the loop of the runs."""
         log, watching = self._logs.get(run_id), None
-        elsewhere = run_id not in self._runners and is_locked(self.runs_folder, run_id)
+        elsewhere = not self.does(run_id) and is_locked(self.runs_folder, run_id)
         if log is None or elsewhere:
             log = EventLog(run_id)
             await self._publish(log)
@@ -161,6 +166,23 @@ class Jobs:
             del self._logs[next(iter(self._logs))]
         asyncio.run_coroutine_threadsafe(self._do(runner, run_id, again), self.loop)
 
+    def _cancel(self, runner: Runner, run_id: str) -> None:
+        """Cancel a run, in the loop; its ending is recorded first, so that no server resumes it."""
+        if self._runners.get(run_id) is not runner:  # it has ended meanwhile
+            return
+        self.store.set_run(run_id, ending="cancelled", ended=now())
+        if is_locked(self.runs_folder, run_id):  # it does not wait
+            runner.cancel(run_id)
+            return
+        del self._runners[run_id]
+        reason = "the run was cancelled; resume it to continue"
+        values = {"status": "skipped", "failure_kind": "cancelled", "failure": reason}
+        left = [item for item in self.store.items(run_id) if not item.finished]
+        self.store.set_items([(item.item_id, values) for item in left])
+        for item in left:
+            runner.log(run_id).publish(update(item.sqlmodel_update(values)))
+        runner.log(run_id).close("cancelled")
+
     async def _do(self, runner: Runner, run_id: str, again: bool) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -168,11 +190,13 @@ class Jobs:
         log = runner.log(run_id)
         try:
             async with self._slots:
-                await runner.run(run_id, again=again)
+                if self._runners.get(run_id) is runner:  # not cancelled while it waited
+                    await runner.run(run_id, again=again)
         except Exception as error:  # the run stays where it is, and the page says why
             log.close("interrupted", str(error))
         finally:
-            self._runners.pop(run_id, None)
+            if self._runners.get(run_id) is runner:
+                del self._runners[run_id]
             self._tasks.discard(task)
             log.close("interrupted")
 

@@ -165,7 +165,8 @@ class Security:
             # What is left of a body must not be taken for the next request.
             headers |= {"Connection": "close"} if refusal.status in (408, 413) else {}
             return await problem(refusal.status, str(refusal), headers)(scope, receive, answer)
-        if self.access.token and brought and scope.get("method") == "GET" and not ours:
+        kept = self.access.token and self.access.role_of([brought])
+        if kept and scope.get("method") == "GET" and not ours:
             return await _keep_token(scope, brought)(scope, receive, send)
         await self.app(scope, receive, answer)
 
@@ -204,7 +205,7 @@ def _is_for_raters(scope: Scope) -> bool:
         return bool(scope["path"].startswith("/_stcore/"))
     if scope["method"] == "POST" and scope["path"] == "/api/rate":
         return True
-    reading = scope["method"] in ("GET", "HEAD") or not _is_ours(scope)
+    reading = scope["method"] in ("GET", "HEAD")  # Streamlit would keep an upload in memory
     return reading and RATER_PATHS.fullmatch(scope["path"]) is not None
 
 

@@ -76,9 +76,9 @@ def make_contenders(
 ) -> list[Contender]:
     """Contenders of tools with options by tool id; a list of values makes one contender of each.
 
-    Raises a `GenlabError` for an option that a tool does not accept.
+    A repeated value counts once. Raises a `GenlabError` for an option that a tool does not accept.
     """
-    contenders = []
+    contenders = {}
     for tool in tools:
         given = options.get(tool.tool_id, {})
         lists = [value if isinstance(value, list) else [value] for value in given.values()]
@@ -87,8 +87,9 @@ def make_contenders(
             model = getattr(tool, "model", None)
             model = chosen.get("model") or (model(chosen) if callable(model) else model) or ""
             about = {"title": tool.title, "model": str(model), "version": version_of(tool)}
-            contenders.append(Contender(tool_id=tool.tool_id, options=chosen, **about))
-    return contenders
+            contender = Contender(tool_id=tool.tool_id, options=chosen, **about)
+            contenders[contender.contender_id] = contender
+    return [*contenders.values()]
 
 
 def version_of(tool: ImageTool) -> str:

@@ -199,4 +199,7 @@ def show_picture(
     if found.empty:
         raise Refusal(404, "no image of a run has this content")
     path = find_run_image(jobs.runs_folder, str(found.image[0]))
-    return serve_image(request, path, width, immutable=True)
+    try:
+        return serve_image(request, path, width, immutable=True)
+    except GenlabError as error:  # it names the file, and so the tool
+        raise Refusal(409, "the image is damaged; resume its run to have it made again") from error

@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from pydantic import TypeAdapter, ValidationError
 
-from genlab.benchmark.store.schema import MAX_RATER
+from genlab.benchmark.store.schema import MAX_RATER, Rater
 from genlab.core.errors import GenlabError, describe_os_error
 from genlab.core.params import Params, load_params
 from genlab.evaluation.reports import formats
@@ -76,11 +77,20 @@ def remember(name: str, said: str) -> None:
 
 
 def ask_rater() -> str:
-    """The name that ratings are saved with, asked once; a guest's where none is given."""
+    """The name that ratings are saved with, asked once; a guest's where none is given.
+
+    Raises a GenlabError of one line for a name that no rating can be saved with.
+    """
     name = st.text_input(
         "Your name (saved with your ratings)", remembered("rater"), MAX_RATER, key="rater",
         placeholder="a guest", width=280,
     ).strip()  # fmt: skip
+    try:
+        TypeAdapter(Rater).validate_python(name or "guest")
+    except ValidationError as error:
+        remember("rater", "")
+        rule = "is printable and starts with none of = + - @"
+        raise GenlabError(f"a rater's name {rule}, got {name!r}; change it") from error
     remember("rater", name)
     return name or str(st.session_state.setdefault("guest", name_guest()))
 

@@ -45,18 +45,17 @@ def build_command(goal: str, options: dict[str, Any], folder: Path) -> list[str]
     return ["agent", "run", "--yes", "--workspaces", str(folder), *flags, "--", goal]
 
 
-def start(goal: str, options: dict[str, Any], folder: Path) -> subprocess.Popen[bytes]:
-    """Start or resume a run in the workspaces of `folder`. Raises GenlabError for a bad goal."""
-    parse_goal(goal, dataset=options.get("dataset") or None)
+def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Start a run by a command of `genlab`; its log goes to `folder`."""
     log = folder / "logs" / f"{datetime.now():%Y%m%d_%H%M%S_%f}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     # -P: nothing in the current folder is imported.
-    command = [sys.executable, "-P", "-u", "-m", "genlab.cli"]
+    program = [sys.executable, "-P", "-u", "-m", "genlab.cli"]
     with log.open("wb") as file:
         # A new session: Ctrl-C at the server does not stop the run.
         return subprocess.Popen(
-            [*command, *build_command(goal, options, folder)], stdin=subprocess.DEVNULL,
-            stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+            [*program, *command], stdin=subprocess.DEVNULL, stdout=file,
+            stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, "COLUMNS": "200"},
         )  # fmt: skip
 
@@ -67,12 +66,12 @@ def started() -> list[subprocess.Popen[bytes]]:
     return []
 
 
-def begin(goal: str, options: dict[str, Any]) -> None:
-    """Start a run, unless one is under way."""
+def begin(command: list[str]) -> None:
+    """Start a run by a command of `genlab`, unless one is under way."""
     if any(run.poll() is None for run in started()):
         st.warning("A run is under way; stop it first, or wait for its end.")
         return
-    started().append(start(goal, options, FOLDER))
+    started().append(start(command, FOLDER))
     st.session_state.pop("workspace", None)  # show the latest one
     st.rerun()
 
@@ -97,9 +96,11 @@ def show_form() -> None:
         options[name] = place.number_input(*limits, getattr(params, name), key=name)
     with frame.sentences():
         st.caption(label(f"This means: {parse_goal(text).description}"))
-    st.code(shlex.join(["genlab", *build_command(text, options, FOLDER)]), language="bash")
+    command = build_command(text, options, FOLDER)
+    st.code(shlex.join(["genlab", *command]), language="bash")
     if st.button("Start or resume", type="primary", key="start"):
-        begin(text, options)
+        parse_goal(text)  # a bad one starts nothing
+        begin(command)
 
 
 def read_text(path: Path) -> str:
@@ -244,10 +245,7 @@ def show_workspace(name: str, *, running: bool) -> None:
     if running:
         return
     if run.verdict == "unfinished" and st.button("Resume", key="resume"):
-        kept = ("backend", "mode", "max_iterations", "max_seconds", "max_tokens", "candidates",
-                "max_parameters")  # fmt: skip
-        options = {each: getattr(run.settings.params, each) for each in kept}
-        begin(run.settings.goal.text, {**options, "seed": run.settings.seed})
+        begin(["agent", "resume", str(workspace.root)])
     if page := read_text(workspace.experiments / PAGE):
         st.download_button("Report as a page", page, f"{name}.html", "text/html", key="report")
     if run.attempts:

@@ -18,7 +18,7 @@ from genlab.web.components.files import fresh
 from genlab.web.components.frame import ask_rater, choose, remember, remembered, sentences
 from genlab.web.jobs import jobs
 
-CASES_PER_PAGE = 12
+CASES_PER_PAGE, RUNS_PER_PAGE = 12, 50
 SIGNS = {"running": "▶", "finished": "✓", "cancelled": "■", "interrupted": "!"}
 
 
@@ -90,7 +90,9 @@ def list_runs() -> None:
     known = jobs().store.runs()
     if not known:
         st.info("No run yet. Start one here, or with: `genlab benchmark run`")
-    for run in known[:50]:
+    pages = -(-len(known) // RUNS_PER_PAGE)
+    page = st.pagination(pages, key="runs", bind="query-params") if pages > 1 else 1
+    for run in known[(page - 1) * RUNS_PER_PAGE : page * RUNS_PER_PAGE]:
         status, _ = jobs().status(run)
         words = f"{SIGNS[status]} {run.run_id}: {len(run.cases)} cases, {len(run.tools)} contenders"
         if st.button(label(f"{words}, {status}"), key=f"open-{run.run_id}", type="tertiary"):
@@ -106,7 +108,9 @@ def show_run(name: str) -> None:
         status, reason = jobs().status(run)
         st.subheader(f"{SIGNS[status]} Run {label(run.run_id)}", width="content")
         if status == "running":
-            if st.button("Cancel", key="cancel"):
+            ours = jobs().does(run.run_id)
+            help_text = None if ours else "Another process does this run; end it there."
+            if st.button("Cancel", key="cancel", disabled=not ours, help=help_text):
                 jobs().cancel(run.run_id)
         else:
             items = jobs().store.items(run.run_id)

@@ -104,7 +104,7 @@ def make_case(taken: set[str]) -> None:
 
 
 def edit(case: Case, taken: set[str]) -> None:
-    name = st.text_input("Name", case.title, max_chars=80, key=f"title-{case.case_id}")
+    name = st.text_input("Name", case.title, max_chars=200, key=f"title-{case.case_id}")
     consent = st.checkbox(CONSENT, case.consent, key=f"consent-{case.case_id}")
     if case.ideal is not None:
         st.caption("Ground truth: the ideal result is known, and tools do not see it.")

@@ -1,5 +1,6 @@
 """Blind rating: one image after another, stars by key or click; or pairs."""
 
+from contextlib import suppress
 from html import escape
 
 import streamlit as st
@@ -7,9 +8,10 @@ from PIL import Image, ImageDraw
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.judge import QUESTION, STARS
+from genlab.core.errors import GenlabError
 from genlab.web.components import grid, look
 from genlab.web.components.escape import label, text
-from genlab.web.components.frame import ask_rater, params, remember, remembered
+from genlab.web.components.frame import ask_rater, params, remember, remembered, sentences
 from genlab.web.components.rating_session import KINDS, Kind, Session, list_dataset, list_run
 from genlab.web.jobs import jobs
 
@@ -35,20 +37,23 @@ def choose_scope() -> tuple[Kind, str]:
     return chosen
 
 
-@st.cache_data(max_entries=128, show_spinner=False, hash_funcs={Case: lambda case: case.digest})
-def connect(case: Case) -> str:
-    """The template over its avatars, a line from each face to who replaces it, as a data URL."""
-    template = case.open_template()
+@st.cache_data(max_entries=128, show_spinner=False)
+def connect(_case: Case, digest: str) -> str:
+    """The template over its avatars, a line from each face to who replaces it, as a data URL.
+
+    digest: of the case; the cache goes by it alone.
+    """
+    template = _case.open_template()
     side, gap = round(template.width * 0.22), round(template.width * 0.03)
     top = template.height + gap
     sheet = Image.new("RGB", (template.width, top + side + gap), "white")
     sheet.paste(template, (0, 0))
     pen = ImageDraw.Draw(sheet)
     stroke = max(2, template.width // 200)
-    for number, swap in enumerate(sorted(case.swaps, key=lambda swap: swap.region.left)):
+    for number, swap in enumerate(sorted(_case.swaps, key=lambda swap: swap.region.left)):
         face_left, _, face_right, bottom = swap.region.box
         left = gap + number * (side + gap)
-        avatar = case.open_avatar(swap.avatar).resize((side, side), Image.Resampling.LANCZOS)
+        avatar = _case.open_avatar(swap.avatar).resize((side, side), Image.Resampling.LANCZOS)
         sheet.paste(avatar, (left, top))
         for box in (swap.region.box, (left, top, left + side, top + side)):
             pen.rectangle(box, outline=look.OUTLINE, width=stroke)
@@ -71,15 +76,18 @@ def show(way: Session) -> str:
     """The template with who is replaced by whom, the images to rate, and the next ones, unseen."""
     subject, *_ = task = way.current
     kind = "" if subject.kind == "run_item" else " b-pixels"
+    shown = ""
     if subject.case:
-        shown = figure(connect(subject.case), "who is replaced by whom", subject.template)
-    else:
-        shown = figure(subject.template, "original", kind=kind) if subject.template else ""
+        with suppress(GenlabError, OSError):  # it may have been deleted meanwhile
+            connected = connect(subject.case, subject.case.digest)
+            shown = figure(connected, "who is replaced by whom", subject.template)
+    elif subject.template:
+        shown = figure(subject.template, "original", kind=kind)
     main = f"b-main{kind}"
     if way.paired:
         for one, side in zip(task, SIDES.values(), strict=True):
             shown += figure(one.url, side, kind=main)
-    elif st.session_state.get("flipped") == subject.sha256:
+    elif shown and st.session_state.get("flipped") == subject.sha256:
         shown += figure(subject.template, "the template", kind=main)
     else:
         shown += figure(subject.url, "How good is this?" if kind else QUESTION, kind=main)
@@ -93,6 +101,7 @@ def rate(way: Session) -> None:
     """One image and its stars, or two and which is better."""
     progress, board = st.empty(), st.empty()
     task = way.current
+    answer, undo = sentences()(way.answer), sentences()(way.undo)
 
     def flip() -> None:  # to the template in this image's place, or back
         flipped = st.session_state.get("flipped") == task[0].sha256
@@ -105,12 +114,12 @@ def rate(way: Session) -> None:
                 key=f"answer-{value}",
                 shortcut=str(value),
                 help=None if way.paired else STARS[value],
-                on_click=way.answer,
+                on_click=answer,
                 args=(value,),
                 disabled=not task,
             )
         st.button("Skip", key="skip", shortcut="s", on_click=way.skip, disabled=not task)
-        st.button("Undo", key="undo", shortcut="u", on_click=way.undo, disabled=not way.position)
+        st.button("Undo", key="undo", shortcut="u", on_click=undo, disabled=not way.position)
         if not way.paired:
             off = not task or not task[0].template
             st.button("Template", key="flip", shortcut="t", on_click=flip, disabled=off)
@@ -139,9 +148,9 @@ def main() -> None:
         left, right = st.columns(2)
         paired = left.toggle("Pairs", key="pairs", bind="query-params", disabled=not swapped)
         controls = right.toggle("Controls, too", key="controls", disabled=not swapped)
-    key = (kind, of, name, paired and swapped, controls)
+    subjects = list_run(jobs(), of, controls) if swapped else list_dataset(jobs(), of, kind)
+    key = (kind, of, name, paired and swapped, [subject.sha256 for subject in subjects])
     if st.session_state.get("rating_key") != key:  # kept while the page is open
-        subjects = list_run(jobs(), of, controls) if swapped else list_dataset(jobs(), of, kind)
         way = Session(jobs().store, name, subjects, paired=paired and swapped)
         st.session_state["rating"], st.session_state["rating_key"] = way, key
     if not st.session_state["rating"].total:
