@@ -36,7 +36,9 @@ def test_the_items_shape_decides_the_task_and_the_architecture() -> None:
     assert (grid.accuracy, grey.accuracy) == ("exact_grid_accuracy", "psnr")
 
 
+@pytest.mark.filterwarnings("error")  # torch warns of tensors over memory that is not writable
 def test_a_batch_holds_the_rows_asked_for_channels_first() -> None:
+    IMAGES.flags.writeable = False  # as those mapped from disk
     rows = torch.tensor([7, 2, 2, 39])
     found = _rgb_task().batch(rows)
     assert found.shape == (4, 3, 32, 32)
