@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.io import UNFINISHED, map_npy, read_npz, unfit, write_npz
+from genlab.core.io import UNFINISHED, map_npy, read_json, read_npz, sha256, unfit, write_npz
 from genlab.core.params import GridParams, Params, digest
 from genlab.datasets.manifests import (
+    MANIFEST_FILE,
     generate_command,
     read_manifest,
     split_command,
@@ -186,16 +187,25 @@ def find_data_file(path: str | Path) -> Path:
     return found[0]
 
 
+def joined_file(file: Path) -> Path | None:
+    """The TRAIN_FILE that belongs to a dataset file, by the manifest beside them."""
+    manifest = file.parent / MANIFEST_FILE
+    found = read_json(manifest, producer_command=SPLIT) if manifest.is_file() else None
+    if not isinstance(found, dict) or found.get("kind") != SPLIT_KIND or not file.is_file():
+        return None
+    own = TRAIN_FILE in found["sha256"] and found["sha256"].get(file.name) == sha256(file)
+    return file.parent / TRAIN_FILE if own else None
+
+
 def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     """One split, uint8 (n, size, size), of the dataset file at `path`, or in the folder `path`.
 
-    Where there are shards, the training split is mapped from disk, copy-on-write. With `size=None`
+    Where there are shards, the training split is mapped from disk, read-only. With `size=None`
     any square will do. Raises a GenlabError for a missing, truncated or foreign file, and for
     another shape or type, no grids, or a value that is no colour 0 to 9.
     """
     file = find_data_file(path)
-    mapped = file.parent / TRAIN_FILE
-    if split == "train" and mapped.exists():
+    if split == "train" and (mapped := joined_file(file)):
         file, grids = mapped, map_npy(mapped, producer_command=SPLIT)
     else:
         grids = _read(file, None, split, SPLIT)
