@@ -33,6 +33,7 @@ def test_the_items_shape_decides_the_task_and_the_architecture() -> None:
     assert grid.architecture == tiny.architecture()
     assert grey.architecture == tiny.image_architecture()
     assert rgb.architecture == tiny.image_architecture(size=32, channels=3, latent_dim=64)
+    assert _grid_task(causal_channels=8).architecture == grid.architecture
     assert (grid.accuracy, grey.accuracy) == ("exact_grid_accuracy", "psnr")
 
 

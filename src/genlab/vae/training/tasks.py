@@ -121,6 +121,8 @@ def make_task(
         "classes": classes,
         "channels": channels,
     }
+    if not channels:
+        given["causal_channels"] = 0  # grids have no causal head, whatever the key says
     names = Architecture.__annotations__.keys() - given.keys()
     architecture = Architecture(**given, **{name: getattr(params, name) for name in names})
     return (ImageTask if channels else GridTask)(params, items, architecture, device)
