@@ -14,7 +14,9 @@ fail() {
 missing=""
 command -v git >/dev/null || missing="$missing git"
 if command -v "$python" >/dev/null; then
-    "$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+    # Debian's package is of one version: python3.11-venv.
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing $("$python" -c \
+        'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
 elif [ "$python" = python3 ]; then
     missing="$missing python3 python3-venv"
 else

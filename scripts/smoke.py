@@ -23,7 +23,7 @@ from genlab.core.io import read_yaml
 from genlab.experiments.run import change
 
 ROOT = Path(__file__).resolve().parent.parent
-# Small enough for three minutes on two cores: it learns little, and every stage runs.
+# Small enough for 2 to 5 minutes on two cores: it learns little, and every stage runs.
 SMALL: dict[str, Any] = {
     "grids.count": 3000,
     "width": 32,

@@ -27,6 +27,13 @@ OBJECTIVE = {"prior": "standard", "causal_channels": 0, "auxiliary": 0.0, "free_
 SCHEDULE = {"epochs": EPOCHS, "patience": EPOCHS, "ema": 0.0, "beta_warmup": 0.1}
 
 
+class Options(overridable("seed")):
+    """Train the VAE under the budget of the agent's models, as their reference.
+
+    Example: dvc repro agent_reference
+    """
+
+
 def measure(params: Params, data: Data) -> dict[str, float]:
     """Train on the agent's training part; returns metrics on its validation part."""
     train, val = (part.items.transpose(0, 2, 3, 1) for part in (data.train, data.validation))
@@ -45,7 +52,7 @@ def measure(params: Params, data: Data) -> dict[str, float]:
 
 def main() -> None:
     """Run the stage."""
-    params, metrics = parse_options(overridable("seed")).params, {}
+    params, metrics = parse_options(Options).params, {}
     facts = params.agent.model_dump(include={"dataset", "examples", "subset", "validation"})
     sizes = {key: facts[key] for key in ("subset", "validation")}
     data = load_data(facts["dataset"], Path("data"), **sizes)

@@ -14,7 +14,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def experiments(
-    only: Annotated[list[str] | None, typer.Option(help="Run this one (repeatable).")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A sweep, experiment or run (repeatable).")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of parallel runs.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Also run what is up to date.")] = False,
 ) -> None:

@@ -36,7 +36,7 @@ def main() -> None:
     engine.deterministic(params.seed)
     folder = options.place("data/checkpoints/DATASET")
     plots = options.place("plots/DATASET", "training")
-    with distributed.processes():
+    with distributed.processes(params.device):
         summary = train_dataset(params, chosen, options.data_path, folder, plots)
     if summary is None:  # torchrun's other processes write nothing
         return

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from genlab import doctor
 from genlab.cli import COMMANDS, app
 from genlab.core.errors import GenlabError
+from genlab.datasets import emoji
 
 ROOT = Path(__file__).resolve().parent.parent
 SECRET = "sk-not-to-be-shown"
@@ -56,7 +57,8 @@ def test_doctor_names_what_each_thing_affects_and_no_secret(
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     shown = run.invoke(app, ["doctor"])
     assert shown.exit_code == 0, shown.output
-    for name in ("GPU", "bubblewrap", "landlock", "chromium", "fashion_mnist", "disk", "[app]"):
+    machine = ("GPU", "bubblewrap", "landlock", "chromium", "fashion_mnist", "disk")
+    for name in (*machine, "[app]", "[ray]"):
         assert name in shown.output
     assert "OPENAI_API_KEY set" in shown.output
     assert SECRET not in shown.output
@@ -78,3 +80,16 @@ def test_doctor_reports_missing_programs_and_packages(monkeypatch: pytest.Monkey
     assert not found["packages"].found
     assert found["packages"].required
     assert not found["git"].found
+
+
+def test_doctor_finds_the_emoji_font_where_the_dataset_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emoji, "SYSTEM_FONTS", tmp_path / "fonts")
+    for place, found in (("", False), ("fonts/noto", True), ("data/raw", True)):
+        font = tmp_path / place / emoji.FONT
+        if place:
+            font.parent.mkdir(parents=True)
+            font.touch()
+        check = {check.name: check for check in doctor.check_datasets(tmp_path)}["emoji font"]
+        assert (check.found, str(font) in check.detail) == (found, found)

@@ -1,3 +1,3 @@
 """genlab: reproducible experiments with generative models of images."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

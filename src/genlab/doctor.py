@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from genlab.llm.chat import Endpoint, Role
 
 GIB = 1 << 30
-NEEDED_DISK = 2 * GIB  # data, checkpoints and DVC's cache of one full run
+NEEDED_DISK = 2 * GIB  # data, checkpoints and DVC's cache of one full run; .venv is there already
 RAW_FOLDERS = {
     "fashion_mnist": "FashionMNIST",
     "mnist": "MNIST",
@@ -33,6 +33,7 @@ EXTRAS = {
     "app": "the app (make app)",
     "faces": "benchmark: scores of faces",
     "embedded": "agent: the small model on this machine",
+    "ray": "work over the machines of a cluster",
     "wandb": "Weights & Biases mirror",
     "celeba": "download of CelebA",
     "dev": "tests and checks",
@@ -79,7 +80,8 @@ def examine(root: Path) -> Iterator[Check]:
         program = next(filter(None, map(shutil.which, names)), None)
         yield Check(name, program is not None, program or "not on PATH", job, required)
     free = shutil.disk_usage(root).free
-    detail = f"{free / GIB:.1f} GiB free, a full run needs {NEEDED_DISK / GIB:.0f} GiB"
+    needed = f"a full run needs {NEEDED_DISK / GIB:.0f} beside the 7 of .venv"
+    detail = f"{free / GIB:.1f} GiB free, {needed}"
     yield Check("disk", free >= NEEDED_DISK, detail, "the pipeline", required=True)
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     yield Check("GPU", bool(gpu), gpu or "none", "speed only: everything runs on the CPU")
@@ -119,7 +121,8 @@ def _installed(requirement: Requirement) -> bool:
 
 
 def check_datasets(root: Path) -> Iterator[Check]:
-    """Published image datasets in data/raw, or a copy of the system."""
+    """Published image datasets, and the font of the emoji, in data/raw or a copy of the system."""
+    from genlab.datasets.emoji import FONT, SYSTEM_FONTS
     from genlab.datasets.sources import SYSTEM_FOLDERS
 
     for name, folder in RAW_FOLDERS.items():
@@ -128,6 +131,10 @@ def check_datasets(root: Path) -> Iterator[Check]:
         found = next((place for place in places if place.is_dir()), None)
         detail = str(found) if found else "not here; downloaded at its first use"
         yield Check(name, found is not None, detail, f"experiments with {name}")
+    fonts = [root / "data" / "raw" / FONT, *SYSTEM_FONTS.rglob(FONT)]
+    font = next(filter(Path.is_file, fonts), None)
+    detail = str(font or "not here; the Debian package fonts-noto-color-emoji has it")
+    yield Check("emoji font", font is not None, detail, "experiments with emoji")
 
 
 def check_endpoints(params: AgentParams) -> Iterator[Check]:

@@ -39,7 +39,9 @@ def test_a_fault_of_the_user_is_one_line_and_status_2(capsys: pytest.CaptureFixt
     assert shown.out == ""
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.ENOENT])
+@pytest.mark.parametrize(
+    "number", [errno.ENOSPC, errno.ENOMEM, errno.EACCES, errno.EROFS, errno.ENOENT]
+)
 def test_a_fault_of_the_disk_names_the_file_and_its_fix(
     number: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,9 @@
 """Files are whole or not there; what is read has been checked."""
 
+import errno
 import io
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from hypothesis.extra import numpy as hnp
 from genlab.core.errors import GenlabError
 from genlab.core.io import (
     atomic_write,
+    map_npy,
     read_json,
     read_npz,
     sha256,
@@ -235,3 +238,22 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
     write_npz(tmp_path / "x.npz", GRIDS, kind="dataset")
     with pytest.raises(GenlabError, match="no key 'test'"):
         read_npz(tmp_path / "x.npz", kind="dataset", keys=["test"], producer_command=PRODUCER)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit address space")
+def test_a_file_that_cannot_be_mapped_for_want_of_memory_is_not_called_truncated(
+    tmp_path: Path,
+) -> None:
+    size, limits = 1 << 40, resource.getrlimit(resource.RLIMIT_AS)
+    with (tmp_path / "x.npy").open("wb") as file:
+        header = {"descr": "|u1", "fortran_order": False, "shape": (size,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.truncate(file.tell() + size)
+    assert not map_npy(tmp_path / "x.npy", producer_command=PRODUCER).flags.writeable
+    resource.setrlimit(resource.RLIMIT_AS, (size, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"x\.npy") as caught:
+            map_npy(tmp_path / "x.npy", producer_command=PRODUCER)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert caught.value.errno == errno.ENOMEM

@@ -207,6 +207,7 @@ def test_options_come_from_the_fields(
     shown = capsys.readouterr().out
     for text in ("--beta-max", "--latent-dim", "sigmoid", "Weight of the KL term"):
         assert text in shown
+    assert "null" not in shown
 
 
 @pytest.mark.parametrize("arguments", [["--beta-max", "x"], ["--lr", "1"], ["--beta-max"]])

@@ -13,7 +13,6 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, sha256, write_json, write_npz
 from genlab.core.params import load_params
 from genlab.datasets.arc_grids import (
-    SPLIT,
     arc_agi_grids,
     describe,
     file_name,
@@ -31,6 +30,7 @@ from genlab.grids.shapes import KINDS
 
 ZEROS = np.zeros((3, 16, 16), dtype=np.uint8)
 GENERATE = "python stages/generate.py --dataset arc_grids"
+SPLIT = "python stages/split.py --dataset arc_grids"
 
 
 @pytest.fixture

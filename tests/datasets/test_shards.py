@@ -1,5 +1,9 @@
 """Grids beyond the first shard: same bytes by any number of workers, none of val or test."""
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,13 @@ import tiny
 from genlab.core.errors import GenlabError
 from genlab.core.io import UNFINISHED, read_json, sha256
 from genlab.datasets import shards
-from genlab.datasets.arc_grids import generate_grids, load_split, make_distribution, split_grids
+from genlab.datasets.arc_grids import (
+    find_data_file,
+    generate_grids,
+    load_split,
+    make_distribution,
+    split_grids,
+)
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.grids.generator import AtomicImageGenerator, hash_grids
 
@@ -91,3 +101,44 @@ def test_a_truncated_training_file_is_one_line(content: bytes) -> None:
     (Path("split") / shards.TRAIN_FILE).write_bytes(content)
     with pytest.raises(GenlabError, match=r"train\.npy is truncated or no \.npy file"):
         load_split("split", "train")
+
+
+def split(folder: str) -> Path:
+    """Generate COUNT grids and split them into `folder`; its dataset file."""
+    generate("made", workers=1)
+    split_grids("arc_grids", tiny.params(), Path("made"), Path(folder), seed=0)
+    return find_data_file(folder)
+
+
+def test_a_full_disk_is_an_error_and_leaves_no_partial_file(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("this user may not mount a disk")
+    join = (
+        "import numpy, pathlib, genlab.datasets.shards as shards;"
+        "train = numpy.ones((1000, 16, 16), numpy.uint8);"
+        "shards.join_shards(train, pathlib.Path(), [], 1000, pathlib.Path('disk/train.npy'))"
+    )
+    try:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", join]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.stderr.splitlines()[-1:] == [
+            "OSError: [Errno 28] No space left on device: 'disk/train.npy'"
+        ]
+        assert not list(disk.iterdir())
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_only_the_file_of_the_manifest_has_shards(tmp_path: Path) -> None:
+    file, mine = split("split"), tiny.write_dataset(tmp_path, 50)
+    users = shutil.copy(mine, file.parent / "mine.npz")
+    assert len(load_split(file, "train")) == COUNT - 12
+    assert len(load_split(users, "train")) == 40
+    shutil.copy(mine, file)
+    assert len(load_split(file, "train")) == 40
+    (file.parent / MANIFEST_FILE).write_text("[]")
+    assert len(load_split(users, "train")) == 40

@@ -43,6 +43,13 @@ def test_components_are_gaussians() -> None:
         torch.testing.assert_close(prior.component_log_prob(z)[:, k], gaussian.log_prob(z))
 
 
+def test_densities_keep_their_precision_under_autocast() -> None:
+    prior, (codes, _) = _initialized(std=0.02), _clusters()
+    expected = prior.component_log_prob(codes)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(prior.component_log_prob(codes), expected)
+
+
 def test_initialization_finds_the_background_and_makes_classes_equally_likely() -> None:
     squares = torch.zeros(800, 16, 2)
     for occupied in range(16):  # as many squares with 0, 1, ... 15 occupied tokens

@@ -4,6 +4,7 @@ import math
 
 import tiny
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.distributions import (
     Categorical,
@@ -83,3 +84,13 @@ def test_classes_are_the_clusters_of_the_codes_with_their_shares() -> None:
     shares = torch.bincount(found, minlength=prior.CLASSES) / len(codes)
     expected = shares.double().clamp_min(1e-4)
     torch.testing.assert_close(prior.class_logits.softmax(0), expected, rtol=0.02, atol=1e-3)
+
+
+def test_the_clusters_are_the_same_by_any_number_of_threads() -> None:
+    codes, found = torch.randn(3000, 8, generator=torch.Generator().manual_seed(0)), []
+    for threads in (1, 4):
+        prior = _prior()
+        with threadpool_limits(threads):
+            prior.init_from_codes(codes, codes, 0)
+        found.append(prior.centres)
+    assert torch.equal(*found)

@@ -12,6 +12,8 @@ import tiny
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import Params
+from genlab.datasets.arc_grids import file_name
+from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.datasets.registry import find_dataset
 from genlab.vae.training import run
 from genlab.vae.training.checkpoint import (
@@ -122,6 +124,23 @@ def test_other_params_or_other_data_are_another_run(
     }
     assert len(keys) == 4
     assert run_key(tiny.params(), file) in keys
+
+
+def test_data_that_differs_in_its_shards_alone_is_another_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("arc_grids", "shards"):
+        monkeypatch.setattr(f"genlab.datasets.{module}.SHARD", 60)
+    params, dataset, runs = tiny.params(workers=1), find_dataset("arc_grids"), {}
+    for count in (60, 130, 200):
+        made, split = Path(f"made{count}"), Path(f"split{count}")
+        dataset.generate(params, made, count)
+        dataset.split(params, made, split, 0)
+        _train(params, split)
+        runs[count] = json.loads((FILES / "provenance.json").read_text())
+    assert len({facts["run"] for facts in runs.values()}) == 3
+    assert runs[60]["data"] == sha256(Path("split60") / file_name(60))
+    assert runs[200]["data"] == sha256(Path("split200") / MANIFEST_FILE)
 
 
 def test_data_of_another_size_is_refused(data: Path) -> None:

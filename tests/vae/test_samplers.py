@@ -51,6 +51,26 @@ def test_samples_are_items_of_the_model_and_the_seed_decides_them(model: VAE, na
     assert not np.array_equal(first, other)
 
 
+class _OnGPU(torch.Tensor):
+    """A stand-in for a tensor on a GPU: only `cpu` and `to` may read it."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func not in (torch.Tensor.cpu, torch.Tensor.to):
+            raise RuntimeError("Expected all tensors to be on the same device")
+        return super().__torch_function__(func, types, args, kwargs).as_subclass(torch.Tensor)
+
+
+@pytest.mark.parametrize("name", ["prior", "rejection"])
+def test_draws_of_a_prior_on_a_gpu_come_to_the_cpu(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny.image_model()
+    expected, sample = _draw(model, name, 5), model.prior.sample
+    monkeypatch.setattr(model.prior, "sample", lambda *given: sample(*given).as_subclass(_OnGPU))
+    assert np.array_equal(_draw(model, name, 5), expected)
+
+
 @pytest.mark.parametrize(
     ("model", "known"),
     [

@@ -33,10 +33,13 @@ def test_the_items_shape_decides_the_task_and_the_architecture() -> None:
     assert grid.architecture == tiny.architecture()
     assert grey.architecture == tiny.image_architecture()
     assert rgb.architecture == tiny.image_architecture(size=32, channels=3, latent_dim=64)
+    assert _grid_task(causal_channels=8).architecture == grid.architecture
     assert (grid.accuracy, grey.accuracy) == ("exact_grid_accuracy", "psnr")
 
 
+@pytest.mark.filterwarnings("error")  # torch warns of tensors over memory that is not writable
 def test_a_batch_holds_the_rows_asked_for_channels_first() -> None:
+    IMAGES.flags.writeable = False  # as those mapped from disk
     rows = torch.tensor([7, 2, 2, 39])
     found = _rgb_task().batch(rows)
     assert found.shape == (4, 3, 32, 32)

@@ -39,7 +39,7 @@ app = typer.Typer(
     no_args_is_help=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Look for a network that reaches a goal: a sentence with a data set and a number in it.
+    help="""Look for a network that reaches a goal: a sentence with a dataset and a number in it.
 
 The agent plans models, writes them, trains them in a sandbox, and stops when the measured numbers
 reach the goal or a limit is reached. The same command resumes a run that was stopped. What is not

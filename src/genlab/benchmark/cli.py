@@ -31,10 +31,6 @@ What is not given comes from params.yaml. Images, scores and ratings are kept in
 
 RUNS, OWN = Path("runs"), Path("cases/private")
 Runs = Annotated[Path, typer.Option(help="Folder of images and the store.")]
-Target = Annotated[
-    Path | None,
-    typer.Option("--cases", help="Where cases go. [default: cases/private, demo: cases]"),
-]
 Consent = Annotated[bool, typer.Option("--consent", help="All persons shown agree to this use.")]
 Ratings = Annotated[Path, typer.Argument(help="CSV file of ratings.")]
 LAST = "last"
@@ -54,7 +50,9 @@ def generate_cases(
         typer.Option(help="CSV file: template, face (1 is the leftmost), avatar; per line."),
     ] = None,
     consent: Consent = False,
-    cases: Target = None,
+    cases: Annotated[
+        Path | None, typer.Option(help="Where cases go. [default: cases/private, demo: cases]")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing cases.")] = False,
 ) -> None:
     """Make the demo's cases, or cases from your own photographs.
@@ -218,7 +216,7 @@ def ground_truth(
     avatar: Annotated[Path, typer.Argument(help="Photograph A2 of them, of another session.")],
     other: Annotated[Path, typer.Argument(help="Photograph B of somebody else, in A1's pose.")],
     case_id: Annotated[str, typer.Option("--name", help="Name of the case.")] = "",
-    cases: Target = None,
+    cases: Annotated[Path, typer.Option(help="Where the case goes.")] = OWN,
     consent: Consent = False,
 ) -> None:
     """Make a case with a known ideal result: B's head on A1 is the template, A2 the avatar.
@@ -228,7 +226,7 @@ def ground_truth(
     from genlab.benchmark.cases.files import slug
     from genlab.benchmark.cases.ground_truth import build
 
-    folder = (cases or OWN) / (case_id or slug(f"{ideal.stem} {other.stem}"))
+    folder = cases / (case_id or slug(f"{ideal.stem} {other.stem}"))
     if folder.exists():
         raise GenlabError(f"{folder} exists; name another case with --name")
     for warning in build(ideal, avatar, other, folder, consent=consent):

@@ -20,6 +20,7 @@ OS_FIXES = {
     errno.ENOSPC: "free some space on that disk, then run the same command again",
     errno.EDQUOT: "free some of your disk quota, then run the same command again",
     errno.EFBIG: "raise the limit of ulimit -f, then run the same command again",
+    errno.ENOMEM: "free some memory or raise ulimit -v, then run the same command again",
     errno.EACCES: "make it writable and readable for you, or choose another path",
     errno.EPERM: "make it writable and readable for you, or choose another path",
     errno.EROFS: "choose a path on a disk that can be written",

@@ -168,11 +168,13 @@ def read_npz(
 
 
 def map_npy(path: str | Path, *, producer_command: str) -> Array:
-    """The array of a `.npy`, mapped copy-on-write: it may be larger than memory."""
+    """The array of a `.npy`, mapped and not writable: it may be larger than memory."""
     try:
-        return np.lib.format.open_memmap(path, mode="c")
+        return np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError as error:
         raise unfit(path, "is missing", producer_command) from error
+    except OSError as error:  # such as no address space: mmap's errors name no file
+        raise OSError(error.errno, error.strerror, str(path)) from error
     except Exception as error:
         raise unfit(path, "is truncated or no .npy file", producer_command) from error
 

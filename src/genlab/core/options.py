@@ -1,10 +1,17 @@
 """Command lines of the stages: options of their own, and flat params to override."""
 
+from argparse import Action, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError, create_model, model_validator
-from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    CliApp,
+    CliSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 from typing_extensions import Self
 
 from genlab.core.errors import GenlabError, invalid
@@ -67,13 +74,21 @@ def overridable(*names: str) -> type[StageOptions]:
     return create_model("Overridable", __base__=StageOptions, **fields)
 
 
+class _HelpFormatter(RawDescriptionHelpFormatter):
+    """Leaves out pydantic's default of an option without one: the help's text says what holds."""
+
+    def _get_help_string(self, action: Action) -> str:
+        return (action.help or "").replace(" (default: null)", "")
+
+
 def parse_options(options: type[Options], arguments: list[str] | None = None) -> Options:
     """Parse a command line, by default this program's.
 
     Raises a `GenlabError` of one line that names the option.
     """
     try:
-        return CliApp.run(options, cli_args=arguments)
+        source = CliSettingsSource[Any](options, formatter_class=_HelpFormatter)
+        return CliApp.run(options, cli_args=arguments, cli_settings_source=source)
     except ValidationError as error:
         raise invalid(error, "command line") from error
     except SettingsError as error:

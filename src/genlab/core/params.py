@@ -82,7 +82,12 @@ class Params(Section):
         description="Rise of beta."
     )
     beta_delay: float = Field(ge=0, lt=1, description="Share of the run at beta 0.")
-    beta_warmup: float = Field(ge=0, le=1, description="Share of the run in which beta rises.")
+    beta_warmup: float = Field(
+        ge=0,
+        le=1,
+        description="Share of the joint phase (after the delay, before the prior alone)"
+        " in which beta rises.",
+    )
     free_bits: float = Field(ge=0, description="Nats per latent that are free of the KL term.")
     auxiliary: float = Field(ge=0, description="Weight of the likelihood without causal head.")
     focal_gamma: float = Field(ge=0, description="Focal exponent at beta 0; 0 = off.")

@@ -111,7 +111,7 @@ class WandbMirror:
         try:
             import wandb
         except ImportError as error:
-            fix = 'set wandb to false, or run: pip install "genlab[wandb]"'
+            fix = "set wandb to false, or run: pip install -e '.[wandb]'"
             raise GenlabError(
                 f"wandb is true but Weights & Biases is not installed; {fix}", key="wandb", fix=fix
             ) from error

@@ -26,7 +26,7 @@ def import_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        fix = "pip install 'genlab[ray]'"
+        fix = "pip install -e '.[ray]'"
         raise GenlabError(f"engine ray needs an extra: {fix}", key="engine", fix=fix) from error
     return ray
 

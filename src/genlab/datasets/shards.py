@@ -72,15 +72,12 @@ def join_shards(train: Grids, folder: Path, names: list[str], count: int, file: 
 
     The file is mapped when it is read: it may be larger than memory.
     """
-    with atomic_write(file) as temporary:
-        shape = (count, *train.shape[1:])
-        joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        end = len(train)
-        joined[:end] = train
+    header = {"descr": "|u1", "fortran_order": False, "shape": (count, *train.shape[1:])}
+    with atomic_write(file) as temporary, temporary.open("wb") as joined:
+        np.lib.format.write_array_header_1_0(joined, header)
+        joined.write(train.tobytes())
         for name in progress(names, unit="shard"):
             command = generate_command("arc_grids")
             shard = folder / name
             grids = read_npz(shard, kind=GRIDS_KIND, keys=["grids"], producer_command=command)
-            joined[end : end + len(grids["grids"])] = grids["grids"]
-            end += len(grids["grids"])
-        joined.flush()
+            joined.write(grids["grids"].tobytes())

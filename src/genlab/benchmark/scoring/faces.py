@@ -247,7 +247,7 @@ def available() -> str:
     """Why faces cannot be found here, "" where they can."""
     for module in ("dlib", "face_recognition_models"):
         if importlib.util.find_spec(module) is None:
-            return f"{module} is not installed; add it with: pip install 'genlab[faces]'"
+            return f"{module} is not installed; add it with: pip install -e '.[faces]'"
     return ""
 
 

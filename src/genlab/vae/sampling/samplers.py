@@ -74,12 +74,15 @@ def fit(model: VAE, name: str, train: Items, seed: int, count: int = DRAWS) -> S
     if name == "gmm":
         return Sampler(name, *densities.fit_gmm(codes, seed))
 
+    def draw(number: int, generator: torch.Generator) -> Tensor:
+        return model.prior.sample(number, generator).cpu()
+
     @torch.no_grad()
     def decode(z: Tensor) -> Tensor:
         return model.point_estimate(z.to(model.device)).cpu()
 
     real, z = train[: len(codes)], torch.from_numpy(codes).float()
-    return Sampler(name, *rejection.fit_rejection(model.prior.sample, decode, real, z, seed))
+    return Sampler(name, *rejection.fit_rejection(draw, decode, real, z, seed))
 
 
 def sample(

@@ -16,18 +16,22 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from genlab.core import engine
 from genlab.core.errors import GenlabError
 
 Value = TypeVar("Value")
 
 
 @contextmanager
-def processes() -> Iterator[None]:
-    """Join the processes that torchrun has started; gloo connects CPUs, NCCL GPUs."""
+def processes(device: str) -> Iterator[None]:
+    """Join the processes that torchrun has started; gloo connects CPUs, NCCL GPUs.
+
+    device: the param.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield
         return
-    gpu = torch.cuda.is_available()
+    gpu = engine.device(device).type == "cuda"
     if gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if gpu else "gloo")

@@ -12,7 +12,7 @@ from genlab.core.geometry import side_of
 from genlab.core.io import UNFINISHED, sha256, write_json
 from genlab.core.params import TRAINING_KEYS, Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
-from genlab.datasets.arc_grids import find_data_file, load_split
+from genlab.datasets.arc_grids import find_data_file, joined_file, load_split
 from genlab.datasets.images import load_images
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.datasets.registry import Dataset
@@ -86,7 +86,8 @@ def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path,
     side = side_of(params, dataset.name)
     if dataset.kind == "grids":
         file = find_data_file(data_path)
-        return file, load_split(file, "train", side), load_split(file, "val", side)
+        train, val = (load_split(file, split, side) for split in ("train", "val"))
+        return file.parent / MANIFEST_FILE if joined_file(file) else file, train, val
     shape = (side, side, dataset.shape[2])
     train, val = (load_images(data_path, split, shape) for split in ("train", "val"))
     # The manifest holds the checksums of all files beside it.

@@ -21,8 +21,8 @@ COUNTED = 100_000  # items whose classes are counted at once
 class Task(ABC):
     """The training items, and what training asks about them.
 
-    items: uint8, (n, size, size) or (n, side, side, channels), on `device` as a whole; on a CPU
-    they stay mapped from disk.
+    items: uint8, (n, size, size) or (n, side, side, channels), on `device` as a whole; for a CPU
+    they stay mapped from disk, and a batch is a copy.
     """
 
     accuracy: str  # the accuracy that the summary shows per epoch
@@ -31,7 +31,7 @@ class Task(ABC):
         self, params: Params, items: Items, architecture: Architecture, device: torch.device
     ) -> None:
         self.params, self.architecture = params, architecture
-        self.items = torch.from_numpy(items).to(device)
+        self.items = items if device.type == "cpu" else torch.tensor(items, device=device)
 
     @abstractmethod
     def measure_accuracy(self, reconstructed: Tensor, x: Tensor) -> dict[str, float]:
@@ -43,7 +43,8 @@ class Task(ABC):
 
     def batch(self, rows: Tensor) -> Tensor:
         """The training items `rows` as the model takes them; images lie channels last in memory."""
-        items = self.items[rows]
+        known = self.items
+        items = known[rows] if isinstance(known, Tensor) else torch.from_numpy(known[rows.numpy()])
         return items.permute(0, 3, 1, 2) if items.ndim == 4 else items
 
     def augment(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -120,6 +121,8 @@ def make_task(
         "classes": classes,
         "channels": channels,
     }
+    if not channels:
+        given["causal_channels"] = 0  # grids have no causal head, whatever the key says
     names = Architecture.__annotations__.keys() - given.keys()
     architecture = Architecture(**given, **{name: getattr(params, name) for name in names})
     return (ImageTask if channels else GridTask)(params, items, architecture, device)

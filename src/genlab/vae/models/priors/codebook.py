@@ -149,11 +149,13 @@ class CodebookPrior(LearnedPrior):
     def component_log_prob(self, z: Tensor) -> Tensor:
         """log N(z_t; m_k, diag(v_k)): (..., token_dim) -> (..., components).
 
-        Expanded into products, so that the work is one matrix multiplication.
+        Expanded into products, so that the work is one matrix multiplication. Its large terms
+        cancel: bfloat16 would leave nothing of them.
         """
         precision = self.variances.reciprocal()
         factors = torch.cat([-0.5 * precision, self.means * precision], dim=1)
-        quadratic = torch.cat([z.square(), z], dim=-1) @ factors.T
+        with torch.autocast(z.device.type, enabled=False):
+            quadratic = torch.cat([z.square(), z], dim=-1) @ factors.T
         constant = (self.means.square() * precision + self.variances.log() + LOG_TWO_PI).sum(1)
         return quadratic - 0.5 * constant + self.inactive
 

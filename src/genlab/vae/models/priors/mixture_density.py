@@ -10,6 +10,7 @@ et al. 2017, Variational Lossy Autoencoder); fitted to the codes of a finished m
 import torch
 import torch.nn.functional as F
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from genlab.distributions.gaussian import LOG_TWO_PI
@@ -62,7 +63,8 @@ class MixtureDensityPrior(LearnedPrior):
         if len(mean) < self.CLASSES:
             return
         model = KMeans(self.CLASSES, n_init=1, max_iter=30, random_state=seed)
-        model.fit(mean.cpu().numpy())
+        with threadpool_limits(1):  # several threads add in an order that changes by run
+            model.fit(mean.cpu().numpy())
         shares = torch.bincount(torch.from_numpy(model.labels_), minlength=self.CLASSES)
         self.centres.copy_(torch.from_numpy(model.cluster_centers_))
         self.class_logits.copy_((shares / shares.sum()).clamp_min(MIN_CLASS_SHARE).log())
