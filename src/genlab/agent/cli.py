@@ -82,7 +82,7 @@ def work(
     max_cost: Annotated[float | None, Option(help="Most dollars; 0 = no limit.")] = None,
     max_seconds: Annotated[float | None, Option(help="Most seconds; 0 = no limit.")] = None,
     candidates: Annotated[int | None, Option(help="Proposals per round.")] = None,
-    device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.")] = None,
+    device: Annotated[str | None, Option(help="auto, cpu or cuda.")] = None,
     compare_with_search: Annotated[
         bool | None, Option("--compare/--no-compare", help="Give random search the same budget.")
     ] = None,
