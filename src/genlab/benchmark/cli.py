@@ -93,7 +93,7 @@ def run_cases(
         str, typer.Option(help="Continue this run ('last' is the newest); skipped items too.")
     ] = "",
     again: Annotated[
-        bool, typer.Option("--again", help="With --resume: try failed items once more, too.")
+        bool, typer.Option("--again", help="With --resume: failed items, too.")
     ] = False,
     max_cost: Annotated[
         float | None, typer.Option(min=0, help="Ceiling in dollars; asks before it is passed.")
@@ -120,6 +120,8 @@ def run_cases(
             "--resume continues the cases, tools, options and repeats of its run; leave"
             " --cases, --case, --tools, --option and --repeats away"
         )
+    if again and not resume:
+        raise GenlabError("--again tries failed items of a run again; name the run with --resume")
     params = load_params().benchmark
     names = names or params.tools
     given: dict[str, Any] = {"cases": cases and str(cases), "tools": names, "repeats": repeats}
