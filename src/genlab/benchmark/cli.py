@@ -92,9 +92,7 @@ def run_cases(
     resume: Annotated[
         str, typer.Option(help="Continue this run ('last' is the newest); skipped items too.")
     ] = "",
-    again: Annotated[
-        bool, typer.Option("--again", help="With --resume: failed items, too.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Resume failed items, too.")] = False,
     max_cost: Annotated[
         float | None, typer.Option(min=0, help="Ceiling in dollars; asks before it is passed.")
     ] = None,
