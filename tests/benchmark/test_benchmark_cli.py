@@ -88,6 +88,7 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(
         ("run --cases nowhere", "nowhere"),
         ("run --resume last --tools x", "--tools"),
         ("run --option model=x", "model=x"),
+        ("run --again", "--resume"),
         ("run --tools control_blurred --option control_blurred.strenght=1", "strength"),
         ("generate-cases --templates here", "--avatars"),
         ("generate-cases --templates cases --avatars nowhere", "nowhere"),

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from small_benchmark import make_case
@@ -105,6 +106,13 @@ def test_images_are_turned_upright(tmp_path: Path) -> None:
         image = read_photograph(source)
         assert image.size == (70, 100)
         assert not image.getexif()
+
+
+def test_grey_of_16_bits_keeps_its_tones(tmp_path: Path) -> None:
+    tones = np.linspace(0, 65535, 64 * 64).reshape(64, 64)
+    Image.fromarray(tones.astype(np.uint16)).save(tmp_path / "grey.png")
+    found = np.asarray(read_photograph(tmp_path / "grey.png"))
+    assert np.abs(found - tones[..., None] / 257).max() <= 1
 
 
 def test_a_case_without_consent_is_skipped_with_a_line(tmp_path: Path) -> None:

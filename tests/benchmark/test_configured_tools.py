@@ -19,6 +19,7 @@ from small_benchmark import make_case
 
 from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
 from genlab.benchmark.cases import Case
+from genlab.benchmark.plugins import http as http_tools
 from genlab.benchmark.plugins import openai_images
 from genlab.benchmark.plugins.base import ToolFailure, absence
 from genlab.benchmark.plugins.openai_images import DALLE3, GPT
@@ -128,7 +129,7 @@ def is_turned(image: Image.Image, case: Case) -> bool:
         (payload({"error": "busy"}), "no_image", False),
         (payload({"data": [{"b64_json": "%%%"}]}), "no_image", False),
         (payload({"data": [{"b64_json": "file:///etc/passwd"}]}), "no_image", False),
-        (payload({"data": [{"b64_json": "https://127.0.0.1:9/image.png"}]}), "no_image", False),
+        (payload({"data": [{"b64_json": "https://127.0.0.1:9/image.png"}]}), "unavailable", False),
         (payload({"data": [{"b64_json": "https://example.org/a.png"}]}), "no_image", False),
         (answer(b""), "no_image", False),
         (answer(b"GIF89a no image"), "no_image", False),
@@ -141,11 +142,20 @@ def is_turned(image: Image.Image, case: Case) -> bool:
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_every_fault_of_a_service_is_an_outcome_of_its_kind(
-    tmp_path: Path, case: Case, make: Any, reply: Reply, kind: str, passing: bool
+    tmp_path: Path,
+    case: Case,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Any,
+    reply: Reply,
+    kind: str,
+    passing: bool,
 ) -> None:
+    monkeypatch.setattr(http_tools, "FETCH_WAITS", (0.0,))
     with ImageServer([reply]) as server:
         failure = failure_of(make(server, tmp_path, timeout=0.4 if reply.hang else 60.0), case)
     assert (failure.kind, failure.passing) == (kind, passing)
+    if (kind, passing) == ("unavailable", False) and reply.status == 200:
+        assert failure.cost == 0.5  # the answer that named the image was paid for
     # A date is left to the caller's own back-off.
     assert failure.retry_after == (7 if reply.headers.get("Retry-After") == "7" else None)
 
@@ -193,12 +203,15 @@ def test_an_answer_without_json_is_the_image_which_is_turned_upright(
 
 
 def test_an_image_by_address_is_fetched_and_words_alone_are_sent_where_asked(
-    tmp_path: Path, case: Case
+    tmp_path: Path, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(http_tools, "FETCH_WAITS", (0.0, 0.0))
+
     def script(request: Any) -> Reply:
         return payload({"data": [{"url": f"http://{request.headers['host']}/image.png"}]})
 
     with ImageServer(script) as server:
+        server.images = [status(503), status(429)]  # fetching it again is free
         image, _ = kept(openai(server, tmp_path, method="generate"), case)
     assert image.getpixel((0, 0)) == (0, 0, 128)
     [request] = server.requests
@@ -300,6 +313,7 @@ def test_a_wrong_program_is_an_outcome(
 ) -> None:
     failure = failure_of(program(tmp_path, text), case)
     assert (failure.kind, reason in failure.reason) == (kind, True)
+    assert failure.cost == (None if "html" in text else 0.5)  # None: the charge stays
 
 
 def test_a_hanging_program_is_killed_with_its_children(tmp_path: Path, case: Case) -> None:
@@ -414,8 +428,28 @@ def test_a_contender_changes_with_model_options_and_configuration(
     assert plain.contender_id == renamed.contender_id
     assert len({one.contender_id for one in (plain, renamed, edited, seeded)}) == 3
     assert seeded.label == "mine (seed=3)"
+    service = {"kind": "http", "url": "http://127.0.0.1:9", "options": {"steps": 30, "words": "x"}}
+    numbered = tool_of(tmp_path, body=BODY, **service)
+    given = made(numbered, steps="50", words="7")
+    assert given.options == {"steps": 50, "words": "7"}
+    with pytest.raises(GenlabError, match=r"option steps of mine must be int .* got 'many'"):
+        made(numbered, steps="many")
     tool = program(tmp_path, TURN, env=["SMALL_KEY"])
     monkeypatch.delenv("SMALL_KEY")
     missing = absence(tool)
     assert missing is not None
     assert (missing.kind, "SMALL_KEY" in missing.reason) == ("no_key", True)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "kind"),
+    [("SMALL_KEY", "two words", "no_key"), ("OPENAI_BASE_URL", "nowhere", "unavailable")],
+)
+def test_a_malformed_key_or_address_is_no_fault_of_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, kind: str
+) -> None:
+    monkeypatch.setenv("SMALL_KEY", KEY)
+    monkeypatch.setenv(variable, value)
+    faulty = absence(tool_of(tmp_path, kind="openai", model="m", key_env="SMALL_KEY"))
+    assert faulty is not None
+    assert (faulty.kind, variable in faulty.reason) == (kind, True)

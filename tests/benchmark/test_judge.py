@@ -95,6 +95,19 @@ def test_its_stars_are_shown_beside_the_score(
 
 
 @pytest.mark.parametrize(
+    ("model", "rater"), [("@cf/meta/eye\n", "cf/meta/eye"), ("=" + "x" * 99, "x" * 70)]
+)
+def test_a_model_of_any_name_can_judge(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, model: str, rater: str
+) -> None:
+    with ImageServer([said(STARS)]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        bench.run(bench.cases(1), Turned(), judge=Judge(model, 0.0))
+        assert server.requests[0].fields["model"] == model
+    assert [rating.rater for rating in bench.store.ratings()] == [f"{rater}, prompt 3"]
+
+
+@pytest.mark.parametrize(
     ("reply", "kind"),
     [
         (said("Rather good."), "error"),
@@ -151,10 +164,30 @@ def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(
         items = bench.run(bench.cases(3), tool, judge=paid, max_cost=1.0)
         found = sorted(verdicts(bench.store, items), key=str)
         assert found == [GIVEN, GIVEN, (None, "over_budget")]
-        assert all(item.cost == 0 and item.score is not None for item in items)
+        assert sorted(item.cost for item in items) == [0.0, 0.4, 0.4]
+        assert all(item.score is not None for item in items)
         run_id = items[0].run_id
         bench.resume(run_id, tool, judge=paid, max_cost=1.0)  # what was spent before counts
         assert len(server.requests) == 2
         items = bench.resume(run_id, tool, judge=paid, max_cost=1.2)
         assert verdicts(bench.store, items) == [GIVEN] * 3
         assert len(server.requests) == len(tool.asked) == 3
+        assert leaderboard(bench.store)[0].cost == pytest.approx(1.2)
+        (bench.runs / items[0].image).unlink()  # another image, which it has seen already
+        assert bench.resume(run_id, tool, judge=paid)[0].cost == 0.4
+        assert {item.status for item in bench.resume(run_id, tool, judge=paid)} == {"scored"}
+
+
+@pytest.mark.parametrize("reply", [said(None, refusal="No faces."), said("Rather good.")])
+def test_its_refusal_is_paid_once_unless_it_is_asked_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, reply: Reply
+) -> None:
+    tool = Turned()
+    with ImageServer([reply, said(STARS)]) as server:
+        paid = judge(server, monkeypatch, cost=0.4)
+        [item] = bench.run(bench.cases(1), tool, judge=paid, max_cost=1.0)
+        for again, stars in ((False, None), (True, 4)):
+            [item] = bench.resume(item.run_id, tool, judge=paid, again=again)
+            assert verdicts(bench.store, [item])[0][0] == stars
+        assert len(server.requests) == 2
+        assert item.cost == pytest.approx(0.8)

@@ -20,21 +20,26 @@ Outcome = float | str | None
 
 
 def make_store(
-    folder: Path, outcomes: dict[str, Sequence[Outcome]], run_id: str = FIRST, **details: Any
+    folder: Path,
+    outcomes: dict[str, Sequence[Outcome]],
+    run_id: str = FIRST,
+    digest: str = "",
+    **details: Any,
 ) -> Store:
     """A store with one run: by tool (`tool` or `tool:model`), the outcome of each case."""
     store = Store(folder / "genlab.sqlite3")
-    cases = [{"case_id": f"case_{i:03}"} for i in range(len(next(iter(outcomes.values()))))]
+    names = [f"case_{i:03}" for i in range(len(next(iter(outcomes.values()))))]
+    cases = [{"case_id": name, "digest": digest and digest + name} for name in names]
     named = {name: name.partition(":") for name in outcomes}
     contenders = {
         name: Contender(tool_id=tool, model=model, options={"model": model} if model else {})
         for name, (tool, _, model) in named.items()
     }
-    names = {contender.contender_id: name for name, contender in contenders.items()}
+    by_id = {contender.contender_id: name for name, contender in contenders.items()}
     store.create_run(run_id, run_id, cases, list(contenders.values()))
     changes: list[tuple[int, dict[str, Any]]] = []
     for item in store.items(run_id):
-        outcome = outcomes[names[item.contender]][int(item.case_id[-3:])]
+        outcome = outcomes[by_id[item.contender]][int(item.case_id[-3:])]
         values: dict[str, Any] = {"status": "scored", "score": outcome, "seconds": 2.0, "cost": 0.5}
         if not isinstance(outcome, float):
             values = {"status": "failed", "failure_kind": outcome or "timeout", "cost": 0.5}
@@ -141,6 +146,27 @@ def test_few_cases_have_no_rank_and_a_case_of_two_runs_counts_once(tmp_path: Pat
     assert {line.rank for line in both.values()} == {None}
     assert (both["a"].scored, both["a"].cases, both["a"].score) == (few, few, pytest.approx(0.3))
     assert first["a"].score == pytest.approx(0.2)
+
+
+def test_another_photograph_of_a_name_is_another_case(tmp_path: Path) -> None:
+    for run_id, digest in ((FIRST, "a"), (SECOND, "a"), ("2026-01-03", "b")):
+        make_store(tmp_path, {"a": [0.2, 0.4]}, run_id, digest).close()
+    with Store(tmp_path / "genlab.sqlite3") as store:
+        assert (standings(store)["a"].cases, standings(store)["a"].scored) == (4, 4)
+
+
+def test_versions_of_a_tool_have_a_strength_each(tmp_path: Path) -> None:
+    versions = [Contender(tool_id="a", version=version) for version in "12"]
+    with Store(tmp_path / "genlab.sqlite3") as store:
+        cases = [{"case_id": f"c{i}"} for i in range(12)]
+        store.create_run("r", "r", cases, [*versions, Contender(tool_id="b")])
+        for first in range(1, 37, 3):  # the second version is preferred to b, and b to the first
+            store.prefer("ada", first + 1, first + 2)
+            store.prefer("ada", first + 2, first)
+        names = [*(f"a, {version.contender_id}" for version in versions), "b"]
+        old, new, other = (people(store).strengths[name] for name in names)
+    assert (old.value or 0) < (other.value or 0) < (new.value or 0)
+    assert (old.n, new.n, other.n) == (12, 12, 24)
 
 
 def test_scores_of_older_constants_are_left_out_and_counted(tmp_path: Path) -> None:

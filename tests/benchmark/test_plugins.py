@@ -96,10 +96,13 @@ def test_a_file_adds_tools_and_gives_a_baseline_an_address(tmp_path: Path) -> No
     (tmp_path / "runs" / "tools.yaml").write_text(text)
     tools = load_tools()
     assert tools["mine"].needs.network
+    assert tools["mine"].needs.cost == 0.25  # never free by an omission
     assert tools["baseline_dalle3"].unavailable() == ""
-    (tmp_path / "other.yaml").write_text(f"tools: [{entry % 'control_pasted'}]\n")
-    with pytest.raises(GenlabError, match="control_pasted"):
-        load_tools(tmp_path / "other.yaml")
+    gpt = entry % "baseline_gpt"
+    for entries, named in ((entry % "control_pasted", "pasted"), (f"{gpt}, {gpt}", "baseline_gpt")):
+        (tmp_path / "other.yaml").write_text(f"tools: [{entries}]\n")
+        with pytest.raises(GenlabError, match=f"{named}.* exists already"):
+            load_tools(tmp_path / "other.yaml")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import errno
 import io
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,17 @@ from loopback import encoded
 from PIL import Image
 from small_benchmark import Bench, Raising, Turned
 
+from genlab.benchmark import arrivals
 from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.events import EventLog
 from genlab.benchmark.plugins.base import Picture, ToolFailure
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.runner import is_locked
+from genlab.benchmark.runner import is_locked, lock_of
 from genlab.benchmark.score_pool import ScoringError, ScoringPool
 from genlab.benchmark.store.schema import Item
+from genlab.benchmark.terminal import _follow
 from genlab.core.errors import GenlabError
+from genlab.core.io import write_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -142,6 +146,28 @@ def test_the_ceiling_is_never_passed(bench: Bench) -> None:
     assert len(tool.asked) == 2
 
 
+def test_a_cost_that_a_tool_does_not_declare_ends_at_the_ceiling(bench: Bench) -> None:
+    dear = Turned(make=lambda case: Picture(NOISE, cost=5.0), tool_id="dear", concurrency=1)
+    items = bench.run(bench.cases(3), dear, Turned())
+    assert sorted(kinds(items[::2])) == [SCORED] + [("skipped", "over_budget")] * 2
+    assert kinds(items[1::2]) == [SCORED] * 3  # what is free goes on
+    assert sum(item.cost for item in items) == 5.0
+
+
+def test_what_a_recovered_answer_cost_counts_toward_the_ceiling(bench: Bench) -> None:
+    tool = Turned(cost=0.4)
+    runner = bench.runner(tool)
+    run_id = bench.start(runner, bench.cases(2), [tool], max_cost=1.0)
+    bench.store.set_items([(1, {"status": "generating", "cost": 0.4})])
+    answer = bench.runs / run_id / "turned" / ".case-000.answer"
+    answer.parent.mkdir()
+    answer.write_bytes(b'{"cost": 0.9}\n' + NOISE)
+    asyncio.run(runner.run(run_id))
+    items = bench.store.items(run_id)
+    assert kinds(items) == [SCORED, ("skipped", "over_budget")]
+    assert items[0].cost == pytest.approx(0.9)
+
+
 def test_skipped_items_are_tried_again_and_failed_ones_when_asked(bench: Bench) -> None:
     tools = [
         Turned(tool_id="failing", fails=ToolFailure("refused", "no"), times=1),
@@ -189,9 +215,28 @@ def test_a_run_needs_cases_that_have_not_changed(bench: Bench) -> None:
         bench.start(bench.runner(), [], [Turned()])
     assert bench.store.runs() == []
     [item] = bench.run(bench.cases(1), Turned())
-    SMALL.save(bench.folder / "cases" / "case-000" / "template.png")
+    newer = Turned()
+    newer.version = "2"
+    with pytest.raises(GenlabError, match=f"turned has version '2', and run {item.run_id}"):
+        bench.resume(item.run_id, newer)
+    text = bench.folder / "cases" / "case-000" / "case.yaml"
+    text.write_text(text.read_text().replace("consent: true", "consent: false"))
+    with pytest.raises(GenlabError, match="consent: false"):
+        bench.resume(item.run_id, Turned())
+    SMALL.save(text.with_name("template.png"))
     with pytest.raises(GenlabError, match=item.run_id):
         bench.resume(item.run_id, Turned())
+
+
+def test_a_run_goes_on_after_the_project_was_moved(tmp_path: Path) -> None:
+    failing = Turned(fails=ToolFailure("refused", "no"), times=1)
+    old = Bench(tmp_path / "old")
+    with old.store:
+        [item] = old.run(old.cases(1), failing)
+    old.folder.rename(tmp_path / "new")
+    moved = Bench(tmp_path / "new")
+    with moved.store:
+        assert kinds(moved.resume(item.run_id, failing, again=True)) == [SCORED]
 
 
 def test_a_run_has_one_process_at_a_time(bench: Bench) -> None:
@@ -209,19 +254,33 @@ def test_a_run_has_one_process_at_a_time(bench: Bench) -> None:
         assert not is_locked(bench.runs, run_id)
 
     asyncio.run(both())
+    run_id = bench.store.runs()[0].run_id
+    with lock_of(bench.runs, run_id), pytest.raises(GenlabError, match=run_id):
+        asyncio.run(asyncio.wait_for(_follow(other, run_id, False), 30))
 
 
-def test_a_full_disk_ends_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(notes: Sequence[Any]) -> None:
-        raise OSError(errno.ENOSPC, "disk full")
+@pytest.mark.parametrize("what", ["store", "image"])
+def test_a_full_disk_ends_the_run_and_an_answer_is_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def fail(place: Any, *content: Any) -> None:
+        if what == "store" or place.suffix == ".png":
+            raise OSError(errno.ENOSPC, "disk full")
+        write_bytes(place, *content)
 
-    runner = bench.runner(Turned())
-    run_id = bench.start(runner, bench.cases(3), [Turned()])
+    tool = Turned(make=lambda case: Picture(NOISE, cost=0.3), cost=0.5)
+    runner = bench.runner(tool)
+    run_id = bench.start(runner, bench.cases(1), [tool], max_cost=0.5)
     with monkeypatch.context() as patch:
-        patch.setattr(bench.store, "set_items", fail)
+        if what == "store":
+            patch.setattr(bench.store, "set_items", fail)
+        else:
+            patch.setattr(arrivals, "write_bytes", fail)
         with pytest.raises(OSError, match="disk full"):
             asyncio.run(runner.run(run_id))
-    assert kinds(bench.resume(run_id, Turned())) == [SCORED] * 3
+    [item] = bench.resume(run_id, tool)
+    assert (item.status, item.cost) == ("scored", pytest.approx(0.3))
+    assert len(tool.asked) == 1
 
 
 def test_a_cancelled_run_keeps_what_arrived_and_is_resumed_later(bench: Bench) -> None:

@@ -25,6 +25,9 @@ def outs(folder: Path) -> dict[str, bytes]:
     write_snapshot(small, folder, seed=0, bootstrap=100)
     with Store(folder / "runs" / STORE) as store:
         [run] = store.runs()
+        store.set_run(run.run_id, max_cost=9.0)
+        write_snapshot(small, folder, seed=0, bootstrap=100)
+        assert store.run(run.run_id).max_cost == small.max_cost  # the params' ceiling counts
     page = (folder / "data/benchmark/report.html").read_text(encoding="utf-8")
     page = page.replace(run.run_id, "RUN")
     page = re.sub(r"started [^<]* UTC", "started", page)

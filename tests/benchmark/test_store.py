@@ -1,5 +1,6 @@
 """The store: what is committed stays, a damaged file is refused, a rating counts once."""
 
+import re
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -64,7 +65,11 @@ def test_changes_are_kept_together_or_not_at_all_and_read_by_another(store: Stor
 def test_a_run_is_made_once(store: Store) -> None:
     with pytest.raises(GenlabError, match="UNIQUE"):
         store.create_run("2026-01-01", now(), CASES, TOOLS)
-    for missing, key in ((lambda: store.run("x"), "run_id"), (lambda: store.item(99), "item_id")):
+    for missing, key in (
+        (lambda: store.run("x"), "run_id"),
+        (lambda: store.item(99), "item_id"),
+        (lambda: store.item(1 << 63), "item_id"),
+    ):
         with pytest.raises(GenlabError) as error:
             missing()
         assert error.value.key == key
@@ -101,7 +106,7 @@ def test_a_missing_migration_is_taken_and_an_unknown_one_is_refused(store: Store
         Store(store.path)
 
 
-@pytest.mark.parametrize("fault", ["text", "empty", "truncated", "scribbled", "foreign", "folder"])
+@pytest.mark.parametrize("fault", ["text", "truncated", "scribbled", "foreign", "folder"])
 def test_what_is_no_sound_store_is_refused_in_one_line_and_left_as_it_is(
     tmp_path: Path, fault: str
 ) -> None:
@@ -117,7 +122,7 @@ def test_what_is_no_sound_store_is_refused_in_one_line_and_left_as_it_is(
             store.create_run("r", now(), cases, TOOLS)
         data = path.read_bytes()
         scribbled = data[:8192] + b"\xa5" * 8192 + data[16384:]
-        faulty = {"text": b"not a database, " * 999, "empty": b"", "truncated": data[:8000]}
+        faulty = {"text": b"not a database, " * 999, "truncated": data[:8000]}
         path.write_bytes(faulty.get(fault, scribbled))
     before = None if fault == "folder" else path.read_bytes()
     with pytest.raises(GenlabError) as caught:
@@ -125,6 +130,27 @@ def test_what_is_no_sound_store_is_refused_in_one_line_and_left_as_it_is(
     assert caught.value.path == path
     assert "\n" not in str(caught.value)
     assert before is None or path.read_bytes() == before
+
+
+@pytest.mark.parametrize("query", ["VACUUM", "PRAGMA journal_mode = WAL", ""])
+def test_a_file_without_tables_is_new(tmp_path: Path, query: str) -> None:
+    """As another process leaves it that is about to fill it, or was killed before."""
+    path = tmp_path / "genlab.sqlite3"
+    path.touch()
+    with sqlite3.connect(path) as connection:
+        connection.execute(query)
+    with ThreadPoolExecutor(8) as pool:
+        assert [found.runs() for found in pool.map(Store, [path] * 8)] == [[]] * 8
+
+
+def test_what_a_judge_cost_becomes_a_part_of_the_items_cost(store: Store) -> None:
+    store.set_items([(1, {"cost": 0.5, "details": {"judge": {"cost": 0.25, "judge": "eye"}}})])
+    store.close()
+    with sqlite3.connect(store.path) as old:
+        old.execute("DELETE FROM migrations WHERE name = '0006_judging_costs'")
+    with Store(store.path) as again:
+        assert [item.cost for item in again.items()] == [0.75, 0, 0, 0]
+        assert again.item(1).details == {"judge": {"judge": "eye"}}
 
 
 def test_many_writers_wait_for_each_other(store: Store) -> None:
@@ -182,6 +208,7 @@ def test_a_rating_out_of_range_is_refused(store: Store, key: str, values: list[A
         ("run_item,", "Run Item,", "subject_kind"),
         ("ann", "=ann", "rater"),
         ("20", "x20", "rated"),
+        (r"2\d{3}-[^,]+", "9999-12-31T23:59:59-05:00", "rated"),
         ("stars", "points", None),
         (",4,blind", ",4", None),
     ],
@@ -192,7 +219,7 @@ def test_a_fault_in_a_csv_is_named_with_its_line_and_nothing_is_kept(
     rate(store, "ann", 4)
     path = tmp_path / "ratings.csv"
     store.export_csv(path)
-    path.write_text(path.read_text().replace(old, new, 1))
+    path.write_text(re.sub(old, new, path.read_text(), count=1))
     with Store(tmp_path / "other.sqlite3") as other:
         with pytest.raises(GenlabError, match=r"line [12]") as caught:
             other.import_csv(path)

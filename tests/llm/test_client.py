@@ -10,7 +10,7 @@ from image_server import ImageServer, Reply, html, payload, status
 
 from genlab.core.errors import GenlabError
 from genlab.llm.client import Client
-from genlab.llm.transport import EndpointError
+from genlab.llm.transport import EndpointError, send_request
 
 KEY = "test-key-of-nobody"
 REQUEST = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
@@ -58,6 +58,24 @@ def test_nobody_listening_is_unreachable() -> None:
     with pytest.raises(EndpointError) as raised:
         asyncio.run(Client("http://127.0.0.1:9/v1", KEY).chat(REQUEST))
     assert (raised.value.kind, raised.value.charged) == ("unreachable", False)
+
+
+def test_the_line_break_behind_a_key_is_not_sent_and_one_within_it_is_not_charged() -> None:
+    with ImageServer([html()]) as server:
+        url = f"{server.url}/chat/completions"
+
+        def send(key: str) -> None:
+            headers = {"Authorization": f"Bearer {key}"}
+            asyncio.run(send_request("POST", url, max_bytes=1000, headers=headers, json={}))
+
+        send(f"{KEY}\n")
+        assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+        with pytest.raises(EndpointError, match="character") as raised:
+            send(f"{KEY}\nsecond line")
+    error = raised.value
+    assert (error.kind, error.transient, error.charged) == ("wrong_key", False, False)
+    assert KEY not in error.reason
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(

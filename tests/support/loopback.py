@@ -136,6 +136,7 @@ class Server:
     def __init__(self, script: Sequence[Reply] | Callable[[Request], Reply]) -> None:
         self.requests: list[Request] = []
         self.sent: list[tuple[float, Request]] = []
+        self.images: list[Reply] = []  # to requests for an image by its address, before the image
         self.closing = threading.Event()
         self.lock = threading.Lock()
         self._script = script
@@ -215,7 +216,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The image that an answer named by its address."""
-        self.write(raw(encoded(Image.new("RGB", (64, 64), "navy")), kind="image/png"))
+        image = raw(encoded(Image.new("RGB", (64, 64), "navy")), kind="image/png")
+        self.write(self.owner.images.pop(0) if self.owner.images else image)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Keep quiet: what was asked stands in `requests`."""

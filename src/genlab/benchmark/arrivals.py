@@ -59,8 +59,9 @@ class Arrival:
 def keep(picture: Picture, place: Place) -> Arrival:
     """Save what a service sent, normalize it, write it to its place, and remove the answer.
 
-    Raises `ToolFailure`: `no_image` for what is no image or is truncated, `wrong_size` for one of
-    another shape than the template or of too many pixels.
+    The answer stays where the disk fails, so that it is not paid for again. Raises `ToolFailure`:
+    `no_image` for what is no image or is truncated, `wrong_size` for one of another shape than the
+    template or of too many pixels.
     """
     if isinstance(picture.image, bytes):
         names = ("cost", "model", "note", "canvas", "fit")
@@ -76,10 +77,12 @@ def keep(picture: Picture, place: Place) -> Arrival:
         write_bytes(place.path, buffer.getvalue())
         found = sha256(place.path)
         write_json(place.path.with_suffix(".json"), {"image_sha256": found})
-    except ImageFault as fault:
-        raise ToolFailure("wrong_size" if fault.wrong_size else "no_image", str(fault)) from fault
-    finally:
+    except (ImageFault, ToolFailure) as fault:  # after any other fault the answer is still needed
         place.answer.unlink(missing_ok=True)
+        if isinstance(fault, ToolFailure):
+            raise
+        raise ToolFailure("wrong_size" if fault.wrong_size else "no_image", str(fault)) from fault
+    place.answer.unlink(missing_ok=True)
     return Arrival(found, "; ".join(filter(None, (picture.note, note))), picture.cost)
 
 

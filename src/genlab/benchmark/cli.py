@@ -90,9 +90,7 @@ def run_cases(
     resume: Annotated[
         str, typer.Option(help="Continue this run ('last' is the newest); skipped items too.")
     ] = "",
-    again: Annotated[
-        bool, typer.Option("--again", help="With --resume: try failed items once more, too.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Resume failed items, too.")] = False,
     max_cost: Annotated[
         float | None, typer.Option(min=0, help="Ceiling in dollars; asks before it is passed.")
     ] = None,
@@ -118,6 +116,8 @@ def run_cases(
             "--resume continues the cases, tools, options and repeats of its run; leave"
             " --cases, --case, --tools, --option and --repeats away"
         )
+    if again and not resume:
+        raise GenlabError("--again tries failed items of a run again; name the run with --resume")
     params = load_params().benchmark
     names = names or params.tools
     given: dict[str, Any] = {"cases": cases and str(cases), "tools": names, "repeats": repeats}

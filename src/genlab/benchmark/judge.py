@@ -20,6 +20,7 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import Needs, ToolFailure, one_line
 from genlab.benchmark.plugins.configured import tool_failure
 from genlab.benchmark.plugins.inputs import make_inputs
+from genlab.benchmark.store.schema import MAX_RATER
 from genlab.core.errors import GenlabError
 from genlab.llm.transport import EndpointError
 
@@ -66,7 +67,9 @@ class Judge:
 
     def __init__(self, model: str, cost: float = COST) -> None:
         """cost: estimated dollars per picture."""
-        self.model, self.name = model, f"{model}, prompt {PROMPT}"
+        prompt = f", prompt {PROMPT}"
+        rater = "".join(filter(str.isprintable, model)).lstrip(" =+@-")  # see `schema.Rater`
+        self.model, self.name = model, rater[: MAX_RATER - len(prompt)] + prompt
         self.needs = Needs("OPENAI_API_KEY", cost, network=True)
 
     def unavailable(self) -> str:

@@ -48,6 +48,7 @@ class Requests:
     ) -> None:
         """slots: of the whole run, one of which a request takes."""
         self._service, self._limits, self._budget, self._slots = service, limits, budget, slots
+        self._free = not (service.needs.cost or service.needs.network)
         self._own_slots = asyncio.Semaphore(max(1, service.needs.concurrency))
 
     async def send(self, call: Call[Result], charge: Charge, record: Record) -> Result:
@@ -76,7 +77,7 @@ class Requests:
         estimate, limit = self._service.needs.cost, self._limits.timeout
         async with self._slots:
             spent, ceiling = self._budget.spent, self._budget.ceiling
-            if estimate > 0 and spent + estimate > ceiling + 1e-9:
+            if not self._free and spent + estimate > ceiling + 1e-9:
                 raise ToolFailure(
                     "over_budget",
                     f"{spent:.2f} dollars of {ceiling:.2f} are spent and this request would cost"
@@ -100,5 +101,6 @@ class Requests:
                 raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
             finally:
                 if cost is not None:
+                    self._free = self._free and cost == 0
                     self._budget.spent += cost - estimate
                     charge(cost - estimate)

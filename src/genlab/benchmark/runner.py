@@ -91,7 +91,10 @@ class Runner:
                 if run_id not in taken:
                     (self.folder / run_id).mkdir(parents=True)
                     break
-        known = [case.facts for case in cases]
+        known, project = [case.facts for case in cases], self.folder.resolve().parent
+        for facts in known:  # relative within the project, which may be moved
+            if (folder := Path(facts["folder"])).is_relative_to(project):
+                facts["folder"] = folder.relative_to(project).as_posix()
         self.store.create_run(
             run_id, now(), known, contenders, repeats=repeats, max_cost=max_cost, server=server
         )
@@ -101,7 +104,8 @@ class Runner:
         """Do all that is unfinished in a run; returns its record.
 
         Skipped items are tried again (a key may be set now, or the ceiling higher); failed ones
-        with `again`. Raises a `GenlabError` where another process runs it, or a case has changed.
+        with `again`. Raises a `GenlabError` where another process runs it, or a case or tool
+        has changed.
         """
         run = self.store.run(run_id)
         lock = lock_of(self.folder, run_id)
@@ -143,7 +147,7 @@ class Runner:
 
     async def _do(self, run: Run, again: bool) -> str:
         """Do a run that is locked; returns its ending."""
-        work = Work(self, run)
+        work = Work(self, run, again)
         self.store.set_run(run.run_id, ending="", ended=None)
         if self.scorer is None:
             from genlab.benchmark.scoring.scorer import score  # it takes a second
@@ -151,7 +155,7 @@ class Runner:
             self.scorer = score
         pool = ScoringPool(self.scorer, self.limits.scorers)
         try:
-            unfinished = await work.recover(again)
+            unfinished = await work.recover()
             tasks = [asyncio.create_task(work.item(item, pool)) for item in unfinished]
             self._tasks[run.run_id] = tasks
             if run.run_id in self._cancelled:  # before it began

@@ -38,6 +38,7 @@ def write_snapshot(
             run_id = runner.start(
                 cases, contenders, repeats=params.repeats, max_cost=params.max_cost
             )
+        store.set_run(run_id, max_cost=params.max_cost)
         score_again(store, run_id)
         follow(runner, run_id)
         standings = leaderboard(store, run_id=run_id, bootstrap=bootstrap, seed=seed)

@@ -13,6 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from genlab.benchmark.cases import Case, load_cases, split_by_consent
+from genlab.benchmark.judge import COST
 from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
@@ -34,7 +35,8 @@ def choose(
         typer.echo(line, err=True)
     tools = {tool.tool_id: tool for tool in choose_tools(load_tools(), params.tools)}
     contenders = make_contenders([*tools.values()], params.options)
-    return cases, contenders, sum(tools[each.tool_id].needs.cost for each in contenders)
+    judging = COST if params.judge else 0.0
+    return cases, contenders, sum(tools[each.tool_id].needs.cost + judging for each in contenders)
 
 
 def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:
@@ -51,6 +53,7 @@ async def _follow(runner: Runner, run_id: str, again: bool) -> None:
     items = log.state()["items"]
     ended = {item["run_item_id"] for item in items if item["status"] in FINISHED}
     doing = asyncio.create_task(runner.run(run_id, again=again))
+    doing.add_done_callback(lambda _: log.close("interrupted"))  # where it could not begin
     with Progress(console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("images", total=len(items))
         try:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
-from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.cases import CASE_FILE, Case, load_case
 from genlab.benchmark.cases.photographs import upright_size
 from genlab.benchmark.events import update
 from genlab.benchmark.judge import Judge, Verdict
 from genlab.benchmark.plugins.base import Picture, ToolFailure, one_line
-from genlab.benchmark.plugins.registry import choose_tools, load_tools
+from genlab.benchmark.plugins.registry import choose_tools, load_tools, version_of
 from genlab.benchmark.requests import Budget, Requests
 from genlab.benchmark.score_pool import ScoringError, ScoringPool
 from genlab.benchmark.store.schema import Item, Run, image_name
@@ -37,29 +37,40 @@ NOTHING: dict[str, Any] = {
     **{"score": None, "score_reference": None, "components": {}, "details": {}},
 }
 """An item before its image has arrived."""
+JUDGED = ("refused", "error")  # failures of a judge that answered: asked again with `again` alone
 
 
 class Work:
     """One pass over the items of a run."""
 
-    def __init__(self, runner: Runner, run: Run) -> None:
-        """Raises a `GenlabError` where a case or a tool is not what it was."""
+    def __init__(self, runner: Runner, run: Run, again: bool) -> None:
+        """again: failed items, too. Raises a `GenlabError` where a case or tool has changed."""
         self._store, self._folder, self._reuses = runner.store, runner.folder, runner.reuse
-        self._run, self._contenders = run, run.contenders
+        self._run, self._contenders, self._again = run, run.contenders, again
         self._log, self._judge = runner.log(run.run_id), runner.judge
         self._cases: dict[str, Case] = {}
         for known in run.cases:
-            case = self._cases[known["case_id"]] = load_case(Path(known["folder"]))
+            folder = self._folder.resolve().parent / known["folder"]
+            case = self._cases[known["case_id"]] = load_case(folder)
             if case.digest != known["digest"]:
                 raise GenlabError(
                     f"{case.folder} has changed since run {run.run_id} began, so that its images"
                     " would not compare; restore it, or start a new run"
                 )
+            if not case.consent:
+                fix = "if all persons shown agree to this use, write there: consent: true"
+                raise GenlabError(f"{case.folder / CASE_FILE} says consent: false; {fix}")
         names = [contender.tool_id for contender in self._contenders.values()]
         tools = choose_tools(load_tools() if runner.tools is None else runner.tools, names)
         self._tools = {tool.tool_id: tool for tool in tools}
+        for each in self._contenders.values():
+            if (version := version_of(self._tools[each.tool_id])) != each.version:
+                raise GenlabError(
+                    f"tool {each.tool_id} has version {version!r}, and run {run.run_id} began with"
+                    f" {each.version!r}; restore the tool, or start a new run"
+                )
         self._items = self._store.items(run.run_id)
-        budget = Budget(run.max_cost, sum(item.cost + judging_cost(item) for item in self._items))
+        budget = self._budget = Budget(run.max_cost, sum(item.cost for item in self._items))
         slots = asyncio.Semaphore(runner.limits.concurrency)
         paid = partial(Requests, limits=runner.limits, budget=budget, slots=slots)
         self._requests = {name: paid(tool) for name, tool in self._tools.items()}
@@ -85,15 +96,15 @@ class Work:
         path = self._path(item).with_suffix(".json")
         await asyncio.to_thread(write_json, path, dict(sorted(record.items())))
 
-    async def recover(self, again: bool) -> list[Item]:
+    async def recover(self) -> list[Item]:
         """The items with something left to do, each set to where it continues.
 
         An image that arrived is found in the store or on disk; one that is damaged or missing is
-        made again. again: failed items too.
+        made again.
         """
         left = []
         for item in self._items:
-            if item.status == "failed" and not again:
+            if item.status == "failed" and not self._again:
                 continue
             try:
                 arrival = await asyncio.to_thread(recovered, self._place(item), item.image_sha256)
@@ -105,7 +116,9 @@ class Work:
                     continue
             elif arrival is not None:
                 if arrival.cost is not None:  # an answer that the killed process had saved
-                    self._charge(item, arrival.cost - self._tools[item.tool_id].needs.cost)
+                    difference = arrival.cost - self._tools[item.tool_id].needs.cost
+                    self._charge(item, difference)
+                    self._budget.spent += difference
                 await self._record_arrival(item, arrival)
             elif item.status != "queued":
                 lost = "its image was damaged or missing and is made again" if item.image else ""
@@ -140,7 +153,7 @@ class Work:
 
         picture, seconds = await self._requests[item.tool_id].send(
             call,
-            lambda dollars: self._charge(item, dollars),
+            partial(self._charge, item),
             lambda: self._set(item, status="generating", attempts=item.attempts + 1),
         )
         await _finish(self._keep(item, picture, seconds))
@@ -217,26 +230,26 @@ class Work:
     # judging
 
     def _waits_for_judge(self, item: Item) -> bool:
-        """Whether a scored image has no stars from the judge yet."""
-        judged = self._judge is None or item.image_sha256 in self._judged
-        return item.status == "scored" and not judged
+        """Whether a scored image has no stars from the judge yet, nor a refusal that was paid."""
+        if self._judge is None or item.status != "scored" or item.image_sha256 in self._judged:
+            return False
+        last = item.details.get("judge", {})
+        paid = last.get("judge") == self._judge.name and last.get("failure_kind") in JUDGED
+        return self._again or not paid
 
     async def _ask_judge(self, judge: Judge, item: Item) -> None:
-        """Have an image rated; answer, cost and failure are recorded in the item's details."""
+        """Have an image rated; answer and failure are recorded in the item's details."""
         case, path = self._cases[item.case_id], self._path(item)
-        state: dict[str, Any] = {"judge": judge.name, "cost": judging_cost(item)}
+        state: dict[str, Any] = {"judge": judge.name}
 
         async def call() -> tuple[Verdict, None]:
             return await judge.verdict(case, path), None
-
-        def charge(dollars: float) -> None:
-            state["cost"] += dollars
 
         async def record() -> None:
             await self._set(item, details={**item.details, "judge": dict(state)})
 
         try:
-            verdict = await self._judge_requests.send(call, charge, record)
+            verdict = await self._judge_requests.send(call, partial(self._charge, item), record)
             rated = ("run_item", item.image_sha256, judge.name, verdict.stars)
             await asyncio.to_thread(self._store.rate, *rated, "judge")
             state |= {"failure_kind": "", "failure": "", **verdict.model_dump(exclude={"stars"})}
@@ -266,11 +279,6 @@ class Work:
 
     def _path(self, item: Item) -> Path:
         return self._folder / self._run.run_id / image_name(self._contenders, item)
-
-
-def judging_cost(item: Item) -> float:
-    """Dollars that judging an item cost, apart from what its image cost."""
-    return float(item.details.get("judge", {}).get("cost", 0.0))
 
 
 async def _finish(work: Awaitable[None]) -> None:

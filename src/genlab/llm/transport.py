@@ -104,9 +104,11 @@ async def send_request(
     content: `headers`, `json`, `data`, `files`, `params` as in httpx. secrets: values that error
     messages must not show. Raises `EndpointError`.
     """
+    # A key that was read from a file ends in a line break, which no header may.
+    headers = {name: value.strip() for name, value in content.pop("headers", {}).items()}
     try:
         async with BoundedClient(url, max_bytes) as client:
-            response = await client.request(method, url, **content)
+            response = await client.request(method, url, headers=headers, **content)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise transport_error(error, secrets) from error
     if not response.is_success:
@@ -147,6 +149,8 @@ def transport_error(error: BaseException, secrets: Iterable[str] = ()) -> Endpoi
         return EndpointError("unreachable", f"nothing answers: {reason}")
     if isinstance(cause, httpx2.TimeoutException):
         return EndpointError("timeout", f"no complete answer in time: {reason}")
+    if isinstance(cause, httpx2.LocalProtocolError):  # it was not sent; its text shows the key
+        return EndpointError("wrong_key", "a header has a character that none may; set it again")
     if cause is None:
         return EndpointError("invalid_answer", f"the answer is not readable: {reason}")
     return EndpointError("interrupted", f"the connection was interrupted: {reason}")

@@ -129,6 +129,8 @@ def _load(image: Image.Image, name: str) -> Image.Image:
     _check_size(image, name)
     image.load()
     upright = ImageOps.exif_transpose(image)
+    if upright.mode.startswith("I;16"):  # grey of 16 bits, which convert() would clip
+        upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
     if upright.has_transparency_data:
         layer = upright.convert("RGBA")
         upright = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)

@@ -31,7 +31,7 @@ from genlab.benchmark.leaderboard.agreement import (
     strengths,
 )
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Contender
+from genlab.benchmark.store.schema import Contender, Run
 
 SUBJECT = "run_item"
 EXCUSED = frozenset(
@@ -44,8 +44,8 @@ EXCUSED = frozenset(
 STARS_LEAD = 10  # blind ratings from which the leaderboard leads with them
 
 _ITEMS = """
-    SELECT contender, case_id, status, score, score_reference, components, failure_kind, cost,
-        seconds, image_sha256,
+    SELECT run_id, contender, case_id, status, score, score_reference, components, failure_kind,
+        cost, seconds, image_sha256,
         coalesce(json_extract(details, '$.versions.constants'), '') AS version
     FROM run_items WHERE :run IS NULL OR run_id = :run
 """
@@ -149,13 +149,15 @@ def people(
     both = pd.concat([column.mean() for column in columns], axis=1).dropna()
     once = ratings.drop_duplicates(["image_sha256", "rater"])
     counts = pd.crosstab(once.image_sha256, once.stars).reindex(columns=[*STARS], fill_value=0)
-    labels = {name: each.label for name, each in _contenders(store, run_id).items()}
     pairs = store.table(_PREFERENCES, run=run_id)
-    preferences = zip(pairs.preferred.map(labels), pairs.other.map(labels), strict=True)
+    found = strengths(list(zip(pairs.preferred, pairs.other, strict=True)))
+    contenders = _contenders(store, run_id)
+    labels = [contenders[name].label for name in found]
+    names = [x if labels.count(x) == 1 else f"{x}, {n}" for x, n in zip(labels, found, strict=True)]
     return People(
         alpha=alpha(counts.to_numpy(), bootstrap=bootstrap, seed=seed),
         spearman=spearman(both.to_numpy(dtype=np.float64), bootstrap=bootstrap, seed=seed),
-        strengths=strengths(list(preferences)),
+        strengths=dict(zip(names, found.values(), strict=True)),
     )
 
 
@@ -165,8 +167,17 @@ def _contenders(store: Store, run_id: str | None) -> dict[str, Contender]:
 
 
 def _read_items(store: Store, run_id: str | None) -> pd.DataFrame:
-    """Items with `value`: the score, 0 for a failure that counts, nan where nothing is known."""
+    """Items with `value`: the score, 0 for a failure that counts, nan where nothing is known.
+
+    `case_id` ends in the case's digest: another photograph of that name is another case. An image
+    that a later run reused counts once.
+    """
     items = store.table(_ITEMS, run=run_id)
+    runs = store.find(Run, run_id=run_id)
+    digests = {
+        (r.run_id, case["case_id"]): case.get("digest", "") for r in runs for case in r.cases
+    }
+    items["case_id"] += [digests[key] for key in zip(items.run_id, items.case_id, strict=True)]
     scored = items.score.notna()
     newest = max(items.version[scored], key=_age, default="")
     items["older"] = scored & (items.version != newest)
@@ -174,6 +185,10 @@ def _read_items(store: Store, run_id: str | None) -> pd.DataFrame:
     items["failed"] = items.status.isin(["failed", "skipped"])
     items["excused"] = items.failed & items.failure_kind.isin(EXCUSED)
     items["value"] = items.score.where(~(items.failed & ~items.excused), 0.0)
+    known = items[items.value.notna() & (items.image_sha256 != "")]
+    copies = known.index[known.duplicated(["contender", "case_id", "image_sha256"])]
+    items.loc[copies, ["score", "score_reference", "value"]] = np.nan
+    items.loc[copies, ["failed", "excused"]] = False
     return items
 
 

@@ -69,11 +69,12 @@ class ToolFailure(Exception):  # noqa: N818 - an outcome, not a bug
 class Option:
     """A setting of a tool, given as text: `--option tool.name=value`.
 
-    help: one line. choices: the values that it accepts, () = any.
+    help: one line. choices: the values that it accepts, () = any. kind: what a text becomes.
     """
 
     help: str
     choices: tuple[str, ...] = ()
+    kind: type[str | int | float] = str
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class ImageTool(Service, Protocol):
 
 
 def absence(service: Service) -> ToolFailure | None:
-    """Why `service` cannot be used here: `no_key` where its key is not set, else `unavailable`.
+    """Why `service` cannot be used here: `no_key` where its key is at fault, else `unavailable`.
 
     One whose `unavailable` raises cannot be used either.
     """
@@ -153,7 +154,7 @@ def absence(service: Service) -> ToolFailure | None:
     except Exception as error:  # third-party code raises anything
         return ToolFailure("unavailable", f"unavailable() raises {type(error).__name__}: {error}")
     key = service.needs.key
-    kind: Kind = "no_key" if key and not os.environ.get(key) else "unavailable"
+    kind: Kind = "no_key" if key and (key in reason or not os.environ.get(key)) else "unavailable"
     return ToolFailure(kind, reason) if reason else None
 
 

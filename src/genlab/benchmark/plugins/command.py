@@ -70,7 +70,8 @@ class CommandTool(TemplateTool):
             argv = [str(argument) for argument in self.fill(self.argv, values, paths)]
             await self._run(argv, folder)
             if not output.is_file():
-                raise ToolFailure("no_image", f"{self.argv[0]} wrote no file to {{output}}")
+                reason = f"{self.argv[0]} wrote no file to {{output}}"
+                raise ToolFailure("no_image", reason, cost=self.cost)
             with output.open("rb") as file:
                 return file.read(MAX_BYTES + 1)  # a larger one is refused when it is kept
 
@@ -98,4 +99,5 @@ class CommandTool(TemplateTool):
         if status != 0:
             said = errors.read_bytes()[-STDERR_TAIL:].decode("utf-8", "replace").split("\n")
             reason = next((line for line in reversed(said) if line.strip()), "no message")
-            raise ToolFailure("error", f"exit status {status}: {reason}")
+            # It may have called a paid service before it failed.
+            raise ToolFailure("error", f"exit status {status}: {reason}", cost=self.cost)

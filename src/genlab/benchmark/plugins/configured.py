@@ -152,7 +152,7 @@ class TemplateTool(ConfiguredTool):
 
     @property
     def accepted(self) -> Mapping[str, Option]:
-        own = {name: Option(f"default {value}") for name, value in self.options.items()}
+        own = {k: Option(f"default {v}", kind=type(v)) for k, v in self.options.items()}
         return {**super().accepted, "seed": Option("seed of {seed}; random by default"), **own}
 
     def check(self, template: Any) -> None:

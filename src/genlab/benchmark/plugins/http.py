@@ -5,6 +5,7 @@ The service takes a case and answers with an image: a file, base64, a data URL, 
 Not protected: photographs leave this machine, to whoever runs the service.
 """
 
+import asyncio
 import base64
 import json
 import os
@@ -22,6 +23,7 @@ from genlab.benchmark.plugins.configured import TemplateTool, expand, to_base64,
 from genlab.llm.redaction import excerpt
 from genlab.llm.transport import EndpointError, is_url, send_request
 
+FETCH_WAITS = (1.0, 4.0, 16.0)  # seconds between tries to fetch an image that an answer names
 ANSWER_BYTES = MAX_BYTES * 4 // 3 + (1 << 20)  # an image as base64 with JSON around it
 
 
@@ -153,12 +155,19 @@ async def _fetch(address: str, url: str, hosts: Collection[str], secrets: Collec
     if other.hostname not in (own.hostname, *hosts) or unsafe:
         reason = f"the image is at {shown}, which is not fetched; add its host to image_hosts"
         raise EndpointError("invalid_answer", reason)
-    try:
-        response = await send_request("GET", address, max_bytes=MAX_BYTES, secrets=secrets)
-    except EndpointError as error:
-        reason = f"the image at {shown} cannot be fetched: {error.reason}"
-        raise EndpointError("invalid_answer", reason) from error
-    return response.content
+    for wait in (*FETCH_WAITS, 0.0):
+        try:
+            response = await send_request("GET", address, max_bytes=MAX_BYTES, secrets=secrets)
+            return response.content
+        except EndpointError as error:
+            fault = error
+            if not fault.transient:
+                break
+        await asyncio.sleep(wait)
+    reason = f"the image at {shown} cannot be fetched: {fault.reason}"
+    failure = EndpointError("unreachable" if fault.transient else "invalid_answer", reason)
+    failure.transient, failure.charged = False, True  # the answer that names it is paid for
+    raise failure
 
 
 def _multipart(filled: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -12,9 +12,10 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from genlab.benchmark.plugins.base import Option, Picture, ToolFailure
-from genlab.benchmark.plugins.configured import ConfiguredTool
+from genlab.benchmark.plugins.configured import ConfiguredTool, tool_failure
 from genlab.benchmark.plugins.http import ANSWER_BYTES, Url, image_bytes
 from genlab.benchmark.plugins.inputs import Inputs, Size
+from genlab.core.errors import GenlabError
 from genlab.llm.client import NO_KEY, Client, is_openai
 from genlab.llm.transport import EndpointError
 
@@ -37,6 +38,7 @@ class OpenAITool(ConfiguredTool):
     """An image model behind `images.edit` or `images.generate`."""
 
     kind: Literal["openai"] = "openai"
+    cost: float = Field(default=0.25, ge=0, description="Estimated dollars per image.")
     base_url: Url = Field(default="", description="Address; OPENAI_BASE_URL or OpenAI's if empty.")
     key_env: str = Field(
         default="",
@@ -91,10 +93,21 @@ class OpenAITool(ConfiguredTool):
         texts = [self.size] if isinstance(self.size, str) else self.size
         return [(int(width), int(height)) for width, height in (t.split("x") for t in texts)]
 
+    def unavailable(self) -> str:
+        try:
+            self._connect()
+        except GenlabError as error:
+            return str(error)
+        return super().unavailable()
+
+    def _connect(self) -> Client:
+        """A client of the endpoint. Raises a `GenlabError` for a malformed key or address."""
+        key = os.environ.get(self.key_env) or NO_KEY
+        return Client(self.base_url, key, key_name=self.key_env, max_bytes=ANSWER_BYTES)
+
     async def make(self, inputs: Inputs, options: Mapping[str, Any]) -> Picture:
         model = options.get("model") or self.model
-        key = os.environ.get(self.key_env, "")
-        client = Client(self.base_url, key or NO_KEY, max_bytes=ANSWER_BYTES)
+        key, client = os.environ.get(self.key_env, ""), self._connect()
         if model in RETIRED and is_openai(client.base_url):
             raise ToolFailure(
                 "retired",
@@ -108,8 +121,7 @@ class OpenAITool(ConfiguredTool):
             value = answer.image.get("b64_json") or answer.image.get("url")
             data = await image_bytes(value, client.base_url, self.image_hosts, [key])
         except EndpointError as error:  # charged as any other answer
-            charged = self.cost if cost is None else cost
-            raise ToolFailure("no_image", error.reason, cost=charged) from error
+            raise tool_failure(error, self.cost if cost is None else cost) from error
         return Picture(data, cost, model, canvas=inputs.size)
 
     def _make_request(self, inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Any]:

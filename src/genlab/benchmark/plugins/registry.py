@@ -26,7 +26,6 @@ GROUP = "genlab.image_tools"
 TOOLS_FILE = Path("runs/tools.yaml")
 INIT = "genlab benchmark tools --init"
 BUILT_IN: tuple[ImageTool, ...] = (LOCAL, GPT, DALLE3, *CONTROLS)
-REPLACEABLE = ("baseline_gpt", "baseline_dalle3")  # by an entry of tools.yaml
 KINDS = (OpenAITool, HttpTool, CommandTool, ComfyTool)
 _TOOL_ID = re.compile(r"[a-z0-9][a-z0-9_]{0,47}")  # also the name of a folder
 
@@ -56,7 +55,7 @@ def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
     if config is not None or TOOLS_FILE.exists():
         path = config or TOOLS_FILE
         for tool in read_tools(path):
-            if tool.tool_id in REPLACEABLE:
+            if tools.get(tool.tool_id) in (GPT, DALLE3):  # an entry replaces it
                 del tools[tool.tool_id]
             _add(tools, str(path), tool)
     return tools
@@ -101,13 +100,14 @@ def version_of(tool: ImageTool) -> str:
 
 
 def checked_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options if `tool` accepts all of them.
+    """Return the options, texts as numbers where a number is expected, if `tool` accepts them.
 
     Raises a `GenlabError`: a misspelt option would be paid for with its default.
     """
     known = tool.needs.options
     if known is None:
         return dict(options)
+    checked = dict(options)
     for name, value in options.items():
         if name not in known:
             fix = did_you_mean(name, known) or f"; it accepts {', '.join(known) or 'none'}"
@@ -117,7 +117,13 @@ def checked_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, An
                 f"option {name} of {tool.tool_id} must be {' or '.join(known[name].choices)},"
                 f" got {str(value)[:60]!r}"
             )
-    return dict(options)
+        kind = known[name].kind
+        try:
+            checked[name] = kind(value) if isinstance(value, str) else value
+        except ValueError as error:
+            fault = f"must be {kind.__name__} as its default, got {str(value)[:60]!r}"
+            raise GenlabError(f"option {name} of {tool.tool_id} {fault}") from error
+    return checked
 
 
 def read_tools(path: Path) -> list[ConfiguredTool]:

@@ -52,12 +52,21 @@ def add_contenders(connection: Connection) -> None:
         connection.execute(insert(Rating).values({**values, "context": context}))
 
 
+def add_judging_costs(connection: Connection) -> None:
+    """Add what judging an item cost, kept among its details so far, to the item's cost."""
+    query = "UPDATE run_items SET cost = cost + json_extract(details, '$.judge.cost'), details ="
+    query += " json_remove(details, '$.judge.cost')"
+    query += " WHERE json_extract(details, '$.judge.cost') IS NOT NULL"
+    connection.execute(text(query))
+
+
 MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     **dict.fromkeys(
         ("0001_runs_and_items", "0002_human_scores", "0003_preferences", "0004_opinions"),
         SQLModel.metadata.create_all,  # the tables that are missing
     ),
     "0005_contenders": add_contenders,
+    "0006_judging_costs": add_judging_costs,
 }
 
 
@@ -113,6 +122,8 @@ def check_file(path: Path) -> None:
             ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
             if verdict != "ok":
                 raise sqlite3.DatabaseError(f"malformed: {verdict}")
+            if connection.execute("SELECT name FROM sqlite_master").fetchone() is None:
+                return  # new: another process is about to fill it, or was killed before it did
             taken = {name for (name,) in connection.execute("SELECT name FROM migrations")}
     except sqlite3.DatabaseError as error:
         raise describe_fault(path, error) from error

@@ -158,7 +158,7 @@ class Store:
 
     def item(self, item_id: int) -> Item:
         """One item. Raises a `GenlabError` where there is none."""
-        for item in self.find(Item, item_id=item_id):
+        for item in self.find(Item, item_id=item_id) if abs(item_id) < 1 << 63 else ():
             return item
         raise GenlabError(f"{self.path}: no item has the number {item_id}", key="item_id")
 
@@ -253,7 +253,7 @@ class Store:
                         raise csv.Error(f"line {reader.line_num} {fault}")
                     try:
                         changed += _import_row(session, row)
-                    except (GenlabError, ValueError) as error:
+                    except (GenlabError, ValueError, OverflowError) as error:
                         key = error.key if isinstance(error, GenlabError) else "rated"
                         fault = f"{path}, line {reader.line_num}: {error}"
                         raise GenlabError(fault, key=key, path=path) from error

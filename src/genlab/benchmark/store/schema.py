@@ -108,7 +108,7 @@ class Item(SQLModel, table=True):
     details: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     failure_kind: str = ""
     failure: str = ""
-    cost: float = 0.0  # dollars, of all attempts
+    cost: float = 0.0  # dollars, of all attempts and of the judge
     seconds: float = 0.0  # of the attempt that succeeded
     attempts: int = 0
     updated: str = ""
