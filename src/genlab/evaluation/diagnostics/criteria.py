@@ -47,13 +47,8 @@ GRIDS = (
     ACTIVE_SHARE,
 )
 GENERATION = (
-    Criterion("valid_rate", ">", 0.5, "the chosen sampler draws more valid grids than invalid ones"),
-    Criterion(
-        "neg_elbo_over_entropy_bound",
-        "<=",
-        1.1,
-        "−ELBO over the data's entropy bound; near 1 is near the optimum",
-    ),
+    Criterion("valid_rate", ">", 0.5, "share of valid grids among the chosen sampler's: most"),
+    Criterion("neg_elbo_over_entropy_bound", "<=", 1.1, "−ELBO over the data's entropy bound"),
 )
 """Of grids, where the loss has a KL term: at beta 0 nothing fits the codes to the prior."""
 IMAGES = (
