@@ -86,7 +86,7 @@ def test_the_readme_has_at_most_ten_results_with_interval_target_and_command(
     write_json(repository / "results" / "benchmarks.json", {"grids.valid_rate": entry})
     text = texts(repository)["README.md"]
     assert text.startswith("# genlab\n\nabove\n\n" + BEGIN)
-    assert text.endswith(END + "\n\nbelow\n")
+    assert text.endswith(f"\n{tables.INTERVALS}\n{END}\n\nbelow\n")
     rows = [line for line in text.splitlines() if line.startswith("|")][2:]
     assert 0 < len(rows) <= 10
     [measured] = [row for row in rows if "0.41" in row]

@@ -43,33 +43,19 @@ def sample_metrics(
     - `n`, `intervals`.
 
     A number that is undefined (no component at all) is left out. The interval of a distance is the
-    measured one plus and minus the 95 % quantile of the distances of resamples from the samples:
-    that is as far as the samples are from what they are drawn of, and by the triangle inequality it
-    bounds the error. It covers at least as often as it claims, at a distance of 0 too.
+    measured one plus and minus the 95 % quantile of the distances of resamples from the samples.
+    These estimate how far the samples are from their distribution, which by the triangle inequality
+    bounds the error: the interval covers at least as often as it claims, at a distance of 0 too.
     """
     n = len(samples)
     terms, reference = _histograms(samples, reference_objects, np.asarray(reference_counts))
     ends = np.cumsum([part.shape[1] for part in terms])[:-1]
-
-    def statistics(sums: Floats, reference: Sequence[Floats]) -> dict[str, Floats]:
-        """(b, columns) and histograms, (1, width) each, to {name: (b,)}."""
-        counts, sizes, colours, legal = np.split(sums, ends, axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            legal_components = legal[:, 0] / sizes.sum(axis=1)
-        return {
-            "legal_components": legal_components,
-            "count_tv": total_variation(counts, reference[0]),
-            "size_tv": total_variation(sizes, reference[1]),
-            "colour_tv": total_variation(colours[:, 1:], reference[2]),
-            "black_share": colours[:, 0] / colours.sum(axis=1),
-        }
-
     table = np.hstack(terms)
     total = table.sum(axis=0, keepdims=True)
     counts, sizes, colours, _ = np.split(total, ends, axis=1)
-    point = statistics(total, reference)
+    point = _statistics(total, ends, reference)
     sums = resampled_sums(table, bootstrap=bootstrap, seed=seed)
-    resampled = statistics(sums, (counts, sizes, colours[:, 1:]))
+    resampled = _statistics(sums, ends, (counts, sizes, colours[:, 1:]))
     intervals = percentile_intervals(resampled, n)
     for name in MAX_TV:
         found, error = float(point[name][0]), float(np.quantile(resampled[name], 0.95))
@@ -86,6 +72,22 @@ def sample_metrics(
     close = all(metrics[name] <= most for name, most in MAX_TV.items())
     metrics["counted"] = close and metrics["unique_and_novel_share"] >= MIN_NOVELTY
     return {**metrics, "intervals": intervals}
+
+
+def _statistics(
+    sums: Floats, ends: npt.NDArray[np.int64], reference: Sequence[Floats]
+) -> dict[str, Floats]:
+    """Sums of `_histograms`, (b, columns) cut at `ends`, against a reference: {name: (b,)}."""
+    counts, sizes, colours, legal = np.split(sums, ends, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        legal_components = legal[:, 0] / sizes.sum(axis=1)
+    return {
+        "legal_components": legal_components,
+        "count_tv": total_variation(counts, reference[0]),
+        "size_tv": total_variation(sizes, reference[1]),
+        "colour_tv": total_variation(colours[:, 1:], reference[2]),
+        "black_share": colours[:, 0] / colours.sum(axis=1),
+    }
 
 
 def _unique_and_novel(samples: Grids, train_grids: Grids) -> npt.NDArray[np.bool_]:
