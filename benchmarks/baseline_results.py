@@ -90,7 +90,12 @@ def leads(row: Row, rows: Sequence[Row]) -> bool:
 
 
 def compare(rows: Sequence[Row]) -> Iterator[Result]:
-    """Ours against the best baselines; nothing where one of the two is missing."""
+    """Ours against the best baselines, of the rows with all seeds; nothing without one of the two.
+
+    The others have their first seed alone: a mean of one is no match for a mean of several.
+    """
+    seeds = max((len(row["seeds"]) for row in rows), default=0)
+    rows = [row for row in rows if len(row["seeds"]) == seeds]
     ours = [row for row in rows if row["contender"] == OURS]
     baselines = [row for row in rows if row["contender"] != OURS]
     if not ours or not baselines:

@@ -244,6 +244,14 @@ def test_each_key_is_about_the_baseline_that_is_best_at_it_on_validation() -> No
     assert list(compare(ROWS[:2])) == list(compare(ROWS[2:])) == []
 
 
+def test_a_row_of_one_seed_is_not_compared_with_rows_of_all() -> None:
+    single = make_row("lucky", [30.0], [3.5])
+    found = {result.key: result for result in baseline_results.compare([single, *ROWS])}
+    assert found["images.frechet_over_baseline"].value == pytest.approx(4.3 / 42)
+    assert found["images.bpd_below_baseline"].seeds == [0, 1, 2]
+    assert "lucky" not in found["images.judges_agree"].details["orders"]["kid"]
+
+
 def test_judges_agree_where_each_names_the_same_winner() -> None:
     agreed = baseline_results.agreement(ROWS)
     assert (agreed.value, agreed.n) == (1.0, 5)

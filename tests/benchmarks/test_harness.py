@@ -90,7 +90,7 @@ def test_a_results_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     ("direction", "value", "outcome"),
     [
         ("maximize", 0.96, "stretch target met"), ("maximize", 0.9, "met"),
-        ("maximize", 0.8, "missed"), ("minimize", 0.8, "met"), ("maximize", None, "reported"),
+        ("maximize", 0.8, "missed"), ("minimize", 0.8, "met"), ("maximize", None, "not measured"),
     ],
 )  # fmt: skip
 def test_a_target_is_met_in_its_direction(

@@ -1,5 +1,8 @@
 """Results of sweeps: the lowest of their seeds, and none of a sweep of several versions."""
 
+import json
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -56,3 +59,22 @@ def test_a_sweep_of_several_versions_counts_for_nothing(capsys: pytest.CaptureFi
     [several] = pipeline.image_experiments(runs)
     assert several.value == 0.0
     assert "of 2 versions of code" in capsys.readouterr().out
+
+
+def test_the_valid_rate_is_that_of_samples_at_temperature_1(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(pipeline, "MINUTES", {})
+    samplers = json.loads(Path("results/arc_grids/metrics.json").read_text())["samplers"]
+    found = {result.key: result.value for result in pipeline.default_results()}
+    assert found["grids.valid_rate"] == samplers["ancestral"]["valid_rate"]
+
+
+def test_one_model_is_judged_by_this_benchmark_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    monkeypatch.setitem(pipeline.REGISTRY, "baselines", ())
+    [found] = pipeline.one_model({"images.ssim": 0.9})
+    assert (found.value, found.command) == (1.0, "")  # the command that ran is recorded

@@ -68,14 +68,33 @@ def test_skipped_updates_fail_from_one_percent_on() -> None:
     assert _of_images({}, image_series(skipped_updates=[6.0] * 6)) == ["skipped_updates"]
 
 
-def test_an_all_black_answer_fails_and_the_threshold_follows_the_baseline() -> None:
+def test_an_all_black_answer_fails() -> None:
     metrics = grid_run_metrics(np.zeros_like(grids()))
-    assert {"above_collapse_threshold", "no_dominant_colour", "all_colours_learnt"} <= set(
+    assert {"exact_grid_accuracy", "no_dominant_colour", "all_colours_learnt"} <= set(
         _failed("grids", metrics, grid_series())
     )
-    found = judge("grids", evidence("grids", metrics, grid_series()))
-    baseline = metrics["all_black_baseline"]
-    assert found["criteria"][1]["threshold"] == pytest.approx((1 + baseline) / 2)
+
+
+def test_a_few_wrong_cells_in_most_grids_fail_by_exact_match() -> None:
+    predicted = grids()
+    predicted[:250, 0, :4] = (predicted[:250, 0, :4] + 1) % 10
+    found = grid_run_metrics(predicted)
+    assert found["pixel_accuracy"] > 0.98
+    assert "exact_grid_accuracy" in _failed("grids", found, grid_series())
+
+
+@pytest.mark.parametrize("name", ["valid_rate", "neg_elbo_over_entropy_bound"])
+def test_a_run_with_a_kl_term_must_generate(name: str) -> None:
+    poor: dict[str, Any] = {"neg_elbo_over_entropy_bound": 1.11}
+    if name == "valid_rate":
+        interval = {"low": 0.4, "high": 0.6, "n": 100}
+        sampler = {name: 0.5, "intervals": {name: interval}}
+        poor = {"samplers": {"prior": sampler}}
+    assert _failed("grids", grid_run_metrics(grids(), **poor), grid_series()) == [name]
+    # Also where the KL has vanished, from which beta cannot be read.
+    collapsed = grid_series(kl_divergence=[0.0] * 3, beta_kl=[0.0] * 3)
+    assert _failed("grids", grid_run_metrics(grids(), **poor), collapsed) == [name]
+    assert _failed("grids", grid_run_metrics(grids(), **poor, beta_max=0.0), grid_series()) == []
 
 
 def test_a_colour_that_the_data_lack_was_not_learnt() -> None:

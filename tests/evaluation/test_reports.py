@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from stage_runs import run_stage
 
@@ -15,7 +16,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
 from genlab.evaluation import reports
 from genlab.evaluation.reports import formats, render, tables
-from genlab.evaluation.reports.context import RESULTS, load_baselines
+from genlab.evaluation.reports.context import RESULTS
 from genlab.evaluation.reports.render import BEGIN, END
 from genlab.experiments.results import flatten_results, read_results, write_rows
 from genlab.experiments.run import load_experiments
@@ -85,7 +86,7 @@ def test_the_readme_has_at_most_ten_results_with_interval_target_and_command(
     write_json(repository / "results" / "benchmarks.json", {"grids.valid_rate": entry})
     text = texts(repository)["README.md"]
     assert text.startswith("# genlab\n\nabove\n\n" + BEGIN)
-    assert text.endswith(END + "\n\nbelow\n")
+    assert text.endswith(f"\n{tables.INTERVALS}\n{END}\n\nbelow\n")
     rows = [line for line in text.splitlines() if line.startswith("|")][2:]
     assert 0 < len(rows) <= 10
     [measured] = [row for row in rows if "0.41" in row]
@@ -212,15 +213,26 @@ def test_a_dataset_without_its_own_template_is_reported_with_that_of_images(
     assert "prior posterior mismatch" in text
 
 
-def test_a_baseline_has_its_best_learning_rate(repository: Path) -> None:
-    rows = [
-        {"contender": name, "loss": "", "mean": {"frechet_distance": distance}}
-        for name, distance in (("ours", 2.0), ("antixk", 12.0), ("antixk", 11.0), ("other", 30.0))
-    ]
+def test_every_row_that_the_benchmark_compares_is_shown(repository: Path) -> None:
+    def row(name: str, aim: str, frechet: float, seeds: int) -> dict[str, Any]:
+        mean = {"frechet_distance": frechet, "relative_frechet": frechet, "bits_per_dim": 3.0}
+        mean |= {"images_seen": 9, "ssim": 0.5}
+        runs = [{"relative_frechet": frechet + seed} for seed in range(seeds)]
+        sd = dict.fromkeys(mean, 0.25 if seeds > 1 else None)
+        own = {"contender": name, "loss": "", "chosen_for": [aim] if aim else []}
+        return own | {"seeds": [*range(seeds)], "mean": mean, "sd": sd, "runs": runs}
+
+    # The better row on the test split is not the one that validation chose for bits.
+    rows = [row("ours", "", 2.125, 2), row("antixk", "bits_per_dim", 12.0, 2)]
+    rows += [row("antixk", "frechet", 11.0, 2), row("pythae-mlp", "frechet", 10.0, 1)]
     write_json(repository / "results" / "baselines.json", {"rows": rows})
-    found = load_baselines(repository)
-    assert [row["contender"] for row in found] == ["ours", "antixk", "other"]
-    assert [row["mean"]["frechet_distance"] for row in found] == [2.0, 11.0, 30.0]
+    found = texts(repository, IMAGES)
+    report, table = (re.sub(" +", " ", found[f"{IMAGES}{end}.md"]) for end in ("", "_tables"))
+    shown = ["VanillaVAE | bits per dim | 2 |", "VanillaVAE | frechet | 2 |"]
+    assert all(label in text for label in shown for text in (report, table))
+    assert "pythae, MLP | frechet | 1 |" in table
+    assert "pythae, MLP" not in report  # one seed is not compared
+    assert "Seeds 0, 1 of this model in the table of baselines give 2.125; 3.125" in report
 
 
 def test_the_rate_with_the_best_samples_is_chosen_where_the_bound_is_near_the_best(
@@ -238,6 +250,61 @@ def test_the_rate_with_the_best_samples_is_chosen_where_the_bound_is_near_the_be
     }.items():
         runs.loc[runs.entry == entry, [beta, elbo, frechet]] = values
     assert tables.chosen_rate(runs) == "`images-free-bits-0`"
+    runs.loc[runs.entry == "images-free-bits-0", frechet] = [1.0, 2.0, 3.0]
+    runs.loc[runs.entry == "images-base", frechet] = [1.5, 2.0, 3.0]
+    assert tables.chosen_rate(runs).startswith(
+        "`images-free-bits-0`, in a tie with `images-base` (p = 0.8305)"
+    )
+
+
+def test_a_star_marks_what_differs_by_more_than_the_noise_of_seeds(repository: Path) -> None:
+    runs = read_results(repository / "results" / "experiments.csv")
+    key, names = (
+        "metrics.kl_nats",
+        {"images-base": "a", "images-no-ema": "b", "images-no-head": "c"},
+    )
+    for entry, values in zip(names, ([1.0, 2, 3], [2.0, 3, 4], [11.0, 12, 13]), strict=True):
+        runs.loc[runs.entry == entry, key] = values
+    text = tables.sweep_table(
+        runs, "ablation", {key: "KL"}, names, intervals=(), base="images-base"
+    )
+    assert [line.split()[3] for line in text.splitlines()[2:]] == ["2", "3", "12*"]
+
+
+def test_a_symptom_is_shown_with_the_seeds_that_have_its_diagnosis(repository: Path) -> None:
+    runs = read_results(repository / "results" / "experiments.csv")
+    own = runs.index[runs.entry == "images-no-head"]
+    for name, found in zip(own, (["nan"], [], ["nan", "other"]), strict=True):
+        runs.at[name, "diagnosis.found"] = found
+    fix = ("symptom", "nan", "KL", "metrics.kl_nats", "images-no-head", "head", "images-base")
+    assert "| 2 of 3 " in tables.fixes_table(runs, "ablation", [fix])
+
+
+def test_a_report_without_a_supported_hypothesis_says_so(repository: Path) -> None:
+    for dataset in (GRIDS, IMAGES):
+        undecided = [{**TEST, "verdict": "undecided"}]
+        path = repository / "results" / dataset / "failures.json"
+        change(path, tests=undecided, sample_tests=undecided)
+    found = texts(repository)
+    assert "none is supported." in found[f"{IMAGES}.md"]
+    assert "No hypothesis is supported" in found[f"{GRIDS}.md"]
+
+
+def test_a_report_says_whether_its_experiments_are_of_the_current_code(repository: Path) -> None:
+    path = repository / "results" / "experiments.csv"
+    assert ": 1; differs from the current code: no." in texts(repository, GRIDS)[f"{GRIDS}.md"]
+    runs = pd.read_csv(path, dtype=str, keep_default_na=False)
+    runs.loc[0, "fingerprint.code"] = "older"
+    runs.to_csv(path, index=False)
+    assert ": 2; differs from the current code: yes." in texts(repository, GRIDS)[f"{GRIDS}.md"]
+
+
+def test_a_target_that_was_not_measured_is_named(repository: Path) -> None:
+    write_json(repository / "results" / "benchmarks.json", {"images.ssim": {"value": 0.9}})
+    verdict = texts(repository, IMAGES)[f"{IMAGES}.md"].splitlines()[2]
+    [unmeasured] = re.findall("Targets not measured: (.*)", verdict)
+    assert "`images.judges_agree`" in unmeasured
+    assert "`images.ssim`" not in unmeasured
 
 
 def test_a_run_is_shown_by_the_value_of_each_seed(repository: Path) -> None:

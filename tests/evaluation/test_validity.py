@@ -8,6 +8,7 @@ import pytest
 from genlab.evaluation.metrics.validity import sample_metrics
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
+from genlab.grids.shapes import OBJECT_DTYPE
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,26 @@ def test_every_share_and_distance_has_n_and_an_interval(data: dict[str, Any]) ->
     assert numbers == set(found["intervals"])
     assert all(interval["n"] == 300 for interval in found["intervals"].values())
     assert found["intervals"]["valid_rate"]["low"] < 1
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.02, 0.1])
+def test_the_interval_of_a_distance_covers_as_often_as_it_claims(shift: float) -> None:
+    """Grids of one object each, whose colours are shifted from the data's by a known distance."""
+    rng, trials, n = np.random.default_rng(0), 100, 300
+    shares = np.full(9, 1 / 9)
+    shares[:4] += shift / 4
+    shares[4:] -= shift / 5
+    objects = np.zeros(900, dtype=OBJECT_DTYPE)
+    objects["colour"], objects["cells"] = np.repeat(np.arange(1, 10), 100), 3
+    hits = 0
+    for seed in range(trials):
+        samples = np.zeros((n, 5, 5), dtype=np.uint8)
+        samples[:, 2, 1:4] = rng.choice(np.arange(1, 10), n, p=shares)[:, None]
+        counts = np.ones(900, dtype=np.int64)
+        found = sample_metrics(samples, samples[:1], objects, counts, bootstrap=100, seed=seed)
+        interval = found["intervals"]["colour_tv"]
+        hits += interval["low"] <= shift <= interval["high"]
+    assert hits >= 90  # 95 less three standard deviations, rounded up
 
 
 def test_legal_specks_do_not_count(data: dict[str, Any]) -> None:

@@ -154,6 +154,7 @@ def test_results_keep_scalars_and_parse_lists(
         "psnr": 20.5,
         "sigma": [0.25, 0.5],
         "colour_histogram": {"true": {"1": 1.0}},
+        "arc_agi_training": {"colour_histogram": {"true": {"1": 1.0}}},
         "samplers": {"prior": {"fid": 1, "intervals": {"fid": interval}}},
         "intervals": {"psnr": interval},
     }
@@ -295,6 +296,8 @@ def test_a_sweep_is_summarised_over_seeds() -> None:
     assert found["a"]["intervals"]["metrics.ssim"]["high"] == pytest.approx(0.6 + half, abs=1e-4)
     assert (found["b"]["n"], found["b"]["intervals"]) == (1, {})
     assert list(select_sweep(sweep(), "t").index) == ["a-seed1"]
+    equal = summarise_sweep(rows.assign(**{"metrics.ssim": 1.0}), ["metrics.ssim"])
+    assert (equal["a"]["metrics.ssim"], equal["a"]["intervals"]) == (1.0, {})
 
 
 @pytest.mark.parametrize("part", CODE)

@@ -89,8 +89,11 @@ def grids() -> np.ndarray:
 def grid_run_metrics(predicted: np.ndarray, **changes: Any) -> dict[str, Any]:
     """Metrics of an answer to `grids`, of a model that is healthy but for `changes`."""
     latents = {"kl_nats": 45.0, "active_units": 100, "latent_dim": 128, "beta_max": 1.0}
+    valid = {"valid_rate": 0.7, "intervals": {"valid_rate": {"low": 0.6, "high": 0.8, "n": 100}}}
+    bounds = {"data_entropy_bound_nats": 37.0, "neg_elbo_over_entropy_bound": 1.05}
+    samplers = {"best_sampler": "prior", "samplers": {"prior": valid}}
     measured = grid_metrics(grids(), predicted, bootstrap=20)
-    return {**measured, **latents, "data_entropy_bound_nats": 37.0, **changes}
+    return {**measured, **latents, **bounds, **samplers, **changes}
 
 
 def grid_series(**changes: list[float]) -> dict[str, list[float]]:

@@ -21,7 +21,7 @@ FINGERPRINTS = ("code", "evaluation")
 """Parts of the fingerprint, digests of code, that the runs of a sweep must share."""
 # Histograms are reported of the default run alone, and so are most intervals of nested metrics.
 OMITTED = re.compile(
-    r"metrics\.(arc_agi\.)?colour_histogram\."
+    r"metrics\.(arc_agi\w*\.)?colour_histogram\."
     r"|metrics\..+\.intervals?\.(?!exact_grid_accuracy|relative_frechet)"
 )
 
@@ -82,12 +82,12 @@ def select_sweep(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def summarise_sweep(rows: pd.DataFrame, columns: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Mean of each column over the seeds of each entry, with `n` and Student's `intervals`."""
+    """Mean of each column over an entry's seeds, `n`, Student's `intervals` of unequal values."""
     found: dict[str, dict[str, Any]] = {}
     for entry, runs in rows.groupby("entry", sort=False):
         values = runs[list(columns)].astype(float)
-        of_seeds = values.items() if len(runs) > 1 else ()
-        intervals = {column: student_interval(cells) for column, cells in of_seeds}
+        differing = {column: cells for column, cells in values.items() if cells.nunique() > 1}
+        intervals = {column: student_interval(cells) for column, cells in differing.items()}
         found[str(entry)] = {**values.mean(skipna=False), "n": len(runs), "intervals": intervals}
     return found
 

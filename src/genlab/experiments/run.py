@@ -12,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+import genlab
 from genlab.core import engine, git
 from genlab.core.errors import GenlabError, did_you_mean, invalid
 from genlab.core.io import read_yaml, sha256
@@ -251,7 +253,16 @@ def _dvc(arguments: list[str], output: Any) -> int:
     return subprocess.run(command, stdout=output, stderr=output, env=environment).returncode
 
 
-def _code_digest(part: str) -> str:
-    """SHA-256 of the packages of one part of CODE."""
-    names = git.list_files(Path(), *(f"src/genlab/{package}" for package in CODE[part]))
-    return digest({name: sha256(name) for name in names})
+def compare_code(table: pd.DataFrame) -> str:
+    """How many versions of the code the rows of `table` are of, and whether it is this one."""
+    root = Path(genlab.__file__).parents[2]
+    versions = table[[f"fingerprint.{part}" for part in CODE]].drop_duplicates()
+    current = (versions == [_code_digest(part, root) for part in CODE]).all(axis=None)
+    answer = f"{len(versions)}; differs from the current code: {'no' if current else 'yes'}"
+    return f"Versions of the code in `{RESULTS_FILE}`: {answer}."
+
+
+def _code_digest(part: str, root: Path = Path()) -> str:
+    """SHA-256 of the packages of one part of CODE below the repository `root`."""
+    names = git.list_files(root, *(f"src/genlab/{package}" for package in CODE[part]))
+    return digest({name: sha256(root / name) for name in names})

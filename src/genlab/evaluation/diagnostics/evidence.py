@@ -17,8 +17,6 @@ Metrics = Mapping[str, Any]
 Curves = Mapping[str, Sequence[float | None]]
 
 LOSSES = ["loss", "reconstruction_loss", "kl_divergence"]
-MIN_BASELINE_GAIN = 0.5
-"""Of the way from the all-black baseline's pixel accuracy to 1."""
 
 
 def collect_evidence(kind: str, metrics: Metrics, curves: Curves, updates: int) -> SimpleNamespace:
@@ -46,13 +44,13 @@ def collect_evidence(kind: str, metrics: Metrics, curves: Curves, updates: int) 
 def _measure_grids(metrics: Metrics) -> dict[str, Any]:
     accuracies, histogram = metrics["per_class_accuracy"], metrics["colour_histogram"]
     true, predicted = histogram["true"], histogram["predicted"]
-    entropy, baseline = metrics["data_entropy_bound_nats"], metrics["all_black_baseline"]
-    names = ("pixel_accuracy", "skill_score", "foreground_recall", "colour_histogram_tv")
+    best = metrics["samplers"][metrics["best_sampler"]]
+    names: tuple[str, ...] = ("pixel_accuracy", "exact_grid_accuracy", "skill_score")
+    names += ("foreground_recall", "colour_histogram_tv", "all_black_baseline")
+    names += ("data_entropy_bound_nats", "neg_elbo_over_entropy_bound")
     return {
         **{name: metrics[name] for name in names},
-        "data_entropy_bound_nats": entropy,
-        "all_black_baseline": baseline,
-        "collapse_threshold": baseline + MIN_BASELINE_GAIN * (1 - baseline),
+        "valid_rate": best["valid_rate"],
         "predicted_black_share": predicted["0"],
         "no_dominant_colour": max(predicted[colour] - true[colour] for colour in true),
         # A colour that the data lack was not learnt.
@@ -64,8 +62,8 @@ def _measure_grids(metrics: Metrics) -> dict[str, Any]:
             for colour, accuracy in accuracies.items()
             if accuracy < 0.05 or predicted[colour] < 0.1 * true[colour]
         },
-        "kl_over_entropy": metrics["kl_nats"] / entropy,
-        "intervals": metrics["intervals"],
+        "kl_over_entropy": metrics["kl_nats"] / metrics["data_entropy_bound_nats"],
+        "intervals": {**metrics["intervals"], "valid_rate": best["intervals"]["valid_rate"]},
     }
 
 

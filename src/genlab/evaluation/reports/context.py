@@ -11,6 +11,7 @@ from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.rules import detected_issues
 from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
 from genlab.experiments.results import RESULTS_FILE, flatten_results, read_results
+from genlab.experiments.run import compare_code
 
 Context = dict[str, Any]
 """The variables of a template, by name."""
@@ -39,6 +40,7 @@ def load_context(root: Path, dataset: str) -> Context:
         "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,
         "benchmarks": load_benchmarks(root),
         "targets": read_targets(root, benchmark_prefix(dataset)),
+        "code": compare_code(read_results(root / RESULTS_FILE)),
     }
 
 
@@ -72,13 +74,9 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
 
 
 def load_baselines(root: Path) -> list[dict[str, Any]]:
-    """The comparison at equal CPU time: of each contender and loss the best learning rate.
-
-    Rows of results/baselines.json, the smallest Fréchet distance first.
-    """
+    """The comparison at equal CPU time: the settings that the validation split selected."""
     found = read_json(
         root / "results" / "baselines.json", producer_command="python benchmarks/run.py baselines"
     )
-    rows = pd.DataFrame(sorted(found["rows"], key=lambda row: row["mean"]["frechet_distance"]))
-    best: list[dict[str, Any]] = rows.drop_duplicates(["contender", "loss"]).to_dict("records")
-    return best
+    rows: list[dict[str, Any]] = found["rows"]
+    return rows

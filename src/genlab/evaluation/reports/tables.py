@@ -1,10 +1,11 @@
 """Markdown tables of reports, made from result files by pandas."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
 import pandas as pd
+from scipy.stats import ttest_ind
 
 from genlab.core.errors import GenlabError
 from genlab.evaluation.diagnostics.error_analysis import Test, ranked
@@ -22,6 +23,8 @@ BASELINES = {
 SHARES = ("accuracy", "rate", "baseline", "share", "components")
 """Endings of the metrics that are written as percentages."""
 RATE_SLACK = 0.01  # share of the ELBO that better samples are worth
+LEVEL = 0.05  # of tests: a difference with a larger p is within the noise of the seeds
+INTERVALS = "Intervals of a model's metrics are over items of one checkpoint, not over trainings."
 Row = Mapping[str, Any]
 
 
@@ -81,14 +84,28 @@ def sweep_table(
     columns: Mapping[str, str],
     names: Mapping[str, str] | None = None,
     *,
-    intervals: bool = True,
+    intervals: Container[str] | None = None,
+    base: str = "",
 ) -> str:
-    """Entries of a sweep ({name: what it is}, default: all) by columns: means over seeds."""
-    found = summarise_sweep(select_sweep(runs, sweep), columns)
-    hidden: dict[str, Any] = {} if intervals else {"intervals": {}}
-    labels = names or {name: f"`{name}`" for name in found}
-    known = ((label, found[name] | hidden) for name, label in labels.items() if name in found)
-    return _rows_table("run", known, columns)
+    """Entries of a sweep ({name: what it is}, default: all) by columns: means over seeds.
+
+    intervals: the columns that are shown with theirs; all by default. A star marks a mean that
+    differs from that of the entry `base` by more than the noise of the seeds.
+    """
+    rows = select_sweep(runs, sweep)
+    found, shown = summarise_sweep(rows, columns), columns if intervals is None else intervals
+    for row in found.values():
+        row["intervals"] = {key: row["intervals"].get(key) for key in columns if key in shown}
+    return markdown(
+        {"run": label}
+        | {
+            title: with_interval(found[name], key)
+            + ("*" if base and _p_value(rows, key, name, base) < LEVEL else "")
+            for key, title in columns.items()
+        }
+        for name, label in (names or {name: f"`{name}`" for name in found}).items()
+        if name in found
+    )
 
 
 @or_reason
@@ -114,39 +131,52 @@ def chosen_rate(runs: pd.DataFrame) -> str:
     """The entry of the sweep `rate` with the lowest Fréchet distance of draws from the prior.
 
     Candidates are trained at beta 1, and their -ELBO exceeds the lowest of these by at most
-    RATE_SLACK; both numbers are means over seeds on the validation split.
+    RATE_SLACK; both numbers are means over seeds on the validation split. Those whose distance
+    differs by no more than the noise of the seeds are named as ties.
     """
     beta, elbo = "training.best.beta", "training.best.elbo"
     frechet = "metrics.samplers.prior.validation_frechet"
-    found = summarise_sweep(select_sweep(runs, "rate"), (beta, elbo, frechet))
+    rows = select_sweep(runs, "rate")
+    found = summarise_sweep(rows, (beta, elbo, frechet))
     at_one = {name: row for name, row in found.items() if row[beta] == 1.0}
     limit = max(row[elbo] for row in at_one.values()) * (1 + RATE_SLACK)
     allowed = {name: row[frechet] for name, row in at_one.items() if row[elbo] >= limit}
-    return f"`{min(allowed, key=allowed.__getitem__)}`"
+    best = min(allowed, key=allowed.__getitem__)
+    p_values = {n: _p_value(rows, frechet, n, best) for n in allowed if n != best}
+    ties = [f"`{n}` (p = {number(p)})" for n, p in p_values.items() if not p < LEVEL]
+    return f"`{best}`" + (f", in a tie with {', '.join(ties)}" if ties else "")
 
 
 @or_reason
 def fixes_table(runs: pd.DataFrame, sweep: str, fixes: Sequence[Sequence[str]]) -> str:
     """Failures by symptom, measurement without a change, the change, and measurement with it.
 
-    fixes: (symptom, what is measured, its column, entry without the change, change, entry with it).
+    fixes: (symptom, its diagnosis, what is measured, its column, entry without the change, change,
+    entry with it). Beside the symptom: in how many seeds without the change it is diagnosed.
     """
-    found = summarise_sweep(select_sweep(runs, sweep), {fix[2] for fix in fixes})
+    rows = select_sweep(runs, sweep)
+    found = summarise_sweep(rows, {fix[3] for fix in fixes})
+    issues = {name: list(own) for name, own in rows.groupby("entry")["diagnosis.found"]}
     return markdown(
         {
             "symptom": symptom,
+            "diagnosed": f"{sum(rule in own for own in issues[without])} of {len(issues[without])}",
             "measurement": f"{measure} {with_interval(found[without], column)}",
             "change": change,
             "effect": with_interval(found[changed], column),
         }
-        for symptom, measure, column, without, change, changed in fixes
+        for symptom, rule, measure, column, without, change, changed in fixes
         if {without, changed} <= found.keys()
     )
 
 
 def samplers_table(samplers: Mapping[str, Row], columns: Mapping[str, str] | None = None) -> str:
     """Samplers by columns ({key: label}, default: all of `prior`) with intervals."""
-    return _rows_table("sampler", samplers.items(), columns or _by_key(samplers["prior"]))
+    labels = columns or _by_key(samplers["prior"])
+    return markdown(
+        {"sampler": name, **{title: with_interval(row, key) for key, title in labels.items()}}
+        for name, row in samplers.items()
+    )
 
 
 def targets_table(
@@ -166,7 +196,7 @@ def targets_table(
         }
         last = ("command", entry["command"]) if command else ("key", key)
         rows.append({**row, last[0]: f"`{last[1]}`"})
-    return markdown(rows)
+    return f"{markdown(rows)}\n\n{INTERVALS}"
 
 
 def missed_targets(targets: Mapping[str, Target], benchmarks: Mapping[str, Row]) -> list[str]:
@@ -182,6 +212,8 @@ def missed_targets(targets: Mapping[str, Target], benchmarks: Mapping[str, Row])
 def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
     """The `count` (default: all) supported hypotheses, the largest lower bound of a ratio first."""
     supported = [test for test in ranked(tests) if test["verdict"] == "supported"]
+    if not supported:
+        return "*No hypothesis is supported.*"
     return markdown(
         {
             "hypothesis": test["sentence"],
@@ -198,6 +230,7 @@ def baselines_table(baselines: Iterable[Row], columns: Mapping[str, str]) -> str
     return markdown(
         {
             "model": ", ".join(filter(None, [BASELINES[row["contender"]], row["loss"]])),
+            "chosen for": words(", ".join(row["chosen_for"])) or "–",
             "seeds": str(len(row["seeds"])),
             **{
                 label: number(row["mean"][key])
@@ -209,13 +242,12 @@ def baselines_table(baselines: Iterable[Row], columns: Mapping[str, str]) -> str
     )
 
 
+def _p_value(rows: pd.DataFrame, column: str, one: str, other: str) -> float:
+    """Of Welch's t-test between the seeds of two entries; nan for a single seed."""
+    groups = [rows.loc[rows["entry"] == name, column].astype(float) for name in (one, other)]
+    return float(ttest_ind(*groups, equal_var=False).pvalue)
+
+
 def _by_key(metrics: Row) -> dict[str, str]:
     """The metrics that have an interval, labelled by their keys."""
     return {key: f"`{key}`" for key in metrics["intervals"] if key in metrics}
-
-
-def _rows_table(first: str, rows: Iterable[tuple[str, Row]], columns: Mapping[str, str]) -> str:
-    return markdown(
-        {first: label, **{title: with_interval(row, key) for key, title in columns.items()}}
-        for label, row in rows
-    )

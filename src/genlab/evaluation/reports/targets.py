@@ -33,7 +33,9 @@ class Target(BaseModel):
 
     def outcome(self, value: float | None) -> str:
         """`value` against both targets, in words."""
-        if self.met(value) is None:
+        if value is None:
+            return "not measured"
+        if self.target is None:
             return "reported"
         if self._satisfies(value, self.stretch_target):
             return "stretch target met"

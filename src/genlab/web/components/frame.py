@@ -21,6 +21,7 @@ STATES = {
     "passed": "green", "met": "green", "stretch target met": "green", "up to date": "green",
     "refuted": "green", "supported": "orange", "stale": "orange", "missed": "red",
     "not passed": "red", "reported": "gray", "undecided": "gray", "untestable": "gray",
+    "not measured": "orange",
 }  # fmt: skip
 
 
