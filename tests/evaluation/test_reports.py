@@ -292,11 +292,11 @@ def test_a_report_without_a_supported_hypothesis_says_so(repository: Path) -> No
 
 def test_a_report_says_whether_its_experiments_are_of_the_current_code(repository: Path) -> None:
     path = repository / "results" / "experiments.csv"
-    assert ": 1; differs from the current code: no." in texts(repository, GRIDS)[f"{GRIDS}.md"]
+    assert "of one version of the code, the current one." in texts(repository, GRIDS)[f"{GRIDS}.md"]
     runs = pd.read_csv(path, dtype=str, keep_default_na=False)
     runs.loc[0, "fingerprint.code"] = "older"
     runs.to_csv(path, index=False)
-    assert ": 2; differs from the current code: yes." in texts(repository, GRIDS)[f"{GRIDS}.md"]
+    assert "of 2 versions of the code, not the current one." in texts(repository, GRIDS)[f"{GRIDS}.md"]
 
 
 def test_a_target_that_was_not_measured_is_named(repository: Path) -> None:

@@ -258,8 +258,8 @@ def compare_code(table: pd.DataFrame) -> str:
     root = Path(genlab.__file__).parents[2]
     versions = table[[f"fingerprint.{part}" for part in CODE]].drop_duplicates()
     current = (versions == [_code_digest(part, root) for part in CODE]).all(axis=None)
-    answer = f"{len(versions)}; differs from the current code: {'no' if current else 'yes'}"
-    return f"Versions of the code in `{RESULTS_FILE}`: {answer}."
+    count = "one version" if len(versions) == 1 else f"{len(versions)} versions"
+    return f"Experiments are of {count} of the code, {'' if current else 'not '}the current one."
 
 
 def _code_digest(part: str, root: Path = Path()) -> str:
