@@ -46,7 +46,7 @@ def test_pieces_are_made_as_they_are_needed() -> None:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(GenlabError, match=r"pip install 'genlab\[ray\]'"):
+    with pytest.raises(GenlabError, match=r"pip install -e '\.\[ray\]'"):
         list(spread(math.sqrt, PIECES, tiny.params(engine="ray")))
 
 
