@@ -72,7 +72,7 @@ def test_hostile_image_server(tmp_path: Path, record: Callable[..., None]) -> No
         return replies[min(asked[case], len(replies)) - 1]
 
     with ImageServer(reply) as server:
-        tool = OpenAITool(id="t", base_url=server.url, model="m", concurrency=8)
+        tool = OpenAITool(id="t", base_url=server.url, model="m", concurrency=8, cost=0.0)
         short = {"sleep": lambda seconds: asyncio.sleep(min(seconds, 0.3)), "timeout": 3.0}
         items = bench.run(cases, tool, concurrency=8, retries=2, **short)
     ended = {
