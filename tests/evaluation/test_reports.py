@@ -296,7 +296,8 @@ def test_a_report_says_whether_its_experiments_are_of_the_current_code(repositor
     runs = pd.read_csv(path, dtype=str, keep_default_na=False)
     runs.loc[0, "fingerprint.code"] = "older"
     runs.to_csv(path, index=False)
-    assert "of 2 versions of the code, not the current one." in texts(repository, GRIDS)[f"{GRIDS}.md"]
+    report = texts(repository, GRIDS)[f"{GRIDS}.md"]
+    assert "of 2 versions of the code, not the current one." in report
 
 
 def test_a_target_that_was_not_measured_is_named(repository: Path) -> None:
