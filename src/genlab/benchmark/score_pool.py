@@ -67,8 +67,9 @@ def _start_worker(scorer: Scorer) -> ProcessPoolExecutor:
     context = multiprocessing.get_context("forkserver")  # not fork: this process has threads
     # Imported once, in the server, which lives as long as this program: later runs begin at once.
     context.set_forkserver_preload([ONE_THREAD, scorer.__module__])
-    worker = ProcessPoolExecutor(1, mp_context=context)
-    worker.submit(_prepare, scorer)
+    # As initializer: a task would never reach a worker whose parent is killed before it is sent.
+    worker = ProcessPoolExecutor(1, mp_context=context, initializer=_prepare, initargs=(scorer,))
+    worker.submit(int)  # the first task starts the process
     return worker
 
 
