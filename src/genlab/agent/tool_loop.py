@@ -134,9 +134,9 @@ def shorten(messages: Sequence[Message], room: int) -> list[Message]:
         if each["role"] == "tool" and len(each["content"]) > len(SHORTENED):
             short["content"] = SHORTENED
         if calls := each.get("tool_calls"):
-            cut = [{**call["function"], "arguments": CUT} for call in calls]
-            both = zip(calls, cut, strict=True)
-            short["tool_calls"] = [{**call, "function": function} for call, function in both]
+            short["tool_calls"] = [
+                {**call, "function": {**call["function"], "arguments": CUT}} for call in calls
+            ]
         size -= len(json.dumps(each)) - len(json.dumps(short))
         found[position] = short
     return found

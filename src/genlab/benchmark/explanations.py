@@ -18,7 +18,7 @@ def explain_item(store: Store, item_id: int) -> list[Term]:
     """The terms of an item's score. Raises a `GenlabError` where it has none."""
     item = store.item(item_id)
     [known] = [c for c in store.run(item.run_id).cases if c["case_id"] == item.case_id]
-    case = load_case(store.path.resolve().parent.parent / known["folder"])
+    case = load_case(store.case_folder(known))
     if not item.image:
         raise GenlabError(f"item {item_id} has no image: {item.failure or item.status}")
     try:

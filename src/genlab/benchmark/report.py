@@ -88,7 +88,7 @@ def _rows(store: Store, run: Run, items: Sequence[Item]) -> list[dict[str, Any]]
         title = str(known.get("title", known["case_id"]))
         shown = {"fault": "", "case_id": known["case_id"], "title": title, "cells": cells}
         try:
-            shown |= _inline_case(store.path.resolve().parent.parent / known["folder"])
+            shown |= _inline_case(store.case_folder(known))
         except (GenlabError, OSError, KeyError) as fault:  # a run's results outlive its cases
             shown |= {"fault": str(fault), "sources": {}}
         rows.append(shown)

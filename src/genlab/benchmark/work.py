@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
-from genlab.benchmark.cases import CASE_FILE, Case, load_case
+from genlab.benchmark.cases import Case, describe_missing_consent, load_case
 from genlab.benchmark.cases.photographs import upright_size
 from genlab.benchmark.events import update
 from genlab.benchmark.judge import Judge, Verdict
@@ -37,6 +37,12 @@ NOTHING: dict[str, Any] = {
     **{"score": None, "score_reference": None, "components": {}, "details": {}},
 }
 """An item before its image has arrived."""
+CANCELLED = {
+    "status": "skipped",
+    "failure_kind": "cancelled",
+    "failure": "the run was cancelled; resume it to continue",
+}
+"""What an unfinished item of a cancelled run becomes."""
 JUDGED = ("refused", "error")  # failures of a judge that answered: asked again with `again` alone
 
 
@@ -50,16 +56,14 @@ class Work:
         self._log, self._judge = runner.log(run.run_id), runner.judge
         self._cases: dict[str, Case] = {}
         for known in run.cases:
-            folder = self._folder.resolve().parent / known["folder"]
-            case = self._cases[known["case_id"]] = load_case(folder)
+            case = self._cases[known["case_id"]] = load_case(self._store.case_folder(known))
             if case.digest != known["digest"]:
                 raise GenlabError(
                     f"{case.folder} has changed since run {run.run_id} began, so that its images"
                     " would not compare; restore it, or start a new run"
                 )
             if not case.consent:
-                fix = "if all persons shown agree to this use, write there: consent: true"
-                raise GenlabError(f"{case.folder / CASE_FILE} says consent: false; {fix}")
+                raise GenlabError(describe_missing_consent(case))
         names = [contender.tool_id for contender in self._contenders.values()]
         tools = choose_tools(load_tools() if runner.tools is None else runner.tools, names)
         self._tools = {tool.tool_id: tool for tool in tools}
@@ -130,8 +134,7 @@ class Work:
         """Record what is unfinished as skipped: the run was cancelled."""
         for item in self._items:
             if not item.finished:
-                reason = "the run was cancelled; resume it to continue"
-                await self._fail(item, "cancelled", reason, status="skipped")
+                await self._set(item, **CANCELLED)
 
     # generating
 

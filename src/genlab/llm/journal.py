@@ -136,7 +136,11 @@ class Journal(AbstractContextManager["Journal"]):
             return found.value
         if self._replay:
             return self._find_alike(request).value
-        if kind == "answer" and self.position < len(self.entries) and not self._ends(-1):
+        if (
+            kind == "answer"
+            and self.position < len(self.entries)
+            and not self._ends(self.entries[-1])
+        ):
             self._note(f"{self.path}: the run departs from entry {self.position}; asking again")
         entry = Entry(kind=kind, request=request, value=self._redact(produce()))
         if self.entries[-1:] != [entry]:  # the budget is spent at the same place again
@@ -163,16 +167,15 @@ class Journal(AbstractContextManager["Journal"]):
         for number, entry in enumerate(self.entries[self.position :], self.position + 1):
             is_end = self._replay and number == len(self.entries)
             fits = entry.kind == kind and fields.items() <= entry.request.items()
-            if fits and (is_end or not self._ends(number - 1)):
+            if fits and (is_end or not self._ends(entry)):
                 self.position = number
                 return entry
         return None
 
-    def _ends(self, number: int) -> bool:
+    def _ends(self, entry: Entry) -> bool:
         """Whether an entry records why a run has ended: a spent budget, or a failure at the end."""
-        outcome = self.entries[number].value.get("outcome")
-        is_last = number in (-1, len(self.entries) - 1)
-        return outcome == "budget" or (outcome == "failure" and is_last)
+        outcome = entry.value.get("outcome")
+        return outcome == "budget" or (outcome == "failure" and entry is self.entries[-1])
 
     def _find_alike(self, request: dict[str, Any]) -> Entry:
         found = self._find("answer", {name: request[name] for name in ("role", "schema")})

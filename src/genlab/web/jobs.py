@@ -22,6 +22,7 @@ from genlab.benchmark.plugins.registry import load_tools
 from genlab.benchmark.runner import Runner, is_locked
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender, Run, now
+from genlab.benchmark.work import CANCELLED
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams, load_params
 from genlab.web.api.schema import Refusal
@@ -175,12 +176,10 @@ class Jobs:
             runner.cancel(run_id)
             return
         del self._runners[run_id]
-        reason = "the run was cancelled; resume it to continue"
-        values = {"status": "skipped", "failure_kind": "cancelled", "failure": reason}
         left = [item for item in self.store.items(run_id) if not item.finished]
-        self.store.set_items([(item.item_id, values) for item in left])
+        self.store.set_items([(item.item_id, CANCELLED) for item in left])
         for item in left:
-            runner.log(run_id).publish(update(item.sqlmodel_update(values)))
+            runner.log(run_id).publish(update(item.sqlmodel_update(CANCELLED)))
         runner.log(run_id).close("cancelled")
 
     async def _do(self, runner: Runner, run_id: str, again: bool) -> None:

@@ -214,11 +214,16 @@ def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
     return cases
 
 
+def describe_missing_consent(case: Case) -> str:
+    """Why a case must not be run, and the fix."""
+    fix = "if all persons shown agree to this use, write there: consent: true"
+    return f"{case.folder / CASE_FILE} says consent: false; {fix}"
+
+
 def split_by_consent(cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
     """The cases that may be run, and a line for each that is skipped."""
     skipped = [
-        f"case {case.case_id} skipped: {case.folder / CASE_FILE} says consent: false; if all"
-        " persons shown agree to this use, write there: consent: true"
+        f"case {case.case_id} skipped: {describe_missing_consent(case)}"
         for case in cases
         if not case.consent
     ]

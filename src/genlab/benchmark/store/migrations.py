@@ -54,10 +54,11 @@ def add_contenders(connection: Connection) -> None:
 
 def add_judging_costs(connection: Connection) -> None:
     """Add what judging an item cost, kept among its details so far, to the item's cost."""
-    query = "UPDATE run_items SET cost = cost + json_extract(details, '$.judge.cost'), details ="
-    query += " json_remove(details, '$.judge.cost')"
-    query += " WHERE json_extract(details, '$.judge.cost') IS NOT NULL"
-    connection.execute(text(query))
+    connection.exec_driver_sql("""
+        UPDATE run_items SET cost = cost + json_extract(details, '$.judge.cost'),
+            details = json_remove(details, '$.judge.cost')
+        WHERE json_extract(details, '$.judge.cost') IS NOT NULL
+    """)
 
 
 MIGRATIONS: dict[str, Callable[[Connection], None]] = {

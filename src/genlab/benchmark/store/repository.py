@@ -145,6 +145,10 @@ class Store:
             f"{self.path}: no run is called {run_id!r}; the last ones: {known}", key="run_id"
         )
 
+    def case_folder(self, known: Mapping[str, Any]) -> Path:
+        """Where a run's case lies; a relative folder begins in the project, which may be moved."""
+        return self.path.resolve().parent.parent / str(known["folder"])
+
     def set_run(self, run_id: str, **values: Any) -> None:
         """Change how a run ended (`finished`, `cancelled`, "" while it goes on), or its ceiling."""
         with self._session(write=True) as session:

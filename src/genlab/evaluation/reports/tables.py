@@ -209,6 +209,12 @@ def missed_targets(targets: Mapping[str, Target], benchmarks: Mapping[str, Row])
     ]
 
 
+def unmeasured_targets(targets: Mapping[str, Target], benchmarks: Container[str]) -> list[str]:
+    """The key of each target that has no value yet."""
+    known = (key for key, each in targets.items() if each.target is not None)
+    return [f"`{key}`" for key in known if key not in benchmarks]
+
+
 def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
     """The `count` (default: all) supported hypotheses, the largest lower bound of a ratio first."""
     supported = [test for test in ranked(tests) if test["verdict"] == "supported"]

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from functools import partial
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.leaderboard.table import number
 from genlab.benchmark.report import grade
+from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item
 from genlab.core.errors import GenlabError
 from genlab.web.components.escape import line, text
@@ -21,11 +21,11 @@ def picture(url: str, name: str) -> str:
     return f'<img src="{escape(url)}" alt="{escape(line(name))}">'
 
 
-def read_run_case(known: dict[str, Any]) -> Case | None:
+def read_run_case(store: Store, known: dict[str, Any]) -> Case | None:
     """The case of a run as it is now; None where it is gone."""
     try:
-        return load_case(Path(str(known.get("folder", ""))))
-    except (GenlabError, OSError):
+        return load_case(store.case_folder(known))
+    except (GenlabError, OSError, KeyError):
         return None
 
 

@@ -50,7 +50,8 @@ class Subject:
 
 def list_run(jobs: Jobs, run_id: str, controls: bool = False) -> list[Subject]:
     """The images of a run, each content once. controls: whether those of controls, too."""
-    cases = {known["case_id"]: read_run_case(known) for known in jobs.store.run(run_id).cases}
+    store = jobs.store
+    cases = {known["case_id"]: read_run_case(store, known) for known in store.run(run_id).cases}
     found: dict[str, Subject] = {}
     for item in jobs.store.items(run_id):
         if item.image_sha256 and (controls or not item.tool_id.startswith("control_")):

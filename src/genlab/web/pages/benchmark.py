@@ -161,7 +161,7 @@ def show_case(
     [known] = [case for case in run.cases if case["case_id"] == case_id]
     st.markdown(f"##### {label(known.get('title', case_id), 80)}")
     with st.container(horizontal=True):
-        st.html(grid.case_cell(grid.read_run_case(known), "template"), width=220)
+        st.html(grid.case_cell(grid.read_run_case(jobs().store, known), "template"), width=220)
         for item in items:
             with st.container(gap="small", width=220):
                 st.html(grid.item_cell(item, run.contenders[item.contender].label))
