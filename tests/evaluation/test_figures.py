@@ -1,6 +1,5 @@
 """Figures: PNGs of the README's width, the same bytes each time, images in their places."""
 
-import hashlib
 import logging
 import math
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from genlab.core.params import load_params
 from genlab.evaluation import figures
 from genlab.evaluation.figures.boards import INVALID
 from genlab.grids.shapes import KINDS
@@ -100,8 +100,7 @@ def test_a_figure_is_a_png_of_the_common_width_with_the_same_bytes_each_time(
         assert 300 <= image.height <= 2500
         assert set(image.info) <= {"dpi", "Source", "Comment"}  # no version, no date
         assert image.info["Source"].startswith("python ")
-        digest = hashlib.sha256(Path("params.yaml").read_bytes()).hexdigest()
-        assert image.info["Comment"] == f"params.yaml {digest}"
+        assert image.info["Comment"] == f"params {load_params().digest()}"
     page = pixels(first)
     for edge in (page[0], page[-1], page[:, 0], page[:, -1]):
         assert (edge == 255).all()  # a clipped word would leave ink there

@@ -116,15 +116,17 @@ def test_a_code_pays_for_all_of_its_kl_or_for_nothing(
 def test_a_corrupted_item_is_reconstructed_and_its_code_is_free() -> None:
     kl = torch.tensor([[0.5, 1.0], [70.0, 3.0]], requires_grad=True)
     nll = torch.tensor([2.0, 4.0], requires_grad=True)
-    gate = torch.ones(())
+    gate = torch.zeros(())
     surrogate, losses = training_loss(
         nll, kl, clean=torch.tensor([1.0, 0.0]), beta=1.0, free_nats=0.0, gate=gate
     )
     assert float(losses["kl_divergence"]) == 1.5
     assert float(losses["reconstruction_loss"]) == 3.0
+    assert float(losses["loss"]) == 0.5 * (2.0 + 1.5) + 0.5 * 4.0
     of_nll, of_kl = torch.autograd.grad(surrogate, [nll, kl])
     assert of_nll.tolist() == [0.5, 0.5]
-    assert of_kl.tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert of_kl.tolist() == [[1.0, 1.0], [0.0, 0.0]]  # the prior's gradient
+    assert (of_kl * gate).tolist() == [[0.5, 0.5], [0.0, 0.0]]  # the encoder's
 
 
 # -- focal loss and class weights

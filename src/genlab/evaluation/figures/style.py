@@ -8,8 +8,8 @@ from pathlib import Path
 import matplotlib.style
 from matplotlib.figure import Figure
 
-from genlab.core.io import atomic_write, sha256
-from genlab.core.params import PARAMS_FILE
+from genlab.core.io import atomic_write
+from genlab.core.params import PARAMS_FILE, load_params
 
 STYLE_FILE = Path(__file__).with_name("genlab.mplstyle")
 WIDTH = 8.0
@@ -36,7 +36,7 @@ def figure_file(path: str | Path, height: float) -> Iterator[Figure]:
 
 
 def _source() -> dict[str, str]:
-    """The command and the SHA-256 of params.yaml, as text of a PNG."""
-    params = Path(PARAMS_FILE)
-    digest = f"params.yaml {sha256(params)}" if params.is_file() else "no params.yaml"
+    """The command and the digest of the params' values, as text of a PNG."""
+    known = Path(PARAMS_FILE).is_file()
+    digest = f"params {load_params().digest()}" if known else f"no {PARAMS_FILE}"
     return {"Source": " ".join(["python", *sys.argv]), "Comment": digest}

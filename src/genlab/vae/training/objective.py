@@ -12,9 +12,7 @@ Focal exponent and class weights fade as beta_max grows, so that at beta_max = 1
 negative ELBO itself (plus warm-up and free bits, if asked): they tilt the trade between distortion
 and rate, and at beta = 0, where there is no rate to trade, they only say which cells matter.
 
-Corrupted grids, and the likelihood without a causal head, are auxiliary losses beside it. With a
-share c of corrupted grids the KL of the others weighs beta / (1 - c) against their reconstruction:
-one is a mean over the whole batch, the other over the grids that have a prior.
+Corrupted grids, and the likelihood without a causal head, are auxiliary losses beside it.
 
 A learned prior is always fitted at full strength, to codes it cannot move unless beta says so: the
 gradient of -log p(z) reaches p's parameters times 1 and the encoder times beta (0 while free bits
@@ -41,21 +39,23 @@ def scale_gradient(x: Tensor, factor: Tensor) -> Tensor:
 def training_loss(
     nll: Tensor, kl: Tensor, *, clean: Tensor, beta: float, free_nats: float, gate: Tensor
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """What is differentiated, and the loss with its parts; each a mean over the batch in nats.
+    """What is differentiated, and the loss with its parts, in nats per item.
 
     nll: (batch,) what reconstruction costs, focal and weighted where that is asked for. kl:
     (batch, tokens), whose gradient to the encoder passes `scale_gradient(..., gate)`: beta stands
     in the gradient, so that the first result is *not* multiplied by beta again. clean: (batch,),
-    0 for a corrupted item, whose code is free: no prior is fitted to it. gate: (), set here to
-    beta, or to 0 while the code spends fewer than `free_nats` (Kingma et al. 2016, eq. 15, the
-    whole code as one group: an empty corner of an image needs no nats). The batch is what one
-    thread or process differentiates: the mean KL and the gate are its own.
+    0 for a corrupted item, whose code is free: no prior is fitted to it. gate: (), set here to beta
+    times the share of clean items, so that each of them has the ELBO's own weights, or to 0 while
+    the code spends fewer than `free_nats` (Kingma et al. 2016, eq. 15, the whole code as one group:
+    an empty corner of an image needs no nats). The batch is what one thread or process
+    differentiates: the mean KL, of clean items, and the gate are its own.
     """
     reconstruction = nll.mean()
     mean_kl = (kl.sum(1) * clean).sum() / clean.sum().clamp_min(1)
-    gate.copy_(torch.where(mean_kl < free_nats, 0.0, beta))
+    weight = beta * clean.mean()
+    gate.copy_(torch.where(mean_kl < free_nats, 0.0, weight))
     return reconstruction + mean_kl, {
-        "loss": (reconstruction + beta * mean_kl.clamp_min(free_nats)).detach(),
+        "loss": (reconstruction + weight * mean_kl.clamp_min(free_nats)).detach(),
         "reconstruction_loss": reconstruction.detach(),
         "kl_divergence": mean_kl.detach(),
     }
