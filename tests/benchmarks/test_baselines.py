@@ -249,7 +249,7 @@ def test_a_row_of_one_seed_is_not_compared_with_rows_of_all() -> None:
     found = {result.key: result for result in baseline_results.compare([single, *ROWS])}
     assert found["images.frechet_over_baseline"].value == pytest.approx(4.3 / 42)
     assert found["images.bpd_below_baseline"].seeds == [0, 1, 2]
-    assert "lucky" not in found["images.judges_agree"].details["orders"]["kid"]
+    assert "lucky" in found["images.judges_agree"].details["orders"]["kid"]  # of the first seeds
 
 
 def test_judges_agree_where_each_names_the_same_winner() -> None:
@@ -263,9 +263,9 @@ def test_judges_agree_where_each_names_the_same_winner() -> None:
     assert differing.details["kendall_tau"]["kid"] == pytest.approx(1 / 3)
 
 
-def test_ours_and_the_best_setting_of_each_baseline_run_with_all_seeds() -> None:
+def test_ours_and_the_best_baseline_by_either_number_run_with_all_seeds() -> None:
     rows = [make_row("better", [300.0], [5.0]), *ROWS, make_row("better", [310.0], [3.5])]
-    assert [baseline_results.leads(row, rows) for row in rows] == [False, True, True, True, True]
+    assert [baseline_results.leads(row, rows) for row in rows] == [False, False, True, True, True]
 
 
 def test_the_interval_of_a_ratio_covers_as_often_as_it_claims() -> None:
