@@ -51,10 +51,27 @@ def test_a_fault_of_the_disk_names_the_file_and_its_fix(
         assert part in line
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("CUDA out of memory. Tried"),
+        RuntimeError("can't allocate memory"),
+    ],
+)
+def test_where_memory_runs_out_one_line_says_so(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _end(error, 2)
+    assert "out of memory" in _one_line(capsys.readouterr().err)
+
+
 def test_a_bug_and_its_own_exit_status_pass_through() -> None:
     _end(SystemExit(7), 7)
     with pytest.raises(ZeroDivisionError):
         run_cli(lambda: 1 / 0)
+    with pytest.raises(RuntimeError, match="shape"):
+        _end(RuntimeError("shape mismatch"), 2)
 
 
 @pytest.mark.parametrize("typer_app", [False, True])

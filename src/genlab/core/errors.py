@@ -16,6 +16,7 @@ EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
 INTERRUPTED = "interrupted; finished files are kept, the same command resumes from them"
 
+OUT_OF_MEMORY = ("allocate memory", "out of memory")  # words of torch, on a CPU and on a GPU
 OS_FIXES = {
     errno.ENOSPC: "free some space on that disk, then run the same command again",
     errno.EDQUOT: "free some of your disk quota, then run the same command again",
@@ -98,8 +99,9 @@ def describe_os_error(error: OSError) -> str:
 def run_cli(main: Callable[[], object]) -> None:
     """Run the command line `main`; where it fails, print one line and exit.
 
-    Exit status: 2 after a `GenlabError` or `OSError`, 130 after Ctrl-C, and `main`'s own where it
-    calls `sys.exit`. Any other exception is a bug and keeps its traceback.
+    Exit status: 2 after a `GenlabError`, an `OSError` or where memory ran out, 130 after Ctrl-C,
+    and `main`'s own where it calls `sys.exit`. Any other exception is a bug and keeps its
+    traceback.
     """
     try:
         main()
@@ -113,6 +115,10 @@ def run_cli(main: Callable[[], object]) -> None:
         raise
     except OSError as error:
         _exit(f"error: {describe_os_error(error)}", EXIT_ERROR)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(w in str(error) for w in OUT_OF_MEMORY):
+            raise
+        _exit(f"error: out of memory; {OS_FIXES[errno.ENOMEM]}", EXIT_ERROR)
 
 
 def _exit(message: str, status: int) -> None:

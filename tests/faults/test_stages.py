@@ -1,0 +1,197 @@
+"""Stages that are killed, short of disk or memory, or run twice at once lose nothing.
+
+A fault happens to one stage of a tiny experiment. Then the stage runs again, undisturbed, and has
+to end with the files of an experiment that nothing happened to.
+"""
+
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import tiny
+from stage_runs import Done, end, run_stage, start_stage
+
+from genlab.core.io import sha256
+
+STAGES = ("params", "generate", "split", "train", "evaluate", "failure_gallery")
+FULL = 6  # faults of each kind that happen to each stage at full size
+PAGE = 4096  # bytes; what a file on a small disk is rounded up to
+MIB = 1 << 20
+# A stage whose memory is limited once its imports are done. Arguments: how many bytes more; script.
+LIMITED = """
+import resource, runpy, sys
+from pathlib import Path
+more, *sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0])
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + int(more),) * 2)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@dataclass(frozen=True)
+class Calm:
+    """What an undisturbed experiment has before and after each stage, and how long each takes."""
+
+    before: dict[str, Path]
+    after: dict[str, dict[str, str]]
+    seconds: dict[str, float]
+
+
+def find_files(place: Path) -> dict[str, str]:
+    """Checksum by name of every finished file, but what says how long a run took."""
+    files = (path for path in place.rglob("*") if path.is_file())
+    names = {str(path.relative_to(place)): path for path in files}
+    passing = re.compile(r"timing|provenance|\.making|\.part")
+    return {name: sha256(path) for name, path in names.items() if not passing.search(name)}
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
+    folder = tmp_path_factory.mktemp("calm")
+    place, found = folder / "place", Calm({}, {}, {})
+    place.mkdir()
+    tiny.write_params(place, datasets=["arc_grids"])
+    for stage in STAGES:
+        found.before[stage] = Path(shutil.copytree(place, folder / stage))
+        began = time.monotonic()
+        done = end(start_stage(place, stage))
+        assert done.status == 0, done.stderr
+        found.seconds[stage] = time.monotonic() - began
+        found.after[stage] = find_files(place)
+    return found
+
+
+# -- what happens to a stage in a place; each says what is wrong with how the stage ended
+
+
+def refusal(done: Done) -> list[str]:
+    """Nothing, where a stage ended well or with one line."""
+    if done.status == 0:
+        return []
+    try:
+        assert done.status == 2
+        assert done.line
+    except AssertionError:
+        return [f"exit {done.status}: {done.stderr[-500:]}"]
+    return []
+
+
+def kill(calm: Calm, stage: str, place: Path, rng: random.Random) -> list[str]:
+    process = start_stage(place, stage)
+    time.sleep(rng.uniform(0, calm.seconds[stage]))
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    return []
+
+
+def fill_the_disk(calm: Calm, stage: str, place: Path, rng: random.Random) -> list[str]:
+    """The stage writes to a disk with room for a part of its files; then there is more room."""
+    with small_disk(place) as grow:
+        shutil.copytree(calm.before[stage], place, dirs_exist_ok=True)
+        room = rng.uniform(0, size(calm.before[following(stage)]) - size(calm.before[stage]))
+        grow(size(calm.before[stage]) + int(room))
+        wrong = refusal(end(start_stage(place, stage)))
+        grow(256 * MIB)
+        return wrong + recover(calm, stage, place)
+
+
+def limit_memory(calm: Calm, stage: str, place: Path, rng: random.Random) -> list[str]:
+    script = Path(__file__).resolve().parents[2] / "stages" / f"{stage}.py"
+    more = str(int(MIB * 2 ** rng.uniform(0, 9)))
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, more, str(script)],
+        cwd=place, capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+    )  # fmt: skip
+    return refusal(Done(done.returncode, done.stdout, done.stderr))
+
+
+def run_twice(calm: Calm, stage: str, place: Path, rng: random.Random) -> list[str]:
+    first = start_stage(place, stage)
+    time.sleep(rng.uniform(0, calm.seconds[stage] / 2))
+    second = start_stage(place, stage)
+    return refusal(end(first)) + refusal(end(second))
+
+
+Fault = Callable[[Calm, str, Path, random.Random], list[str]]
+FAULTS: dict[str, Fault] = {"killed": kill, "memory": limit_memory, "twice": run_twice}
+
+
+def recover(calm: Calm, stage: str, place: Path) -> list[str]:
+    """Run the stage undisturbed; what differs from an experiment that nothing happened to."""
+    done = run_stage(place, stage)
+    if done.status:
+        return [f"{stage} does not run again: {done.stderr[-500:]}"]
+    found, expected = find_files(place), calm.after[stage]
+    names = found.keys() | expected.keys()
+    return sorted(name for name in names if found.get(name) != expected.get(name))
+
+
+def following(stage: str) -> str:
+    """The stage after one, in whose folder lie the files that the stage wrote."""
+    return STAGES[STAGES.index(stage) + 1]
+
+
+def size(folder: Path) -> int:
+    """Bytes that a folder takes on a small disk."""
+    paths = [folder, *folder.rglob("*")]
+    return sum(PAGE + path.stat().st_size // PAGE * PAGE for path in paths)
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[Callable[[int], None]]:
+    """A disk in memory at `place`, and what changes its size in bytes."""
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={256 * MIB}", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount a disk")
+
+    def resize(room: int) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={room}", str(place)], check=True)
+
+    try:
+        yield resize
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_disturbed_stage_ends_as_an_undisturbed_one(
+    name: str, calm: Calm, full_size: bool, tmp_path: Path, record: Callable[..., None]
+) -> None:
+    rng, wrong, tried = random.Random(name), list[str](), 0
+    for stage in STAGES if full_size else ("train",):
+        for number in range(FULL if full_size else 1):
+            place = tmp_path / f"{stage}{number}"
+            shutil.copytree(calm.before[stage], place)
+            found = FAULTS[name](calm, stage, place, rng) + recover(calm, stage, place)
+            wrong += [f"{stage}: {what}" for what in found]
+            tried += 1
+    record(f"faults.{name}", len(wrong), n=tried)
+    assert wrong == []
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(
+    calm: Calm, full_size: bool, tmp_path: Path, record: Callable[..., None]
+) -> None:
+    rng, wrong, tried = random.Random("disk"), list[str](), 0
+    for stage in STAGES[:-1] if full_size else ("train",):
+        for number in range(FULL if full_size else 1):
+            found = fill_the_disk(calm, stage, tmp_path / f"{stage}{number}", rng)
+            wrong += [f"{stage}: {what}" for what in found]
+            tried += 1
+    record("faults.full_disk", len(wrong), n=tried)
+    assert wrong == []
