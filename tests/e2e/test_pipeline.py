@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return smoke(tmp_path_factory.mktemp("smoke"))
 
 
-def _run(clone: Path, *command: str) -> str:
-    """The standard output of a command in the clone, which must succeed."""
+def _try(clone: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """How a command in the clone ended."""
     environment = {
         **os.environ,
         **IDENTITY,
@@ -41,9 +42,14 @@ def _run(clone: Path, *command: str) -> str:
         "DVC_NO_ANALYTICS": "1",
         "OMP_NUM_THREADS": "1",
     }
-    done = subprocess.run(
+    return subprocess.run(
         command, cwd=clone, env=environment, capture_output=True, text=True, timeout=TIMEOUT
     )
+
+
+def _run(clone: Path, *command: str) -> str:
+    """The standard output of a command in the clone, which must succeed."""
+    done = _try(clone, *command)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -158,6 +164,19 @@ def test_the_same_seed_gives_the_same_bytes(clone: Path) -> None:
     for stage in ("train@arc_grids", "evaluate@arc_grids"):
         assert "Running stage" in _dvc(clone, "repro", "--force", "--single-item", stage)
     assert _hashes(clone, *places) == before
+
+
+def test_two_repros_at_once_end_as_one(clone: Path) -> None:
+    before = _hashes(clone, METRICS, PLOTS)
+    command = (sys.executable, "-m", "dvc", "repro", "--force", "--single-item")
+    with ThreadPoolExecutor(2) as pool:
+        stage = "failure_gallery@arc_grids"
+        ended = list(pool.map(lambda _: _try(clone, *command, stage), range(2)))
+    refused = [done.stderr for done in ended if done.returncode]
+    assert len(refused) < 2
+    assert all("lock" in said for said in refused)
+    assert _hashes(clone, METRICS, PLOTS) == before
+    assert "up to date" in _dvc(clone, "status")
 
 
 def test_a_remote_hands_everything_to_a_clone(clone: Path, tmp_path: Path) -> None:
