@@ -116,6 +116,8 @@ def limit_memory(calm: Calm, stage: str, place: Path, rng: random.Random) -> lis
         cwd=place, capture_output=True, text=True, check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
     )  # fmt: skip
+    if done.stderr.startswith("OpenBLAS error: Memory allocation"):
+        return []  # the library says so itself, and ends the process
     return refusal(Done(done.returncode, done.stdout, done.stderr))
 
 
