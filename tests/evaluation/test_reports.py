@@ -216,7 +216,7 @@ def test_a_dataset_without_its_own_template_is_reported_with_that_of_images(
 def test_every_row_that_the_benchmark_compares_is_shown(repository: Path) -> None:
     def row(name: str, aim: str, frechet: float, seeds: int) -> dict[str, Any]:
         mean = {"frechet_distance": frechet, "relative_frechet": frechet, "bits_per_dim": 3.0}
-        mean |= {"images_seen": 9, "ssim": 0.5}
+        mean |= {"images_seen": 9, "ssim": 0.5, "cpu_seconds": 7.0}
         runs = [{"relative_frechet": frechet + seed} for seed in range(seeds)]
         sd = dict.fromkeys(mean, 0.25 if seeds > 1 else None)
         own = {"contender": name, "loss": "", "chosen_for": [aim] if aim else []}
@@ -232,7 +232,8 @@ def test_every_row_that_the_benchmark_compares_is_shown(repository: Path) -> Non
     assert all(label in text for label in shown for text in (report, table))
     assert "pythae, MLP | frechet | 1 |" in table
     assert "pythae, MLP" not in report  # one seed is not compared
-    assert "Seeds 0, 1 of this model in the table of baselines give 2.125; 3.125" in report
+    assert "Seeds 0, 1 in the comparison with baselines give 2.125; 3.125" in report
+    assert "trained for 7 CPU seconds, each baseline for 7." in report
 
 
 def test_the_rate_with_the_best_samples_is_chosen_where_the_bound_is_near_the_best(
