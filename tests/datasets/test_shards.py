@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
+from disks import mounted
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import UNFINISHED, read_json, sha256
@@ -113,15 +114,12 @@ def split(folder: str) -> Path:
 def test_a_full_disk_is_an_error_and_leaves_no_partial_file(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
-    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("this user may not mount a disk")
     join = (
         "import numpy, pathlib, genlab.datasets.shards as shards;"
         "train = numpy.ones((1000, 16, 16), numpy.uint8);"
         "shards.join_shards(train, pathlib.Path(), [], 1000, pathlib.Path('disk/train.npy'))"
     )
-    try:
+    with mounted(disk, "size=64k"):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-c", join]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -129,8 +127,6 @@ def test_a_full_disk_is_an_error_and_leaves_no_partial_file(tmp_path: Path) -> N
             "OSError: [Errno 28] No space left on device: 'disk/train.npy'"
         ]
         assert not list(disk.iterdir())
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_only_the_file_of_the_manifest_has_shards(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ import re
 import resource
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import tiny
+from disks import mounted
 from stage_runs import Done, end, run_stage, start_stage, wait_for_epochs
 
 from genlab.core.io import sha256
@@ -86,18 +87,9 @@ def test_a_fault_is_one_line_that_names_place_and_fix(place: Path, fault: str) -
 def test_an_unwritable_folder_is_one_line(place: Path) -> None:
     locked = place / "locked"
     locked.mkdir(mode=0o500)
-    mounted = os.access(locked, os.W_OK)  # root writes everywhere, but not on a read-only mount
-    if mounted:
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", str(locked)], capture_output=True
-        )
-        if done.returncode:
-            pytest.skip("this root may not mount a disk")
-    try:
+    root = os.access(locked, os.W_OK)  # writes everywhere, but not on a read-only disk
+    with mounted(locked, "ro,size=1m") if root else nullcontext():
         line = check_refused(place, run_stage(place, "train", "--output", "locked/checkpoint"))
-    finally:
-        if mounted:
-            subprocess.run(["umount", str(locked)], check=True)
     assert "locked" in line
     assert "writ" in line
 

@@ -168,10 +168,10 @@ def test_the_same_seed_gives_the_same_bytes(clone: Path) -> None:
 
 def test_two_repros_at_once_end_as_one(clone: Path) -> None:
     before = _hashes(clone, METRICS, PLOTS)
-    command = (sys.executable, "-m", "dvc", "repro", "--force", "--single-item")
+    repro = (sys.executable, "-m", "dvc", "repro", "--force", "--single-item")
+    stage = "failure_gallery@arc_grids"
     with ThreadPoolExecutor(2) as pool:
-        stage = "failure_gallery@arc_grids"
-        ended = list(pool.map(lambda _: _try(clone, *command, stage), range(2)))
+        ended = list(pool.map(lambda _: _try(clone, *repro, stage), range(2)))
     refused = [done.stderr for done in ended if done.returncode]
     assert len(refused) < 2
     assert all("lock" in said for said in refused)
