@@ -66,6 +66,21 @@ def test_where_memory_runs_out_one_line_says_so(
     assert "out of memory" in _one_line(capsys.readouterr().err)
 
 
+def test_an_error_that_follows_from_too_little_memory_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def main() -> None:
+        try:
+            raise MemoryError
+        finally:
+            raise ValueError("can't close the file")
+
+    with pytest.raises(SystemExit) as stop:
+        run_cli(main)
+    assert stop.value.code == 2
+    assert "out of memory" in _one_line(capsys.readouterr().err)
+
+
 def test_a_bug_and_its_own_exit_status_pass_through() -> None:
     _end(SystemExit(7), 7)
     with pytest.raises(ZeroDivisionError):

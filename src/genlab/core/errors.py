@@ -115,10 +115,20 @@ def run_cli(main: Callable[[], object]) -> None:
         raise
     except OSError as error:
         _exit(f"error: {describe_os_error(error)}", EXIT_ERROR)
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not any(w in str(error) for w in OUT_OF_MEMORY):
+    except Exception as error:
+        if not _is_out_of_memory(error):
             raise
         _exit(f"error: out of memory; {OS_FIXES[errno.ENOMEM]}", EXIT_ERROR)
+
+
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out, or the error followed from that, as in closing a half-written zip."""
+    while error is not None:
+        said = isinstance(error, RuntimeError) and any(w in str(error) for w in OUT_OF_MEMORY)
+        if said or isinstance(error, MemoryError):
+            return True
+        error = error.__context__
+    return False
 
 
 def _exit(message: str, status: int) -> None:
