@@ -15,6 +15,7 @@ from scipy import stats
 
 from benchmarks.baseline_runs import OURS, Settings
 from benchmarks.harness import Bounds, Result
+from genlab.core.errors import GenlabError
 
 Row = dict[str, Any]
 
@@ -87,6 +88,17 @@ def leads(row: Row, rows: Sequence[Row]) -> bool:
     baselines = [each for each in rows if each["contender"] != OURS]
     numbers = ("validation_frechet", "validation_bits_per_dim")
     return any(row is best(baselines, name) for name in numbers)
+
+
+def require_same_judges(rows: Sequence[Row]) -> None:
+    """Raise a `GenlabError` where rows that are compared were judged by different classifiers."""
+    for row in rows[1:]:
+        if row["judges"] != rows[0]["judges"]:
+            one, other = (f"{each['contender']} (seed {each['seed']})" for each in (rows[0], row))
+            raise GenlabError(
+                f"{one} and {other} were judged by classifiers of two machines; remove the rows of"
+                " one from results/baselines and measure them again"
+            )
 
 
 def compare(rows: Sequence[Row]) -> Iterator[Result]:

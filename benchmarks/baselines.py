@@ -15,7 +15,9 @@ around its mean, rounded and discretised to the 256 levels, with one sigma fitte
 split, plus the KL of one posterior draw.
 
 Rows of finished runs are kept in `--rows`; a killed benchmark resumes with the next one. To use two
-cores, run two with other contenders at a time (`--only`, `--seconds`), then one with all.
+cores, run two with other contenders at a time (`--only`, `--seconds`), then one with all. Another
+machine's classifiers differ by rounding: it may add seeds, but all rows of a seed, and all of a
+search, are measured on one.
 """
 
 import hashlib
@@ -36,13 +38,13 @@ from platformdirs import user_cache_dir
 
 import genlab
 from benchmarks import baseline_models, baseline_runs
-from benchmarks.baseline_results import Row, compare, leads, summarize
+from benchmarks.baseline_results import Row, compare, leads, require_same_judges, summarize
 from benchmarks.baseline_runs import OURS, Outcome, Settings, run_baseline, run_ours
 from benchmarks.harness import Result, benchmark
 from genlab.core import engine
 from genlab.core.errors import GenlabError
 from genlab.core.io import UNFINISHED, read_json, sha256, write_json
-from genlab.core.params import load_params
+from genlab.core.params import digest, load_params
 from genlab.datasets.images import load_images, load_labels
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.evaluation.metrics import frechet, kid, two_sample
@@ -59,7 +61,7 @@ SPACE: dict[str, tuple[tuple[Any, ...], ...]] = {
 CLASSIFIERS = (0, 1, 2)  # seeds; the first one's distance is the headline
 DRAWS, CHOOSING_DRAWS, SEARCH_DRAWS = 10_000, 5_000, 1_000
 CHOOSING_SEED, REPORTED_SEED = 1 << 32, 2 << 32  # added to the seed: draws share no noise
-VERSION = 3  # raise it where the judge changes
+VERSION = 4  # raise it where the judge changes
 MAKING = UNFINISHED / "baselines"  # our model while it trains
 
 
@@ -96,6 +98,7 @@ class Judge:
             "samplers": found,
             "best_sampler": best,
             "validation_frechet": found[best],
+            "judges": self.digests,
             **outcome.facts,
         }
 
@@ -138,15 +141,16 @@ class Comparison:
         return run_baseline(settings, self.data)
 
     def row(self, settings: Settings, state: str) -> Path:
-        """Where a run's row is kept; another file for other settings, data, code or judge."""
+        """Where a run's row is kept; another file for other settings, data or code."""
         code = [Path(module.__file__) for module in (baseline_models, baseline_runs)]
+        digests = []
         if settings.contender == OURS:
             code += [*sorted((Path(genlab.__file__).parent / "vae").rglob("*.py"))]
-            code.append(Path("params.yaml"))
-        digests = [sha256(file) for file in (self.data / MANIFEST_FILE, *code)]
-        text = json.dumps([asdict(settings), digests, self.judge.digests, VERSION])
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        return self.rows / f"{settings.contender}-{state}-{digest}.json"
+            digests.append(digest(load_params().resolve(self.data.name)["train"]))
+        digests += [sha256(file) for file in (self.data / MANIFEST_FILE, *code)]
+        text = json.dumps([asdict(settings), digests, VERSION])
+        key = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return self.rows / f"{settings.contender}-{state}-{key}.json"
 
     def measure(self, settings: Settings, *, searching: bool = False) -> Row:
         """Train and measure a contender, or read what is kept; a search sees no test image."""
@@ -166,6 +170,7 @@ class Comparison:
     def search(self, tried: Sequence[Settings]) -> dict[Settings, list[str]]:
         """The best settings by each validation number, and what each was chosen for."""
         rows = [self.measure(each, searching=True) for each in tried]
+        require_same_judges(rows)
         chosen: dict[Settings, list[str]] = {}
         for aim in ("bits_per_dim", "frechet"):
             best = int(np.argmin([row[f"validation_{aim}"] for row in rows]))
@@ -246,6 +251,8 @@ def baselines(
         for settings, row in first.items():
             if leads(row, list(first.values())):
                 measured[settings].append(comparison.measure(replace(settings, seed=seed)))
+    for seed in range(seeds):
+        require_same_judges([row for found in measured.values() for row in found[seed : seed + 1]])
     contenders = [summarize(found, chosen[each]) for each, found in measured.items()]
     searched = [comparison.measure(each, searching=True) for group in tried for each in group]
     write_json(report, describe(judge, contenders, searched, seconds, search_seconds))
@@ -264,8 +271,6 @@ def describe(
         "seconds": seconds,
         "search_seconds": search_seconds,
         "n": judge.n,
-        "classifiers": judge.digests,
-        "floor": judge.reference,
         "machine": engine.machine(),
         "rows": rows,
         "search": [{key: row[key] for key in (*keys, *numbers)} for row in searched],

@@ -193,7 +193,10 @@ def test_settings_that_are_best_at_one_thing_each_both_go_on(
     monkeypatch.setattr(
         Comparison,
         "measure",
-        lambda self, settings, searching: dict(zip(names, rows[settings], strict=True)),
+        lambda self, settings, searching: {
+            **dict(zip(names, rows[settings], strict=True)),
+            "judges": [],
+        },
     )
     comparison = Comparison(data, tmp_path, judge)
     assert comparison.search(TRIED) == {TRIED[1]: ["bits_per_dim"], TRIED[2]: ["frechet"]}
@@ -261,6 +264,16 @@ def test_judges_agree_where_each_names_the_same_winner() -> None:
     assert differing.value == 0.0
     assert differing.details["orders"]["kid"] == ["better", OURS, "worse"]
     assert differing.details["kendall_tau"]["kid"] == pytest.approx(1 / 3)
+
+
+def test_rows_that_are_compared_have_the_same_judges() -> None:
+    one, same, other = (
+        {"contender": name, "seed": 1, "judges": [digest]}
+        for name, digest in ((OURS, "a"), ("antixk", "a"), ("pythae-mlp", "b"))
+    )
+    baseline_results.require_same_judges([one, same])
+    with pytest.raises(GenlabError, match=r"ours \(seed 1\) and pythae-mlp \(seed 1\) were judged"):
+        baseline_results.require_same_judges([one, same, other])
 
 
 def test_ours_and_the_best_baseline_by_either_number_run_with_all_seeds() -> None:
