@@ -161,7 +161,7 @@ def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Chec
     details = dict.fromkeys(NEEDED, "works")
     answer, failed, reason = None, "", ""
     try:
-        endpoint = Endpoint(role, quick, retries=1)
+        endpoint = Endpoint(role, quick, retries=(1, 1))
         prompt = [{"role": "user", "content": "Write the numbers from 1 to 40 as words."}]
         answer = endpoint.ask(prompt)
         details |= {"reachable": endpoint.client.base_url, "model": answer.model}

@@ -1,4 +1,4 @@
-"""A run of the agent that is killed at random points loses nothing and repeats nothing.
+"""A run of the agent that is killed, or left without its endpoint, loses and repeats nothing.
 
 The run is the command line's process, its model a scripted endpoint that counts what it is asked.
 It is killed (SIGKILL) at a line of its progress and a random moment after it. At the end:
@@ -16,10 +16,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_runs import write_params
+from llm_server import Reply, Request, status
 from sandboxes import needs_sandbox
 from scripted_llm import Server, reply
 
@@ -117,18 +119,58 @@ class Victim:
             if now[: len(before["seeds"])] != before["seeds"]:
                 self.faults.append(f"lost or trained twice: {run_id}")
 
-    def finish(self) -> None:
-        """Let it run to its end, and note what was lost or repeated."""
+    def run(self) -> None:
+        """Let it run to its end."""
         child = self.start()
         try:
             _, errors = child.communicate(timeout=SLOWEST)
         finally:
             child.kill()
         assert child.returncode == 0, errors[-300:]
+
+    def finish(self) -> None:
+        """Let it run to its end, and note what was lost or repeated."""
+        self.run()
         self.check()
         asked = len(self.server.requests) - self.first
         if more := asked - self.transcript_lines - self.in_flight:
             self.faults.append(f"repeated: {more} questions beyond those in flight")
+
+
+@dataclass
+class Outage:
+    """The scripted endpoint, which refuses whatever comes in the `seconds` after two answers."""
+
+    seconds: float
+    answers: int = 0
+    refused: int = 0
+    up_again: float = 0.0
+
+    def __call__(self, request: Request) -> Reply:
+        if self.answers == 2 and not self.up_again:
+            self.up_again = time.monotonic() + self.seconds
+        if time.monotonic() < self.up_again:
+            self.refused += 1
+            return status(503)
+        self.answers += 1
+        return reply(request)
+
+
+def test_a_run_waits_for_an_endpoint_that_is_down_for_a_minute(
+    tmp_path: Path, full_size: bool, record: Callable[..., None]
+) -> None:
+    needs_sandbox()
+    outage = Outage(60.0 if full_size else 2.0)
+    with Server(reply) as sound, Server(outage) as failing:
+        undisturbed, victim = (
+            Victim(tmp_path / name, server, attempts=2)
+            for name, server in (("calm", sound), ("down", failing))
+        )
+        undisturbed.run()
+        victim.run()
+    record("faults.endpoint_down", int(victim.outcomes != undisturbed.outcomes), n=1)
+    assert outage.refused > 1
+    assert victim.outcomes == undisturbed.outcomes
 
 
 def test_killed_runs_of_the_agent(

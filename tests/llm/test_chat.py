@@ -39,7 +39,7 @@ def role(server: Server | str, **changes: Any) -> RoleParams:
 
 def endpoint(server: Server | str, budget: Budget | None = None, **changes: Any) -> Endpoint:
     retries = changes.pop("retries", 1)
-    return Endpoint("planning", role(server, **changes), budget, seed=7, retries=retries)
+    return Endpoint("planning", role(server, **changes), budget, seed=7, retries=(retries, retries))
 
 
 def test_a_good_answer_comes_with_its_tokens_and_cost() -> None:

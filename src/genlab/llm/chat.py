@@ -35,7 +35,9 @@ Schema = type[BaseModel] | None
 Functions = Sequence[Mapping[str, Any]]
 """Functions that the model may call, as OpenAI's parameter `tools` has them."""
 NOTHING: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
-RETRIES = 4  # of the openai client, after passing faults: half a second to four between them
+RETRIES = (4, 14)
+"""Of the openai client, after passing faults, half a second to eight apart: of an endpoint that may
+not be there, and of one that has just answered and may be down for a minute."""
 REPAIRS = 2  # further questions after an answer that cannot be used
 MAX_ECHO = 20_000  # characters of an unusable answer that are shown to the model again
 BYTES_PER_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
@@ -152,12 +154,12 @@ class Endpoint:
         budget: Budget | None = None,
         *,
         seed: int = 0,
-        retries: int = RETRIES,
+        retries: tuple[int, int] = RETRIES,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.role, self.params, self.budget = role, params, budget or Budget()
         self._seed, self._extra = seed, extra
-        self.client = Client(params.base_url, key_name=params.key, max_retries=retries)
+        self.client = Client(params.base_url, key_name=params.key)
         openai = is_openai(self.client.base_url)
         if openai and not params.model:
             key = f"agent.{role}.model"
@@ -166,7 +168,7 @@ class Endpoint:
         self.limit = params.max_output_tokens  # of an answer: doubled once, when one was cut
         # OpenAI's models that reason refuse max_tokens; many other servers know nothing else.
         self.left_out = frozenset({"max_tokens"} if openai else ())
-        self._answered = False
+        self._retries, self._answered, self._up = retries, False, False
 
     def ask(
         self, messages: Messages, *, schema: Schema = None, functions: Functions = ()
@@ -178,6 +180,7 @@ class Endpoint:
             while answer is None:
                 answer = self._try(question)
         except EndpointError as error:
+            self._up = False
             if not self._answered and error.kind in FIXES:
                 named = {"key": self.params.key, "model": self.model, "role": self.role}
                 fix = FIXES[error.kind].format(**named)
@@ -195,7 +198,7 @@ class Endpoint:
         request = self._write_request(question)
         try:
             completion = self._send(request, question)
-            self.left_out, self._answered = question.left_out, True
+            self.left_out, self._answered, self._up = question.left_out, True, True
             return self._read(completion, question)
         except EndpointError as error:
             self.budget.check()  # a wait for its end is no fault of the endpoint
@@ -244,7 +247,8 @@ class Endpoint:
         tokens_in, tokens_out = _estimate(json.dumps(request["messages"])), 0
         left = limit - self.budget.spent["seconds"] if limit else math.inf
         try:
-            completion = asyncio.run(self.client.chat(request, min(prices.timeout, left)))
+            seconds, retries = min(prices.timeout, left), self._retries[self._up]
+            completion = asyncio.run(self.client.chat(request, seconds, retries=retries))
             tokens_out = _estimate(json.dumps(completion.message))
             if isinstance(usage := completion.usage, Usage):
                 tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens

@@ -70,9 +70,8 @@ class Client:
     """Asynchronous client of one endpoint; safe for concurrent requests.
 
     base_url, api_key: default to OPENAI_BASE_URL (else OpenAI) and the variable `key_name`.
-    max_retries: further attempts after passing faults; 0 where the caller counts them against its
-    budget. Raises a `GenlabError` for an address that is not one, a malformed key, and a missing
-    key of OpenAI.
+    Raises a `GenlabError` for an address that is not one, a malformed key, and a missing key of
+    OpenAI.
     """
 
     def __init__(
@@ -82,7 +81,6 @@ class Client:
         *,
         key_name: str = "OPENAI_API_KEY",
         max_bytes: int = MAX_BYTES,
-        max_retries: int = 0,
     ) -> None:
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
         if not is_url(self.base_url):
@@ -99,15 +97,17 @@ class Client:
         if not key.isascii() or not key.isprintable() or " " in key:
             raise GenlabError(f"{key_name} contains a character that no key has; set it again")
         self._key = key or NO_KEY
-        self._max_bytes, self._max_retries = max_bytes, max_retries
+        self._max_bytes = max_bytes
 
-    async def chat(self, request: Mapping[str, Any], seconds: float | None = None) -> Completion:
+    async def chat(
+        self, request: Mapping[str, Any], seconds: float | None = None, *, retries: int = 0
+    ) -> Completion:
         """Create a chat completion. Raises `EndpointError`.
 
-        request: arguments of `chat.completions.create`. seconds: limit of answer and
-        retries together.
+        request: arguments of `chat.completions.create`. seconds: limit of answer and retries
+        together. retries: further attempts after passing faults.
         """
-        return await self._send("chat.completions.create", request, Completion, seconds)
+        return await self._send("chat.completions.create", request, Completion, seconds, retries)
 
     async def make_image(
         self, method: Literal["edit", "generate"], request: Mapping[str, Any]
@@ -125,6 +125,7 @@ class Client:
         request: Mapping[str, Any],
         answer: type[Answer],
         seconds: float | None = None,
+        retries: int = 0,
     ) -> Answer:
         import openai  # half a second: only where a request is sent
 
@@ -132,7 +133,7 @@ class Client:
             async with openai.AsyncOpenAI(
                 api_key=self._key,
                 base_url=self.base_url,
-                max_retries=self._max_retries,
+                max_retries=retries,
                 timeout=TIMEOUT,
                 http_client=BoundedClient(self.base_url, self._max_bytes),
             ) as api:
