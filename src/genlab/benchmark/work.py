@@ -18,7 +18,6 @@ from PIL import Image
 
 from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
 from genlab.benchmark.cases import Case, describe_missing_consent, load_case
-from genlab.benchmark.cases.photographs import upright_size
 from genlab.benchmark.events import update
 from genlab.benchmark.judge import Judge, Verdict
 from genlab.benchmark.plugins.base import Picture, ToolFailure, one_line
@@ -277,7 +276,7 @@ class Work:
     def _place(self, item: Item) -> Place:
         number = {"draw": str(item.repeat)} if item.repeat > 1 else {}
         marks = {"run": item.run_id, "tool": item.tool_id, "case": item.case_id, **number}
-        size = upright_size(self._cases[item.case_id].template)
+        size = self._cases[item.case_id].size
         return Place(self._path(item), size, {**marks, "date": self._run.created[:10]})
 
     def _path(self, item: Item) -> Path:

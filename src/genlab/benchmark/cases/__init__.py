@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -134,6 +135,11 @@ class Case(_Part):
         """Whether it is a user's case."""
         return self._folder.parent.name == PRIVATE
 
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the template, upright."""
+        return upright_size(self.template)
+
     def open_template(self) -> Image.Image:
         """The template, RGB, upright."""
         return read_photograph(self.template)
@@ -172,7 +178,7 @@ def load_case(folder: Path) -> Case:
         raise invalid(error, path, Case.model_fields) from error
     for image in (*case.avatars.values(), *filter(None, [case.ideal])):
         upright_size(image)
-    width, height = upright_size(case.template)
+    width, height = case.size
     for number, swap in enumerate(case.swaps):
         _, _, right, bottom = swap.region.box
         if right > width or bottom > height:

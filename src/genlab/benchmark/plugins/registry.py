@@ -1,5 +1,6 @@
 """Where image tools come from: genlab, installed packages, `tools.yaml`; contenders from tools."""
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
@@ -96,7 +97,10 @@ def version_of(tool: ImageTool) -> str:
     if own := getattr(tool, "version", ""):
         return str(own)
     package = type(tool).__module__.partition(".")[0]
-    return " ".join(f"{p} {version(p)}" for p in packages_distributions().get(package, ()))
+    return " ".join(f"{p} {version(p)}" for p in _installed().get(package, ()))
+
+
+_installed = functools.cache(packages_distributions)  # it reads the lists of all files
 
 
 def checked_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, Any]:
