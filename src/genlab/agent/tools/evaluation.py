@@ -84,8 +84,13 @@ class Trial:
         params, goal = self.toolbox.params, self.toolbox.goal
         training, budget = self.training.model_dump(mode="json"), self.toolbox.settings.budget
         data = [goal.dataset, goal.task, params.subset, params.validation, params.device]
-        parts = [self.source, self.class_name, training, asdict(budget), data]
+        parts = [self.source, self.class_name, training, asdict(budget), data, self.first_seed]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def first_seed(self) -> int:
+        """The first seed of training: runs with different seeds share none."""
+        return self.toolbox.settings.seed * self.toolbox.params.seeds
 
     def run(self) -> Attempt:
         """Train the seeds that an attempt lacks: an earlier one of the same digest, or a new one.
@@ -103,14 +108,14 @@ class Trial:
 
     def train(self, attempt: Attempt) -> dict[str, Any]:
         """Train on the next seed; returns what it changes. The weights of the first are kept."""
-        seed, metrics = len(attempt.seeds), attempt.metrics_summary
+        seed, metrics = self.first_seed + len(attempt.seeds), attempt.metrics_summary
         with self.toolbox.borrow_judge() as judge:
             try:
                 found, weights = judge.evaluate(self.source, self.class_name, self.training, seed)
             except EvaluationError as error:
                 kept = {name: metrics[name] for name in STRUCTURE}
                 return _failed(error.reason) | {"metrics_summary": kept}
-        if seed == 0:
+        if not attempt.seeds:
             folder = self.toolbox.workspace.root / attempt.experiment_dir
             write_bytes(folder / WEIGHTS, weights)
         seeds, notes = [*attempt.seeds, asdict(found)], list(self.notes)

@@ -122,7 +122,7 @@ def show_run(name: str) -> None:
     if reason:
         st.warning(label(reason))
     if status == "running":
-        st.fragment(follow, run_every=0.5)(run)
+        st.fragment(follow, run_every=0.25)(run)
         return
     views = {"Grid": show_grid, "Compare": compare, "Leaderboard": show_ranking}
     views[choose("View", [*views], "view")](run)
