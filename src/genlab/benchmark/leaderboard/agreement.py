@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import norm, spearmanr, t
+from scipy.stats import norm, rankdata, t
 
 from genlab.core.stats import Floats, resampled_sums
 
@@ -94,7 +94,8 @@ def spearman(pairs: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0) -
     def statistic(pairs: npt.NDArray[Any]) -> float:
         if (np.ptp(pairs, axis=0) == 0).any():
             return float("nan")
-        return float(spearmanr(pairs[:, 0], pairs[:, 1]).statistic)
+        # spearmanr takes ten times as long: it computes a p-value too.
+        return float(np.corrcoef(rankdata(pairs, axis=0), rowvar=False)[0, 1])
 
     whys = ("images with a score and stars", "all scores or all stars are the same")
     return _measure(statistic, pairs, *whys, bootstrap=bootstrap, seed=seed)
