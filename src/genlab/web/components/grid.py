@@ -1,11 +1,12 @@
 """Cases and images of the benchmark as HTML."""
 
 from collections.abc import Iterable
-from functools import partial
+from functools import lru_cache, partial
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from genlab.benchmark.cases import Case, load_case
+from genlab.benchmark.cases import CASE_FILE, Case, load_case
 from genlab.benchmark.leaderboard.table import number
 from genlab.benchmark.report import grade
 from genlab.benchmark.store.repository import Store
@@ -24,9 +25,15 @@ def picture(url: str, name: str) -> str:
 def read_run_case(store: Store, known: dict[str, Any]) -> Case | None:
     """The case of a run as it is now; None where it is gone."""
     try:
-        return load_case(store.case_folder(known))
+        folder = store.case_folder(known)
+        return _read_case(folder, (folder / CASE_FILE).stat().st_mtime_ns)
     except (GenlabError, OSError, KeyError):
         return None
+
+
+@lru_cache(maxsize=256)  # a run under way is shown again every moment
+def _read_case(folder: Path, _changed: int) -> Case:
+    return load_case(folder)
 
 
 def case_cell(case: Case | None, name: str = "") -> str:
