@@ -19,6 +19,7 @@ from genlab.web.components.frame import ask_rater, choose, remember, remembered,
 from genlab.web.jobs import jobs
 
 CASES_PER_PAGE, RUNS_PER_PAGE = 12, 50
+CELL = 168  # pixels of a picture's width: two side by side on a phone
 SIGNS = {"running": "▶", "finished": "✓", "cancelled": "■", "interrupted": "!"}
 
 
@@ -161,9 +162,9 @@ def show_case(
     [known] = [case for case in run.cases if case["case_id"] == case_id]
     st.markdown(f"##### {label(known.get('title', case_id), 80)}")
     with st.container(horizontal=True):
-        st.html(grid.case_cell(grid.read_run_case(jobs().store, known), "template"), width=220)
+        st.html(grid.case_cell(grid.read_run_case(jobs().store, known), "template"), width=CELL)
         for item in items:
-            with st.container(gap="small", width=220):
+            with st.container(gap="small", width=CELL):
                 st.html(grid.item_cell(item, run.contenders[item.contender].label))
                 if item.image and rater:
                     give_stars(item, rater, (given or {}).get(item.image_sha256))

@@ -33,10 +33,16 @@ def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
 
     Raises a GenlabError before the first run.
     """
-    columns = ("name", "value", "interval", "sign", "threshold", "why")
+    columns = ("sign", "threshold", "why")
     with reading(root / "results" / dataset / "verdict.json") as verdict:
         criteria = [
-            {"outcome": "met" if row["passed"] else "missed"} | {key: row[key] for key in columns}
+            {
+                "outcome": "met" if row["passed"] else "missed",
+                "name": row["name"],
+                "value": row["value"],
+                "interval": _ends(row["interval"]),
+                **{key: row[key] for key in columns},
+            }
             for row in verdict["criteria"]
         ]
     with reading(root / "results" / dataset / "diagnosis.json") as diagnosis:
@@ -67,7 +73,8 @@ def compare_targets(root: Path, dataset: str) -> list[Row]:
             {
                 "description": target.description,
                 "outcome": target.outcome(found.get(key, {}).get("value")),
-                **{column: found.get(key, {}).get(column) for column in ("value", "interval")},
+                "value": found.get(key, {}).get("value"),
+                "interval": _ends(found.get(key, {}).get("interval")),
                 "sign": target.sign,
                 **target.model_dump(include={"target", "stretch_target"}),
             }
@@ -86,9 +93,17 @@ def compare_samplers(root: Path, dataset: str) -> list[Row]:
 
 
 def _measured(found: Mapping[str, Any], name: str) -> tuple[str, str]:
-    interval = found.get("intervals", {}).get(name)
-    ends = f"{number(interval['low'])} to {number(interval['high'])}" if interval else ""
-    return number(found[name]), ends
+    return number(found[name]), _ends(found.get("intervals", {}).get(name)) or ""
+
+
+def _ends(interval: Mapping[str, float] | Sequence[float] | None) -> str | None:
+    """The ends of an interval in words; None where there is none."""
+    if not interval:
+        return None
+    low, high = (
+        (interval[e] for e in ("low", "high")) if isinstance(interval, Mapping) else interval
+    )
+    return f"{number(low)} to {number(high)}"
 
 
 def show_verdict(root: Path, dataset: str) -> list[Row]:
