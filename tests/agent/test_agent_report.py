@@ -1,6 +1,6 @@
 """The report tells the run as it was, and hostile words in it do nothing."""
 
-from html.parser import HTMLParser
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,6 @@ from genlab.agent.record import compare, read_run
 from genlab.agent.workspace import Workspace, lay_out
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
-
-
-class Tags(HTMLParser):
-    """Collects names of tags and attributes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags, self.attributes = set[str](), set[str]()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {f"{name}={value}" for name, value in attrs}
 
 
 @pytest.fixture
@@ -52,12 +40,9 @@ def test_the_report_holds_goal_numbers_and_reasons(workspace: Workspace) -> None
 
 
 def test_words_of_a_model_have_no_effect(workspace: Workspace) -> None:
-    found = Tags()
-    found.feed(report.write(workspace).read_text())
-    assert "script" not in found.tags
-    assert not any("javascript" in each for each in found.attributes)
-    markdown = (workspace.experiments / report.MARKDOWN).read_text()
-    assert "\n# head" not in markdown
+    page = report.write(workspace).read_text()
+    assert re.search("<script|<[^>]*javascript:", page, re.IGNORECASE) is None
+    assert "\n# head" not in (workspace.experiments / report.MARKDOWN).read_text()
 
 
 def test_a_report_is_the_same_bytes_again(workspace: Workspace) -> None:
@@ -65,18 +50,15 @@ def test_a_report_is_the_same_bytes_again(workspace: Workspace) -> None:
     assert report.write(workspace).read_bytes() == first
 
 
-def test_a_run_of_another_format_or_damaged_is_one_line(workspace: Workspace) -> None:
+def test_a_run_is_read_beside_newer_parameters_but_not_in_another_format(
+    workspace: Workspace,
+) -> None:
     path = workspace.experiments / "run.json"
     stored = read_json(path, producer_command="")
     for damaged in ({**stored, "version": 1}, {**stored, "settings": {}}, {"kind": stored["kind"]}):
         write_json(path, damaged)
         with pytest.raises(GenlabError, match="is damaged or of another version"):
             read_run(workspace)
-
-
-def test_a_parameter_that_is_newer_than_the_run_does_no_harm(workspace: Workspace) -> None:
-    path = workspace.experiments / "run.json"
-    stored = read_json(path, producer_command="")
     del stored["settings"]["params"]["candidates"]
     stored["settings"]["params"]["retired"] = 1
     del stored["settings"]["params"]["planning"]["reasoning_effort"]

@@ -19,7 +19,6 @@ from genlab.agent.evaluator.datasets import load_data, load_test
 from genlab.agent.evaluator.judge import Judge
 from genlab.agent.evaluator.references import measure_references
 from genlab.agent.evaluator.results import Budget, EvaluationError
-from genlab.core.errors import GenlabError
 
 BUDGET = Budget(examples=640, max_parameters=100_000, seconds=60.0)
 CNN = (
@@ -36,6 +35,7 @@ class Model(nn.Module):
         return self.net(x)
 """
 )
+CROP = {"type": "RandomCrop", "size": 28, "padding": 2}
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +79,7 @@ def test_a_model_is_measured_and_its_weights_are_kept(stripes: Judge) -> None:
         {"optimiser": "sgd", "schedule": "linear", "warmup": 0.1, "clip": 1.0},
         {"optimiser": "rmsprop", "schedule": "constant", "ema": 0.99},
         {"optimiser": "radam", "mixup": 0.4, "label_smoothing": 0.1, "batch_size": 4096},
-        {
-            "augmentation": [
-                {"type": "RandomCrop", "size": 28, "padding": 2},
-                {"type": "RandomHorizontalFlip"},
-            ]
-        },
+        {"augmentation": [CROP, {"type": "RandomHorizontalFlip"}]},
     ],
 )
 def test_every_recipe_trains(judge: Judge, recipe: dict[str, Any]) -> None:
@@ -94,7 +89,7 @@ def test_every_recipe_trains(judge: Judge, recipe: dict[str, Any]) -> None:
 
 
 def test_a_training_that_fails_is_named(judge: Judge) -> None:
-    training = Training(augmentation=[{"type": "RandomCrop", "size": 9}])
+    training = Training(augmentation=[CROP | {"size": 9}])
     with pytest.raises(EvaluationError, match="RandomCrop does not keep the shape"):
         judge.evaluate(HEAD + LINEAR, "Model", training, 0)
     broken = HEAD + LINEAR.replace("return", "return (torch.nan if self.training else 0) +")
@@ -127,10 +122,15 @@ def test_broken_code_is_named_and_not_scored(
     assert summary.parameters is None
 
 
+def construct(line: str) -> str:
+    """The linear model with a further line in its constructor."""
+    return LINEAR.replace("self.last = ", f"{line}\n        self.last = ")
+
+
 def test_a_layer_in_a_plain_list_is_named(judge: Judge) -> None:
-    code = HEAD + LINEAR.replace("self.last = ", "self.all = [nn.Linear(784, 784)]; self.last = ")
+    code = construct("self.all = [nn.Linear(784, 784)]")
     code = code.replace("x.flatten(1)", "self.all[0](x.flatten(1))")
-    assert "not registered" in judge.inspect(code, "Model").failure
+    assert "not registered" in judge.inspect(HEAD + code, "Model").failure
 
 
 def test_a_summary_of_another_size_needs_no_classes(judge: Judge) -> None:
@@ -139,7 +139,7 @@ def test_a_summary_of_another_size_needs_no_classes(judge: Judge) -> None:
     assert found.parameters == sum(layer["parameters"] for layer in found.layers)
 
 
-WIDE = "self.register_buffer('m', torch.rand(99_999)); self.last = "
+TOO_LARGE = "numbers in parameters and buffers"
 UNCOUNTED = """
     def named_parameters(self, *_, **__):
         return iter([('bias', self.last.bias)])
@@ -158,26 +158,17 @@ CHEATS = {
     ),
     "link": ("import os\nos.symlink('/etc/passwd', 'trained.json')\n" + LINEAR, "Error|result"),
     "escape": ("raise ValueError('\\x1b[31mred\\u202e')\n", r"ValueError at line 3.*: red$"),
-    "buffer": (LINEAR.replace("self.last = ", WIDE), "numbers in parameters and buffers"),
+    "buffer": (construct("self.register_buffer('m', torch.rand(99_999))"), TOO_LARGE),
     "names": (
-        LINEAR.replace(
-            "self.last = ",
-            "for n in range(3000): self.register_buffer(f'{n:0200}', torch.zeros(0))\n"
-            "        self.last = ",
-        ),
-        "numbers in parameters and buffers",
+        construct("for n in range(3000): self.register_buffer(f'{n:0200}', torch.zeros(0))"),
+        TOO_LARGE,
     ),
     "float8": (
-        LINEAR.replace(
-            "self.last = ",
-            "self.register_buffer('m', torch.rand(9).to(torch.float8_e4m3fn)); self.last = ",
-        ),
+        construct("self.register_buffer('m', torch.rand(9).to(torch.float8_e4m3fn))"),
         "not a safetensors file",
     ),
-    "hidden": (  # from a count that the model itself gives
-        LINEAR.replace("784, 10)", "784, 10); self.big = nn.Linear(784, 784)") + UNCOUNTED,
-        "numbers in parameters and buffers",
-    ),
+    # from a count that the model itself gives
+    "hidden": (construct("self.big = nn.Linear(784, 784)") + UNCOUNTED, TOO_LARGE),
 }
 
 
@@ -240,8 +231,3 @@ def test_references_are_measured_once(stripes: Judge, tmp_path: Path) -> None:
     stamp = file.stat().st_mtime_ns
     assert measure_references(stripes, file) == found
     assert file.stat().st_mtime_ns == stamp
-
-
-def test_a_judge_refuses_a_device_that_it_does_not_know() -> None:
-    with pytest.raises(GenlabError, match="device"):
-        Judge(judged.pictures(), "classify", BUDGET, device="tpu")

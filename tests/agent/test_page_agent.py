@@ -1,6 +1,5 @@
 """The page of the agent: it starts a run, follows it, and shows all of it; real processes only."""
 
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,6 +26,7 @@ pytestmark = pytest.mark.slow
 GOAL = "Tell the dummy *stripes* apart, accuracy at least 100 %"
 PATIENCE = 240.0  # seconds; a loaded machine imports torch slowly
 PARAMS = {"seeds": 1, "backend": "openai"}
+Followed = tuple[Path, AppTest, list[Any]]
 
 
 def page() -> AppTest:
@@ -38,15 +38,22 @@ def press(shown: AppTest, name: str) -> None:
     next(each for each in shown.button if each.label == name).click().run()
 
 
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with parameters, in which the server stands."""
+    write_params(tmp_path, **PARAMS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, AppTest, list[Any]]]:
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
     """A folder in which the page started a run and saw it end; what it showed on the way."""
     needs_sandbox()
     folder = tmp_path_factory.mktemp("page")
     seen: list[Any] = []
     with pytest.MonkeyPatch.context() as patch, Server(reply) as server:
         patch.chdir(folder)
-        patch.setenv("OPENAI_API_KEY", "none")
         patch.setenv("PYTHONPATH", str(ROOT / "src"))
         write_params(folder, base_url=server.url, **PARAMS)
         shown = page().run()
@@ -62,10 +69,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, AppT
         yield folder, shown, seen
 
 
-def test_a_run_that_was_started_is_followed_to_its_end(
-    place: tuple[Path, AppTest, list[Any]],
-) -> None:
-    _, shown, seen = place
+def test_a_run_that_was_started_is_followed_to_its_end(followed: Followed) -> None:
+    _, shown, seen = followed
     assert not shown.exception
     assert any("attempt 1 of 2" in line for lines in seen for line in lines)
     rows = shown.dataframe[0].value
@@ -74,10 +79,8 @@ def test_a_run_that_was_started_is_followed_to_its_end(
     assert list(rows["code by"]) == ["llm", "llm"]
 
 
-def test_code_config_decision_numbers_and_transcript_are_shown(
-    place: tuple[Path, AppTest, list[Any]],
-) -> None:
-    folder, shown, _ = place
+def test_code_config_decision_numbers_and_transcript_are_shown(followed: Followed) -> None:
+    folder, shown, _ = followed
     run = read_run(Workspace(next(folder.glob("workspaces/*/project.json")).parent))
     shown.selectbox(key="attempt").set_value(2).run()
     found = run.attempts[1]
@@ -86,31 +89,12 @@ def test_code_config_decision_numbers_and_transcript_are_shown(
     for name in ("model_code.py", "model_config.yaml"):
         assert (files / name).read_text().strip() in codes
     assert found.decision in [each.value for each in shown.text]
-    assert (
-        len([each for each in shown.expander if "tokens" in each.label]) == run.spend["questions"]
-    )
+    assert sum("tokens" in each.label for each in shown.expander) == run.spend["questions"]
     assert any(each.startswith("genlab agent run") for each in codes)
 
 
-def test_a_goal_that_cannot_be_measured_is_a_sentence_and_starts_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_params(tmp_path, **PARAMS)
-    shown = page().run()
-    assert any("No workspace yet" in each.value for each in shown.info)
-    shown.text_area(key="goal").set_value("Make dummy better").run()
-    press(shown, "Start or resume")
-    assert any("number" in each.value for each in shown.error)
-    assert not (tmp_path / "workspaces").exists()
-
-
-def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_params(tmp_path, **PARAMS)
-    workspace = lay_out(tmp_path / "workspaces" / "project", REACHABLE)
+def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(place: Path) -> None:
+    workspace = lay_out(place / "workspaces" / "project", REACHABLE)
     shown = page().run()
     assert not shown.exception
     assert shown.info
@@ -120,58 +104,31 @@ def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(
 
 
 def test_the_tree_has_an_arrow_from_a_model_to_its_change(tmp_path: Path) -> None:
-    one, two = attempt(1, 0.6, 0.5), attempt(2, 0.93, 0.91, kind="improve")
-    found = [one, two.model_copy(update={"parent": one.run_id}), attempt(3)]
-    run = read_run(write_attempts(lay_out(tmp_path / "one", REACHABLE), *found))
-    dot = agent.draw_tree(run)
+    two = attempt(2, 0.93, 0.91, kind="improve", parent=attempt(1).run_id)
+    workspace = lay_out(tmp_path / "one", REACHABLE)
+    dot = agent.draw_tree(read_run(write_attempts(workspace, attempt(1, 0.6), two, attempt(3))))
     assert "1 -> 2" in dot
     assert "3 draft\\nfailed" in dot
 
 
-class Ended(list[Any]):
-    """Stands for a process that has ended: the command that began it."""
-
-    returncode = 0
-
-    def __init__(self, command: list[str], **_: Any) -> None:
-        super().__init__(command)
-
-    def poll(self) -> int:
-        return self.returncode
-
-
 def test_a_run_of_the_command_line_is_resumed_with_its_goal_and_options(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_params(tmp_path, **PARAMS)
     goal = parse_goal("stripes", dataset="dummy", metric="macro_f1", at_least=0.9, max_seconds=5)
     begun = replace(settings(goal, subset=32, max_cost=1.5), seed=3)
     for name, key in (("old", "of other code"), ("one", begun.key)):
-        write_run(lay_out(tmp_path / "workspaces" / name, goal, key), begun, UNFINISHED, "x", {})
-    agent.started.clear()
-    monkeypatch.setattr(subprocess, "Popen", Ended)
+        write_run(lay_out(place / "workspaces" / name, goal, key), begun, UNFINISHED, "x", {})
+    commands: list[list[str]] = []
+    monkeypatch.setattr(agent, "begin", commands.append)
     shown = page().run()
     shown.selectbox(key="workspace").set_value("one").run()
     press(shown, "Resume")
     assert not shown.exception
-    [command] = agent.started()
-    arguments = command[command.index("agent") + 1 :]
+    [[program, *arguments]] = commands
+    assert program == "agent"
     found: list[Any] = []
     monkeypatch.setattr("genlab.agent.run.run", lambda *asked: found.append(asked))
     CliRunner().invoke(cli.app, arguments, catch_exceptions=False)
     assert found == [(begun, Workspace(Path("workspaces/one")))]
     with pytest.raises(GenlabError, match="begin a new run"):
         CliRunner().invoke(cli.app, ["resume", "old"], catch_exceptions=False)
-
-
-def test_a_run_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    write_params(tmp_path, **PARAMS)
-    folder = tmp_path / "workspaces"
-    options = {"backend": "search", "max_iterations": 3}
-    run = agent.start(agent.build_command(GOAL, options, folder), folder)
-    assert run.poll() is None
-    run.terminate()
-    assert run.wait(PATIENCE) is not None

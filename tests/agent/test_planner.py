@@ -1,49 +1,30 @@
 """Proposals and prompts: what a language model is asked, and what is made of its answers."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from agent_runs import attempt, problem
-from pydantic import BaseModel
+from agent_runs import ScriptedModel, attempt, problem
 
 from genlab.agent.planner import LLMPlanner, Review
 from genlab.agent.prompts import describe, describe_history
-from genlab.llm.chat import Answer, LLMFailure, Message
-
-LAYERS = [{"type": "Flatten"}, {"type": "Linear", "out_features": 16}, {"type": "ReLU"}]
-PROPOSAL: dict[str, Any] = {
-    "change": "A small perceptron.",
-    "model_config": {"name": "Net", "layers": LAYERS},
-    "input_size": [1, 16, 16],
-    "eval_config": {"lr": 0.01, "examples": 10**9},
-}
 
 
-class Script:
-    """A backend that gives its replies in order and keeps what it was asked."""
+def propose(*layers: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "change": "A small perceptron.",
+        "model_config": {"name": "Net", "layers": [{"type": "Flatten"}, *layers]},
+        "input_size": [1, 16, 16],
+        "eval_config": {"lr": 0.01, "examples": 10**9},
+    }
 
-    def __init__(self, *replies: Any) -> None:
-        self.replies, self.asked = list(replies), list[list[Message]]()
 
-    def ask(
-        self,
-        role: str,
-        messages: Sequence[Message],
-        *,
-        schema: type[BaseModel] | None = None,
-        functions: Sequence[dict[str, Any]] = (),
-    ) -> Answer:
-        self.asked.append(list(messages))
-        reply = self.replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        assert schema is not None
-        return Answer(str(reply), schema.model_validate(reply), (), "script", 1, 1, 0.0, 0.0)
+PROPOSAL = propose({"type": "Linear", "out_features": 16}, {"type": "ReLU"})
+LARGE = propose({"type": "Linear", "out_features": 5000})
+UNKNOWN = propose({"type": "Convolution9d"})
 
 
 def test_a_proposal_is_read_with_its_training() -> None:
-    backend = Script(PROPOSAL)
+    backend = ScriptedModel(PROPOSAL)
     found = LLMPlanner(problem(), backend).propose([], [])
     assert (found.origin, found.kind, found.parent) == ("llm", "draft", "")
     assert found.training["lr"] == 0.01
@@ -51,37 +32,32 @@ def test_a_proposal_is_read_with_its_training() -> None:
     assert found.notes == ["the run decides on examples"]
 
 
-def test_what_cannot_be_used_goes_back_with_the_reason_and_then_search_stands_in() -> None:
-    wrong = PROPOSAL | {"model_config": {"name": "Net", "layers": [{"type": "Convolution9d"}]}}
-    backend = Script(wrong, wrong)
-    found = LLMPlanner(problem(max_repairs=1), backend).propose([], [])
-    assert "Convolution9d" in backend.asked[1][-1]["content"]
-    assert found.origin == "search"
-    assert any("Convolution9d" in note for note in found.notes)
-
-
-def test_too_many_parameters_are_refused() -> None:
-    layers = [{"type": "Flatten"}, {"type": "Linear", "out_features": 5000}]
-    backend = Script(PROPOSAL | {"model_config": {"name": "Net", "layers": layers}}, PROPOSAL)
-    found = LLMPlanner(problem(max_parameters=10_000), backend).propose([], [])
-    assert "parameters" in backend.asked[1][-1]["content"]
-    assert found.origin == "llm"
-
-
-def test_a_config_is_not_tried_twice() -> None:
-    first = LLMPlanner(problem(), Script(PROPOSAL)).propose([], [])
-    backend = Script(PROPOSAL, LLMFailure("gone"))
-    found = LLMPlanner(problem(), backend).propose([], [first])
-    assert "tried already" in backend.asked[1][-1]["content"]
-    assert found.origin == "search"
+@pytest.mark.parametrize(
+    ("answers", "reason", "origin"),
+    [
+        ((UNKNOWN, propose()), "Convolution9d", "llm"),
+        ((UNKNOWN, UNKNOWN), "Convolution9d", "search"),
+        ((LARGE, propose()), "parameters", "llm"),
+        ((PROPOSAL,), "tried already", "search"),
+    ],
+)
+def test_what_cannot_be_used_goes_back_with_the_reason_and_then_search_stands_in(
+    answers: tuple[dict[str, Any], ...], reason: str, origin: str
+) -> None:
+    pending = [LLMPlanner(problem(), ScriptedModel(PROPOSAL)).propose([], [])]
+    backend = ScriptedModel(*answers)
+    found = LLMPlanner(problem(max_repairs=1, max_parameters=10_000), backend).propose([], pending)
+    assert reason in backend.asked[1]
+    assert found.origin == origin
+    assert any(reason in note for note in found.notes)
 
 
 def test_the_next_proposal_is_asked_with_the_parent_and_the_wanted_modifications() -> None:
     review = Review(modifications=["double the channels"]).model_dump()
     found = [attempt(1, 0.5, 0.6), attempt(2, 0.7, 0.8, review=review)]
-    backend = Script(PROPOSAL)
+    backend = ScriptedModel(PROPOSAL)
     proposal = LLMPlanner(problem(drafts=1), backend).propose(found, [])
-    words = backend.asked[0][-1]["content"]
+    words = backend.asked[0]
     assert proposal.kind == "improve"
     assert proposal.parent == found[1].run_id
     assert "Improve attempt 2" in words

@@ -1,34 +1,29 @@
 """Nine tools with the issue's signatures, on a workspace that nothing they leave can subvert."""
 
 import contextvars
-import hashlib
 import inspect
-import json
 import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from agent_runs import GOAL, ScriptedModel, settings, write_params
 from sandboxes import MODES, needs_sandbox
 
 from genlab.agent import tools
-from genlab.agent.config import Settings
 from genlab.agent.evaluator.judge import Judge
-from genlab.agent.goals import Goal
 from genlab.agent.registry import Registry
 from genlab.agent.tools import functions
 from genlab.agent.tools.files import find_fault
 from genlab.agent.tools.toolbox import Toolbox, using
 from genlab.agent.workspace import CONFIG, MODEL, PROJECT, Workspace, lay_out
 from genlab.core.errors import GenlabError
-from genlab.core.params import AgentParams, load_params
-from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure
+from genlab.llm.chat import BudgetSpentError
 
 SIGNATURES = """
 read_file(file_path: str) -> str
@@ -41,11 +36,7 @@ pytorch_model_assembler(model_config: dict[str, Any], output_script_path: str) -
 pytorch_model_summary(model_script_path: str, model_class_name: str, input_size: tuple[int, ...]) -> dict[str, Any]
 pytorch_quick_evaluator(model_script_path: str, model_class_name: str, eval_config: dict[str, Any]) -> dict[str, Any]
 """
-GOAL = Goal("dummy, accuracy > 60 %", "dummy", "accuracy", 0.6)
-LIMITS = {
-    "backend": "openai", "examples": 600, "subset": 300, "validation": 100, "seeds": 2,
-    "max_parameters": 20_000, "max_repairs": 1, "time_limit": 60.0,
-}  # fmt: skip
+LIMITS = {"examples": 600, "subset": 300, "validation": 100, "max_parameters": 20_000}
 LAYERS = [{"type": "Conv2d", "out_channels": 4, "kernel_size": 5}, {"type": "ReLU"}]
 CODE = """from torch import nn
 class M(nn.Module):
@@ -57,40 +48,12 @@ class M(nn.Module):
 """
 
 
-class Scripted:
-    """A language model that gives these answers, and fails when there are no more."""
-
-    def __init__(self, *answers: dict[str, Any]) -> None:
-        self.answers, self.asked = list(answers), list[str]()
-
-    def ask(
-        self,
-        role: str,
-        messages: Sequence[dict[str, Any]],
-        *,
-        schema: type[BaseModel] | None = None,
-        functions: Sequence[Any] = (),
-    ) -> Answer:
-        self.asked.append(str(messages[-1]["content"]))
-        if not self.answers:
-            raise LLMFailure("it is gone")
-        assert schema is not None
-        answer = self.answers.pop(0)
-        parsed = schema.model_validate(answer)
-        return Answer(json.dumps(answer), parsed, (), role, 1, 1, 0.0, 0.0)
-
-
 @pytest.fixture(scope="module")
-def params(root: Path) -> AgentParams:
-    return load_params(root / "params.yaml").agent.model_copy(update=LIMITS)
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, params: AgentParams) -> Iterator[Toolbox]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
     needs_sandbox()
     base = tmp_path_factory.mktemp("base")
-    workspace = lay_out(base / "workspaces/demo", GOAL)
-    with Toolbox(workspace, Settings(GOAL, params, data=base / "data")) as toolbox:
+    chosen = replace(settings(GOAL, **LIMITS), data=base / "data")
+    with Toolbox(lay_out(base / "workspaces/demo", GOAL), chosen) as toolbox:
         yield toolbox
 
 
@@ -111,22 +74,20 @@ def _refused(call: Callable[[], object], words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def _tree(folder: Path) -> dict[str, str]:
-    return {
-        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix != ".lock"
-    }
+def _tree(folder: Path) -> dict[Path, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    return {path: path.read_bytes() for path in files}
+
+
+def change(box: Toolbox, **params: Any) -> Toolbox:
+    """A toolbox on the same workspace with other parameters."""
+    changed = box.params.model_copy(update=params)
+    return Toolbox(box.workspace, replace(box.settings, params=changed))
 
 
 def test_signatures_are_the_promised_ones() -> None:
-    assert list(tools.TOOLS) == [line.split("(")[0] for line in SIGNATURES.split("\n")[1:-1]]
-    for line, tool in zip(SIGNATURES.split("\n")[1:-1], tools.TOOLS.values(), strict=True):
-        found = f"{tool.__name__}{inspect.signature(tool)}"
-        assert found.replace("'", "") == line.replace("'", "")
-
-
-# --- files -----------------------------------------------------------------------------------
+    found = [f"{name}{inspect.signature(tool)}" for name, tool in tools.TOOLS.items()]
+    assert "\n".join(found).replace("'", "") == SIGNATURES.strip().replace("'", "")
 
 
 def test_what_is_written_is_read_and_listed(place: Path) -> None:
@@ -138,7 +99,7 @@ def test_what_is_written_is_read_and_listed(place: Path) -> None:
     assert str(MODEL) in tools.list_directory(recursive=True)
 
 
-@pytest.mark.parametrize("path", ["../x.txt", "/etc/passwd", "link/x.txt", "a\0b.txt"])
+@pytest.mark.parametrize("path", ["../x", "src/../../x", "/etc/passwd", "link/x", "a\0b"])
 def test_no_path_leads_out(place: Path, path: str) -> None:
     if not (place / "link").is_symlink():
         (place / "link").symlink_to(place.parent)
@@ -182,27 +143,21 @@ def test_a_project_is_made_once_and_never_over_another(place: Path) -> None:
 
 
 def test_tools_find_the_nearest_workspace_with_the_parameters_of_a_run(
-    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unbound = contextvars.Context()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(GenlabError, match="create_pytorch_project_scaffold"):
         unbound.run(tools.list_directory)
     unbound.run(tools.create_pytorch_project_scaffold, "alone")
-    text = (root / "params.yaml").read_text()
-    (tmp_path / "params.yaml").write_text(text.replace("backend: embedded", "backend: openai"))
+    write_params(tmp_path, backend="openai", base_url="http://127.0.0.1:9/v1")
     monkeypatch.chdir(tmp_path / "workspaces/alone/src")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     assert "src/" in unbound.run(tools.list_directory)
     with Toolbox.of_workspace(Workspace(tmp_path / "workspaces/alone")) as found:
         assert (found.goal.dataset, found.settings.data) == ("fashion_mnist", tmp_path / "data")
         assert found.backend is not None
         assert found.without_backend().backend is None
     assert (tmp_path / "workspaces/alone/tools.jsonl").exists()
-
-
-# --- commands --------------------------------------------------------------------------------
 
 
 def test_a_command_works_on_files_of_the_workspace(place: Path) -> None:
@@ -245,13 +200,10 @@ open("__pycache__/numpy.cpython-311.pyc", "w").write("x")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_script_leaves_nothing_that_is_imported_later(
-    shared: Toolbox, mode: str, params: AgentParams
-) -> None:
+def test_a_script_leaves_nothing_that_is_imported_later(shared: Toolbox, mode: str) -> None:
     needs_sandbox(mode)
     place = shared.workspace.root
-    alone = params.model_copy(update={"sandbox": mode})
-    with using(Toolbox(shared.workspace, replace(shared.settings, params=alone))):
+    with using(change(shared, sandbox=mode)):
         tools.write_file("src/plant.py", PLANTED)
         assert "not kept" in tools.python_run("src/plant.py")
         tools.write_file("src/scripts/use.py", "import numpy, os\nprint(numpy.ones(1))\n")
@@ -319,9 +271,6 @@ def test_a_command_sees_no_key_and_no_network(monkeypatch: pytest.MonkeyPatch) -
     assert "open" not in output
 
 
-# --- pip -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("command", "fault"),
     [
@@ -334,39 +283,34 @@ def test_a_command_sees_no_key_and_no_network(monkeypatch: pytest.MonkeyPatch) -
         ("pip install", "no package is named"),
     ],
 )
-def test_pip_takes_packages_where_it_is_allowed(
-    box: Toolbox, params: AgentParams, command: str, fault: str
-) -> None:
-    allowed = params.model_copy(update={"allow_pip": "allow_pip" not in fault})
-    with using(Toolbox(box.workspace, replace(box.settings, params=allowed))):
+def test_pip_takes_packages_where_it_is_allowed(box: Toolbox, command: str, fault: str) -> None:
+    with using(change(box, allow_pip="allow_pip" not in fault)):
         _refused(lambda: tools.bash_run(command), fault)
 
 
 def test_an_allowed_package_goes_into_the_workspace_alone(
-    box: Toolbox, params: AgentParams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    box: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, info = "genlabdemo", "genlabdemo-1.0.dist-info"
     (tmp_path / name).mkdir()
     file = f"{name}-1.0-py3-none-any.whl"
     (tmp_path / name / "index.html").write_text(f'<a href="{file}">{file}</a>')
+    contents = {
+        f"{name}.py": "WORD = 'from a wheel'\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n",
+    }
     with zipfile.ZipFile(tmp_path / name / file, "w") as wheel:
-        wheel.writestr(f"{name}.py", "WORD = 'from a wheel'\n")
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n")
+        for path, text in contents.items():
+            wheel.writestr(path, text)
     monkeypatch.setenv("PIP_INDEX_URL", tmp_path.as_uri())
-    allowed = params.model_copy(update={"allow_pip": True})
-    with using(Toolbox(box.workspace, replace(box.settings, params=allowed))):
+    with using(change(box, allow_pip=True)):
         output = tools.bash_run("pip install 'genlabdemo>=1'")
         assert output.endswith("[exit code 0]"), output
         found = tools.bash_run("python -c 'import genlabdemo as g; print(g.WORD)'")
         assert found == "from a wheel\n[exit code 0]"
     assert not any(name in each for each in tools.list_directory(recursive=True))
-
-
-# --- models ----------------------------------------------------------------------------------
 
 
 def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
@@ -413,13 +357,12 @@ def test_hopeless_models_stop_after_a_seed_and_failed_ones_are_recorded(box: Too
     _refused(lambda: tools.pytorch_model_summary("src/broken.py", "M", (1, 16, 16)), "M fails")
 
 
-def test_a_language_model_writes_is_corrected_and_replaced_by_the_template(box: Toolbox) -> None:
+def test_a_language_model_writes_is_corrected_and_replaced_by_the_template(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def written(*answers: dict[str, Any], layers: list[dict[str, Any]] = LAYERS) -> str:
-        box._backend = Scripted(*answers)
-        try:
-            tools.pytorch_model_assembler({"name": "M", "layers": layers}, "src/llm.py")
-        finally:
-            box._backend = None
+        monkeypatch.setattr(box, "_backend", ScriptedModel(*answers))
+        tools.pytorch_model_assembler({"name": "M", "layers": layers}, "src/llm.py")
         return tools.read_file("src/llm.py").splitlines()[0]
 
     broken = {"code": CODE.replace("256", "255")}
@@ -436,12 +379,8 @@ def test_a_language_model_writes_is_corrected_and_replaced_by_the_template(box: 
 def test_a_spent_budget_ends_a_run_or_is_an_error_outside_of_one(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ask(*_: Any, **options: Any) -> Answer:
-        raise BudgetSpentError("5 of 5 tokens are spent")
-
-    model = Scripted()
-    monkeypatch.setattr(model, "ask", ask)
-    monkeypatch.setattr(box, "_backend", model)
+    spent = BudgetSpentError("5 of 5 tokens are spent")
+    monkeypatch.setattr(box, "_backend", ScriptedModel(spent, spent))
     arguments = {"model_config": {"layers": LAYERS}, "output_script_path": "src/x.py"}
     with pytest.raises(BudgetSpentError):
         functions.call("pytorch_model_assembler", arguments)
@@ -449,15 +388,14 @@ def test_a_spent_budget_ends_a_run_or_is_an_error_outside_of_one(
         functions.run("pytorch_model_assembler", arguments)
 
 
-def test_an_analysis_is_held_against_the_measured_figure(box: Toolbox) -> None:
+def test_an_analysis_is_held_against_the_measured_figure(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tools.write_file("src/m.py", CODE)
     words = "All 1,028 parameters are in head."
     right, wrong = ({"analysis": words, "parameters": number} for number in (1028, 5000))
-    box._backend = Scripted(right, wrong)
-    try:
-        found = [tools.pytorch_model_summary("src/m.py", "M", (8, 1, 16, 16)) for _ in range(3)]
-    finally:
-        box._backend = None
+    monkeypatch.setattr(box, "_backend", ScriptedModel(right, wrong))
+    found = [tools.pytorch_model_summary("src/m.py", "M", (8, 1, 16, 16)) for _ in range(3)]
     remark = "[it states 5000 parameters, 1028 are measured]"
     analyses = [words, f"{words} {remark}", "[no analysis: it is gone]"]
     assert [each["analysis"] for each in found] == analyses

@@ -21,12 +21,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_an_empty_recipe_is_the_default() -> None:
+def test_an_empty_recipe_is_the_default_and_american_spelling_is_read() -> None:
     assert parse_training({}) == Training()
     assert parse_training(Training().model_dump(mode="json")) == Training()
-
-
-def test_the_american_spelling_is_read() -> None:
     assert parse_training({"optimizer": "sgd"}).optimiser == "sgd"
 
 

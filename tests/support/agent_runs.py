@@ -1,8 +1,10 @@
-"""Settings, attempts and workspaces of small agent runs."""
+"""Settings, attempts and workspaces of small agent runs, and a language model by script."""
 
+import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 from genlab.agent.config import Problem, Settings
@@ -12,6 +14,7 @@ from genlab.agent.registry import Attempt, Registry
 from genlab.agent.workspace import Workspace
 from genlab.core.io import write_json, write_text
 from genlab.core.params import AgentParams, load_params
+from genlab.llm.chat import Answer, LLMFailure
 
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = parse_goal("stripes on dummy, at least 90 % accuracy")
@@ -22,6 +25,23 @@ QUICK: dict[str, Any] = {
     "validation": 40, "seeds": 2, "max_repairs": 1, "max_parameters": 60_000,
     "compare_with_search": False, "time_limit": 60.0,
 }  # fmt: skip
+
+
+class ScriptedModel:
+    """A language model that gives these answers or errors in turn, and then fails.
+
+    asked: the content of the last message of each question.
+    """
+
+    def __init__(self, *answers: dict[str, Any] | Exception) -> None:
+        self.answers, self.asked = list(answers), list[str]()
+
+    def ask(self, role: str, messages: Any, *, schema: type[BaseModel]) -> Answer:
+        self.asked.append(str(messages[-1]["content"]))
+        answer = self.answers.pop(0) if self.answers else LLMFailure("it is gone")
+        if isinstance(answer, Exception):
+            raise answer
+        return Answer(json.dumps(answer), schema.model_validate(answer), (), role, 1, 1, 0.0, 0.0)
 
 
 def agent_params(**changes: Any) -> AgentParams:

@@ -22,7 +22,7 @@ from typing import Any
 
 import llm_server
 from llm_server import Reply, Request, called, good
-from scripted_llm import CONTRACT, answer, asked_for, everything, reply
+from scripted_llm import CONTRACT, answer, asked_config, asked_for, everything, reply
 
 VALID = 0.35  # fraction of the answers
 
@@ -114,7 +114,7 @@ class Fuzz:
     def _code(self, request: Request) -> tuple[str, Reply]:
         """A hostile file; each endless one once, since it runs until a limit."""
         words = everything(request)
-        config = json.loads(next(line for line in words.splitlines() if line.startswith('{"')))
+        config = asked_config(words)
         found = CONTRACT.search(words)
         name = self.endless.pop() if self.endless and self.rng.random() < 0.2 else ""
         name = name or self.rng.choice(sorted(CODES))

@@ -40,75 +40,58 @@ def residual(channels: int) -> list[dict[str, Any]]:
 
 
 POOL, FLAT = {"type": "MaxPool2d", "kernel_size": 2}, {"type": "Flatten"}
-EXPERT = [
+PLAIN = [*conv(16), POOL, *conv(32), POOL, *conv(32)]
+DEEP = [*conv(16), POOL, *conv(32), *residual(32), POOL, *conv(32), FLAT]
+COSINE = {"schedule": "cosine", "warmup": 0.2}
+EXPERT: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
     (
         "A plain network of three convolutions, to see what the budget allows.",
-        [
-            *conv(16),
-            POOL,
-            *conv(32),
-            POOL,
-            *conv(32),
-            {"type": "AdaptiveMaxPool2d", "output_size": 3},
-        ],
-        {"lr": 0.004, "batch_size": 64, "schedule": "cosine", "warmup": 0.2},
+        [*PLAIN, {"type": "AdaptiveMaxPool2d", "output_size": 3}],
+        {"lr": 0.004, "batch_size": 64, **COSINE},
     ),
     (
         "Keep all positions of the last feature map, and halve the batch.",
-        [*conv(16), POOL, *conv(32), POOL, *conv(32), FLAT],
-        {"lr": 0.004, "batch_size": 32, "schedule": "cosine", "warmup": 0.2},
+        [*PLAIN, FLAT],
+        {"lr": 0.004, "batch_size": 32, **COSINE},
     ),
     (
         "Add a residual block at 14 x 14, and take more and smaller steps.",
-        [*conv(16), POOL, *conv(32), *residual(32), POOL, *conv(32), FLAT],
-        {"lr": 0.003, "batch_size": 24, "schedule": "cosine", "warmup": 0.2, "weight_decay": 0.02},
+        DEEP,
+        {"lr": 0.003, "batch_size": 24, **COSINE, "weight_decay": 0.02},
     ),
     (
         "The same with label smoothing.",
-        [*conv(16), POOL, *conv(32), *residual(32), POOL, *conv(32), FLAT],
-        {
-            "lr": 0.005,
-            "batch_size": 32,
-            "schedule": "cosine",
-            "warmup": 0.2,
-            "label_smoothing": 0.05,
-        },
+        DEEP,
+        {"lr": 0.005, "batch_size": 32, **COSINE, "label_smoothing": 0.05},
     ),
     (
         "A wider first layer.",
         [*conv(24), POOL, *conv(32), *residual(32), POOL, *conv(24), FLAT],
-        {"lr": 0.003, "batch_size": 24, "schedule": "cosine", "warmup": 0.2},
+        {"lr": 0.003, "batch_size": 24, **COSINE},
     ),
 ]
 """Change, layers and training of each attempt at the default goal."""
 
+ENCODER = [*conv(32), POOL, *conv(48), POOL, FLAT]
+MAPS = [
+    {"type": "Linear", "out_features": 32 * 49},
+    {"type": "ReLU"},
+    {"type": "Unflatten", "dim": 1, "unflattened_size": [32, 7, 7]},
+]
+DOUBLE = [{"type": "Upsample", "scale_factor": 2}, *conv(32)]
 GENERATIVE = [
     (
         "Two strided convolutions and their mirror image.",
-        [*conv(32), POOL, *conv(48), POOL, FLAT],
-        [
-            {"type": "Linear", "out_features": 32 * 49}, {"type": "ReLU"},
-            {"type": "Unflatten", "dim": 1, "unflattened_size": [32, 7, 7]},
-            {"type": "Upsample", "scale_factor": 2}, *conv(32),
-            {"type": "Upsample", "scale_factor": 2}, *conv(32),
-        ],
-        {"lr": 0.003, "batch_size": 64, "schedule": "cosine", "warmup": 0.2},
+        [*MAPS, *DOUBLE, *DOUBLE],
+        {"lr": 0.003, "batch_size": 64, **COSINE},
     ),
     (
         "Smaller batches, and a residual block in the decoder.",
-        [*conv(32), POOL, *conv(48), POOL, FLAT],
-        [
-            {"type": "Linear", "out_features": 32 * 49}, {"type": "ReLU"},
-            {"type": "Unflatten", "dim": 1, "unflattened_size": [32, 7, 7]},
-            {"type": "Upsample", "scale_factor": 2}, *conv(32), *residual(32),
-            {"type": "Upsample", "scale_factor": 2}, *conv(32),
-        ],
-        {"lr": 0.003, "batch_size": 32, "schedule": "cosine", "warmup": 0.2},
+        [*MAPS, *DOUBLE, *residual(32), *DOUBLE],
+        {"lr": 0.003, "batch_size": 32, **COSINE},
     ),
-]  # fmt: skip
-
-
-DECODED = re.compile(r"of shape \(n, ([\d, ]+)\) in \[0, 1\].*?of shape \(n, (\d+), ", re.DOTALL)
+]
+"""Change, decoder and training of each attempt at a generative goal."""
 
 
 def everything(request: Request) -> str:
@@ -130,8 +113,8 @@ def asked_for(request: Request) -> str:
 def propose(words: str, number: int) -> dict[str, Any]:
     """The proposal for attempt `number`, from 0."""
     if "`encoder`" in words:
-        change, encoder, decoder, training = GENERATIVE[number % len(GENERATIVE)]
-        config = {"name": "Net", "encoder": encoder, "decoder": decoder, "latent_dim": 32}
+        change, decoder, training = GENERATIVE[number % len(GENERATIVE)]
+        config = {"name": "Net", "encoder": ENCODER, "decoder": decoder, "latent_dim": 32}
     else:
         change, layers, training = EXPERT[number % len(EXPERT)]
         config = {"name": "Net", "layers": layers}
@@ -144,21 +127,27 @@ def propose(words: str, number: int) -> dict[str, Any]:
 def review(words: str) -> dict[str, Any]:
     """A review: the expert stops at nothing, and has its next change ready."""
     number = len(ATTEMPT.findall(words)) + 1
+    change = EXPERT[number % len(EXPERT)][0]
     return {
-        "sentence": f"Go on with attempt {number + 1}: {EXPERT[number % len(EXPERT)][0]}",
+        "sentence": f"Go on with attempt {number + 1}: {change}",
         "strengths": "It trains without trouble within the budget.",
         "weaknesses": "The training loss is still falling.",
-        "modifications": [EXPERT[number % len(EXPERT)][0]],
+        "modifications": [change],
         "decision": "iterate",
     }
 
 
+def asked_config(words: str) -> dict[str, Any]:
+    """The config in a question about code."""
+    config: dict[str, Any] = json.loads(next(x for x in words.splitlines() if x.startswith('{"')))
+    return config
+
+
 def code(words: str) -> dict[str, Any]:
     """The file of the config in the question."""
-    raw = json.loads(next(line for line in words.splitlines() if line.startswith('{"')))
+    raw = asked_config(words)
     task = "generate" if raw.get("encoder") else "classify"
-    pattern = CONTRACT if task == "classify" else DECODED
-    found = pattern.search(words)
+    found = CONTRACT.search(words)
     assert found is not None
     channels, height, width = map(int, found[1].split(","))
     config = parse_config(raw, task)
