@@ -8,12 +8,9 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import tiny
-import torch
-import torch.distributed as dist
 from stage_runs import ROOT, TIMEOUT, run_stage
 
 from genlab.core.errors import GenlabError
@@ -79,19 +76,3 @@ def test_every_process_gets_as_many_rows(monkeypatch: pytest.MonkeyPatch) -> Non
         GenlabError, match="batch_size must be a multiple of the 3 processes, got 32"
     ):
         distributed.require_divisible(32)
-
-
-@pytest.mark.parametrize(("device", "backend"), [("cpu", "gloo"), ("cuda", "nccl")])
-def test_the_device_decides_what_connects_the_processes(
-    monkeypatch: pytest.MonkeyPatch, device: str, backend: str
-) -> None:
-    chosen = Mock()
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "set_device", chosen.set_device)
-    monkeypatch.setattr(dist, "init_process_group", chosen.init_process_group)
-    monkeypatch.setattr(dist, "destroy_process_group", chosen.destroy_process_group)
-    with distributed.processes(device):
-        chosen.init_process_group.assert_called_once_with(backend)
-    assert chosen.set_device.called == (device == "cuda")
