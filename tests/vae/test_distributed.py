@@ -8,9 +8,12 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import tiny
+import torch
+import torch.distributed as dist
 from stage_runs import ROOT, TIMEOUT, run_stage
 
 from genlab.core.errors import GenlabError
@@ -76,3 +79,17 @@ def test_every_process_gets_as_many_rows(monkeypatch: pytest.MonkeyPatch) -> Non
         GenlabError, match="batch_size must be a multiple of the 3 processes, got 32"
     ):
         distributed.require_divisible(32)
+
+
+def test_nccl_connects_gpus_each_with_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = Mock()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.set_device)
+    monkeypatch.setattr(dist, "init_process_group", chosen.init_process_group)
+    monkeypatch.setattr(dist, "destroy_process_group", chosen.destroy_process_group)
+    with distributed.processes("cuda"):
+        chosen.init_process_group.assert_called_once_with("nccl")
+    chosen.set_device.assert_called_once_with(1)
+    chosen.destroy_process_group.assert_called_once_with()

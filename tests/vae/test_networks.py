@@ -54,6 +54,7 @@ def test_networks_have_the_promised_shapes_and_a_gradient_for_every_weight(
     sum(model.elbo_terms(x, noise)).sum().backward()
     unreached = [n for n, w in model.named_parameters() if w.grad is None or not w.grad.any()]
     assert unreached == []
+    assert sum(model.parameter_counts().values()) == sum(p.numel() for p in model.parameters())
     nll, kl = model.eval().elbo_terms(x, noise)
     assert nll.shape == kl.shape == (4,)
     # The terms of an item do not depend on the items beside it.
