@@ -28,13 +28,6 @@ def torch_state():
     os.environ.update(environment)
 
 
-def test_auto_takes_what_is_there() -> None:
-    expected = "cuda" if torch.cuda.is_available() else None
-    expected = expected or ("mps" if torch.backends.mps.is_available() else "cpu")
-    assert engine.device("auto").type == expected
-    assert engine.device("cpu") == torch.device("cpu")
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 def test_an_absent_device_is_one_line() -> None:
     for name in ("cuda", "tpu"):
@@ -73,13 +66,15 @@ def _git(folder: Path, *arguments: str) -> str:
 def test_provenance_names_the_commit_and_whether_it_was_dirty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = tmp_path / "data.bin"
+    data, params = tmp_path / "data.bin", load_params(FILE)
     data.write_bytes(b"abc")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    outside = engine.provenance(params, data)
+    assert outside["commit"] is outside["dirty"] is None
     _git(tmp_path, "init", "-q")
     _git(tmp_path, "add", ".")
     _git(tmp_path, "commit", "-q", "-m", "one")
-    monkeypatch.chdir(tmp_path)
-    params = load_params(FILE)
     found = engine.provenance(params, data)
     assert found["commit"] == _git(tmp_path, "rev-parse", "HEAD")
     assert found["dirty"] is False
@@ -87,13 +82,3 @@ def test_provenance_names_the_commit_and_whether_it_was_dirty(
     assert found["data"].startswith("ba7816bf")
     data.write_bytes(b"abcd")
     assert engine.provenance(params, data)["dirty"] is True
-
-
-def test_provenance_works_outside_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = tmp_path / "data.bin"
-    data.write_bytes(b"abc")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    found = engine.provenance(load_params(FILE), data)
-    assert found["commit"] is None
-    assert found["dirty"] is None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from genlab.core.stats import mean_metrics, ratio_interval, resampled_sums, share_interval
+from genlab.core.stats import mean_metrics, ratio_interval, share_interval
 
 
 def test_the_bootstrap_interval_of_a_mean_is_that_of_the_normal_theory() -> None:
@@ -12,11 +12,6 @@ def test_the_bootstrap_interval_of_a_mean_is_that_of_the_normal_theory() -> None
     half = 1.96 * values.std() / 50
     assert interval["low"] == pytest.approx(values.mean() - half, abs=half / 10)
     assert interval["high"] == pytest.approx(values.mean() + half, abs=half / 10)
-
-
-def test_a_resample_draws_as_many_rows_as_there_are() -> None:
-    sums = resampled_sums(np.ones((37, 1)), bootstrap=130, seed=0)
-    assert (sums == 37).all()
 
 
 def test_wilson_interval_is_the_closed_form() -> None:

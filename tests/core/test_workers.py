@@ -50,11 +50,6 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         list(spread(math.sqrt, PIECES, tiny.params(engine="ray")))
 
 
-def test_a_ray_cluster_gives_the_same_results() -> None:
-    pytest.importorskip("ray", reason="the extra ray is not installed")
-    assert list(spread(math.sqrt, PIECES, tiny.params(engine="ray", workers=2))) == ROOTS
-
-
 def fail(piece: int) -> None:
     raise GenlabError(f"piece {piece} is broken; make it again", key="piece")
 

@@ -24,18 +24,3 @@ def test_every_image_dataset_has_params_and_labels_and_no_count(name, tmp_path):
 
 def test_the_names_of_classes_are_torchvisions():
     assert DATASETS["fashion_mnist"].labels == tuple(datasets.FashionMNIST.classes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"emoji_size": 8}, "images.emoji_size"),
-        ({"val_share": 0.6, "test_share": 0.5}, "images"),
-        ({"download": "yes"}, "images.download"),
-        ({"raw": ""}, "images.raw"),
-    ],
-)
-def test_params_of_images_are_checked(changes, says):
-    content = tiny.values()
-    with pytest.raises(GenlabError, match=says):
-        tiny.parse_params({**content, "images": {**content["images"], **changes}}, "x")

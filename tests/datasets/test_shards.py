@@ -1,9 +1,6 @@
 """Grids beyond the first shard: same bytes by any number of workers, none of val or test."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from genlab.datasets.arc_grids import (
     split_grids,
 )
 from genlab.datasets.manifests import MANIFEST_FILE
+from genlab.datasets.splits import SplitSummary
 from genlab.grids.generator import AtomicImageGenerator, hash_grids
 
 SHARD, COUNT = 60, 200
@@ -41,6 +39,12 @@ def generate(folder: str, **params: Any) -> dict[str, str]:
     return {file.name: sha256(file) for file in Path(folder).iterdir()}
 
 
+def split() -> SplitSummary:
+    """Generate COUNT grids and split them into the folder `split`."""
+    generate("made", workers=1)
+    return split_grids("arc_grids", tiny.params(), Path("made"), Path("split"), seed=0)
+
+
 def test_any_number_of_workers_gives_the_same_bytes() -> None:
     alone = generate("alone", workers=1)
     shard_files = {f"grids_{index:05d}.npz" for index in (1, 2, 3)}
@@ -55,9 +59,7 @@ def test_a_ray_cluster_gives_the_same_bytes() -> None:
 
 
 def test_training_gets_the_shards_and_no_grid_of_val_or_test() -> None:
-    generate("made", workers=1)
-    summary = split_grids("arc_grids", tiny.params(), Path("made"), Path("split"), seed=0)
-    assert summary.counts == {"train": COUNT - 12, "val": 6, "test": 6}
+    assert split().counts == {"train": COUNT - 12, "val": 6, "test": 6}
     train = load_split("split", "train")
     assert isinstance(train, np.memmap)
     assert len(train) == COUNT - 12
@@ -97,40 +99,25 @@ def test_a_killed_run_keeps_its_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00", b"no array"])
 def test_a_truncated_training_file_is_one_line(content: bytes) -> None:
-    generate("made", workers=1)
-    split_grids("arc_grids", tiny.params(), Path("made"), Path("split"), seed=0)
+    split()
     (Path("split") / shards.TRAIN_FILE).write_bytes(content)
     with pytest.raises(GenlabError, match=r"train\.npy is truncated or no \.npy file"):
         load_split("split", "train")
 
 
-def split(folder: str) -> Path:
-    """Generate COUNT grids and split them into `folder`; its dataset file."""
-    generate("made", workers=1)
-    split_grids("arc_grids", tiny.params(), Path("made"), Path(folder), seed=0)
-    return find_data_file(folder)
-
-
 def test_a_full_disk_is_an_error_and_leaves_no_partial_file(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
+    disk, train = tmp_path / "disk", np.ones((1000, 16, 16), np.uint8)
     disk.mkdir()
-    join = (
-        "import numpy, pathlib, genlab.datasets.shards as shards;"
-        "train = numpy.ones((1000, 16, 16), numpy.uint8);"
-        "shards.join_shards(train, pathlib.Path(), [], 1000, pathlib.Path('disk/train.npy'))"
-    )
     with mounted(disk, "size=64k"):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", join]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        assert done.stderr.splitlines()[-1:] == [
-            "OSError: [Errno 28] No space left on device: 'disk/train.npy'"
-        ]
+        with pytest.raises(OSError, match="No space left") as error:
+            shards.join_shards(train, tmp_path, [], len(train), disk / "train.npy")
+        assert error.value.filename == str(disk / "train.npy")
         assert not list(disk.iterdir())
 
 
 def test_only_the_file_of_the_manifest_has_shards(tmp_path: Path) -> None:
-    file, mine = split("split"), tiny.write_dataset(tmp_path, 50)
+    split()
+    file, mine = find_data_file("split"), tiny.write_dataset(tmp_path, 50)
     users = shutil.copy(mine, file.parent / "mine.npz")
     assert len(load_split(file, "train")) == COUNT - 12
     assert len(load_split(users, "train")) == 40

@@ -50,25 +50,12 @@ def _out(likelihood: ImageLikelihood, batch: int, side: int = 1) -> torch.Tensor
     return torch.randn(batch, likelihood.outputs, side, side, generator=_generator())
 
 
-# -- categorical
-
-
 @given(st.lists(st.floats(-30, 30), min_size=6, max_size=6))
 def test_the_categorical_sums_to_one_over_all_grids_of_a_tiny_canvas(numbers: list[float]) -> None:
     everything = torch.tensor(list(itertools.product(range(3), repeat=2))).view(9, 1, 2)
     logits = torch.tensor(numbers, dtype=torch.float64).view(1, 3, 1, 2).expand(9, -1, -1, -1)
     total = Categorical(3).log_prob(logits, everything).exp().sum()
     assert float(total) == pytest.approx(1.0, abs=1e-9)
-
-
-def test_the_categorical_is_the_sum_of_its_cells_in_nats() -> None:
-    logits = 3 * torch.randn(5, 10, 4, 4, generator=_generator())
-    x = torch.randint(0, 10, (5, 4, 4), generator=_generator())
-    by_hand = logits.log_softmax(1).gather(1, x[:, None])[:, 0]
-    torch.testing.assert_close(Categorical(10).log_prob(logits, x), by_hand.sum((1, 2)))
-
-
-# -- images
 
 
 @pytest.mark.parametrize("name", DISCRETE)

@@ -88,28 +88,6 @@ def test_legal_minds_the_object_count(count, is_legal):
     assert is_valid(grid, count, count).all()
 
 
-def test_few_random_blobs_and_shuffled_grids_are_legal():
-    rng = np.random.default_rng(0)
-    grids, *_ = AtomicImageGenerator(GridDistribution()).generate(5000, seed=0)
-    shuffled = rng.permuted(grids.reshape(5000, -1), axis=1).reshape(grids.shape)
-    assert is_valid(shuffled).mean() < 0.01
-    blobs = np.stack([blob(rng) for _ in range(2000)])
-    assert is_valid(blobs).mean() < 0.01
-
-
-def blob(rng):
-    """A one-coloured blob of 8 to 20 cells, grown from its edge; of 4 cells, all would be legal."""
-    grid = np.zeros((16, 16), dtype=np.uint8)
-    cells = {(8, 8)}
-    wanted = rng.integers(8, 21)
-    while len(cells) < wanted:
-        row, col = list(cells)[rng.integers(len(cells))]
-        down, right = ((0, 1), (1, 0), (0, -1), (-1, 0))[rng.integers(4)]
-        cells.add((min(max(row + down, 0), 15), min(max(col + right, 0), 15)))
-    grid[tuple(np.transpose(list(cells)))] = rng.integers(1, 10)
-    return grid
-
-
 def test_components_come_by_grid_and_label_their_cells():
     rng = np.random.default_rng(1)
     grids = (rng.integers(1, 10, (200, 16, 16)) * (rng.random((200, 16, 16)) < 0.2)).astype("u1")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from genlab.grids.shapes import KINDS, LINES, LONGEST, PATTERNS, RECTANGLES, RULES, SHAPES
+from genlab.grids.shapes import KINDS, PATTERNS, RECTANGLES, SHAPES
 
 
 def of_kind(kind):
@@ -11,18 +11,6 @@ def of_kind(kind):
 
 def drawn(shape):
     return ["".join(".#"[cell] for cell in row) for row in shape.mask.astype(int)]
-
-
-def test_the_three_families_hold_every_kind_once():
-    assert (*RECTANGLES, *LINES, *PATTERNS) == KINDS
-    assert len(set(KINDS)) == 11
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
-def test_sides_run_from_least_to_greatest(rule):
-    longer = {max(shape.height, shape.width) for shape in of_kind(rule.kind)}
-    assert min(longer) == rule.least
-    assert max(longer) == rule.greatest <= LONGEST
 
 
 @pytest.mark.parametrize("kind", KINDS)

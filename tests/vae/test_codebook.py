@@ -2,7 +2,6 @@
 
 import math
 
-import tiny
 import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
@@ -13,12 +12,6 @@ from genlab.vae.models.priors.codebook import INACTIVE, log_sum_exp
 
 def _generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def _prior(latent_dim: int, tokens: int, components: int = 3) -> CodebookPrior:
-    torch.manual_seed(0)
-    prior = CodebookPrior(latent_dim, tokens, width=8, depth=2, components=components, heads=0)
-    return tiny.stir(prior.double(), 0, 0.5)
 
 
 def _clusters() -> tuple[Tensor, Tensor]:
@@ -36,7 +29,7 @@ def _initialized(components: int = 10, std: float = 0.05) -> CodebookPrior:
 
 
 def test_components_are_gaussians() -> None:
-    prior = _prior(latent_dim=3, tokens=1, components=4)
+    prior = CodebookPrior(3, 1, width=8, depth=2, components=4, heads=0).double()
     z = torch.randn(6, 3, dtype=torch.float64)
     for k in range(4):
         gaussian = MultivariateNormal(prior.means[k], torch.diag(prior.variances[k]))

@@ -1,6 +1,5 @@
 """Densities fitted to codes: the moments, clusters and curves of the codes come back in draws."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,56 +13,37 @@ from genlab.vae.sampling import densities
 Floats = npt.NDArray[np.float64]
 
 
-def _drawn(draw: densities.Draw, count: int, seed: int = 0) -> Floats:
-    z = draw(count, torch.Generator().manual_seed(seed))
+def _drawn(draw: densities.Draw, count: int) -> Floats:
+    z = draw(count, torch.Generator().manual_seed(0))
     assert z.dtype == torch.float32
     return z.numpy().astype(np.float64)
 
 
-def _clusters(count: int, seed: int = 0) -> Floats:
+def _clusters(count: int) -> Floats:
     """Three clusters in six dimensions, a half, a third and a sixth of the codes."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     centres = np.array([[4.0, 0, 0, 0, 0, 0], [-4.0, 3, 0, 0, 0, 0], [0, -5.0, 2, 0, 0, 0]])
     owner = rng.choice(3, count, p=[1 / 2, 1 / 3, 1 / 6])
     scale = np.array([0.5, 0.3, 0.4])[owner, None]
     return centres[owner] + scale * rng.normal(size=(count, 6)) + 1.0
 
 
-def _gmm(codes: Floats, components: tuple[int, ...], seed: int = 0) -> Any:
+def _gmm(codes: Floats, *components: int) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(densities, "COMPONENTS", components)
-        return densities.fit_gmm(codes, seed)
-
-
-# -- gmm
+        return densities.fit_gmm(codes, 0)
 
 
 def test_a_mixture_finds_as_many_clusters_as_there_are() -> None:
     codes = _clusters(1500)
-    draw, facts = _gmm(codes, (1, 2, 3, 6, 12))
+    draw, facts = _gmm(codes, 1, 2, 3, 6, 12)
     assert facts["components"] == 3
     z = _drawn(draw, 20_000)
-    np.testing.assert_allclose(z.mean(0), codes.mean(0), atol=0.2)
-    np.testing.assert_allclose(np.cov(z.T), np.cov(codes.T), atol=0.6)
-    for centre, share, scale in (
-        ([5, 1], 1 / 2, 0.5),
-        ([-3, 4], 1 / 3, 0.3),
-        ([1, -4], 1 / 6, 0.4),
-    ):
+    found = (([5, 1], 1 / 2, 0.5), ([-3, 4], 1 / 3, 0.3), ([1, -4], 1 / 6, 0.4))
+    for centre, share, scale in found:
         inside = (np.abs(z[:, :2] - centre) < 5 * scale).all(1)
         assert inside.mean() == pytest.approx(share, abs=0.05)
         assert z[inside].std(0) == pytest.approx(np.full(6, scale), rel=0.1)
-
-
-def test_held_out_nats_are_those_of_codes_that_the_fit_has_not_seen() -> None:
-    codes = _clusters(1000)
-    _, facts = _gmm(codes, (3,))
-    entropy = 6 * (0.5 + 0.5 * math.log(2 * math.pi)) + sum(
-        share * (6 * math.log(scale) - math.log(share))
-        for share, scale in ((1 / 2, 0.5), (1 / 3, 0.3), (1 / 6, 0.4))
-    )
-    # A cost, as the flow's is: the entropy of the clusters, and what the fit is off by.
-    assert facts["held_out_nats"] == pytest.approx(entropy, abs=0.6)
 
 
 def test_directions_beyond_the_principal_ones_get_a_normal_each(
@@ -71,7 +51,7 @@ def test_directions_beyond_the_principal_ones_get_a_normal_each(
 ) -> None:
     monkeypatch.setattr(densities, "PRINCIPAL", 2)
     codes = _clusters(1500)
-    draw, facts = _gmm(codes, (1, 3))
+    draw, facts = _gmm(codes, 1, 3)
     assert facts["components"] == 3
     z = _drawn(draw, 30_000)
     np.testing.assert_allclose(np.cov(z.T), np.cov(codes.T), atol=0.6)
@@ -80,10 +60,10 @@ def test_directions_beyond_the_principal_ones_get_a_normal_each(
 
 def test_codes_that_no_mixture_fits_are_one_line() -> None:
     with pytest.raises(GenlabError, match="gmm: 1 components cannot be fitted to 16 codes"):
-        _gmm(np.ones((20, 3)), (1,))
+        _gmm(np.ones((20, 3)), 1)
 
 
 def test_few_codes_get_few_components_instead_of_an_error() -> None:
-    draw, facts = _gmm(_clusters(12), (1, 5, 10, 20))
+    draw, facts = _gmm(_clusters(12), 1, 5, 10, 20)
     assert facts["components"] in (1, 5)
     assert np.isfinite(_drawn(draw, 20)).all()

@@ -1,6 +1,5 @@
 """Every encoder and decoder: shapes, a gradient for every weight, and where they start."""
 
-import math
 from typing import Any
 
 import pytest
@@ -9,12 +8,8 @@ import torch
 from torch import Tensor
 
 from genlab.vae.models.convolutional import ResidualBlock
-from genlab.vae.models.mixer import (
-    MLP,
-    MixerBlock,
-    MixerDecoder,
-    MixerEncoder,
-)
+from genlab.vae.models.mixer import MLP, MixerBlock, MixerDecoder, MixerEncoder
+from genlab.vae.models.priors.base import CausalAttention
 from genlab.vae.models.priors.codebook import LOG_VAR_RANGE
 from genlab.vae.models.vae import VAE, bound_log_var
 
@@ -27,19 +22,10 @@ GRIDS: list[dict[str, Any]] = [
     {"latent_dim": 64, "patch": 1},
 ]
 IMAGES: list[dict[str, Any]] = [
-    {
-        "size": size,
-        "patch": patch,
-        "channels": channels,
-        "depth": depth,
-        "causal_channels": head,
-    }
-    for size, patch, channels, depth, head in (
-        (28, 4, 1, 3, 0),
-        (28, 2, 3, 1, 4),
-        (32, 4, 3, 1, 0),
-        (64, 16, 1, 1, 3),
-    )
+    {"size": 28, "patch": 4, "channels": 1, "depth": 3, "causal_channels": 0},
+    {"size": 28, "patch": 2, "channels": 3, "depth": 1, "causal_channels": 4},
+    {"size": 32, "patch": 4, "channels": 3, "depth": 1, "causal_channels": 0},
+    {"size": 64, "patch": 16, "channels": 1, "depth": 1, "causal_channels": 3},
 ]
 
 
@@ -68,27 +54,14 @@ def test_networks_have_the_promised_shapes_and_a_gradient_for_every_weight(
     sum(model.elbo_terms(x, noise)).sum().backward()
     unreached = [n for n, w in model.named_parameters() if w.grad is None or not w.grad.any()]
     assert unreached == []
-
-
-@pytest.mark.parametrize("case", [*GRIDS, *IMAGES], ids=str)
-def test_the_bound_has_two_terms_per_item_that_other_items_do_not_change(
-    case: dict[str, Any],
-) -> None:
-    model, x = _case(case)
-    noise = torch.randn(4, model.architecture.latent_dim, generator=torch.Generator())
-    nll, kl = model.elbo_terms(x, noise)
+    assert sum(model.parameter_counts().values()) == sum(p.numel() for p in model.parameters())
+    nll, kl = model.eval().elbo_terms(x, noise)
     assert nll.shape == kl.shape == (4,)
+    # The terms of an item do not depend on the items beside it.
     alone = model.elbo_terms(x[2:3], noise[2:3])
     torch.testing.assert_close(
         torch.stack(alone), torch.stack((nll, kl))[:, 2:3], rtol=1e-4, atol=1e-3
     )
-
-
-def test_parameters_are_counted_by_part() -> None:
-    model = tiny.model()
-    counts = model.parameter_counts()
-    assert set(counts) == {"encoder", "decoder", "prior"}
-    assert sum(counts.values()) == sum(p.numel() for p in model.parameters())
 
 
 def test_the_log_variance_is_bounded_and_starts_where_it_is_asked_to() -> None:
@@ -97,17 +70,6 @@ def test_the_log_variance_is_bounded_and_starts_where_it_is_asked_to() -> None:
     assert low <= float(log_var.min()) <= float(log_var.max()) <= high
     assert (log_var.diff() >= 0).all()
     assert float(log_var[3]) == pytest.approx(-5.6, abs=1e-5)
-
-
-@torch.no_grad()
-def test_posteriors_of_images_start_with_a_standard_deviation_of_a_third() -> None:
-    torch.manual_seed(0)
-    shapes = {"width": 16, "depth": 2, "latent_dim": 98, "prior": "standard"}
-    model = VAE(tiny.image_architecture(**shapes))
-    x = torch.from_numpy(tiny.images(20).transpose(0, 3, 1, 2).copy())
-    std = (0.5 * model.encode(x)[1]).exp()
-    assert float(std.mean()) == pytest.approx(math.exp(-1), abs=0.08)
-    assert 0.1 < float(std.min()) < float(std.max()) < 1.0
 
 
 @torch.no_grad()
@@ -144,7 +106,12 @@ def test_joining_undoes_cutting(patch: int) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize(
     ("block", "shape"),
-    [(MLP(8, 16), (3, 4, 8)), (MixerBlock(4, 8), (3, 4, 8)), (ResidualBlock(6), (2, 6, 5, 5))],
+    [
+        (MLP(8, 16), (3, 4, 8)),
+        (MixerBlock(4, 8), (3, 4, 8)),
+        (CausalAttention(8, 2), (3, 4, 8)),
+        (ResidualBlock(6), (2, 6, 5, 5)),
+    ],
 )
 def test_residual_blocks_start_as_the_identity_and_do_not_stay_it(
     block: torch.nn.Module, shape: tuple[int, ...]

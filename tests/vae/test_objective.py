@@ -9,56 +9,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from genlab.distributions.gaussian import reparameterize
 from genlab.distributions.likelihoods import Categorical
 from genlab.vae.models.vae import VAE
-from genlab.vae.training.objective import (
-    balance_classes,
-    focal_nll,
-    scale_gradient,
-    training_loss,
-)
+from genlab.vae.training.objective import balance_classes, focal_nll, training_loss
+from genlab.vae.training.update import Updates
 
 PRIORS = ["standard", "autoregressive", "autoregressive_mixture"]
+GRIDS = tiny.grids(6)
+NOISE = torch.randn(6, 32, generator=torch.Generator().manual_seed(5))
 Loss = tuple[Tensor, dict[str, Tensor]]
 frequencies = st.lists(st.integers(0, 1000), min_size=2, max_size=10).filter(any)
 
 
-def _case(prior: str) -> tuple[VAE, Tensor, Tensor]:
-    noise = torch.randn(6, 32, generator=torch.Generator().manual_seed(5))
-    return tiny.model(prior=prior), torch.from_numpy(tiny.grids(6)), noise
-
-
-def _loss(model: VAE, x: Tensor, noise: Tensor, beta: float, gamma: float, free: float = 0) -> Loss:
-    """The training loss with focal loss and weights that fade towards beta 1."""
-    mean, log_var = model.encode(x)
-    z = reparameterize(mean, log_var, noise)
-    gate = torch.ones(())
-    fade = max(0.0, 1.0 - beta)
-    nll = focal_nll(model.decode(z)[0], x, gamma * fade, torch.linspace(0.3, 2.0, 10) ** fade)
-    kl = model.prior.token_kl(*(scale_gradient(t, gate) for t in (mean, log_var, z)))
-    clean = torch.ones(len(x))
-    return training_loss(nll, kl, clean=clean, beta=beta, free_nats=free, gate=gate)
+def _loss(model: VAE, beta: float, free_nats: float = 0.0) -> Loss:
+    """The training loss with focal loss and class weights, which fade towards beta 1."""
+    asked = {"prior": model.architecture.prior, "beta_max": beta, "free_bits": free_nats / 32}
+    asked |= {"focal_gamma": 2.0, "class_balance_exponent": 0.5}
+    update = Updates(tiny.params(**asked), tiny.task(GRIDS, **asked), torch.device("cpu"))
+    x = torch.from_numpy(GRIDS)
+    surrogate, losses, *_ = update.loss_of(model, x, NOISE, torch.ones(len(x)), beta)
+    return surrogate, losses
 
 
 @pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("gamma", [0.0, 2.0])
-def test_at_beta_1_loss_and_gradients_are_those_of_the_negative_elbo(
-    prior: str, gamma: float
-) -> None:
-    model, x, noise = _case(prior)
+def test_at_beta_1_loss_and_gradients_are_those_of_the_negative_elbo(prior: str) -> None:
+    model = tiny.model(prior=prior)
     weights = list(model.parameters())
-    surrogate, losses = _loss(model, x, noise, 1.0, gamma)
-    neg_elbo = sum(model.elbo_terms(x, noise)).mean()
+    surrogate, losses = _loss(model, 1.0)
+    neg_elbo = sum(model.elbo_terms(torch.from_numpy(GRIDS), NOISE)).mean()
     torch.testing.assert_close(losses["loss"], neg_elbo.detach())
-    options = {"materialize_grads": True}
-    pairs = zip(
-        torch.autograd.grad(surrogate, weights, **options),
-        torch.autograd.grad(neg_elbo, weights, **options),
-        strict=True,
+    found, expected = (
+        torch.autograd.grad(loss, weights, materialize_grads=True) for loss in (surrogate, neg_elbo)
     )
-    for found, expected in pairs:
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("prior", PRIORS)
@@ -66,21 +49,19 @@ def test_at_beta_1_loss_and_gradients_are_those_of_the_negative_elbo(
 def test_the_encoder_feels_beta_times_the_kl_and_nothing_of_what_is_free(
     prior: str, beta: float
 ) -> None:
-    model, x, noise = _case(prior)
+    model = tiny.model(prior=prior)
     encoder, learned = list(model.encoder.parameters()), list(model.prior.parameters())
 
-    def gradients(beta: float, free: float = 0.0) -> tuple[list[Tensor], list[Tensor]]:
-        surrogate, _ = _loss(model, x, noise, beta, 0.0, free)
+    def gradients(free_nats: float) -> tuple[list[Tensor], list[Tensor]]:
+        surrogate, _ = _loss(model, beta, free_nats)
         found = torch.autograd.grad(surrogate, [*encoder, *learned], materialize_grads=True)
         return list(found[: len(encoder)]), list(found[len(encoder) :])
 
-    kl = float(_loss(model, x, noise, beta, 0.0)[1]["kl_divergence"])
+    kl = float(_loss(model, beta)[1]["kl_divergence"])
     assert kl > 0
-    plain, over, under = (gradients(beta, free) for free in (0.0, 0.5 * kl, 2 * kl))
-    for found, expected in zip(over[0] + over[1], plain[0] + plain[1], strict=True):
-        torch.testing.assert_close(found, expected)  # above the budget it is as if there was none
-    for found, expected in zip(under[1], plain[1], strict=True):
-        torch.testing.assert_close(found, expected)  # the prior learns on, at full strength
+    plain, over, under = (gradients(free) for free in (0.0, 0.5 * kl, 2 * kl))
+    torch.testing.assert_close(over, plain)  # above the budget it is as if there was none
+    torch.testing.assert_close(under[1], plain[1])  # the prior learns on, at full strength
     same = [torch.allclose(a, b) for a, b in zip(under[0], plain[0], strict=True)]
     assert all(same) if beta == 0 else not any(same)
 
@@ -99,14 +80,8 @@ def test_a_code_pays_for_all_of_its_kl_or_for_nothing(
 ) -> None:
     kl = torch.tensor([[0.5, 1.0, 0.0], [1.5, 3.0, 0.0]], requires_grad=True)
     found_gate = torch.full((), math.nan)
-    surrogate, losses = training_loss(
-        torch.tensor([2.0, 3.0]),
-        kl,
-        clean=torch.ones(2),
-        beta=beta,
-        free_nats=free_nats,
-        gate=found_gate,
-    )
+    options = {"beta": beta, "free_nats": free_nats, "gate": found_gate}
+    surrogate, losses = training_loss(torch.tensor([2.0, 3.0]), kl, clean=torch.ones(2), **options)
     assert float(found_gate) == pytest.approx(gate)
     assert float(losses["loss"]) == pytest.approx(loss)
     assert float(losses["kl_divergence"]) == pytest.approx(3.0)  # what is reported is all of it

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-from genlab.vae.models.priors import PRIORS, CodebookPrior, MixtureDensityPrior, StandardPrior
-from genlab.vae.models.priors.base import CausalAttention, LearnedPrior
+from genlab.vae.models.priors import PRIORS, CodebookPrior, StandardPrior
+from genlab.vae.models.priors.base import LearnedPrior
 
 LEARNED = ["autoregressive", "autoregressive_mixture"]
 HEADS = [0, 2]
@@ -40,32 +40,6 @@ def _prior(
 
 def _z(count: int, latent_dim: int, seed: int = 1) -> Tensor:
     return 2 * torch.randn(count, latent_dim, generator=_generator(seed), dtype=torch.float64)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("standard", StandardPrior),
-        ("autoregressive", CodebookPrior),
-        ("autoregressive_mixture", MixtureDensityPrior),
-    ],
-)
-def test_its_name_makes_a_prior_and_its_seed_decides_the_sample(name: str, kind: type) -> None:
-    prior = PRIORS[name](8, 4, 8, 2, 2, 0)
-    assert isinstance(prior, kind)
-    first, again, other = (prior.sample(6, _generator(seed)) for seed in (1, 1, 2))
-    assert first.shape == (6, 8)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-@pytest.mark.parametrize("name", LEARNED)
-@pytest.mark.parametrize(("latent_dim", "tokens"), [(10, 4), (6, 3), (3, 4)])
-def test_latents_that_do_not_lie_on_a_square_of_tokens_are_refused(
-    name: str, latent_dim: int, tokens: int
-) -> None:
-    with pytest.raises(ValueError, match=f"multiple of {tokens} tokens, got {latent_dim}"):
-        PRIORS[name](latent_dim, tokens, 8, 2, 2, 0)
 
 
 def test_the_standard_prior_is_the_standard_normal_whose_kl_needs_no_sample() -> None:
@@ -134,12 +108,6 @@ def test_sampling_token_by_token_sees_what_the_parallel_pass_sees(name: str, hea
     prior.class_log_prob(z, torch.full((7,), 5))
     *steps, at_once = outputs
     torch.testing.assert_close(torch.stack(steps, 1), at_once, atol=1e-5, rtol=1e-5)
-
-
-def test_attention_starts_as_no_change() -> None:
-    torch.manual_seed(0)
-    h = torch.randn(2, 9, 8)
-    assert torch.equal(CausalAttention(8, 2)(h), h)
 
 
 @pytest.mark.parametrize("name", LEARNED)

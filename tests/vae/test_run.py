@@ -1,7 +1,6 @@
 """One training run as files: what it writes, the same bytes each time, also after a kill."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -16,10 +15,7 @@ from genlab.datasets.arc_grids import file_name
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.datasets.registry import find_dataset
 from genlab.vae.training import run
-from genlab.vae.training.checkpoint import (
-    CHECKPOINT,
-    load_checkpoint,
-)
+from genlab.vae.training.checkpoint import CHECKPOINT, load_checkpoint
 from genlab.vae.training.run import UNFINISHED, run_key, train_dataset
 from genlab.vae.training.trainer import Trainer
 
@@ -44,28 +40,14 @@ def _train(params: Params, data: Path) -> dict[str, Any]:
     return train_dataset(params, find_dataset("arc_grids"), data, FILES, PLOTS)
 
 
-def _lasting(folder: Path) -> dict[str, str]:
-    """Hashes of what depends on params and data alone."""
-    files = [FILES / CHECKPOINT, *sorted((folder / PLOTS).rglob("*"))]
-    return {
-        str(path.relative_to(folder)): sha256(path)
-        for path in (folder / file for file in files)
-        if path.is_file()
-    }
-
-
 def test_a_run_leaves_checkpoint_history_provenance_and_record(data: Path, tmp_path: Path) -> None:
     summary = _train(tiny.params(), data)
-    model, facts = load_checkpoint(FILES / CHECKPOINT, producer_command="train")
-    assert model.architecture == tiny.architecture()
-    assert facts["dataset"] == "arc_grids"
-    assert facts["training"]["beta_max"] == 1.0
+    _, facts = load_checkpoint(FILES / CHECKPOINT, producer_command="train")
+    assert (facts["dataset"], facts["training"]["beta_max"]) == ("arc_grids", 1.0)
     assert len(facts["history"]) == 3
     provenance = json.loads((FILES / "provenance.json").read_text())
     assert provenance["training_seconds"] > 0
     assert {"commit", "dirty", "params", "data", "versions", "machine", "run"} <= set(provenance)
-    assert (PLOTS / "metrics.json").is_file()
-    assert (PLOTS / "plots/images/reconstructions_best.png").is_file()
     assert (FILES / "timing").is_dir()
     assert not UNFINISHED.exists() or not any(UNFINISHED.iterdir())  # nothing is left in the making
     assert "seconds" not in json.dumps(summary, allow_nan=False)
@@ -82,47 +64,15 @@ def test_every_tenth_epoch_is_pictured(data: Path) -> None:
     assert names == {"reconstructions_0010.png", "reconstructions_best.png"}
 
 
-def test_params_and_data_alone_decide_the_files_also_after_a_kill(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    params, results = tiny.params(epochs=4), []
-    for name in ("first", "second", "killed"):
-        (tmp_path / name).mkdir()
-        monkeypatch.chdir(tmp_path / name)
-        if name == "killed":
-            with monkeypatch.context() as patch:
-                patch.setattr(Trainer, "_train_epoch", _dying(Trainer._train_epoch, 2))
-                with pytest.raises(tiny.Killed):
-                    _train(params, data)
-            assert list(UNFINISHED.rglob("state.pt"))
-            assert not (FILES / CHECKPOINT).exists()
-        results.append((_train(params, data), _lasting(tmp_path / name)))
-    assert len(results[0][1]) > 10
-    assert results[0] == results[1] == results[2]
-
-
-def _dying(epoch_of: Callable[..., object], last: int) -> Callable[..., object]:
-    def epoch(self: Trainer, number: int, bar: object) -> object:
-        found = epoch_of(self, number, bar)
-        if number == last:
-            raise tiny.Killed
-        return found
-
-    return epoch
-
-
 def test_other_params_or_other_data_are_another_run(
     data: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     (file,) = data.glob("simplified_dataset_*.npz")
     other = tiny.write_dataset(tmp_path_factory.mktemp("other"), seed=1)
     keys = {
-        run_key(tiny.params(), file),
-        run_key(tiny.params(lr=0.02), file),
-        run_key(tiny.params(beta_max=0.0), file),
-        run_key(tiny.params(), other),
+        run_key(tiny.params(**changes), file) for changes in ({}, {"lr": 0.02}, {"beta_max": 0.0})
     }
-    assert len(keys) == 4
+    assert len(keys | {run_key(tiny.params(), other)}) == 4
     assert run_key(tiny.params(), file) in keys
 
 
@@ -146,19 +96,23 @@ def test_data_that_differs_in_its_shards_alone_is_another_run(
 def test_data_of_another_size_is_refused(data: Path) -> None:
     content = tiny.values(latent_dim=64)
     content["grids"]["size"] = 16
-    with pytest.raises(GenlabError) as caught:
+    with pytest.raises(GenlabError, match=str(data)):
         _train(Params.model_validate(content), data)
-    assert caught.value.path is not None
-    assert caught.value.path.parent == data
     assert not FILES.exists()
 
 
 def test_a_mirror_gets_every_epoch_and_is_shut_when_the_run_fails(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mirror = Mock()
+    mirror, train_epoch = Mock(), Trainer._train_epoch
+
+    def dying(self: Trainer, number: int, bar: object) -> object:
+        if number == 1:
+            raise tiny.Killed
+        return train_epoch(self, number, bar)
+
     monkeypatch.setattr(run, "WandbMirror", mirror)
-    monkeypatch.setattr(Trainer, "_train_epoch", _dying(Trainer._train_epoch, 1))
+    monkeypatch.setattr(Trainer, "_train_epoch", dying)
     with pytest.raises(tiny.Killed):
         _train(tiny.params(wandb=True, beta_max=0.0, beta_schedule="constant"), data)
     assert mirror.call_args.args[:2] == ("arc_grids", 0.0)

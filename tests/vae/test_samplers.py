@@ -34,11 +34,12 @@ def _draw(model: VAE, name: str, count: int, seed: int = 0) -> np.ndarray[Any, A
     ("model", "name"),
     [
         (make(prior=prior), name)
-        for make, learned in (
+        for make, prior in (
+            (tiny.model, "standard"),
             (tiny.model, "autoregressive"),
+            (tiny.image_model, "standard"),
             (tiny.image_model, "autoregressive_mixture"),
         )
-        for prior in ("standard", learned)
         for name in samplers.names(make(prior=prior))
     ],
 )
@@ -71,16 +72,9 @@ def test_draws_of_a_prior_on_a_gpu_come_to_the_cpu(
     assert np.array_equal(_draw(model, name, 5), expected)
 
 
-@pytest.mark.parametrize(
-    ("model", "known"),
-    [
-        (tiny.model, "prior, ancestral, got 'flow'"),
-        (tiny.image_model, "prior, ancestral, gmm, rejection, posterior, got 'flow'"),
-    ],
-)
-def test_a_sampler_that_a_model_has_not_is_refused(model: Any, known: str) -> None:
-    with pytest.raises(GenlabError, match=known):
-        samplers.fit(model(), "flow", TRAIN, seed=0)
+def test_a_sampler_that_a_model_has_not_is_refused() -> None:
+    with pytest.raises(GenlabError, match="prior, ancestral, got 'gmm'"):
+        samplers.fit(tiny.model(), "gmm", TRAIN, seed=0)
 
 
 def test_ancestral_sampling_follows_the_decoders_probabilities() -> None:
@@ -95,19 +89,6 @@ def test_ancestral_sampling_follows_the_decoders_probabilities() -> None:
     assert (np.abs(found - shares) < 5 * error + 1e-3).all()
     likeliest = _draw(model, "prior", 3)
     assert np.array_equal(likeliest, np.repeat(shares.argmax(-1)[None], 3, 0))
-
-
-def test_ancestral_images_have_the_pixels_noise_and_the_others_have_none() -> None:
-    model = tiny.image_model(prior="standard", likelihood="gaussian")
-    with torch.no_grad():
-        for part in model.decoder.parameters():
-            part.zero_()  # a mean of 0.5 for every z
-        model.decoder.head.bias.fill_(0.5)
-        model.likelihood.log_sigma.fill_(np.log(0.1))
-    ancestral, plain = _draw(model, "ancestral", 20), _draw(model, "prior", 20)
-    assert set(np.unique(plain)) == {128}
-    assert ancestral.mean() / 255 == pytest.approx(0.5, abs=0.005)
-    assert ancestral.std() / 255 == pytest.approx(0.1, abs=0.005)
 
 
 def test_posterior_draws_come_from_the_posteriors_of_training_items() -> None:

@@ -4,25 +4,11 @@ import itertools
 
 import pytest
 import tiny
-from hypothesis import given
-from hypothesis import strategies as st
 
 from genlab.vae.training.schedules import LR_WARMUP, Phases, beta_at, lr_at
 
 SCHEDULES = ["constant", "linear", "sigmoid", "cyclical"]
 STEPS = [i / 200 for i in range(201)]
-
-
-@given(
-    st.floats(0, 1),
-    st.sampled_from(SCHEDULES),
-    st.floats(0, 10),
-    st.floats(0, 1),
-)
-def test_beta_stays_between_0_and_beta_max(
-    progress: float, schedule: str, beta_max: float, warmup: float
-) -> None:
-    assert 0 <= beta_at(progress, schedule, beta_max, warmup) <= beta_max * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -44,25 +30,21 @@ def test_the_rise_is_monotone_and_over_after_the_warm_up(schedule: str) -> None:
 
 def test_cyclical_falls_back_to_0_once_a_cycle() -> None:
     betas = [beta_at(at, "cyclical", 1.0, 0.5) for at in STEPS]
-    falls = sum(b < a for a, b in itertools.pairwise(betas))
-    assert falls == 3
+    assert sum(b < a for a, b in itertools.pairwise(betas)) == 3
     assert betas[:50] == pytest.approx(betas[50:100])
     assert max(betas) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("schedule", ["constant", "cosine"])
-def test_the_learning_rate_rises_to_its_peak_and_is_never_0_before_the_end(schedule: str) -> None:
+@pytest.mark.parametrize(("schedule", "half", "end"), [("constant", 1, 1), ("cosine", 0.5, 0)])
+def test_the_learning_rate_rises_to_its_peak_and_is_never_0_before_the_end(
+    schedule: str, half: float, end: float
+) -> None:
     rates = [lr_at(at, schedule, 0.01) for at in STEPS]
     assert 0 < rates[0] < 0.001
     assert max(rates) == pytest.approx(0.01, rel=1e-3)
     assert rates.index(max(rates)) == round(LR_WARMUP * 200)
     assert all(rate > 0 for rate in rates[:-1])
-
-
-def test_cosine_falls_to_0_and_constant_does_not_fall() -> None:
-    assert lr_at(1.0, "cosine", 0.01) == pytest.approx(0.0, abs=1e-12)
-    assert lr_at(0.5, "cosine", 0.01) == pytest.approx(0.005)
-    assert lr_at(1.0, "constant", 0.01) == pytest.approx(0.01)
+    assert (rates[100], rates[200]) == pytest.approx((0.01 * half, 0.01 * end), abs=1e-12)
 
 
 @pytest.mark.parametrize(
