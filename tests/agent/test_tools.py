@@ -445,3 +445,15 @@ def test_a_killed_evaluation_trains_no_finished_seed_again(
     assert [each["seed"] for each in found["seeds"]] == [0, 1]
     folder = box.workspace.experiments / found["run_id"]
     assert (folder / "weights.safetensors").exists()
+
+
+def test_runs_with_different_seeds_share_no_seed_of_training(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools.write_file("src/seeded.py", CODE + "# seeded\n")
+    trained = set[int]()
+    for seed in range(3):
+        monkeypatch.setattr(box, "settings", replace(box.settings, seed=seed))
+        found = tools.pytorch_quick_evaluator("src/seeded.py", "M", {})
+        trained |= {each["seed"] for each in found["seeds"]}
+    assert len(trained) == 3 * box.params.seeds
