@@ -1,11 +1,13 @@
-"""A benchmark in small, and the shipped case that the local swap and the score are tested on."""
+"""A benchmark in small, a finished run, and the shipped case that swap and score are tested on."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_benchmark import Bench
+from swap_runs import write_project
 
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.scoring.faces import Image
@@ -17,6 +19,17 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made = Bench(tmp_path)
     yield made
     made.store.close()
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_project(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture
+def place(finished: Path, tmp_path: Path) -> Path:
+    """A folder with cases/ and runs/ of a finished run."""
+    return Path(shutil.copytree(finished, tmp_path, dirs_exist_ok=True))
 
 
 @pytest.fixture(scope="module")

@@ -34,13 +34,6 @@ def test_alpha_is_that_of_the_textbook() -> None:
     assert agreement.alpha(np.tile(2 * np.eye(5), (12, 1))).value == pytest.approx(1)
 
 
-def test_the_same_order_correlates_fully() -> None:
-    score = np.linspace(0, 1, 12)
-    found = agreement.spearman(np.column_stack([score, score**3]))
-    assert (found.value, found.low) == (pytest.approx(1), pytest.approx(1))
-    assert agreement.spearman(np.column_stack([score, -score])).value == pytest.approx(-1)
-
-
 @pytest.mark.parametrize(
     ("found", "why"),
     [
@@ -70,12 +63,9 @@ def test_strengths_recover_how_often_a_tool_is_preferred() -> None:
     for name, found in agreement.strengths(pairs).items():
         assert within(truth[name], found)
         assert (found.high or 0) - (found.low or 0) < 0.6
+    always = agreement.strengths([("a", "b")] * 12)["a"]
+    assert 0 < (always.low or 0) < (always.high or 0) < 10
     assert agreement.strengths([]) == {}
-
-
-def test_a_tool_that_always_won_has_a_finite_strength() -> None:
-    found = agreement.strengths([("a", "b")] * 12)["a"]
-    assert 0 < (found.low or 0) < (found.high or 0) < 10
 
 
 @pytest.mark.parametrize("n", [8, 20])
@@ -83,10 +73,3 @@ def test_an_interval_of_few_items_covers_as_often_as_it_says(n: int) -> None:
     means = np.random.default_rng(RNG_SEED).normal(size=(n, 1500))
     low, high = bounds(resample_means(means, bootstrap=800, seed=1), n)
     assert 0.92 < np.mean((low <= 0) & (high >= 0)) < 0.98
-
-
-def test_a_column_of_missing_items_has_the_interval_of_what_is_known() -> None:
-    values = np.array([[1.0, np.nan], [np.nan, np.nan], [np.nan, np.nan]])
-    low, high = bounds(resample_means(values, bootstrap=200, seed=0), 3)
-    assert (low[0], high[0]) == (1, 1)
-    assert np.isnan([low[1], high[1]]).all()

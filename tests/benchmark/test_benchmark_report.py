@@ -5,20 +5,12 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
 import swap_runs
 
 from genlab.benchmark.report import render_report
 from genlab.benchmark.store.repository import Store
 
 LOADED = re.compile(r"<[^>]*\s(?:src|href|srcset|action|data)=\"([^\"]*)\"")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    swap_runs.write_cases(tmp_path / "cases")
-    swap_runs.write_run(tmp_path / "runs", tmp_path / "cases")
-    return tmp_path
 
 
 def render(place: Path) -> str:

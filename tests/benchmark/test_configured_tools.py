@@ -44,25 +44,28 @@ Image.open(case["template"]).rotate(180).save(sys.argv[2])
 """
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    """A case, beside the working directory's tools.yaml; nobody waits to fetch again."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SMALL_KEY", KEY)
+    monkeypatch.setattr(http_tools, "FETCH_WAITS", (0.0, 0.0))
     return make_case(tmp_path / "cases", 1)
 
 
-def tool_of(folder: Path, **entry: Any) -> Any:
-    path = folder / "tools.yaml"
+def tool_of(**entry: Any) -> Any:
+    path = Path("tools.yaml")
     path.write_text(json.dumps({"tools": [{"id": "mine", "cost": 0.5, **entry}]}))  # also YAML
     [tool] = read_tools(path)
     return tool
 
 
-def openai(server: ImageServer, folder: Path, **entry: Any) -> Any:
+def openai(server: ImageServer, **entry: Any) -> Any:
     values = {"kind": "openai", "base_url": server.url, "model": "small-1", "key_env": "SMALL_KEY"}
-    return tool_of(folder, **{**values, **entry})
+    return tool_of(**{**values, **entry})
 
 
-def http(server: ImageServer, folder: Path, **entry: Any) -> Any:
+def http(server: ImageServer, **entry: Any) -> Any:
     values: dict[str, Any] = {
         "kind": "http",
         "url": f"{server.url}/images/edits",
@@ -71,18 +74,18 @@ def http(server: ImageServer, folder: Path, **entry: Any) -> Any:
         "body": BODY,
         "image": "data.0.b64_json",
     }
-    return tool_of(folder, **{**values, **entry})
+    return tool_of(**{**values, **entry})
 
 
-def comfy(server: ComfyServer, folder: Path, **entry: Any) -> Any:
-    (folder / "workflow.json").write_text(json.dumps(WORKFLOW))
-    return tool_of(folder, kind="comfyui", url=server.url, workflow="workflow.json", **entry)
+def comfy(server: ComfyServer, **entry: Any) -> Any:
+    Path("workflow.json").write_text(json.dumps(WORKFLOW))
+    return tool_of(kind="comfyui", url=server.url, workflow="workflow.json", **entry)
 
 
-def program(folder: Path, text: str, **entry: Any) -> Any:
-    (folder / "swap.py").write_text(text)
+def program(text: str, **entry: Any) -> Any:
+    Path("swap.py").write_text(text)
     argv = [sys.executable, "swap.py", "{case}", "{output}"]
-    return tool_of(folder, kind="command", argv=argv, **entry)
+    return tool_of(kind="command", argv=argv, **entry)
 
 
 def place_of(case: Case) -> Place:
@@ -142,17 +145,10 @@ def is_turned(image: Image.Image, case: Case) -> bool:
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_every_fault_of_a_service_is_an_outcome_of_its_kind(
-    tmp_path: Path,
-    case: Case,
-    monkeypatch: pytest.MonkeyPatch,
-    make: Any,
-    reply: Reply,
-    kind: str,
-    passing: bool,
+    case: Case, make: Any, reply: Reply, kind: str, passing: bool
 ) -> None:
-    monkeypatch.setattr(http_tools, "FETCH_WAITS", (0.0,))
     with ImageServer([reply]) as server:
-        failure = failure_of(make(server, tmp_path, timeout=0.4 if reply.hang else 60.0), case)
+        failure = failure_of(make(server, timeout=0.4 if reply.hang else 60.0), case)
     assert (failure.kind, failure.passing) == (kind, passing)
     if (kind, passing) == ("unavailable", False) and reply.status == 200:
         assert failure.cost == 0.5  # the answer that named the image was paid for
@@ -160,16 +156,16 @@ def test_every_fault_of_a_service_is_an_outcome_of_its_kind(
     assert failure.retry_after == (7 if reply.headers.get("Retry-After") == "7" else None)
 
 
-def test_http_fills_the_request_and_reads_the_image(tmp_path: Path, case: Case) -> None:
+def test_http_fills_the_request_and_reads_the_image(case: Case) -> None:
     def turn(request: Any) -> Reply:
         files = request.images or [base64.b64decode(request.body["image"])]
-        image = Image.open(io.BytesIO(files[0])).convert("RGB")
-        return answer(encoded(image.rotate(180)))
+        image = encoded(Image.open(io.BytesIO(files[0])).convert("RGB").rotate(180))
+        return s.raw(image, kind="image/png") if request.images else answer(image)
 
     with ImageServer(turn) as server:
-        image, note = kept(http(server, tmp_path), case, steps="50", seed="7")
+        image, note = kept(http(server), case, steps="50", seed="7")
         form = {"image": "{template}", "faces": ["{avatar}"], "swaps": "{swaps}"}
-        other, _ = kept(http(server, tmp_path, body={}, form=form), case)
+        other, _ = kept(http(server, body={}, form=form, image=""), case)
     assert is_turned(image, case)
     assert is_turned(other, case)
     assert note == "seed 7"
@@ -181,53 +177,33 @@ def test_http_fills_the_request_and_reads_the_image(tmp_path: Path, case: Case) 
 
 
 @pytest.mark.parametrize(("fit", "corner"), [("letterbox", (0, 0, 0)), ("crop", (255, 0, 0))])
-def test_another_aspect_ratio_is_fitted_and_noted(
-    tmp_path: Path, case: Case, fit: str, corner: tuple[int, ...]
-) -> None:
+def test_another_shape_is_fitted_and_noted(case: Case, fit: str, corner: tuple[int, ...]) -> None:
     with ImageServer([WIDE]) as server:
-        image, note = kept(http(server, tmp_path, fit=fit), case)
+        image, note = kept(http(server, fit=fit), case)
     assert (image.size, image.getpixel((1, 1))) == ((64, 64), corner)
     assert note.endswith(f"{fit} from 128 × 64 pixels")
 
 
-def test_an_answer_without_json_is_the_image_which_is_turned_upright(
-    tmp_path: Path, case: Case
-) -> None:
-    left = BLANK.copy()
-    left.paste("white", (32, 0, 64, 64))
-    with ImageServer([s.raw(s.rotated(left), kind="image/jpeg")]) as server:
-        image, _ = kept(http(server, tmp_path, image=""), case)
-    assert image.getpixel((8, 32)) < (40, 40, 40)
-    assert image.getpixel((56, 32)) > (215, 215, 215)
-    assert not image.getexif()
-
-
-def test_an_image_by_address_is_fetched_and_words_alone_are_sent_where_asked(
-    tmp_path: Path, case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_tools, "FETCH_WAITS", (0.0, 0.0))
-
+def test_an_image_by_address_is_fetched_and_words_alone_are_sent_where_asked(case: Case) -> None:
     def script(request: Any) -> Reply:
         return payload({"data": [{"url": f"http://{request.headers['host']}/image.png"}]})
 
     with ImageServer(script) as server:
         server.images = [status(503), status(429)]  # fetching it again is free
-        image, _ = kept(openai(server, tmp_path, method="generate"), case)
+        image, _ = kept(openai(server, method="generate"), case)
     assert image.getpixel((0, 0)) == (0, 0, 128)
     [request] = server.requests
     assert (request.path, request.images) == ("/v1/images/generations", ())
     assert case.title in request.fields["prompt"]
 
 
-def test_openai_is_sent_template_and_avatars_and_the_fields_that_its_model_knows(
-    tmp_path: Path, case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openai_is_sent_the_images_and_the_fields_that_its_model_knows(case: Case) -> None:
     with ImageServer([turned()]) as server:
-        image, _ = kept(openai(server, tmp_path, extra={"output_format": "webp"}), case)
-        kept(openai(server, tmp_path, model="gpt-image-2.5-flare", quality="high"), case)
-        with monkeypatch.context() as patch:
+        image, _ = kept(openai(server, extra={"output_format": "webp"}), case)
+        kept(openai(server, model="gpt-image-2.5-flare", quality="high"), case)
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr(openai_images, "MAX_IMAGES", 1)
-            assert "accepts 1 per" in failure_of(openai(server, tmp_path), case).reason
+            assert "accepts 1 per" in failure_of(openai(server), case).reason
     assert is_turned(image, case)
     first, second = server.requests
     assert (first.path, len(first.images)) == ("/v1/images/edits", 2)
@@ -237,13 +213,11 @@ def test_openai_is_sent_template_and_avatars_and_the_fields_that_its_model_knows
     assert (plain["input_fidelity"], plain["output_format"]) == ("high", "webp")
     assert newer.keys().isdisjoint({"input_fidelity", "response_format"})
     assert newer["quality"] == "high"
-    gone = failure_of(openai(server, tmp_path), case)  # nobody answers any more
+    gone = failure_of(openai(server), case)  # nobody answers any more
     assert (gone.kind, gone.passing) == ("unavailable", True)
 
 
-def test_a_template_is_letterboxed_to_a_size_of_the_model_and_cut_out_again(
-    tmp_path: Path, case: Case
-) -> None:
+def test_a_template_is_letterboxed_to_a_size_of_the_model_and_cut_out_again(case: Case) -> None:
     Image.new("RGB", (96, 64), "red").save(case.template)
 
     def same(request: Any) -> Reply:
@@ -252,7 +226,7 @@ def test_a_template_is_letterboxed_to_a_size_of_the_model_and_cut_out_again(
         return answer(request.images[0])
 
     with ImageServer(same) as server:
-        image, _ = kept(openai(server, tmp_path, size=["64x64", "20x90"]), case)
+        image, _ = kept(openai(server, size=["64x64", "20x90"]), case)
     assert server.requests[0].fields["size"] == "64x64"
     assert image.getcolors() == [(96 * 64, (255, 0, 0))]  # nothing of the border is left
 
@@ -291,12 +265,10 @@ def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> N
     assert recovered(place, "") is None
 
 
-def test_a_program_gets_files_and_writes_one(
-    tmp_path: Path, case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_gets_files_and_writes_one(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_SECRET", "x" * 20)
     check = "import os\nassert 'OTHER_SECRET' not in os.environ and os.environ['SMALL_KEY']\n"
-    image, _ = kept(program(tmp_path, check + TURN, env=["SMALL_KEY"]), case)
+    image, _ = kept(program(check + TURN, env=["SMALL_KEY"]), case)
     assert is_turned(image, case)
 
 
@@ -308,20 +280,16 @@ def test_a_program_gets_files_and_writes_one(
         ("import sys; open(sys.argv[2], 'w').write('<html>')", "no_image", "<html>"),
     ],
 )
-def test_a_wrong_program_is_an_outcome(
-    tmp_path: Path, case: Case, text: str, kind: str, reason: str
-) -> None:
-    failure = failure_of(program(tmp_path, text), case)
+def test_a_wrong_program_is_an_outcome(case: Case, text: str, kind: str, reason: str) -> None:
+    failure = failure_of(program(text), case)
     assert (failure.kind, reason in failure.reason) == (kind, True)
     assert failure.cost == (None if "html" in text else 0.5)  # None: the charge stays
 
 
-def test_a_hanging_program_is_killed_with_its_children(tmp_path: Path, case: Case) -> None:
-    pid = tmp_path / "pid"
-    fork = (
-        f"import os, time\nchild = os.fork()\nif child: open({str(pid)!r}, 'w').write(str(child))"
-    )
-    failure = failure_of(program(tmp_path, fork + "\ntime.sleep(600)", timeout=1.5), case)
+def test_a_hanging_program_is_killed_with_its_children(case: Case) -> None:
+    pid = Path("pid")
+    fork = "import os, time\nchild = os.fork()\nif child: open('pid', 'w').write(str(child))"
+    failure = failure_of(program(fork + "\ntime.sleep(600)", timeout=1.5), case)
     assert failure.kind == "timeout"
     state = Path(f"/proc/{pid.read_text()}/stat")
     for _ in range(50):
@@ -332,9 +300,9 @@ def test_a_hanging_program_is_killed_with_its_children(tmp_path: Path, case: Cas
     pytest.fail("the child still runs")
 
 
-def test_a_workflow_is_queued_and_its_image_fetched(tmp_path: Path, case: Case) -> None:
+def test_a_workflow_is_queued_and_its_image_fetched(case: Case) -> None:
     with ComfyServer() as server:
-        image, _ = kept(comfy(server, tmp_path), case, seed="5")
+        image, _ = kept(comfy(server), case, seed="5")
     assert is_turned(image, case)
     [prompt] = server.prompts
     assert prompt["3"]["inputs"]["seed"] == 5
@@ -351,17 +319,15 @@ def test_a_workflow_is_queued_and_its_image_fetched(tmp_path: Path, case: Case) 
         ("endless", "timeout", "1 seconds"),
     ],
 )
-def test_a_wrong_workflow_is_an_outcome(
-    tmp_path: Path, case: Case, fault: str, kind: str, reason: str
-) -> None:
+def test_a_wrong_workflow_is_an_outcome(case: Case, fault: str, kind: str, reason: str) -> None:
     with ComfyServer(fault) as server:
-        failure = failure_of(comfy(server, tmp_path, timeout=1.0), case)
+        failure = failure_of(comfy(server, timeout=1.0 if fault == "endless" else 60.0), case)
     assert (failure.kind, reason in failure.reason) == (kind, True)
     assert server.deleted == (["p1"] if fault == "endless" else [])
 
 
-def test_the_sample_is_valid_and_every_example_in_it(tmp_path: Path) -> None:
-    path = tmp_path / "runs" / "tools.yaml"
+def test_the_sample_is_valid_and_every_example_in_it() -> None:
+    path = Path("runs/tools.yaml")
     write_sample(path)
     assert read_tools(path) == []
     lines = path.read_text().splitlines()
@@ -403,53 +369,45 @@ OPENAI = "tools: [{id: mine, kind: openai, model: m, %s}]"
         (GOOD, OPENAI % "size: [1024x1024, large]", "such as 1024x1024"),
     ],
 )
-def test_a_fault_of_the_file_is_one_line_with_its_place(
-    tmp_path: Path, old: str, new: str, named: str
-) -> None:
-    path = tmp_path / "tools.yaml"
+def test_a_fault_of_the_file_is_one_line_with_its_place(old: str, new: str, named: str) -> None:
+    path = Path("tools.yaml")
     path.write_bytes(GOOD.replace(old, new).encode("utf-8", "surrogateescape"))
-    with pytest.raises(GenlabError, match=named) as error:
+    with pytest.raises(GenlabError, match=rf"^{path}.*{named}.*\Z"):  # a dot is no line's end
         read_tools(path)
-    assert str(error.value).startswith(str(path))
-    assert "\n" not in str(error.value)
 
 
-def test_a_contender_changes_with_model_options_and_configuration(
-    tmp_path: Path, case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_contender_changes_with_options_and_configuration() -> None:
     def made(tool: Any, **options: str) -> Contender:
         [contender] = make_contenders([tool], {"mine": options})
         return contender
 
-    plain = made(program(tmp_path, TURN))
-    renamed = made(program(tmp_path, TURN, title="Another title", cost=9.0))
-    edited = made(program(tmp_path, TURN + "\n"))
-    seeded = made(program(tmp_path, TURN), seed="3")
+    plain = made(program(TURN))
+    renamed = made(program(TURN, title="Another title", cost=9.0))
+    edited = made(program(TURN + "\n"))
+    seeded = made(program(TURN), seed="3")
     assert plain.contender_id == renamed.contender_id
     assert len({one.contender_id for one in (plain, renamed, edited, seeded)}) == 3
     assert seeded.label == "mine (seed=3)"
     service = {"kind": "http", "url": "http://127.0.0.1:9", "options": {"steps": 30, "words": "x"}}
-    numbered = tool_of(tmp_path, body=BODY, **service)
+    numbered = tool_of(body=BODY, **service)
     given = made(numbered, steps="50", words="7")
     assert given.options == {"steps": 50, "words": "7"}
     with pytest.raises(GenlabError, match=r"option steps of mine must be int .* got 'many'"):
         made(numbered, steps="many")
-    tool = program(tmp_path, TURN, env=["SMALL_KEY"])
-    monkeypatch.delenv("SMALL_KEY")
-    missing = absence(tool)
-    assert missing is not None
-    assert (missing.kind, "SMALL_KEY" in missing.reason) == ("no_key", True)
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "kind"),
-    [("SMALL_KEY", "two words", "no_key"), ("OPENAI_BASE_URL", "nowhere", "unavailable")],
+    [
+        ("SMALL_KEY", "", "no_key"),
+        ("SMALL_KEY", "two words", "no_key"),
+        ("OPENAI_BASE_URL", "nowhere", "unavailable"),
+    ],
 )
-def test_a_malformed_key_or_address_is_no_fault_of_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, kind: str
+def test_a_key_or_address_that_cannot_be_used_is_no_fault_of_the_model(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, kind: str
 ) -> None:
-    monkeypatch.setenv("SMALL_KEY", KEY)
     monkeypatch.setenv(variable, value)
-    faulty = absence(tool_of(tmp_path, kind="openai", model="m", key_env="SMALL_KEY"))
+    faulty = absence(tool_of(kind="openai", model="m", key_env="SMALL_KEY"))
     assert faulty is not None
     assert (faulty.kind, variable in faulty.reason) == (kind, True)

@@ -10,21 +10,22 @@ import pytest
 from PIL import ImageOps
 from small_benchmark import Turned, make_case
 
-from genlab.benchmark.plugins.base import ImageTool, ToolFailure, one_line
+from genlab.benchmark.plugins.base import ImageTool, ToolFailure
 from genlab.benchmark.plugins.registry import BUILT_IN, checked_options, load_tools, version_of
 from genlab.core.errors import GenlabError
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No runs/tools.yaml of whoever runs the tests."""
+    """No runs/tools.yaml of whoever runs the tests; packages are found in the folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def package(folder: Path, name: str, body: str, point: str) -> None:
+def package(name: str, body: str, point: str) -> None:
     """An installed package with one entry point, as pip would leave it."""
-    (folder / f"{name}.py").write_text(body)
-    info = folder / f"{name}-1.0.dist-info"
+    Path(f"{name}.py").write_text(body)
+    info = Path(f"{name}-1.0.dist-info")
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[genlab.image_tools]\n{name} = {point}\n")
@@ -36,36 +37,17 @@ def test_every_shipped_tool_fulfils_the_contract() -> None:
     assert all(isinstance(tool, ImageTool) and tool.title for tool in tools.values())
 
 
-def test_the_example_adds_a_tool_by_its_entry_point(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_adds_a_tool(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example = root / "examples" / "image_tool_plugin"
     point = "mirror_tool:Mirror"
     assert f'mirror = "{point}"' in (example / "pyproject.toml").read_text()
-    package(tmp_path, "mirror", "", point)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    package("mirror", "", point)
     monkeypatch.syspath_prepend(str(example / "src"))
     tool = load_tools()["mirror"]
-    case = make_case(tmp_path / "cases", 1)
+    case = make_case(Path("cases"), 1)
     for options, mirrored in (({}, ImageOps.mirror), ({"axis": "vertical"}, ImageOps.flip)):
         image = asyncio.run(tool.swap(case, checked_options(tool, options)))
         assert image.tobytes() == mirrored(case.open_template()).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("tool_id", "option", "value", "named"),
-    [
-        ("baseline_gpt", "modle", "x", "model"),
-        ("control_blurred", "strength", "4", "'4'"),
-        ("control_pasted", "strength", "1", "'strength'"),
-    ],
-)
-def test_an_option_that_a_tool_does_not_take_is_refused(
-    tool_id: str, option: str, value: str, named: str
-) -> None:
-    with pytest.raises(GenlabError, match=named) as error:
-        checked_options(load_tools()[tool_id], {option: value})
-    assert tool_id in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -73,36 +55,31 @@ def test_an_option_that_a_tool_does_not_take_is_refused(
     [
         "import nothing_of_that_name",
         "Tool = dict",
-        "from small_benchmark import Turned as Tool\nTool.tool_id = 'Bad Id'",
+        "from small_benchmark import Turned\nclass Tool(Turned):\n    tool_id = 'Bad Id'",
         "from small_benchmark import Turned\nclass Tool(Turned):\n    tool_id = 'baseline_local'",
     ],
 )
-def test_a_faulty_tool_is_reported_with_its_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
-) -> None:
-    monkeypatch.setattr(Turned, "tool_id", "turned")  # put back whatever a body sets
+def test_a_faulty_tool_is_reported_with_its_package(body: str) -> None:
     name = f"faulty{zlib.crc32(body.encode())}"
-    package(tmp_path, name, body, f"{name}:Tool")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(GenlabError, match=name) as error:
+    package(name, body, f"{name}:Tool")
+    with pytest.raises(GenlabError, match=rf"^.*{name}.*\Z"):  # one line
         load_tools()
-    assert "\n" not in str(error.value)
 
 
-def test_a_file_adds_tools_and_gives_a_baseline_an_address(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
+def test_a_file_adds_tools_and_gives_a_baseline_an_address() -> None:
+    Path("runs").mkdir()
     entry = "{id: %s, kind: openai, model: m, base_url: 'http://127.0.0.1:9/v1'}"
     text = f"tools: [{entry % 'mine'}, {entry % 'baseline_dalle3'}]\n"
-    (tmp_path / "runs" / "tools.yaml").write_text(text)
+    Path("runs/tools.yaml").write_text(text)
     tools = load_tools()
     assert tools["mine"].needs.network
     assert tools["mine"].needs.cost == 0.25  # never free by an omission
     assert tools["baseline_dalle3"].unavailable() == ""
-    gpt = entry % "baseline_gpt"
+    other, gpt = Path("other.yaml"), entry % "baseline_gpt"
     for entries, named in ((entry % "control_pasted", "pasted"), (f"{gpt}, {gpt}", "baseline_gpt")):
-        (tmp_path / "other.yaml").write_text(f"tools: [{entries}]\n")
+        other.write_text(f"tools: [{entries}]\n")
         with pytest.raises(GenlabError, match=f"{named}.* exists already"):
-            load_tools(tmp_path / "other.yaml")
+            load_tools(other)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +91,6 @@ def test_a_failure_of_no_kind_is_a_fault_of_the_tool(kind: Any, numbers: dict[st
         ToolFailure(kind, "why", **numbers)
 
 
-def test_reasons_are_one_short_line_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_API_KEY", "abcdef-123456")
-    line = one_line("a\n\x1b[31mb abcdef-123456 sk-proj-abcdefgh-12345678 " + "x" * 9999)
-    assert line.startswith("a [31mb [redacted] [redacted] xxx")
-    assert len(line) <= 300
-
-
 def test_a_tool_without_a_version_has_that_of_its_package() -> None:
     class Installed(Turned):
         pass
@@ -128,5 +98,4 @@ def test_a_tool_without_a_version_has_that_of_its_package() -> None:
     assert version_of(Installed()) == ""
     Installed.__module__ = "PIL.tool"
     assert version_of(Installed()) == f"pillow {PIL.__version__}"
-    Installed.version = "2 with settings"
-    assert version_of(Installed()) == "2 with settings"
+    assert version_of(Installed(version="2 with settings")) == "2 with settings"

@@ -22,7 +22,8 @@ class World(Bench):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.chosen = self.cases(2)
-        self.paid, self.free = tool("paid", cost=0.5), tool("free")
+        self.paid = Turned(tool_id="paid", version="1", cost=0.5)
+        self.free = Turned(tool_id="free", version="1")
 
     def follow(self, *tools: Turned, **options: Any) -> tuple[str, dict[str, Item]]:
         """The stage's run after it has finished: its id, and its items by `tool/case`."""
@@ -40,13 +41,6 @@ class World(Bench):
     def outs(self, run_id: str) -> dict[str, Any]:
         items = self.store.items(run_id)
         return snapshot.list_standings(leaderboard(self.store, run_id=run_id), items)
-
-
-def tool(tool_id: str, **needs: Any) -> Turned:
-    """A tool of version 1."""
-    made = Turned(tool_id=tool_id, **needs)
-    made.version = "1"
-    return made
 
 
 @pytest.fixture
@@ -98,7 +92,7 @@ def test_only_what_is_new_is_asked_for(world: World) -> None:
     world.chosen.append(make_case(world.folder / "cases", 2))
     world.follow()
     assert [world.paid.asked, world.free.asked] == [["case-002"], ["case-002"]]
-    other = tool("other", cost=0.5)
+    other = Turned(tool_id="other", version="1", cost=0.5)
     world.follow(world.paid, other)
     assert [len(world.paid.asked), len(other.asked)] == [0, 3]
     del world.chosen[2]
@@ -109,25 +103,20 @@ def test_only_what_is_new_is_asked_for(world: World) -> None:
     assert [len(world.paid.asked), len(world.free.asked)] == [2, 0]
 
 
-def test_images_are_reused_and_failures_and_what_is_missing_are_not(world: World) -> None:
-    world.chosen += [make_case(world.folder / "cases", number) for number in (2, 3)]
+def test_images_are_reused_and_what_is_damaged_or_missing_is_not(world: World) -> None:
+    world.chosen.append(make_case(world.folder / "cases", 2))
     _, items = world.follow()
-    unknown, damaged, refused, lacking = (items[f"paid/case-00{n}"] for n in range(4))
+    unknown, damaged, refused = (items[f"paid/case-00{n}"] for n in range(3))
     # Killed after the image was on the disk and before the store knew of it.
     lost = {"image": "", "image_sha256": "", "score": None}
-    world.store.set_items(
-        [
-            (unknown.item_id, {**lost, "status": "generating"}),
-            (refused.item_id, {**lost, "status": "failed", "failure_kind": "refused"}),
-            (lacking.item_id, {**lost, "status": "skipped", "failure_kind": "no_key"}),
-        ]
-    )
+    killed = (unknown.item_id, {**lost, "status": "generating"})
+    failed = (refused.item_id, {**lost, "status": "failed", "failure_kind": "refused"})
+    world.store.set_items([killed, failed])
     (world.runs / damaged.image).write_bytes(b"half a picture")
-    for item in (refused, lacking):
-        (world.runs / item.image).unlink()
+    (world.runs / refused.image).unlink()
     world.free.version = "2"
     _, after = world.follow()
-    assert sorted(world.paid.asked) == ["case-001", "case-002", "case-003"]
+    assert sorted(world.paid.asked) == ["case-001", "case-002"]
     assert {item.status for item in after.values()} == {"scored"}
     assert after["paid/case-000"].image_sha256 == unknown.image_sha256
     assert "reused" not in after["paid/case-001"].details

@@ -2,9 +2,9 @@
 
 import io
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import cv2
@@ -22,61 +22,38 @@ from genlab.benchmark.tools.local import swap_locally
 
 pytestmark = pytest.mark.slow
 
-CASES = Path(__file__).parents[2] / "cases"
-Judge = Callable[[Image | PIL.Image.Image], Score]
 
-
-def judge_of(case: Case, folder: Path) -> Judge:
-    def judge(image: Image | PIL.Image.Image) -> Score:
-        path = folder / "result.png"
-        PIL.Image.fromarray(np.asarray(image)).save(path, compress_level=1)
-        return score(case, path)
-
-    return judge
-
-
-def total(got: Score) -> float:
-    assert got.score is not None, got.notes
-    return got.score
-
-
-def part(got: Score, name: str) -> float:
-    return got.components[name]
+def judge(case: Case, image: Any) -> Score:
+    """The score of pixels, of a PIL image, or of the bytes of a file."""
+    with NamedTemporaryFile(suffix=".png") as file:
+        if isinstance(image, bytes):
+            Path(file.name).write_bytes(image)
+        else:
+            PIL.Image.fromarray(np.asarray(image)).save(file.name, compress_level=1)
+        return score(case, Path(file.name))
 
 
 @pytest.fixture(scope="module")
-def judge(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    return judge_of(case, tmp_path_factory.mktemp("score"))
+def good(case: Case, swap: Image) -> Score:
+    return judge(case, swap)
 
 
-@pytest.fixture(scope="module")
-def good(judge: Judge, swap: Image) -> Score:
-    return judge(swap)
-
-
-def test_the_untouched_template_gets_exactly_nothing(judge: Judge, template: Image) -> None:
-    got = judge(template)
+def test_the_untouched_template_gets_exactly_nothing(case: Case, template: Image) -> None:
+    got = judge(case, template)
     assert (got.outcome, got.score, got.components["identity"]) == ("scored", 0.0, 0.0)
-    others = [part(got, name) for name in COMPONENTS if name != "identity"]
-    assert min(others[1:]) > 0.9 > 0.1 > others[0] == part(got, "head")
+    others = [got.components[name] for name in COMPONENTS if name != "identity"]
+    assert min(others[1:]) > 0.9 > 0.1 > others[0] == got.components["head"]
 
 
-def test_the_controls_come_below_the_swap(judge: Judge, case: Case, good: Score) -> None:
-    wrong, paste, soft, softer = (
-        judge(make(case, options))
-        for make, options in (
-            (swap_strangers, {}),
-            (paste_avatars, {}),
-            (blur_swap, {"strength": 1}),
-            (blur_swap, {"strength": 2}),
-        )
-    )
-    assert 0.3 < total(good) < 0.6
-    assert total(wrong) == 0
-    assert 0 < total(paste) < total(good) - 0.05
-    assert 0 < total(softer) < total(soft) < total(good)
-    assert part(paste, "realism") < 0.7 < part(good, "realism")
-    assert part(paste, "copied") < 0.1 < part(good, "copied")
+def test_the_controls_come_below_the_swap(case: Case, good: Score) -> None:
+    wrong, paste = judge(case, swap_strangers(case, {})), judge(case, paste_avatars(case, {}))
+    soft, softer = (judge(case, blur_swap(case, {"strength": strength})) for strength in (1, 2))
+    assert 0.3 < good.score < 0.6
+    assert wrong.score == 0
+    assert 0 < paste.score < good.score - 0.05
+    assert 0 < softer.score < soft.score < good.score
+    assert paste.components["realism"] < 0.7 < good.components["realism"]
+    assert paste.components["copied"] < 0.1 < good.components["copied"]
 
 
 def test_every_part_is_recorded_and_the_total_is_the_formula(good: Score) -> None:
@@ -87,85 +64,55 @@ def test_every_part_is_recorded_and_the_total_is_the_formula(good: Score) -> Non
     parts = {"seam", "sharpness", "undistorted", "mouth", "old_hair_gone", "copied_distance"}
     assert parts <= {name for term in good.terms for name in term["parts"]}
     assert good.score_reference is None
-    expected = np.prod([part(good, name) ** weight for name, weight in WEIGHTS.items()])
-    assert good.score == pytest.approx(expected * part(good, "faces"))
+    expected = np.prod([good.components[name] ** weight for name, weight in WEIGHTS.items()])
+    assert good.score == pytest.approx(expected * good.components["faces"])
     assert sum(WEIGHTS.values()) == pytest.approx(1.0)
 
 
-def test_every_term_is_explained_on_the_picture(
-    case: Case, swap: Image, good: Score, tmp_path: Path
-) -> None:
-    path = tmp_path / "image.png"
-    PIL.Image.fromarray(swap).save(path)
-    _, terms = measure(case, path)
-    found = {term.term: term for term in terms}
+def test_every_term_is_explained(case: Case, swap: Image, good: Score, tmp_path: Path) -> None:
+    PIL.Image.fromarray(swap).save(tmp_path / "image.png")
+    found = {term.term: term for term in measure(case, tmp_path / "image.png")[1]}
     assert set(found) == set(WEIGHTS)
     for name, term in found.items():
-        assert term.value == part(good, name)
+        assert term.value == good.components[name]
         assert term.overlay.shape == swap.shape
         assert term.sentence.endswith(".")
     red = (found["head"].overlay[..., 0].astype(int) - found["head"].overlay[..., 1]) > 60
     assert red[:200].sum() > 10 * red[450:].sum()
 
 
-def test_a_shifted_picture_keeps_its_background(judge: Judge, swap: Image) -> None:
-    got = judge(np.roll(swap, (5, -7), axis=(0, 1)))
-    assert part(got, "background") > 0.9
-    assert any("shifted by" in note for note in got.notes)
+def test_a_fault_costs_its_own_component(case: Case, swap: Image, good: Score) -> None:
+    body, seam, face = swap.copy(), swap.copy(), swap.copy()
+    body[420:] = (200, 30, 30)
+    cv2.ellipse(seam, (265, 250), (95, 120), 0, 0, 360, (20, 10, 10), 2)
+    face[100:400, 190:420] = swap[100:400, 150:380]
+    faults = ((body, "background", 0.15), (seam, "realism", 0.1), (face, "expression", 0.03))
+    for image, component, loss in faults:
+        spoiled = judge(case, image).components[component]
+        assert spoiled < good.components[component] - loss, component
+    shifted = judge(case, np.roll(swap, (5, -7), axis=(0, 1)))
+    assert shifted.components["background"] > 0.9
+    assert any("shifted by" in note for note in shifted.notes)
 
 
-def recolour_body(image: Image) -> None:
-    image[420:] = (200, 30, 30)
-
-
-def draw_seam(image: Image) -> None:
-    cv2.ellipse(image, (265, 250), (95, 120), 0, 0, 360, (20, 10, 10), 2)
-
-
-def shift_face(image: Image) -> None:
-    image[100:400, 190:420] = image[100:400, 150:380].copy()
-
-
-@pytest.mark.parametrize(
-    ("spoil", "component", "loss"),
-    [
-        (recolour_body, "background", 0.15),
-        (draw_seam, "realism", 0.1),
-        (shift_face, "expression", 0.03),
-    ],
-)
-def test_a_fault_costs_its_own_component(
-    judge: Judge,
-    swap: Image,
-    good: Score,
-    spoil: Callable[[Image], None],
-    component: str,
-    loss: float,
-) -> None:
-    spoiled = swap.copy()
-    spoil(spoiled)
-    assert part(judge(spoiled), component) < part(good, component) - loss
-
-
-def test_the_right_avatar_must_sit_on_the_right_person(tmp_path: Path) -> None:
-    case = load_case(CASES / "stairs-two-of-four")
+def test_the_right_avatar_must_sit_on_the_right_person(root: Path) -> None:
+    case = load_case(root / "cases" / "stairs-two-of-four")
     first, second = case.swaps
     pairs = ((first, second.avatar), (second, first.avatar))
     swaps = tuple(swap.model_copy(update={"avatar": avatar}) for swap, avatar in pairs)
     crossed = case.model_copy(update={"swaps": swaps})
-    judge = judge_of(case, tmp_path)
-    right = judge(swap_locally(case, {}))
-    wrong = judge(swap_locally(crossed, {}))
-    assert total(right) > 0.3
-    assert part(wrong, "identity") < 0.1
+    right = judge(case, swap_locally(case, {}))
+    wrong = judge(case, swap_locally(crossed, {}))
+    assert right.score > 0.3
+    assert wrong.components["identity"] < 0.1
     assert sum("more like" in note for note in wrong.notes) == 2
 
 
-def test_an_additional_face_costs_faces_kept(judge: Judge, swap: Image, case: Case) -> None:
+def test_an_additional_face_costs_faces_kept(case: Case, swap: Image) -> None:
     stranger = PIL.Image.fromarray(swap[110:360, 160:380]).resize((150, 170))
     more = PIL.Image.fromarray(swap)
     more.paste(stranger, (0, 400))
-    got = judge(more)
+    got = judge(case, more)
     assert got.components["faces"] == pytest.approx(0.5)
     assert any("additional faces" in note for note in got.notes)
 
@@ -186,15 +133,8 @@ PIL.Image.effect_noise((800, 600), 50).save(NOISE, "PNG")
         (lambda template: b"<html>no picture</html>", "unreadable"),
     ],
 )
-def test_what_cannot_be_scored_has_an_outcome_and_no_number(
-    case: Case, template: Image, tmp_path: Path, make: Any, outcome: str
-) -> None:
-    path, image = tmp_path / "image.png", make(template)
-    if isinstance(image, bytes):
-        path.write_bytes(image)
-    else:
-        PIL.Image.fromarray(image).save(path)
-    got = score(case, path)
+def test_what_cannot_be_scored(case: Case, template: Image, make: Any, outcome: str) -> None:
+    got = judge(case, make(template))
     assert (got.outcome, got.score) == (outcome, None)
     assert got.components == {}
     assert len(got.notes) == 1
@@ -220,7 +160,7 @@ def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> Non
     both, alone = got(near, far), got(near)
     assert [term["value"] for term in both.terms if term["term"] == "face"] == [0.0]
     for component in ("identity", "realism", "expression"):
-        assert part(both, component) == part(alone, component)
+        assert both.components[component] == alone.components[component]
     assert got(far).outcome == "tiny_face"
 
 

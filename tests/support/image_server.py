@@ -8,7 +8,6 @@ from typing import Any
 
 from loopback import Reply, Request, encoded, html, payload, raw, status
 from loopback import Server as ImageServer
-from PIL import Image
 
 __all__ = ["ImageServer", "Reply", "Request", "encoded", "html", "payload", "raw", "status"]
 
@@ -71,10 +70,3 @@ def bomb(side: int = 10_000) -> bytes:
         + chunk(b"IDAT", rows + squeezer.flush())
         + chunk(b"IEND", b"")
     )
-
-
-def rotated(image: Image.Image) -> bytes:
-    """A JPEG that lies on its side, with the EXIF word that says so."""
-    exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned by 90 degrees clockwise
-    return encoded(image.transpose(Image.Transpose.ROTATE_90), "JPEG", exif=exif, quality=95)

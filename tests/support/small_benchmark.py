@@ -119,12 +119,13 @@ class Turned:
         seconds: float = 0.0,
         *,
         tool_id: str = "",
+        version: str = "",
         make: Callable[[Case], Any] = lambda case: case.open_template().rotate(180),
         fails: Exception | None = None,
         times: int = 10**9,
         **needs: Any,
     ) -> None:
-        self.tool_id = tool_id or self.tool_id
+        self.tool_id, self.version = tool_id or self.tool_id, version or self.version
         self.needs = Needs(**needs)
         self.seconds, self.make, self.fails, self.times = seconds, make, fails, times
         self.asked: list[str] = []
@@ -146,13 +147,6 @@ class Turned:
         finally:
             self.active -= 1
         return self.make(case)
-
-
-class Raising(Turned):
-    """Raises where it should say whether it can be used."""
-
-    def unavailable(self) -> str:
-        raise KeyError("a missing key")
 
 
 class Bench:

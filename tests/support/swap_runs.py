@@ -11,48 +11,42 @@ from small_benchmark import make_noise
 
 from genlab.benchmark.cases import Case, Region, Source, Swap, load_cases
 from genlab.benchmark.cases.files import write_case
-from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender
 from genlab.core.io import sha256
 
 RUN = "2026-01-02"
 HOSTILE = "<script>alert('x')</script> \"quoted\" & more"
-TOOLS = {"good_tool": 0.9, "fair_tool": 0.6, "poor_tool": 0.1}
-COMPONENTS = ("identity", "background", "realism", "landmarks", "faces")
+TOOLS = {"good_tool": 0.9, "fair_tool": 0.6, "poor_tool": 0.1, "hostile_tool": None}
+COMPONENTS = ("identity", "background", "realism", "landmarks")
 
 
-def write_cases(root: Path, count: int = 7) -> None:
-    """Cases that load, from a photograph of public record."""
+def write_project(folder: Path) -> Path:
+    """Cases of a photograph of public record, and a finished run that two people rated.
+
+    The tools' scores lie 0.3 or more apart on every case; `hostile_tool` failed throughout, for a
+    reason full of markup. Returns `folder`.
+    """
     photograph = Image.fromarray(data.astronaut()).reduce(2)
-    source = {"licence": "public domain", "author": "NASA", "url": "https://example.org"}
+    source = Source(licence="public domain", author="NASA", url="https://example.org")
     region = Region(left=85, top=30, width=55, height=60)
-    for index in range(count):
+    for index in range(7):
         write_case(
-            root / f"case_{index}",
+            folder / "cases" / f"case_{index}",
             title=f"Portrait {index}",
             consent=True,
             template=photograph,
             avatars={"visitor": photograph.crop((75, 15, 150, 105))},
             swaps=[Swap(region=region, avatar="visitor")],
-            sources=dict.fromkeys(("template", "visitor"), Source(**source)),
+            sources=dict.fromkeys(("template", "visitor"), source),
         )
-
-
-def write_run(folder: Path, cases: Path, *, rated: bool = True) -> Path:
-    """A finished run of three tools, and one that failed throughout; the store's path.
-
-    The tools' scores lie 0.3 or more apart on every case; `hostile_tool` has a reason full of
-    markup.
-    """
-    path = folder / "genlab.sqlite3"
-    with Store(path) as store:
-        add_run(store, RUN, load_cases(cases), {**TOOLS, "hostile_tool": None}, HOSTILE)
-        for item in store.items(RUN) if rated else []:
-            for rater, shift in (("ada", 0), ("mary", 1)):
-                if item.score is not None:
-                    stars = int(np.clip(round(5 * item.score) + shift, 1, 5))
-                    store.rate("run_item", item.image_sha256, rater, stars, "blind")
-    return path
+    with Store(folder / "runs" / STORE) as store:
+        add_run(store, RUN, load_cases(folder / "cases"), TOOLS, HOSTILE)
+        for item in store.items(RUN):
+            for rater in ("ada", "mary") if item.score is not None else ():
+                stars = 1 + round(4 * item.score)
+                store.rate("run_item", item.image_sha256, rater, stars, "blind")
+    return folder
 
 
 def add_run(
@@ -62,7 +56,7 @@ def add_run(
 
     run_id: a date; words: the reason of every refusal, and a note and an option.
     """
-    facts = [case.facts for case in cases]
+    facts = [case.facts | {"folder": f"cases/{case.case_id}"} for case in cases]
     options = {"note": words}
     listed = [Contender(tool_id=tool, title=f"The {tool}", options=options) for tool in tools]
     store.create_run(run_id, f"{run_id}T10:00:00+00:00", facts, listed)
@@ -83,7 +77,7 @@ def add_run(
             "image": image.relative_to(store.path.parent).as_posix(),
             "image_sha256": sha256(image),
             "score": score,
-            "components": dict.fromkeys(COMPONENTS[:-1], score) | {"faces": None},
+            "components": {**dict.fromkeys(COMPONENTS, score), "faces": None},
             "details": {"notes": [words], "versions": {"constants": "1"}},
             "attempts": 1,
             "cost": 0.04,

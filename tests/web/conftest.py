@@ -1,6 +1,5 @@
 """A project with the committed results and tiny data and models of both kinds."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,17 +37,3 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
         return at
 
     return opened
-
-
-@pytest.fixture
-def git(tmp_path: Path) -> Callable[..., str]:
-    """Runs git in a new repository at `tmp_path`; returns what it prints."""
-
-    def run(*arguments: str) -> str:
-        who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
-        command = ["git", *who, *arguments]
-        done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    run("init", "-q")
-    return run

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +18,6 @@ from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
 from genlab.benchmark.cases import CASE_FILE
-from genlab.benchmark.events import EventLog
-from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.runner import is_locked, lock_of
 from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError
@@ -39,17 +36,22 @@ ENDLESS = {"case_ids": ["case-001"], "tool_ids": ["sim_paint"],
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = app_room.make_project(tmp_path_factory.mktemp("project"), cases=3, hostile=True)
-    sys.path.insert(0, str(folder / "package"))
-    yield folder
-    sys.path.remove(str(folder / "package"))
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
+    """A project with hostile cases and tools of somebody's, and a finished run."""
+    folder = app_room.make_project(tmp_path_factory.mktemp("project"), hostile=True)
+    made = Jobs(folder)
+    app_room.make_run(made.store, folder, run_id=RUN)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder / "package"))
+        yield made
+    made.store.close()
 
 
-@pytest.fixture(scope="module")
-def jobs(project: Path) -> Iterator[Jobs]:
-    made = Jobs(project)
-    app_room.make_run(made.store, project, run_id=RUN)
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Jobs]:
+    """A project of one case that a test may damage, with a finished run."""
+    made = Jobs(app_room.make_project(tmp_path, cases=1))
+    app_room.make_run(made.store, tmp_path, run_id=RUN)
     yield made
     made.store.close()
 
@@ -115,22 +117,18 @@ def test_cases_and_tools_are_listed(api: TestClient) -> None:
     assert (closed["available"], closed["reason"]) == (False, "SIM_KEY is not set")
 
 
-def test_a_run_is_started_and_listed(api: TestClient) -> None:
-    run = until_ended(api, begin(api, FAILING))
-    assert run["status"] == "finished"
-    assert [(i["status"], i["failure_kind"]) for i in run["items"]] == [("failed", "refused")]
-    assert run["run_id"] in [line["run_id"] for line in api.get("/api/runs").json()]
-
-
-def test_a_repeated_value_of_an_option_makes_one_contender(api: TestClient) -> None:
-    options = {"sim_fail": {"note": ["a", "b", "a"]}}
+def test_a_run_of_contenders_is_started_listed_and_reported(api: TestClient) -> None:
+    options = {"sim_fail": {"note": ["a", "b", "a"]}}  # a repeated value makes one contender
     run = until_ended(api, begin(api, {**FAILING, "options": options}))
-    assert [item["status"] for item in run["items"]] == ["failed", "failed"]
+    assert run["status"] == "finished"
+    ended = [(item["status"], item["failure_kind"]) for item in run["items"]]
+    assert ended == [("failed", "refused")] * 2
+    assert run["run_id"] in [line["run_id"] for line in api.get("/api/runs").json()]
+    report = api.get(f"/api/report/{run['run_id']}")
+    assert f"report_{run['run_id']}.html" in report.headers["content-disposition"]
 
 
-def test_runs_beyond_the_limit_are_refused_and_those_that_wait_are_cancelled_at_once(
-    api: TestClient, jobs: Jobs
-) -> None:
+def test_runs_are_limited_and_waiting_ones_end_at_once(api: TestClient, jobs: Jobs) -> None:
     def cancel(run_id: str) -> None:
         assert api.post(f"/api/run/{run_id}/cancel").json()["run_id"] == run_id
         run = until_ended(api, run_id)
@@ -170,32 +168,26 @@ def test_a_picture_is_found_by_its_content_without_its_tool(api: TestClient, job
         assert is_problem(api.get(f"{PICTURE}?width={width}"), 422)
 
 
-def test_a_damaged_picture_is_refused_without_its_tool(tmp_path: Path) -> None:
-    jobs = Jobs(app_room.make_project(tmp_path, cases=1))
-    app_room.make_run(jobs.store, tmp_path, run_id=RUN, cases=1)
-    [item] = [item for item in jobs.store.items(RUN) if item.image]
-    (jobs.runs_folder / item.image).write_bytes(b"no image")
-    answer = client(jobs).get(f"/api/pictures/{item.image_sha256}")
+def test_a_damaged_picture_is_refused_without_its_tool(own: Jobs) -> None:
+    [item] = [item for item in own.store.items(RUN) if item.image]
+    (own.runs_folder / item.image).write_bytes(b"no image")
+    answer = client(own).get(f"/api/pictures/{item.image_sha256}")
     assert is_problem(answer, 409)
     assert item.tool_id not in answer.text
-    assert is_problem(client(jobs).get(PICTURE), 409)
-    jobs.store.close()
+    assert is_problem(client(own).get(PICTURE), 409)
 
 
-def test_an_image_is_served_as_what_it_is_whatever_its_suffix(tmp_path: Path) -> None:
-    folder = app_room.make_project(tmp_path, cases=1) / "cases" / "case-001"
-    (folder / "template.png").rename(folder / "template.jfif")
-    text = (folder / CASE_FILE).read_text().replace("template.png", "template.jfif")
-    (folder / CASE_FILE).write_text(text)
-    answer = client(Jobs(tmp_path)).get("/api/test-cases/case-001/template")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == "image/png"
-
-
-def test_the_report_needs_nothing_from_elsewhere(api: TestClient) -> None:
-    report = api.get(f"/api/report/{RUN}")
-    assert f"report_{RUN}.html" in report.headers["content-disposition"]
-    assert "<script>" not in report.text
+def test_a_case_that_changes_is_read_again_and_its_image_served_as_what_it_is(own: Jobs) -> None:
+    [case] = own.cases()
+    template, text = case.template.with_suffix(".jfif"), case.folder / CASE_FILE
+    template.write_bytes((case.folder / "avatar_one.png").read_bytes())
+    text.write_text(text.read_text().replace("template.png", template.name))
+    assert own.cases()[0].digest != case.digest
+    served = client(own).get("/api/test-cases/case-001/template")
+    assert (served.status_code, served.headers["content-type"]) == (200, "image/png")
+    template.unlink()
+    assert is_problem(client(own).get("/api/test-cases"), 409)
+    assert is_problem(client(own).get("/api/test-cases/case-001/template"), 409)
 
 
 # following
@@ -212,42 +204,17 @@ def test_a_follower_that_comes_back_loses_nothing(api: TestClient) -> None:
             with pytest.raises(WebSocketDisconnect):  # the server closes after the last event
                 socket.receive_json()
         assert reported == list(range(after + 1, last + 1))
-
-
-def test_a_run_of_an_earlier_process_is_reported_from_the_store(api: TestClient) -> None:
-    with api.websocket_connect(f"/api/run/{RUN}?after=5") as socket:
+    with api.websocket_connect(f"/api/run/{RUN}?after=5") as socket:  # of an earlier process
         state = socket.receive_json()
-    assert len(state["items"]) == 6
-    assert state["end"]["status"] == "finished"
+    assert (len(state["items"]), state["end"]["status"]) == (6, "finished")
 
 
-def test_no_follower_of_many_loses_or_reorders_an_event() -> None:
-    async def follow_all() -> list[list[int]]:
-        log = EventLog("r")
-
-        async def follow() -> list[int]:
-            return [event["sequence"] async for event in log.follow()]
-
-        waiting = [asyncio.create_task(follow()) for _ in range(40)]
-        for number in range(1000):
-            log.publish({"type": "update", "run_item_id": number % 100 + 1, "status": str(number)})
-            if number % 7 == 0:
-                await asyncio.sleep(0)
-        log.close("finished")
-        return await asyncio.gather(*waiting)
-
-    for reported in asyncio.run(follow_all()):
-        assert reported == list(range(reported[0], reported[-1] + 1))
-
-
-def test_a_run_of_another_process_is_followed_through_the_store(project: Path) -> None:
+def test_a_run_of_another_process_is_followed_through_the_store(jobs: Jobs) -> None:
     run_id = "2026-01-03"
 
     async def follow() -> list[dict[str, Any]]:
-        jobs = Jobs(project)
-        case, tool = jobs.cases()[0], jobs.tools()["sim_paint"]
-        facts = [{"case_id": case.case_id, "folder": str(case.folder), "digest": case.digest}]
-        jobs.store.create_run(run_id, f"{run_id}T00:00", facts, make_contenders([tool], {}))
+        facts, contenders = [jobs.cases()[0].facts], [Contender(tool_id="sim_paint")]
+        jobs.store.create_run(run_id, f"{run_id}T00:00", facts, contenders)
         with lock_of(jobs.runs_folder, run_id):
             stream = jobs.follow(run_id)
             events = [await anext(stream)]
@@ -256,9 +223,7 @@ def test_a_run_of_another_process_is_followed_through_the_store(project: Path) -
             jobs.store.set_items([(item.item_id, {"status": "failed"})])
             events.append(await anext(stream))
         jobs.store.set_run(run_id, ending="finished")
-        events += [event async for event in stream]
-        jobs.store.close()
-        return events
+        return events + [event async for event in stream]
 
     state, *events = asyncio.run(follow())
     assert [item["status"] for item in state["items"]] == ["queued"]
@@ -275,16 +240,13 @@ def test_questions_at_the_same_time_do_not_take_an_ended_run_for_one_under_way(j
 # restarts
 
 
-def test_a_server_resumes_its_own_runs_and_says_why_where_it_cannot(
-    project: Path, jobs: Jobs, tmp_path: Path
-) -> None:
-    cases = [{"case_id": "gone", "title": "", "folder": str(tmp_path / "gone"), "digest": "0"}]
+def test_a_server_resumes_its_own_runs_and_says_why_where_it_cannot(jobs: Jobs) -> None:
+    cases, contenders = [{"case_id": "gone", "folder": "gone"}], [Contender(tool_id="sim_fail")]
     reasons = {"2026-01-02": "gone", "2026-01-04": "its process ended"}  # ours, another's
     for run_id, reason in reasons.items():
-        contenders = [Contender(tool_id="sim_fail")]
         ours = reason == "gone"
         jobs.store.create_run(run_id, f"{run_id}T00:00", cases, contenders, server=ours)
-    other = Jobs(project)
+    other = Jobs(jobs.root)
     other.resume_own()
     for run_id, reason in reasons.items():
         run = until_ended(client(other), run_id)
@@ -294,34 +256,19 @@ def test_a_server_resumes_its_own_runs_and_says_why_where_it_cannot(
     other.store.close()
 
 
-def test_a_case_that_has_changed_is_read_again(tmp_path: Path) -> None:
-    folder = app_room.make_project(tmp_path, cases=1) / "cases" / "case-001"
-    jobs = Jobs(tmp_path)
-    digest = jobs.cases()[0].digest
-    (folder / "template.png").write_bytes((folder / "avatar_one.png").read_bytes())
-    assert jobs.cases()[0].digest != digest
-    (folder / "template.png").unlink()
-    assert is_problem(client(jobs).get("/api/test-cases"), 409)
-    assert is_problem(client(jobs).get("/api/test-cases/case-001/template"), 409)
-
-
 CASE = {"case_id": "mine", "title": "My case", "consent": True, "licence": "mine",
         "regions": [{"left": 179, "top": 83, "width": 88, "height": 88}]}  # fmt: skip
 
 
 @pytest.mark.slow
-def test_a_case_is_created_from_photographs_and_listed_at_once(root: Path, tmp_path: Path) -> None:
-    app_room.make_project(tmp_path, cases=1)
-    api = client(Jobs(tmp_path))
-    folder = root / "cases" / "astronaut-officer"
-    template, avatar, many = (
-        path.read_bytes()
-        for path in (folder / "template.jpg", folder / "avatar_officer.jpg",
-                     root / "cases/window-four-avatars/template.jpg")
-    )  # fmt: skip
+def test_a_case_is_created_from_photographs_and_listed_at_once(root: Path, own: Jobs) -> None:
+    api, folder = client(own), root / "cases" / "astronaut-officer"
+    template, avatar = (folder / f"{name}.jpg" for name in ("template", "avatar_officer"))
+    many = root / "cases" / "window-four-avatars" / "template.jpg"
 
-    def create(case: dict[str, Any] | str, *avatars: bytes) -> Any:
-        files = [("template", ("t.jpg", template)), *(("avatars", ("a.jpg", a)) for a in avatars)]
+    def create(case: dict[str, Any] | str, *avatars: Path) -> Any:
+        sent = [("template", template), *(("avatars", avatar) for avatar in avatars)]
+        files = [(field, (path.name, path.read_bytes())) for field, path in sent]
         content = case if isinstance(case, str) else json.dumps(CASE | case)
         return api.post("/api/test-cases", data={"case": content}, files=files)
 
@@ -333,7 +280,7 @@ def test_a_case_is_created_from_photographs_and_listed_at_once(root: Path, tmp_p
     assert api.get(made["avatar_urls"]["person-1"]).status_code == 200
     for case, *avatars in (
         ({}, avatar),  # the name is taken
-        ({"case_id": "other"}, b"no image"),
+        ({"case_id": "other"}, folder / CASE_FILE),  # no image
         ({"case_id": "other"}, many),  # several faces
         ({"case_id": "other"}, avatar, avatar),  # for one region
         ({"case_id": "../x"}, avatar),
@@ -345,9 +292,11 @@ def test_a_case_is_created_from_photographs_and_listed_at_once(root: Path, tmp_p
 # what it refuses
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_what_is_not_offered_is_not_found(api: TestClient, jobs: Jobs) -> None:
+    folder = jobs.runs_folder / RUN / "sim_paint"
+    (folder / "link.png").symlink_to(jobs.root / "params.yaml")
+    (folder / "case-001.json").write_text("{}", encoding="utf-8")
+    for path in (
         f"/runs/{RUN}/sim_paint/case-001.json",
         f"/runs/{RUN}/sim_paint/link.png",
         f"/runs/{RUN}/.lock/case-001.png",
@@ -355,16 +304,10 @@ def test_a_case_is_created_from_photographs_and_listed_at_once(root: Path, tmp_p
         "/api/report/2000-01-01",
         "/api/test-cases/case-001/nobody",
         f"/api/pictures/{'0' * 64}",
-    ],
-)
-def test_what_is_not_offered_is_not_found(api: TestClient, jobs: Jobs, path: str) -> None:
-    link = jobs.runs_folder / RUN / "sim_paint" / "link.png"
-    if not link.exists():
-        link.symlink_to(jobs.root / "params.yaml")
-    (link.parent / "case-001.json").write_text("{}", encoding="utf-8")
-    answer = api.get(path)
-    assert is_problem(answer, 404, 422)
-    assert b"datasets" not in answer.content
+    ):
+        answer = api.get(path)
+        assert is_problem(answer, 404, 422), path
+        assert b"datasets" not in answer.content, path
 
 
 RATE: dict[str, Any] = {"run_item_id": 1, "stars": 3}
@@ -390,9 +333,7 @@ RATE: dict[str, Any] = {"run_item_id": 1, "stars": 3}
         ("tools", {}, 405),
     ],
 )  # fmt: skip
-def test_a_body_that_does_not_fit_is_refused(
-    api: TestClient, path: str, body: Any, status: int
-) -> None:
+def test_an_unfit_body_is_refused(api: TestClient, path: str, body: Any, status: int) -> None:
     sent = {"json": body} if isinstance(body, dict) else {"content": body}
     assert is_problem(api.post(f"/api/{path}", **sent), status)
 

@@ -39,6 +39,7 @@ def test_a_step_is_a_standard_deviation_along_its_direction(grids: Explorer) -> 
 
 
 def test_a_place_moves_its_own_latents_alone(grids: Explorer) -> None:
+    assert grids.side == 4
     moved = np.ones(grids.place_dim) @ grids.axes_at(1, 2)
     start = (1 * grids.side + 2) * grids.place_dim
     here = np.arange(start, start + grids.place_dim)
@@ -46,13 +47,10 @@ def test_a_place_moves_its_own_latents_alone(grids: Explorer) -> None:
     assert moved[here] == pytest.approx(grids.means.std(axis=0)[here])
 
 
-def test_a_code_of_fewer_latents_than_patches_has_no_places(
-    grids: Explorer, project: Path, tmp_path: Path
-) -> None:
+def test_fewer_latents_than_patches_have_no_places(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"
     save_checkpoint(file, tiny.model(prior="standard", latent_dim=4), {})
     assert open_explorer(file, project / "data/arc_grids").side == 0
-    assert grids.side == 4
 
 
 def test_a_checkpoint_for_other_items_is_refused(project: Path, tmp_path: Path) -> None:

@@ -13,13 +13,9 @@ from genlab.web.components.files import reading
 from genlab.web.pages import evaluation, failures, training
 
 NAME = "arc_grids"
+CHECKPOINT = f"data/checkpoints/{NAME}/model.safetensors"
 COMMANDS = "dvc repro|make repro|make bench|git checkout"
 FOREIGN = (b"[\n1]", b"{}", b'{"rows": 3, "tests": [{}]}', b"\xff\xfe{", b"a: {\nb", None)
-
-
-def explore(root: Path) -> object:
-    checkpoint = root / "data/checkpoints" / NAME / "model.safetensors"
-    return explorer.open_explorer(checkpoint, root / "data" / NAME)
 
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -31,7 +27,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     f"plots/{NAME}/training/plots/metrics/loss.tsv": lambda root: training.read_runs(root, NAME),
     f"data/{NAME}/objects.npz": lambda root: items.load_items(root / "data" / NAME, "train"),
     f"data/evaluated/{NAME}/evidence.npz": lambda root: items.read_evidence(root, NAME),
-    f"data/checkpoints/{NAME}/model.safetensors": explore,
+    CHECKPOINT: lambda root: explorer.open_explorer(root / CHECKPOINT, root / "data" / NAME),
 }
 
 
@@ -45,9 +41,7 @@ def file(request: pytest.FixtureRequest, project: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("content", FOREIGN)
-def test_a_faulty_file_is_one_line_that_names_it(
-    project: Path, file: Path, content: bytes | None
-) -> None:
+def test_a_faulty_file_is_named(project: Path, file: Path, content: bytes | None) -> None:
     if content in FOREIGN[1:3] and file.name == "benchmarks.json":
         pytest.skip("valid: nothing was measured")
     read = READERS[file.relative_to(project).as_posix()]

@@ -36,9 +36,7 @@ def test_a_page_shows_what_is_there(page: Open, project: Path, name: str, datase
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_an_empty_project_says_which_command_fills_the_page(
-    page: Open, tmp_path: Path, name: str
-) -> None:
+def test_an_empty_project_names_a_command(page: Open, tmp_path: Path, name: str) -> None:
     tiny.write_params(tmp_path)
     at = page(tmp_path, name)
     assert at.info
@@ -81,9 +79,7 @@ def test_every_view_of_the_evaluation(page: Open, project: Path, view: str) -> N
 @pytest.mark.parametrize(
     ("dataset", "label"), [("arc_grids", "Latent 1"), ("fashion_mnist", "Direction 1")]
 )
-def test_a_slider_of_the_explorer_changes_the_picture(
-    page: Open, project: Path, dataset: str, label: str
-) -> None:
+def test_a_slider_moves_the_picture(page: Open, project: Path, dataset: str, label: str) -> None:
     at = page(project, "evaluation", show="Latents", dataset=dataset)
     before = words(at)
     next(slider for slider in at.slider if slider.label == label).set_value(3.0).run()
@@ -110,9 +106,7 @@ def test_an_opinion_is_stored_under_the_raters_name(page: Open, copied: Path) ->
         assert f"1 agree, {count - 1} don't" in words(guest)
 
 
-def test_saving_a_case_keeps_a_title_of_the_length_that_the_api_takes(
-    page: Open, copied: Path
-) -> None:
+def test_saving_a_case_keeps_a_long_title(page: Open, copied: Path) -> None:
     case = make_case(copied / "cases" / "private", 2, title="t" * 200)
     at = page(copied, "cases")
     at.selectbox(key="chosen").set_value(case.case_id).run()

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,21 +18,27 @@ SERIES = {"reconstruction_loss": [3.0, 2.0], "kl_divergence": [1.0, None]}
 def log(root: Path, name: str, epochs: int) -> Path:
     """A run in the making as the tracker leaves it."""
     file = root / "data/.making" / name / "history.json"
-    rows = [{"epoch": e, "values": {"loss": repr(1.0 / e)}, "timing": {}}
-            for e in range(1, epochs + 1)]  # fmt: skip
+    values = [{"loss": repr(1.0 / epoch)} for epoch in range(1, epochs + 1)]
+    rows = [{"epoch": n, "values": each, "timing": {}} for n, each in enumerate(values, 1)]
     write_json(file, {"kind": HISTORY_KIND, "rows": rows})
     return file
 
 
-def test_experiments_of_dvc_are_found_in_gits_refs(git: Callable[..., str], tmp_path: Path) -> None:
+def git(root: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    return subprocess.check_output(["git", *who, *arguments], cwd=root, text=True).strip()
+
+
+def test_experiments_of_dvc_are_found_in_gits_refs(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
     file = tmp_path / "results/arc_grids/training.json"
     write_json(file, {"series": {"loss": [1.0]}})
-    git("add", ".")
-    git("commit", "-q", "-m", "one")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
     write_json(file, {"series": SERIES})
-    git("commit", "-q", "-a", "-m", "experiment")
-    made = git("rev-parse", "HEAD")
-    git("update-ref", f"refs/exps/ab/{made[2:]}/quick-beta", made)
+    git(tmp_path, "commit", "-q", "-a", "-m", "experiment")
+    made = git(tmp_path, "rev-parse", "HEAD")
+    git(tmp_path, "update-ref", f"refs/exps/ab/{made[2:]}/quick-beta", made)
     [(name, run)] = training.read_runs(tmp_path, "arc_grids").items()
     assert (name, len(run["elbo"])) == ("quick-beta", 2)
     assert run["elbo"][0] == (1.0, -4.0)
