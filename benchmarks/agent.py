@@ -7,9 +7,8 @@ are kept in their workspaces, so that a killed benchmark resumes.
 """
 
 import os
-import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 import vae_module
-from judged import read_set
+from judged import matches, read_set
 from llm_server import Reply, Request, completion
 from loopback import payload
 from scripted_llm import Server, reply
@@ -30,6 +29,7 @@ from genlab.agent.evaluator.datasets import load_data
 from genlab.agent.evaluator.judge import Budget, EvaluationError, Judge
 from genlab.agent.goals import parse_goal
 from genlab.agent.record import RunRecord, read_run
+from genlab.agent.registry import Attempt
 from genlab.agent.run import run
 from genlab.agent.workspace import open_workspace
 from genlab.core.errors import GenlabError
@@ -42,14 +42,19 @@ BUDGET = Budget(examples=3000, max_parameters=100_000, seconds=60.0)
 QUICK: dict[str, Any] = {"examples": 200, "subset": 200, "validation": 100, "seeds": 1}
 REASONING_TOKENS = 3000  # of every answer of the endpoint that starves
 PATIENCE_OFF = 1000
+WARM_UP = 2  # attempts
+DRAWS = 8  # of z per image, by each side
 
-Seeds = Annotated[int, typer.Option(min=1, max=10, help="Number of runs, one per seed.")]
-Workspaces = Annotated[Path, typer.Option(help="Where runs are kept and resumed.")]
 
-
-def class_of(module: dict[str, Any]) -> str:
-    """The name of a module's class."""
-    return str(module.get("class_name", "Model"))
+def count_passes(key: str, name: str, check: Callable[[Any], tuple[bool, str]]) -> Result:
+    """The share of a test set's entries that pass `check`; prints what was said of each."""
+    passed, entries = 0, read_set(name)
+    for entry in entries:
+        hit, said = check(entry)
+        passed += hit
+        label = entry.get("name") or entry["goal"]
+        print(f"{label}: {'passed' if hit else 'NOT PASSED'}: {said}", flush=True)
+    return Result.rate(key, passed, len(entries))
 
 
 @contextmanager
@@ -60,57 +65,52 @@ def open_judge(task: str, budget: Budget = BUDGET) -> Iterator[Judge]:
         yield judge
 
 
+def evaluate(judge: Judge, module: dict[str, Any]) -> tuple[dict[str, float], str]:
+    """The metrics of a module, or why it has none."""
+    code, name = module["code"], module.get("class_name", "Model")
+    failure = judge.inspect(code, name).failure
+    if not failure:
+        try:
+            return judge.evaluate(code, name, Training(), seed=0)[0].metrics, ""
+        except EvaluationError as error:
+            failure = str(error)
+    return {}, failure
+
+
 @benchmark("agent.expert.open_code", "agent.broken_code")
 def agent_modules() -> Iterator[Result]:
     """Accept and train free-form modules; name what is wrong with broken ones."""
     with open_judge("classify") as judge:
-        accepted, modules = 0, read_set("open_modules")
-        for each in modules:
-            summary = judge.inspect(each["code"], class_of(each))
-            reason = summary.failure
-            if not reason:
-                try:
-                    judge.evaluate(each["code"], class_of(each), Training(), seed=0)
-                except EvaluationError as error:
-                    reason = str(error)
-            accepted += not reason
-            print(f"{each['name']}: {reason or 'evaluated'}", flush=True)
-        yield Result.rate("agent.expert.open_code", accepted, len(modules))
-        named, broken = 0, read_set("broken_modules")
-        for each in broken:
-            failure = judge.inspect(each["code"], class_of(each)).failure
-            hit = bool(failure and re.search(each["expect"], failure, re.IGNORECASE))
-            named += hit
-            print(f"{each['name']}: {'' if hit else 'NOT NAMED: '}{failure}", flush=True)
-        yield Result.rate("agent.broken_code", named, len(broken))
+
+        def accept(module: dict[str, Any]) -> tuple[bool, str]:
+            _, failure = evaluate(judge, module)
+            return not failure, failure
+
+        def name_fault(module: dict[str, Any]) -> tuple[bool, str]:
+            failure = judge.inspect(module["code"], module.get("class_name", "Model")).failure
+            return matches(module["expect"], failure), failure
+
+        yield count_passes("agent.expert.open_code", "open_modules", accept)
+        yield count_passes("agent.broken_code", "broken_modules", name_fault)
 
 
 @benchmark("agent.generative.cheats")
 def agent_cheats() -> Iterator[Result]:
     """Judge generative modules that cheat: each fails, or gets no better number than it earns."""
-    caught, cheats = 0, read_set("cheats")
     with open_judge("generate") as judge:
-        for each in cheats:
-            failure, bits = judge.inspect(each["code"], class_of(each)).failure, np.nan
-            if not failure:
-                try:
-                    result, _ = judge.evaluate(each["code"], class_of(each), Training(), seed=0)
-                    bits = result.metrics["bits_per_dim"]
-                except EvaluationError as error:
-                    failure = str(error)
-            expected = each.get("failure", "")
-            hit = bool(failure and expected and re.search(expected, failure, re.IGNORECASE))
-            hit |= bits >= each.get("bits_at_least", np.inf)
-            caught += hit
-            shown = failure or f"{bits:.3f} bits per dimension"
-            print(f"{each['name']}: {'' if hit else 'NOT CAUGHT: '}{shown}", flush=True)
-    yield Result.rate("agent.generative.cheats", caught, len(cheats))
+
+        def catch(module: dict[str, Any]) -> tuple[bool, str]:
+            metrics, failure = evaluate(judge, module)
+            bits = metrics.get("bits_per_dim", np.nan)
+            caught = matches(module.get("failure", "(?!)"), failure)
+            caught |= bool(bits >= module.get("bits_at_least", np.inf))
+            return caught, failure or f"{bits:.3f} bits per dimension"
+
+        yield count_passes("agent.generative.cheats", "cheats", catch)
 
 
 @benchmark("agent.generative.bits_per_dim_error")
-def agent_bits(
-    draws: Annotated[int, typer.Option(min=1, help="Draws of z per image, by each side.")] = 8,
-) -> Iterator[Result]:
+def agent_bits() -> Iterator[Result]:
     """Compare the judge's bits per dimension with the pipeline's on the same weights.
 
     Each side draws its own z, so the difference holds the noise of both means.
@@ -120,11 +120,11 @@ def agent_bits(
         part = judge.data.validation
         judged = [
             judge.test(vae_module.SOURCE, "Model", weights, part, seed)["bits_per_dim"]
-            for seed in range(draws)
+            for seed in range(DRAWS)
         ]
     model = vae_module.as_pipeline_model(weights)
     images = np.ascontiguousarray(part.items.transpose(0, 2, 3, 1))
-    terms = [posterior.elbo_terms(model, images, seed) for seed in range(draws)]
+    terms = [posterior.elbo_terms(model, images, seed) for seed in range(DRAWS)]
     bits = np.mean([nll + kl for nll, kl in terms]) / (images[0].size * np.log(2))
     print(f"judge {np.mean(judged):.4f}, pipeline {bits:.4f}")
     error = abs(float(np.mean(judged) - bits))
@@ -134,24 +134,17 @@ def agent_bits(
 @benchmark("agent.goals_parsed")
 def agent_goals() -> Iterator[Result]:
     """Parse goal sentences; those that cannot be measured are refused."""
-    right, goals = 0, read_set("goals")
-    for each in goals:
+
+    def parse(entry: dict[str, Any]) -> tuple[bool, str]:
         try:
-            goal = parse_goal(each["goal"])
+            goal = parse_goal(entry["goal"])
         except GenlabError as error:
-            reason = each.get("refused", "(?!)")
-            hit = bool(re.search(reason, str(error), re.IGNORECASE))
-            shown = str(error)
-        else:
-            expected = {"max_parameters": None, "max_seconds": None, **each.get("expect", {})}
-            hit = "expect" in each and all(
-                getattr(goal, name) == value for name, value in expected.items()
-            )
-            shown = goal.description
-        right += hit
-        if not hit:
-            print(f"{each['goal']!r}: {shown}")
-    yield Result.rate("agent.goals_parsed", right, len(goals))
+            return matches(entry.get("refused", "(?!)"), str(error)), str(error)
+        expected = {"max_parameters": None, "max_seconds": None, **entry.get("expect", {})}
+        right = all(getattr(goal, name) == value for name, value in expected.items())
+        return right and "expect" in entry, goal.description
+
+    yield count_passes("agent.goals_parsed", "goals", parse)
 
 
 def agent_settings(seed: int = 0, text: str = "", **changes: Any) -> Settings:
@@ -164,7 +157,8 @@ def agent_settings(seed: int = 0, text: str = "", **changes: Any) -> Settings:
 
 
 def scripted_roles(url: str) -> dict[str, Any]:
-    """Parameters of both roles for an endpoint on loopback."""
+    """Parameters of both roles for an endpoint on loopback, which asks for no key."""
+    os.environ.setdefault("OPENAI_API_KEY", "none")
     roles = load_params(ROOT / "params.yaml").agent
     return {
         name: getattr(roles, name).model_dump() | {"base_url": url, "model": "scripted"}
@@ -188,28 +182,34 @@ def complete(settings: Settings, workspaces: Path, name: str) -> RunRecord:
     "agent.goal_rate.expert_minus_search",
 )
 def agent_goal_rate(
-    seeds: Seeds = 10, workspaces: Workspaces = WORKSPACES, embedded: bool = True
+    seeds: Annotated[int, typer.Option(min=1, max=10, help="Number of runs, one per seed.")] = 10,
+    workspaces: Annotated[Path, typer.Option(help="Where runs are kept and resumed.")] = WORKSPACES,
 ) -> Iterator[Result]:
     """Measure how often the default goal is reached by expert, search and embedded model."""
     used = range(seeds)
+
+    def complete_all(name: str, **options: Any) -> list[RunRecord]:
+        return [complete(agent_settings(seed, **options), workspaces, name) for seed in used]
+
     with Server(reply) as server:
-        os.environ.setdefault("OPENAI_API_KEY", "none")
-        roles = scripted_roles(server.url)
-        expert = [
-            complete(agent_settings(seed, backend="openai", **roles), workspaces, "expert")
-            for seed in used
-        ]
+        expert = complete_all("expert", backend="openai", **scripted_roles(server.url))
     reached = [each.first_reached(each.attempts) is not None for each in expert]
     yield Result.rate("agent.goal_rate", sum(reached), seeds, used)
     by_search = [each.first_reached(each.search) is not None for each in expert]
     yield Result.rate("agent.goal_rate.search", sum(by_search), seeds, used)
-    gains = [float(one) - float(other) for one, other in zip(reached, by_search, strict=True)]
-    yield Result.mean("agent.goal_rate.expert_minus_search", gains, used)
-    if embedded:
-        options = {"backend": "embedded", "compare_with_search": False}
-        small = [complete(agent_settings(seed, **options), workspaces, "embedded") for seed in used]
-        hits = sum(each.first_reached(each.attempts) is not None for each in small)
-        yield Result.rate("agent.goal_rate.embedded", hits, seeds, used)
+    gains = np.subtract(reached, by_search, dtype=float)
+    yield Result.mean("agent.goal_rate.expert_minus_search", gains.tolist(), used)
+    embedded = complete_all("embedded", backend="embedded", compare_with_search=False)
+    hits = sum(each.first_reached(each.attempts) is not None for each in embedded)
+    yield Result.rate("agent.goal_rate.embedded", hits, seeds, used)
+
+
+def run_briefly(answer: Callable[[Request], Reply], **changes: Any) -> list[Attempt]:
+    """The attempts of a run of short trainings, planned by an endpoint on loopback."""
+    with tempfile.TemporaryDirectory() as scratch, Server(answer) as server:
+        options = {**QUICK, "backend": "openai", "compare_with_search": False, **changes}
+        settings = agent_settings(**options, **scripted_roles(server.url))
+        return complete(settings, Path(scratch), "brief").attempts
 
 
 def starve(request: Request) -> Reply:
@@ -224,37 +224,21 @@ def starve(request: Request) -> Reply:
 @benchmark("agent.starved")
 def agent_starved() -> Iterator[Result]:
     """Share of attempts that the language model plans when it spends tokens on reasoning first."""
-    with tempfile.TemporaryDirectory(prefix="genlab-starved-") as scratch, Server(starve) as server:
-        os.environ.setdefault("OPENAI_API_KEY", "none")
-        options = {**QUICK, "backend": "openai", "compare_with_search": False}
-        settings = agent_settings(**options, **scripted_roles(server.url))
-        found = complete(settings, Path(scratch), "starved")
-    planned = sum(each.origin == "llm" for each in found.attempts)
-    yield Result.rate("agent.starved", planned, len(found.attempts))
+    attempts = run_briefly(starve)
+    planned = sum(each.origin == "llm" for each in attempts)
+    yield Result.rate("agent.starved", planned, len(attempts))
 
 
 @benchmark("agent.overhead_s")
 def agent_overhead(
     attempts: Annotated[int, typer.Option(min=3, help="Timed attempts.")] = 12,
-    warm_up: Annotated[int, typer.Option(min=0, help="Attempts before them.")] = 2,
 ) -> Iterator[Result]:
     """Measure the seconds of an attempt beyond its answers and its training.
 
     Trainings are short, since the overhead does not grow with them. Answers of the scripted
     endpoint take milliseconds and count as overhead.
     """
-    count = attempts + warm_up
-    with tempfile.TemporaryDirectory(prefix="genlab-cost-") as scratch, Server(reply) as server:
-        os.environ.setdefault("OPENAI_API_KEY", "none")
-        options = {**QUICK, "backend": "openai", "compare_with_search": False}
-        settings = agent_settings(
-            text="dummy stripes, validation loss below 0.000001",
-            max_iterations=count,
-            **options,
-            **scripted_roles(server.url),
-        )
-        found = complete(settings, Path(scratch), "overhead").attempts
-    trained = [sum(float(seed["seconds"]) for seed in each.seeds) for each in found]
-    spent = [each.wall_seconds - seconds for each, seconds in zip(found, trained, strict=True)]
-    print("warm-up:", ", ".join(f"{each:.2f} s" for each in spent[:warm_up]))
-    yield Result.median("agent.overhead_s", spent[warm_up:])
+    goal = "dummy stripes, validation loss below 0.000001"
+    found = run_briefly(reply, text=goal, max_iterations=attempts + WARM_UP)
+    spent = [each.wall_seconds - sum(seed["seconds"] for seed in each.seeds) for each in found]
+    yield Result.median("agent.overhead_s", spent[WARM_UP:])

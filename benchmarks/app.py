@@ -14,21 +14,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import httpx
-import typer
-from app_room import (
-    READY,
-    chromium,
-    make_project,
-    make_run,
-    serving,
-    take_photographs_to_report,
-)
+from app_room import READY, chromium, make_project, make_run, serving, take_photographs_to_report
 
-from benchmarks.harness import ROOT, Result, benchmark
+from benchmarks.harness import ROOT, Repeats, Result, benchmark
 from genlab.benchmark.store.repository import Store
 
 RUN = "2026-01-01"
@@ -77,23 +70,28 @@ ARM = """() => {
     }, {once: true, capture: true});
 }"""
 
-Repeats = Annotated[int, typer.Option(min=1, help="Repeats.")]
+
+@contextmanager
+def open_page(viewport: Any = None) -> Iterator[Any]:
+    """A page of a new browser."""
+    with chromium() as browser:
+        page = browser.new_page(viewport=viewport)
+        page.set_default_timeout(TIMEOUT)
+        yield page
 
 
 @benchmark("app.start_s")
 def app_start(repeats: Repeats = 5) -> Iterator[Result]:
     """Time the server from its start to its first page."""
     taken = []
-    with chromium() as browser:
-        for _ in range(repeats):
-            page = browser.new_page()
+    for _ in range(repeats):
+        with open_page() as page:
             begin = time.monotonic()
             with serving(ROOT) as server:
-                page.goto(server.base, timeout=TIMEOUT)
-                page.locator("h1").first.wait_for(timeout=TIMEOUT)
-                page.wait_for_function(DRAWN, timeout=TIMEOUT)
+                page.goto(server.base)
+                page.locator("h1").first.wait_for()
+                page.wait_for_function(DRAWN)
                 taken.append(time.monotonic() - begin)
-            page.close()
     yield Result.median("app.start_s", taken)
 
 
@@ -101,12 +99,11 @@ def app_start(repeats: Repeats = 5) -> Iterator[Result]:
 def app_page(repeats: Repeats = 5) -> Iterator[Result]:
     """Time a change to each page."""
     taken: dict[str, list[float]] = {}
-    with serving(ROOT) as server, chromium() as browser:
-        page = browser.new_page(viewport=VIEW)
-        page.goto(server.base, timeout=TIMEOUT)
+    with serving(ROOT) as server, open_page(VIEW) as page:
+        page.goto(server.base)
         links = page.locator("[data-testid=stTopNavLink], [data-testid=stSidebarNavLink]")
-        links.first.wait_for(timeout=TIMEOUT)
-        page.wait_for_function(READY, timeout=TIMEOUT)
+        links.first.wait_for()
+        page.wait_for_function(READY)
         names = [name.strip() for name in links.all_inner_texts()]
         for turn in range(repeats + 1):  # the first is the warm-up
             for name in [*names[1:], names[0]]:
@@ -114,9 +111,9 @@ def app_page(repeats: Repeats = 5) -> Iterator[Result]:
                 if turn:
                     taken.setdefault(name, []).append(spent)
                 page.wait_for_timeout(300)
-    for name, values in taken.items():
-        print(f"  {name}: {statistics.median(values):.0f} ms")
-    yield Result.median("app.page_ms", [statistics.median(values) for values in taken.values()])
+    medians = {name: statistics.median(values) for name, values in taken.items()}
+    print(medians)
+    yield Result.median("app.page_ms", list(medians.values()))
 
 
 @benchmark("app.event_ms")
@@ -131,42 +128,37 @@ def app_event(repeats: Repeats = 2) -> Iterator[Result]:
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(make_project(Path(folder), cases=12)) as server,
-        chromium() as browser,
+        open_page() as page,
     ):
         for _ in range(repeats):
             run_id = httpx.post(f"{server.base}/api/run", json=asked, timeout=60).json()["run_id"]
-            page = browser.new_page()
-            page.goto(f"{server.base}/benchmark?run={run_id}", timeout=TIMEOUT)
-            page.locator("[data-status=generating]").first.wait_for(timeout=TIMEOUT)
+            page.goto(f"{server.base}/benchmark?run={run_id}")
+            page.locator("[data-status=generating]").first.wait_for()
             page.evaluate(WATCH)
             earlier = set(page.evaluate("window.seen"))  # shown before the page was watched
-            page.get_by_role("link", name="Export report").wait_for(timeout=TIMEOUT)
+            page.get_by_role("link", name="Export report").wait_for()
             seen = page.evaluate("window.seen")
             taken += [float(spent) for item, spent in seen.items() if item not in earlier]
-            page.close()
     yield Result.median("app.event_ms", taken)
 
 
 @benchmark("app.rate_ms")
-def app_rate(
-    pictures: Annotated[int, typer.Option(min=1, help="Pictures to rate.")] = 40,
-) -> Iterator[Result]:
+def app_rate(repeats: Repeats = 40) -> Iterator[Result]:
     """Time the next picture after a key press."""
     taken = []
     with tempfile.TemporaryDirectory() as name:
-        folder = make_project(Path(name), cases=pictures + 1)
+        folder = make_project(Path(name), cases=repeats + 1)
         with Store(folder / "runs" / "genlab.sqlite3") as store:
-            make_run(store, folder, run_id=RUN, cases=pictures + 1)
-        with serving(folder) as server, chromium() as browser:
-            page = browser.new_page(viewport=VIEW)
-            page.goto(f"{server.base}/rate?of={RUN}&rater=bench", timeout=TIMEOUT)
-            page.locator(".b-main img").wait_for(timeout=TIMEOUT)
-            page.wait_for_function(READY, timeout=TIMEOUT)
-            for number in range(pictures):
+            make_run(store, folder, run_id=RUN, cases=repeats + 1)
+        with serving(folder) as server, open_page(VIEW) as page:
+            page.goto(f"{server.base}/rate?of={RUN}&rater=bench")
+            page.locator(".b-main img").wait_for()
+            page.wait_for_function(READY)
+            for number in range(repeats):
                 page.wait_for_timeout(400)  # a person looks, the next ones are fetched
                 page.evaluate(ARM)
                 page.keyboard.press(str(number % 5 + 1))
-                page.wait_for_function("window.spent !== null", timeout=TIMEOUT)
+                page.wait_for_function("window.spent !== null")
                 taken.append(float(page.evaluate("window.spent")))
     yield Result.median("app.rate_ms", taken)
 
@@ -179,10 +171,8 @@ def app_case(repeats: Repeats = 3) -> Iterator[Result]:
         with (
             tempfile.TemporaryDirectory() as folder,
             serving(make_project(Path(folder), cases=1)) as server,
-            chromium() as browser,
+            open_page(VIEW) as page,
         ):
-            page = browser.new_page(viewport=VIEW)
-            page.set_default_timeout(TIMEOUT)
             begin = time.monotonic()
             take_photographs_to_report(server, page, ROOT / "cases")
             taken.append(time.monotonic() - begin)

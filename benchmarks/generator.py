@@ -10,14 +10,12 @@ duplicates; the loop does not.
 
 import random
 from collections.abc import Iterator
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-import typer
 from scipy.ndimage import binary_dilation
 
-from benchmarks.harness import Result, benchmark, cpu_seconds
+from benchmarks.harness import Repeats, Result, benchmark, cpu_seconds
 from genlab.core.errors import GenlabError
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import POSITION_DRAWS, AtomicImageGenerator
@@ -27,6 +25,8 @@ from genlab.grids.shapes import KINDS, OBJECT_DTYPE, SHAPES
 Grids = npt.NDArray[np.uint8]
 Plan = tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], int, int]
 Row = tuple[int, ...]
+
+COUNT, LOOP_COUNT = 100_000, 5_000  # grids of the generator and of the loop in a repeat
 
 
 class PlainLoop:
@@ -75,23 +75,18 @@ class PlainLoop:
 
 
 @benchmark("grids.generator_speedup")
-def generator(
-    count: Annotated[int, typer.Option(min=1, help="Grids per repeat of the generator.")] = 100_000,
-    loop_count: Annotated[int, typer.Option(min=1, help="Grids per repeat of the loop.")] = 5_000,
-    repeats: Annotated[int, typer.Option(min=3, help="Repeats, alternating.")] = 9,
-    seed: Annotated[int, typer.Option(help="Seed of both.")] = 0,
-) -> Iterator[Result]:
+def generator(repeats: Repeats = 9) -> Iterator[Result]:
     """Time the generator against a plain loop."""
     distribution = GridDistribution()
-    ours, loop = AtomicImageGenerator(distribution), PlainLoop(distribution, seed)
+    ours, loop = AtomicImageGenerator(distribution), PlainLoop(distribution, seed=0)
     grids, _ = loop.generate(1000)
     if not is_valid(grids, distribution.min_objects, distribution.max_objects).all():
         raise GenlabError("benchmarks/generator.py: the plain loop draws invalid grids; fix it")
-    ours.generate(count, seed)
+    ours.generate(COUNT, 0)
     speedups = []
     for _ in range(repeats):
-        fast = count / cpu_seconds(lambda: ours.generate(count, seed))
-        slow = loop_count / cpu_seconds(lambda: loop.generate(loop_count))
+        fast = COUNT / cpu_seconds(lambda: ours.generate(COUNT, 0))
+        slow = LOOP_COUNT / cpu_seconds(lambda: loop.generate(LOOP_COUNT))
         print(f"generator {fast:,.0f}, plain loop {slow:,.0f} grids per CPU second")
         speedups.append(fast / slow)
-    yield Result.median("grids.generator_speedup", speedups, seed)
+    yield Result.median("grids.generator_speedup", speedups)

@@ -1,7 +1,7 @@
 """How cost grows with size: seconds of each kind of work over three decades, as a figure.
 
 Work of a size is timed once, the smallest first; from the third on, a size that would take over
-`--longest` seconds by the one before it is left out. The exponent of a kind of work is the slope of
+LONGEST seconds by the one before it is left out. The exponent of a kind of work is the slope of
 log seconds over log size between its two largest sizes: 1 is linear. The estimates of `JOBS` are
 multiples of the cost of one piece at the largest size: grids are drawn in shards, images are scored
 one by one, and a run's attempts are as many as were timed.
@@ -11,10 +11,8 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 from benchmarks.harness import Result, benchmark, wall_seconds
 from benchmarks.swap_leaderboard import fill, show_leaderboard
@@ -30,36 +28,35 @@ from genlab.core.params import load_params
 from genlab.datasets.arc_grids import load_split, make_distribution
 from genlab.datasets.shards import GRIDS_KIND, SHARD, Shard, draw_shard
 from genlab.evaluation.figures.style import figure_file
-from genlab.grids.generator import AtomicImageGenerator
+from genlab.grids.generator import AtomicImageGenerator, Draw
 from genlab.grids.parser import is_valid
 
 DECADES = (1, 10, 100, 1000)
+LONGEST = 120.0  # seconds
+PICTURE = Path("docs/pictures/growth.png")
 JOBS = {
     "draw grids": ("1 billion grids", 1e9),
     "score images": ("10,000 benchmark items", 1e4),
     "record attempts": ("1,000 agent attempts, without their models and training", 1e3),
 }
+Measured = dict[int, float]
 Work = Callable[[int, Path], Callable[[], object]]
 """Prepares work of a size in a folder; what it returns is timed."""
 
 
-def make_generator() -> AtomicImageGenerator:
-    return AtomicImageGenerator(make_distribution(load_params().grids))
-
-
-def draw_grids(size: int, _: Path) -> Callable[[], object]:
-    generator = make_generator()
+def draw_grids(size: int, _: Path) -> Callable[[], Draw]:
+    generator = AtomicImageGenerator(make_distribution(load_params().grids))
     return lambda: generator.generate(size, 0)
 
 
 def load_grids(size: int, folder: Path) -> Callable[[], object]:
-    grids = make_generator().generate(size, 0).grids
+    grids = draw_grids(size, folder)().grids
     write_npz(folder / "grids.npz", {"train": grids}, kind=GRIDS_KIND)
     return lambda: load_split(folder / "grids.npz", "train")
 
 
-def parse_grids(size: int, _: Path) -> Callable[[], object]:
-    grids = make_generator().generate(size, 0).grids
+def parse_grids(size: int, folder: Path) -> Callable[[], object]:
+    grids = draw_grids(size, folder)().grids
     return lambda: is_valid(grids)
 
 
@@ -102,61 +99,46 @@ WORK: dict[str, tuple[Work, int]] = {
 """Each kind of work with its smallest size."""
 
 
-def measure(work: Work, smallest: int, longest: float) -> tuple[list[int], list[float]]:
-    """Sizes and seconds."""
-    sizes, seconds = list[int](), list[float]()
+def measure(work: Work, smallest: int) -> Measured:
+    """Seconds by size."""
+    seconds: Measured = {}
     for size in (smallest * decade for decade in DECADES):
-        if len(sizes) > 1 and seconds[-1] * size / sizes[-1] > longest:
+        if len(seconds) > 1 and seconds[size // 10] * 10 > LONGEST:
             break
         with tempfile.TemporaryDirectory() as folder:
-            taken = wall_seconds(work(size, Path(folder)))
-        sizes.append(size)
-        seconds.append(taken)
-    return sizes, seconds
+            seconds[size] = wall_seconds(work(size, Path(folder)))
+    return seconds
 
 
 @benchmark("scale.exponent")
-def growth(
-    longest: Annotated[float, typer.Option(min=0, help="Seconds of the longest work.")] = 120,
-    picture: Annotated[Path, typer.Option(help="File of the figure.")] = Path(
-        "docs/pictures/growth.png"
-    ),
-) -> Iterator[Result]:
+def growth() -> Iterator[Result]:
     """Measure how the cost of each kind of work grows with its size, and draw it."""
-    measured, exponents = {}, {}
-    for name, (work, smallest) in WORK.items():
-        sizes, seconds = measured[name] = measure(work, smallest, longest)
-        exponents[name] = math.log(seconds[-1] / seconds[-2]) / math.log(sizes[-1] / sizes[-2])
-        unit = seconds[-1] / sizes[-1]
-        print(f"{name}: {1000 * unit:.3g} ms each at {sizes[-1]:,}, exponent {exponents[name]:.2f}")
-    estimates = {}
-    for name, (job, size) in JOBS.items():
-        sizes, seconds = measured[name]
-        estimates[job] = seconds[-1] / sizes[-1] * size / 3600
-        print(f"{job}: {estimates[job]:.3g} core hours")
+    measured = {name: measure(work, smallest) for name, (work, smallest) in WORK.items()}
+    exponents, units = dict[str, float](), dict[str, float]()
+    for name, seconds in measured.items():
+        (_, before), (size, last) = [*seconds.items()][-2:]
+        exponents[name], units[name] = math.log10(last / before), last / size
+        print(f"{name}: {1000 * last / size:.3g} ms at {size:,}, exponent {exponents[name]:.2f}")
     distribution = make_distribution(load_params().grids)
     nothing = np.empty(0, dtype=np.uint64)
     shard = len(draw_shard(Shard(distribution, SHARD, (0, 1), nothing)))
-    bytes_per_grid = shard / SHARD + distribution.size**2
-    print(f"1 billion grids: {bytes_per_grid:.0f} GB of shards and the file that training maps")
-    draw(picture, measured)
-    worst = max(exponents, key=lambda name: exponents[name])
+    draw(measured)
+    worst = max(exponents, key=exponents.__getitem__)
     details = {
         "work": worst,
         "exponents": exponents,
-        "core_hours": estimates,
-        "bytes_per_grid": bytes_per_grid,
+        "core_hours": {job: units[name] * size / 3600 for name, (job, size) in JOBS.items()},
+        "bytes_per_grid": shard / SHARD + distribution.size**2,  # and the file that training maps
     }
+    print(details)
     yield Result("scale.exponent", exponents[worst], n=len(WORK), details=details)
 
 
-def draw(path: Path, measured: dict[str, tuple[list[int], list[float]]]) -> None:
+def draw(measured: dict[str, Measured]) -> None:
     """Seconds over size, a line for each kind of work."""
-    with figure_file(path, 4.0) as figure:
+    with figure_file(PICTURE, 4.0) as figure:
         axes = figure.subplots()
-        for name, (sizes, seconds) in measured.items():
-            axes.loglog(sizes, seconds, "o-", label=name)
-        axes.set_xlabel("size")
-        axes.set_ylabel("seconds")
-        axes.set_title("Time over size")
+        for name, seconds in measured.items():
+            axes.loglog([*seconds], [*seconds.values()], "o-", label=name)
+        axes.set(xlabel="size", ylabel="seconds", title="Time over size")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
 import time
@@ -29,26 +30,10 @@ from genlab.evaluation.reports.targets import Target, read_targets
 ROOT = Path(__file__).resolve().parent.parent
 RUN = "benchmarks/run.py"
 RESULTS_FILE = Path("results/benchmarks.json")
-MODULES = (
-    "generator",
-    "training",
-    "baselines",
-    "image_memory",
-    "agent",
-    "swap_scores",
-    "swap_runner",
-    "swap_leaderboard",
-    "app",
-    "scale",
-    "growth",
-    "startup",
-    "documentation",
-    "pipeline",
-)
-"""In the order of `--all`: the pipeline's results are compared with those of the baselines."""
 RESAMPLES = 2000
 
 Bounds = tuple[float, float]
+Repeats = Annotated[int, typer.Option(min=1, help="Repeats.")]
 P = ParamSpec("P")
 
 
@@ -105,23 +90,18 @@ class Result:
         return ", ".join(words)
 
 
-@dataclass(frozen=True)
-class Run:
-    """A benchmark that is ready to run, and the command line that repeats it."""
-
-    command: str
-    results: Iterable[Result]
+Run = tuple[str, Iterable[Result]]
+"""The command line that repeats a benchmark, and its results, which are measured one by one."""
 
 
 def complete(run: Run | None, keep: bool, output: Path, **_: object) -> None:
     """Run what the command line asked for; print and record every result as it comes."""
     targets = read_targets(ROOT)
-    if run is None:
-        return
-    for result in run.results:
+    command, results = run or ("", ())
+    for result in results:
         typer.echo(result.describe(targets.get(result.key)))
         if keep:
-            record(result, result.command or run.command, output)
+            record(result, result.command or command, output)
 
 
 def record(result: Result, command: str, path: Path) -> None:
@@ -188,9 +168,12 @@ def list_benchmarks() -> None:
 
 
 def load_benchmarks() -> None:
-    """Import the modules that register benchmarks."""
-    for name in MODULES:
-        importlib.import_module(f"benchmarks.{name}")
+    """Import the modules of this folder, which register benchmarks.
+
+    By name, so that `--all` compares the pipeline's results with new ones of the baselines.
+    """
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)], "benchmarks."):
+        importlib.import_module(module.name)
 
 
 def benchmark(
@@ -208,7 +191,7 @@ def benchmark(
             for option, value in options.items():
                 if value != defaults[option].default:
                     words += [f"--{option.replace('_', '-')}", str(value)]
-            return Run(" ".join(words), function(*args, **options))
+            return " ".join(words), function(*args, **options)
 
         REGISTRY[name] = keys
         app.command(name)(prepare)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from benchmarks.harness import REGISTRY, RESULTS_FILE, ROOT, Result, benchmark
@@ -17,8 +16,6 @@ from genlab.evaluation.reports.targets import read_targets
 from genlab.experiments.results import read_results, select_sweep
 
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"
-METRICS = "results/{}/metrics.json"
-PROVENANCE = "data/checkpoints/{}/provenance.json"
 REPORTED = {
     "grids.neg_elbo_over_entropy_bound": (GRIDS, "", "neg_elbo_over_entropy_bound"),
     "grids.valid_rate": (GRIDS, "ancestral", "valid_rate"),
@@ -70,12 +67,12 @@ def pipeline() -> Iterator[Result]:
 def default_results() -> Iterator[Result]:
     """Results of the default models."""
     for key, (dataset, group, name) in REPORTED.items():
-        metrics = read(METRICS, dataset)
+        metrics = read(f"results/{dataset}/metrics.json")
         samplers = metrics["samplers"]
         groups = {"": metrics, "best": samplers[metrics["best_sampler"]], **metrics, **samplers}
         yield reported(key, groups[group], name)
     for key, dataset in MINUTES.items():
-        seconds = read(PROVENANCE, dataset)["training_seconds"]
+        seconds = read(f"data/checkpoints/{dataset}/provenance.json")["training_seconds"]
         yield Result(key, seconds / 60, command=DEFAULT)
 
 
@@ -91,9 +88,8 @@ def grid_sweeps(experiments: pd.DataFrame) -> Iterator[Result]:
     yield from lowest("grids.long_run.lowest", "long_run", runs, after)
     runs = select(experiments, "grid-seeds", "grids-default")
     if len(runs) > 1:
-        deviation = float(np.std(runs["metrics.pixel_accuracy"], ddof=1))
-        seeds = [*map(int, runs["seed"])]
-        yield Result("grids.seed_sd", deviation, None, len(runs), seeds, command("grid-seeds"))
+        deviation = float(runs["metrics.pixel_accuracy"].std())
+        yield of_sweep("grids.seed_sd", deviation, "grid-seeds", runs)
 
 
 def first_converged(curve: Sequence[float]) -> int:
@@ -116,21 +112,19 @@ def lowest(key: str, sweep: str, runs: pd.DataFrame, values: Iterable[float]) ->
     """The lowest of the runs' values, and all of them among the details."""
     found = [*map(float, values)]
     if found:
-        seeds, every = [*map(int, runs["seed"])], {"values": found}
-        yield Result(key, min(found), None, len(found), seeds, command(sweep), every)
+        yield of_sweep(key, min(found), sweep, runs, values=found)
 
 
-def command(sweep: str) -> str:
-    """What runs a sweep."""
-    return f"make experiments ARGS='--only {sweep}'"
+def of_sweep(key: str, value: float, sweep: str, runs: pd.DataFrame, **details: object) -> Result:
+    """A result of the runs of a sweep."""
+    seeds, command = [*map(int, runs.get("seed", ()))], f"make experiments ARGS='--only {sweep}'"
+    return Result(key, value, None, len(seeds), seeds, command, details)
 
 
 def image_experiments(experiments: pd.DataFrame) -> Iterator[Result]:
     """Whether the ablations are of one version, and the model of colour emoji."""
     runs = select(experiments, "ablation", "images-base")
-    seeds = [*map(int, runs.get("seed", ()))]
-    key = "images.ablations.one_version"
-    yield Result(key, float(len(runs) > 0), None, len(seeds), seeds, command("ablation"))
+    yield of_sweep("images.ablations.one_version", float(len(runs) > 0), "ablation", runs)
     if "emoji" in experiments.index:
         emoji = experiments.loc["emoji"]
         column = f"metrics.samplers.{emoji['metrics.best_sampler']}.relative_frechet"
@@ -151,9 +145,9 @@ def one_model(values: Mapping[str, float]) -> Iterator[Result]:
     yield Result("images.one_model", float(False not in met))
 
 
-def read(pattern: str, dataset: str) -> Any:
-    """Read a result file of `dataset`."""
-    return read_json(Path(pattern.format(dataset)), producer_command="make repro")
+def read(path: str) -> Any:
+    """Read a result file of the pipeline."""
+    return read_json(Path(path), producer_command="make repro")
 
 
 def reported(key: str, found: Mapping[str, Any], name: str, command: str = DEFAULT) -> Result:

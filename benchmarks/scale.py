@@ -6,13 +6,14 @@ The cluster is two Ray nodes on this machine (extra `ray`); a node is killed whi
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -23,14 +24,13 @@ from genlab.datasets.arc_grids import make_distribution
 from genlab.datasets.shards import SHARD, Shard, draw_shard
 from genlab.grids.generator import AtomicImageGenerator, hash_grids
 
+COUNT, KILLS = 6, 5  # shards to draw; nodes to kill, one per run
 KILLED_AFTER = 2  # shards that arrive before the node is killed
+EPOCHS = 4
 
 
 @benchmark("scale.same_bytes", "scale.node_lost")
-def cluster(
-    count: Annotated[int, typer.Option(min=4, help="Shards to draw.")] = 6,
-    kills: Annotated[int, typer.Option(min=1, help="Nodes to kill, one per run.")] = 5,
-) -> Iterator[Result]:
+def cluster() -> Iterator[Result]:
     """Draw shards by 1 and 3 processes and on two nodes of Ray, one of which goes down."""
     import_ray()  # its absence is one line
     from ray.cluster_utils import Cluster
@@ -38,7 +38,7 @@ def cluster(
     params = load_params()
     distribution = make_distribution(params.grids)
     excluded = hash_grids(AtomicImageGenerator(distribution).generate(SHARD, params.seed).grids)
-    pieces = [Shard(distribution, SHARD, (0, index), excluded) for index in range(1, count + 1)]
+    pieces = [Shard(distribution, SHARD, (0, index), excluded) for index in range(1, COUNT + 1)]
 
     def digests(**engine: Any) -> Iterator[str]:
         for content in spread(draw_shard, pieces, params.with_overrides(**engine)):
@@ -48,7 +48,7 @@ def cluster(
     same = list(digests(workers=3)) == expected
     lost = 0
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    for run in range(kills + 1):  # nothing is killed in the first run
+    for run in range(KILLS + 1):  # nothing is killed in the first run
         other = nodes.add_node(num_cpus=1)
         found = []
         for digest in digests(engine="ray", ray_address=nodes.address, workers=2):
@@ -59,59 +59,51 @@ def cluster(
             same = same and found == expected
             nodes.remove_node(other)
         lost += sum(digest not in found for digest in expected)
-        print(f"{'node killed' if run else 'two nodes'}: {len(found)} of {count} shards")
+        print(f"{'node killed' if run else 'two nodes'}: {len(found)} of {COUNT} shards")
     nodes.shutdown()
-    yield Result("scale.same_bytes", float(same), n=count)
-    yield Result("scale.node_lost", lost, n=kills)
+    yield Result("scale.same_bytes", float(same), n=COUNT)
+    yield Result("scale.node_lost", lost, n=KILLS)
 
 
 @benchmark("scale.time_100x", "scale.memory_100x")
-def shards(
-    count: Annotated[int, typer.Option(min=1000, help="Grids at 1 times the size.")] = SHARD,
-) -> Iterator[Result]:
+def shards() -> Iterator[Result]:
     """Time and peak memory of generating 100 times the grids, relative to once."""
     with tempfile.TemporaryDirectory() as folder:
-        measured = []
-        for size in (count, 100 * count):
-            command = ["stages/generate.py", "--count", str(size), "--output", f"{folder}/{size}"]
-            seconds, memory = run_python(command, Path(folder))
-            print(f"{size} grids: {seconds:.1f} s, peak of a process {memory / 2**20:.0f} MiB")
-            measured.append((seconds, memory))
-    (seconds, memory), (longer, larger) = measured
+        (seconds, memory), (longer, larger) = (
+            run_stage(Path(folder), "generate", "--count", size, "--output", f"{folder}/{size}")
+            for size in (SHARD, 100 * SHARD)
+        )
     facts = {"seconds": [seconds, longer], "bytes": [memory, larger]}
+    print(facts)
     yield Result("scale.time_100x", longer / (100 * seconds), details=facts)
     yield Result("scale.memory_100x", larger / memory, details=facts)
 
 
 @benchmark("scale.ddp_loss")
-def processes(
-    data: Annotated[Path, typer.Option(help="Folder that stage split wrote.")] = Path(
-        "data/arc_grids"
-    ),
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of both.")] = 4,
-) -> Iterator[Result]:
+def processes() -> Iterator[Result]:
     """Train by one process and by two; the relative difference of their validation losses."""
     losses = []
     with tempfile.TemporaryDirectory() as folder:
         for number in (1, 2):
             torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={number}"]
-            stage = ["stages/train.py", "--data-path", str(data.resolve()), "--output"]
+            output, data = Path(folder) / str(number), Path("data/arc_grids").resolve()
             # As many threads in all: sums in another order alone change an early loss by 10 %.
-            options = ["--epochs", str(epochs), "--threads", str(2 // number)]
-            output = Path(folder) / str(number)
-            run_python([*torchrun, *stage, str(output), *options], Path(folder))
+            options = ("--data-path", data, "--epochs", EPOCHS, "--threads", 2 // number)
+            run_stage(Path(folder), "train", *options, "--output", output, before=torchrun)
             losses.append(json.loads((output / "training.json").read_text())["series"]["loss"][-1])
     print(f"validation loss {losses[0]:.4f} by one process, {losses[1]:.4f} by two")
     difference = abs(losses[1] - losses[0]) / abs(losses[0])
     yield Result("scale.ddp_loss", difference, details={"losses": losses})
 
 
-def run_python(arguments: list[str], folder: Path) -> tuple[float, int]:
-    """Run Python in `folder` with our params: seconds, and bytes of the largest process."""
-    arguments = [str(ROOT / part) if part.startswith("stages/") else part for part in arguments]
-    (folder / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+def run_stage(
+    folder: Path, stage: str, *options: object, before: Sequence[str] = ()
+) -> tuple[float, int]:
+    """Run a stage in `folder` with our params: seconds, and bytes of the largest process."""
+    shutil.copy(ROOT / "params.yaml", folder)
+    command = [sys.executable, *before, ROOT / f"stages/{stage}.py", *options]
     started = time.perf_counter()
-    process = subprocess.Popen([sys.executable, *arguments], cwd=folder)
+    process = subprocess.Popen([*map(str, command)], cwd=folder)
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise typer.Exit(2)

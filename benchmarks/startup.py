@@ -4,21 +4,19 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 
-from benchmarks.harness import ROOT, Result, benchmark, wall_seconds
+from benchmarks.harness import ROOT, Repeats, Result, benchmark, wall_seconds
 from genlab.cli import COMMANDS, load_command
 
 
 @benchmark("scale.startup_s")
-def startup(repeats: int = 5) -> Iterator[Result]:
+def startup(repeats: Repeats = 5) -> Iterator[Result]:
     """Time the help of every command; the slowest one's median counts."""
     medians = {}
     for words in commands():
-        code = [sys.executable, "-m", "genlab.cli", *words, "--help"]
-
-        def show(code: list[str] = code) -> None:
-            subprocess.run(code, cwd=ROOT, check=True, capture_output=True)
-
+        command = [sys.executable, "-m", "genlab.cli", *words, "--help"]
+        show = partial(subprocess.run, command, cwd=ROOT, check=True, capture_output=True)
         show()  # writes the bytecode
         seconds = [wall_seconds(show) for _ in range(repeats)]
         medians[" ".join(["genlab", *words])] = statistics.median(seconds)

@@ -9,17 +9,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
-from benchmarks.harness import Result, benchmark, wall_seconds
+from benchmarks.harness import Repeats, Result, benchmark, wall_seconds
 from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Item
 
-TOOLS = 10
+ITEMS, TOOLS = 10_000, 10
 COMPONENTS = ("identity", "background", "realism", "landmarks", "faces")
 RATERS = ("ada", "grace", "mary")
 RUN = "2026-01-01"
@@ -44,13 +43,9 @@ def show_leaderboard(path: Path) -> None:
 
 
 @benchmark("swap.leaderboard_s")
-def swap_leaderboard(
-    items: Annotated[int, typer.Option(min=100, help="Items in the store.")] = 10_000,
-    repeats: Annotated[int, typer.Option(min=3, help="Repeats.")] = 15,
-    seed: Annotated[int, typer.Option(help="Seed of the items.")] = 0,
-) -> Iterator[Result]:
+def swap_leaderboard(repeats: Repeats = 15) -> Iterator[Result]:
     """Time the leaderboard."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
 
     def outcome(item: Item) -> dict[str, Any]:
         if rng.random() < 0.05:
@@ -68,14 +63,14 @@ def swap_leaderboard(
         path = Path(folder) / "genlab.sqlite3"
         with Store(path) as store:
             tools = [Contender(tool_id=f"tool_{index}") for index in range(TOOLS)]
-            fill(store, tools, items // TOOLS, outcome)
+            fill(store, tools, ITEMS // TOOLS, outcome)
             for item in store.items(RUN)[::10]:
                 for rater in RATERS:
                     stars = int(rng.integers(1, 6))
                     store.rate("run_item", f"{item.item_id:064x}", rater, stars, "blind")
         show_leaderboard(path)
         taken = [wall_seconds(lambda: show_leaderboard(path)) for _ in range(repeats)]
-    yield replace(Result.median("swap.leaderboard_s", taken, seed), n=items)
+    yield replace(Result.median("swap.leaderboard_s", taken), n=ITEMS)
 
 
 @benchmark("swap.rank")

@@ -102,14 +102,8 @@ def crop(folder: Path, name: str, file: str, number: int) -> Path:
     return path
 
 
-def build_cases(
-    triples: list[tuple[str, str, str]], photographs: dict[str, Path], root: Path
-) -> list[Case]:
-    """Build the ground-truth case of each triple in `root`."""
-    built = []
-    for triple in triples:
-        folder = root / "-".join(triple)
-        ideal, avatar, other = (photographs[name] for name in triple)
-        ground_truth.build(ideal, avatar, other, folder, consent=True)
-        built.append(load_case(folder))
-    return built
+def build_case(triple: tuple[str, str, str], photographs: dict[str, Path], root: Path) -> Case:
+    """Build the ground-truth case of a triple in `root`."""
+    folder = root / "-".join(triple)
+    ground_truth.build(*(photographs[name] for name in triple), folder, consent=True)
+    return load_case(folder)

@@ -11,12 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from small_benchmark import Turned, make_cases, small_score
 
-from benchmarks.harness import Result, benchmark, wall_seconds
+from benchmarks.harness import Repeats, Result, benchmark, wall_seconds
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.requests import Limits
 from genlab.benchmark.runner import Runner
@@ -26,10 +24,7 @@ ITEMS, SECONDS, CONCURRENCY = 100, 2.0, 16
 
 
 @benchmark("swap.runner_over_ideal")
-def swap_runner(
-    repeats: Annotated[int, typer.Option(min=3, help="Runs of 100 items.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the interval.")] = 0,
-) -> Iterator[Result]:
+def swap_runner(repeats: Repeats = 5) -> Iterator[Result]:
     """Time the runner against a simulated tool."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     ideal = math.ceil(ITEMS / CONCURRENCY) * SECONDS
@@ -41,14 +36,12 @@ def swap_runner(
         images = {case.case_id: case.open_template().rotate(180) for case in cases}
         tool = Turned(SECONDS, make=lambda case: images[case.case_id], concurrency=CONCURRENCY)
         with Store(folder / "runs" / "genlab.sqlite3") as store:
+            limits, known = Limits(concurrency=CONCURRENCY, scorers=2), {tool.tool_id: tool}
+            options = {"limits": limits, "scorer": small_score, "tools": known}
             for _ in range(repeats):
-                limits = Limits(concurrency=CONCURRENCY, scorers=2)
-                known = {tool.tool_id: tool}
-                runner = Runner(
-                    store, folder / "runs", limits=limits, scorer=small_score, tools=known
-                )
+                runner = Runner(store, folder / "runs", **options)
                 run_id = runner.start(cases, make_contenders([tool], {}))
                 complete = partial(asyncio.run, runner.run(run_id))
                 ratios.append(wall_seconds(complete) / ideal)
                 assert [item.status for item in store.items(run_id)] == ["scored"] * ITEMS
-    yield Result.median("swap.runner_over_ideal", ratios, seed)
+    yield Result.median("swap.runner_over_ideal", ratios)

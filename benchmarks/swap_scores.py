@@ -1,7 +1,7 @@
 """Whether the score of an edited image orders obvious cases, and how long it takes.
 
 `swap.ordered`: on persons on whom no constant was set (`swap_persons.HELD_OUT`). Each is the
-template for the `--avatars` most similar others in turn; eight pictures of each pair are scored:
+template for the three most similar others in turn; eight pictures of each pair are scored:
 untouched, wrong person, pasted rectangle, local swap, the same blurred in three strengths, and
 warped by triangles. Of the 28 pairs of the eight 14 are ordered beyond dispute (`ORDERS`); a tie is
 wrong, a picture without a score is below every score, and two such pictures are no pair. The
@@ -24,18 +24,18 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import cv2
 import numpy as np
 import pandas as pd
 import PIL.Image
-import typer
 from scipy.interpolate import LinearNDInterpolator
 
 from benchmarks import swap_photographs
-from benchmarks.harness import ROOT, Result, benchmark, wall_seconds
-from benchmarks.swap_persons import CALIBRATION, HELD_OUT, Person, persons
+from benchmarks.harness import ROOT, Repeats, Result, benchmark, wall_seconds
+from benchmarks.swap_persons import Person, find_persons
+from benchmarks.swap_photographs import build_case
 from genlab.benchmark.cases import Case, Swap
 from genlab.benchmark.cases.files import region_of
 from genlab.benchmark.scoring import faces
@@ -46,11 +46,14 @@ from genlab.benchmark.tools import controls
 from genlab.benchmark.tools.controls import STRANGER, blur, paste
 from genlab.benchmark.tools.local import blend, lay_over, match_tone
 from genlab.core.errors import GenlabError
-from genlab.core.stats import share_interval
+from genlab.core.stats import resampled_sums, share_interval
 from genlab.evaluation.reports.targets import read_targets
 
+CASES = Path("cases")
+AVATARS = 3  # tried on each person
 SEED = 0
 FOREHEAD = 0.3
+HEADROOM = ("ideal", "warp", "warp_score", "collage", "order", "held_out")
 BLURS = ("blurred_1", "blurred_2", "blurred_3")
 WITHOUT_AVATAR = ("wrong_person", "untouched")
 ORDERS = [
@@ -59,8 +62,6 @@ ORDERS = [
     ("blurred_1", "blurred_3"),
     *itertools.product(("pasted", "blurred_1"), WITHOUT_AVATAR),
 ]
-
-Cases = Annotated[Path, typer.Option(help="Folder of the cases.")]
 
 
 def warp_by_triangles(person: Person, avatar: Person) -> Image:
@@ -110,10 +111,8 @@ def pairs(people: list[Person], avatars: int) -> Iterator[tuple[Person, Person, 
     """Each person with the avatars most similar in turn, and one who resembles neither."""
     turns = {person.name: abs(side_turn(person.face.landmarks)) for person in people}
     for person in people:
-        others = sorted(
-            (other for other in people if other is not person),
-            key=lambda other: abs(turns[other.name] - turns[person.name]),
-        )
+        by_turn = sorted(people, key=lambda other: abs(turns[other.name] - turns[person.name]))
+        others = [other for other in by_turn if other is not person]
         for avatar in others[:avatars]:
             for other in others:
                 away = (faces.identity_distance(other.face, p.face) for p in (avatar, person))
@@ -136,10 +135,10 @@ def score_swap(person: Person, portrait: Path, image: Path) -> Score:
     return score(case, image)
 
 
-def ordered(people: list[Person], avatars: int, folder: Path) -> dict[str, list[bool]]:
+def ordered(people: list[Person], folder: Path) -> dict[str, list[bool]]:
     """For every template person: whether each order held, over all avatars. Prints what did not."""
-    held: dict[str, list[bool]] = {person.name: [] for person in people}
-    for person, avatar, stranger in pairs(people, avatars):
+    held: dict[str, list[bool]] = {}
+    for person, avatar, stranger in pairs(people, AVATARS):
         portrait = save(avatar.portrait(), folder / "avatar.png")
         totals = {
             kind: score_swap(person, portrait, save(image, folder / "result.png")).score
@@ -150,49 +149,38 @@ def ordered(people: list[Person], avatars: int, folder: Path) -> dict[str, list[
             if first is None and second is None:
                 continue
             right = first is not None and (second is None or first > second)
-            held[person.name].append(right)
+            held.setdefault(person.name, []).append(right)
             if not right:
                 names = f"{person.name} <- {avatar.name}"
                 print(f"  {names}: {better} {first} not over {worse} {second}")
     return held
 
 
-def person_interval(held: dict[str, list[bool]], resamples: int = 2000) -> tuple[float, float]:
+def person_interval(held: dict[str, list[bool]]) -> tuple[float, float]:
     """95 % bootstrap interval of the rate that held, over template persons.
 
     Where every order held, the lower end is Wilson's for as many successes as there are persons.
     """
-    groups = [values for values in held.values() if values]
-    sums, sizes = (np.array([*map(count, groups)], dtype=np.float64) for count in (sum, len))
-    if (sums == sizes).all():
-        return float(share_interval(len(groups), len(groups))["low"]), 1.0
-    drawn = np.random.default_rng(SEED).integers(len(groups), size=(resamples, len(groups)))
-    low, high = np.quantile(sums[drawn].sum(1) / sizes[drawn].sum(1), (0.025, 0.975))
+    counts = [(sum(values), len(values)) for values in held.values()]
+    if all(right == n for right, n in counts):
+        return float(share_interval(len(counts), len(counts))["low"]), 1.0
+    sums = resampled_sums(counts, bootstrap=2000, seed=SEED)
+    low, high = np.quantile(sums[:, 0] / sums[:, 1], (0.025, 0.975))
     return float(low), float(high)
 
 
 @benchmark("swap.ordered")
-def swap_ordered(
-    cases: Cases = Path("cases"),
-    avatars: Annotated[int, typer.Option(min=1, help="Avatars tried on each person.")] = 3,
-    calibration: Annotated[
-        bool, typer.Option("--calibration", help="Print the calibration persons; record nothing.")
-    ] = False,
-) -> Iterator[Result]:
+def swap_ordered() -> Iterator[Result]:
     """Measure how often the score orders a better and a worse picture."""
     with tempfile.TemporaryDirectory() as folder:
-        people = persons(CALIBRATION if calibration else HELD_OUT, cases)
-        held = ordered(people, avatars, Path(folder))
+        held = ordered(find_persons(CASES), Path(folder))
     by_person = {}
     for person, values in held.items():
-        if values:
-            found = Result.rate(person, sum(values), len(values))
-            print(found.describe(None))
-            by_person[person] = {"n": found.n, "value": found.value, "interval": found.interval}
-    if not calibration:
-        n = sum(map(len, held.values()))
-        rate, details = sum(map(sum, held.values())) / n, {"by_person": by_person}
-        yield Result("swap.ordered", rate, person_interval(held), n, (SEED,), details=details)
+        found = Result.rate(person, sum(values), len(values))
+        by_person[person] = {"n": found.n, "value": found.value, "interval": found.interval}
+    n = sum(map(len, held.values()))
+    rate, details = sum(map(sum, held.values())) / n, {"by_person": by_person}
+    yield Result("swap.ordered", rate, person_interval(held), n, (SEED,), details=details)
 
 
 def score_controls(cases: list[Case]) -> pd.DataFrame:
@@ -239,20 +227,15 @@ def summarize(table: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-@benchmark(
-    *(
-        f"swap.headroom.{name}"
-        for name in ("ideal", "warp", "warp_score", "collage", "order", "held_out")
-    ),
-)
-def swap_headroom(cases: Cases = Path("cases")) -> Iterator[Result]:
+@benchmark(*(f"swap.headroom.{name}" for name in HEADROOM))
+def swap_headroom() -> Iterator[Result]:
     """Validate both scores against ground truth."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "cases"
-        shutil.copytree(cases, root)  # somebody else for the wrong person
+        shutil.copytree(CASES, root)  # somebody else for the wrong person
         photographs = swap_photographs.fetch(Path(folder))
         known, held_out = (
-            score_controls(swap_photographs.build_cases(triples, photographs, root))
+            score_controls([build_case(triple, photographs, root) for triple in triples])
             for triples in (swap_photographs.CALIBRATION, swap_photographs.HELD_OUT)
         )
     order = in_order(known)
@@ -270,14 +253,11 @@ def swap_headroom(cases: Cases = Path("cases")) -> Iterator[Result]:
 
 
 @benchmark("swap.score_s")
-def swap_score_time(
-    cases: Cases = Path("cases"),
-    repeats: Annotated[int, typer.Option(min=3, help="Repeats of a score's timing.")] = 15,
-) -> Iterator[Result]:
+def swap_score_time(repeats: Repeats = 15) -> Iterator[Result]:
     """Time the score."""
     with tempfile.TemporaryDirectory() as name:
         work = []
-        for number, (person, avatar, _) in enumerate(pairs(persons(HELD_OUT, cases), 1)):
+        for number, (person, avatar, _) in enumerate(pairs(find_persons(CASES), avatars=1)):
             if max(person.image.shape) == 1024:
                 portrait = save(avatar.portrait(), Path(name) / f"avatar_{number}.png")
                 image = save(swap(person, avatar), Path(name) / f"result_{number}.png")

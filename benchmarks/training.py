@@ -23,7 +23,7 @@ import torch
 import typer
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.harness import RUN, Result, app, benchmark, cpu_seconds
+from benchmarks.harness import RUN, Repeats, Result, app, benchmark, cpu_seconds
 from genlab.core import engine
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
@@ -36,6 +36,7 @@ from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
 SIDE = 1024
+STEPS, PRODUCTS = 10, 20  # in a repeat
 PROFILE = Path("results/profile.json")
 
 
@@ -58,16 +59,11 @@ KEYS = {"grids.step_over_matmul": "arc_grids", "images.step_over_matmul": "fashi
 
 
 @benchmark(*KEYS)
-def training(
-    repeats: Annotated[int, typer.Option(min=3, help="Repeats, alternating.")] = 15,
-    steps: Annotated[int, typer.Option(min=1, help="Steps per repeat.")] = 10,
-    products: Annotated[int, typer.Option(min=1, help="Products per repeat.")] = 20,
-) -> Iterator[Result]:
+def training(repeats: Repeats = 15) -> Iterator[Result]:
     """Time training steps against matrix products."""
     for key, dataset in KEYS.items():
         trainer, step = prepare(dataset)
-        ratios = measure(step, repeats, steps, products)
-        yield Result.median(key, ratios, trainer.params.seed)
+        yield Result.median(key, measure(step, repeats), trainer.params.seed)
 
 
 def prepare(dataset: str) -> tuple[Trainer, Callable[[], object]]:
@@ -85,7 +81,7 @@ def prepare(dataset: str) -> tuple[Trainer, Callable[[], object]]:
     return trainer, lambda: trainer.update(next(batches), params.beta_max, generator)
 
 
-def measure(step: Callable[[], object], repeats: int, steps: int, products: int) -> list[float]:
+def measure(step: Callable[[], object], repeats: int) -> list[float]:
     """The step's rate over that of the products, in each repeat."""
     matrix = torch.randn(SIDE, SIDE)
     for warm_up in (step, lambda: matrix @ matrix):
@@ -95,8 +91,8 @@ def measure(step: Callable[[], object], repeats: int, steps: int, products: int)
     flops = counter.get_total_flops()
     ratios = []
     for _ in range(repeats):
-        ours = flops * steps / cpu_seconds(step, steps)
-        machine = 2 * SIDE**3 * products / cpu_seconds(lambda: matrix @ matrix, products)
+        ours = flops * STEPS / cpu_seconds(step, STEPS)
+        machine = 2 * SIDE**3 * PRODUCTS / cpu_seconds(lambda: matrix @ matrix, PRODUCTS)
         ratios.append(ours / machine)
         print(f"step {ours / 1e9:6.1f}  products {machine / 1e9:6.1f} GFLOP per CPU second")
     return ratios
@@ -106,7 +102,6 @@ def measure(step: Callable[[], object], repeats: int, steps: int, products: int)
 def profile(
     dataset: Annotated[str, typer.Option(help="Dataset: arc_grids or fashion_mnist.")],
     steps: Annotated[int, typer.Option(min=1, help="Steps of each phase.")] = 100,
-    output: Annotated[Path, typer.Option(help="File of the shares.")] = PROFILE,
 ) -> None:
     """Print the share of each part of a training step, and keep it.
 
@@ -125,9 +120,9 @@ def profile(
         for part, seconds in sorted(times.items(), key=lambda item: -item[1]):
             print(f"  {part:<22}{seconds / whole:6.1%}")
     command = f"python {RUN} profile --dataset {dataset} --steps {steps}"
-    known = read_json(output, producer_command=command) if output.exists() else {}
+    known = read_json(PROFILE, producer_command=command) if PROFILE.exists() else {}
     entry = {"command": command, "steps": steps, "machine": engine.machine(), "seconds": found}
-    write_json(output, dict(sorted({**known, dataset: entry}.items())))
+    write_json(PROFILE, dict(sorted({**known, dataset: entry}.items())))
 
 
 def split_time(trainer: Trainer, step: Callable[[], object], steps: int) -> dict[str, float]:

@@ -15,13 +15,10 @@ from genlab.core.errors import GenlabError
 from genlab.evaluation.reports.targets import Target, read_targets
 
 
-def test_a_rate_has_wilsons_interval() -> None:
+def test_a_rate_has_wilsons_interval_and_a_mean_students_where_values_differ() -> None:
     found = Result.rate("k", 8, 10)
     assert (found.value, found.n) == (0.8, 10)
     assert found.interval == pytest.approx((0.4902, 0.9433), abs=1e-3)
-
-
-def test_a_mean_has_students_interval_where_values_differ() -> None:
     found = Result.mean("k", [1.0, 2.0, 3.0])
     assert found.value == 2.0
     assert found.interval == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
@@ -55,8 +52,11 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("registered")
 def test_a_result_is_recorded_with_the_command_that_repeats_it(tmp_path: Path) -> None:
     path = tmp_path / "benchmarks.json"
+    command = ["--output", str(path), "sample", "--scale", "2.5"]
+    assert CliRunner().invoke(harness.app, ["--no-keep", *command]).exit_code == 0
+    assert not path.exists()
     harness.record(Result("other", 1.0), "c", path)
-    done = CliRunner().invoke(harness.app, ["--output", str(path), "sample", "--scale", "2.5"])
+    done = CliRunner().invoke(harness.app, command)
     assert done.exit_code == 0, done.output
     assert "grids.seed_sd = 2.5, (0 to 2.5), n = 3" in done.output
     recorded = json.loads(path.read_text())
@@ -68,14 +68,6 @@ def test_a_result_is_recorded_with_the_command_that_repeats_it(tmp_path: Path) -
         "seeds": [0],
         "command": "python benchmarks/run.py sample --scale 2.5",
     }
-
-
-@pytest.mark.usefixtures("registered")
-def test_nothing_is_recorded_where_it_is_not_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "benchmarks.json"
-    done = CliRunner().invoke(harness.app, ["--no-keep", "--output", str(path), "sample"])
-    assert done.exit_code == 0
-    assert not path.exists()
 
 
 def test_a_results_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:

@@ -48,21 +48,17 @@ def test_what_holds_of_a_grid_drawn_by_hand() -> None:
     assert _holds(grid) == (3, {*names, *kinds, "colour_green", "colour_grey"})
 
 
-@pytest.mark.parametrize("offset", [(0, 3), (3, 0), (3, 3), (3, -3)])
-@pytest.mark.parametrize("colour", [1, 2])
-def test_close_neighbours_are_seen_in_every_direction(offset: tuple[int, int], colour: int) -> None:
-    for far in (False, True):
+@pytest.mark.parametrize("direction", [(0, 1), (1, 0), (1, 1), (1, -1)])
+@pytest.mark.parametrize(("colour", "alike"), [(1, "close_same_colour"), (2, "close_colour_pair")])
+def test_close_neighbours_are_seen_in_every_direction(
+    direction: tuple[int, int], colour: int, alike: str
+) -> None:
+    for pitch, close in ((3, {"close_neighbours", alike}), (4, set())):
         grid = np.zeros((16, 16), dtype=np.uint8)
         grid[6:8, 6:8] = 1
-        row, col = (
-            6 + offset[0] + far * np.sign(offset[0]),
-            6 + offset[1] + far * np.sign(offset[1]),
-        )
+        row, col = 6 + pitch * np.array(direction)
         grid[row : row + 2, col : col + 2] = colour
-        _, names = _holds(grid)
-        alike = "close_same_colour" if colour == 1 else "close_colour_pair"
-        close = {"close_neighbours", "close_same_colour", "close_colour_pair"}
-        assert names & close == (set() if far else {"close_neighbours", alike})
+        assert {name for name in _holds(grid)[1] if name.startswith("close_")} == close
 
 
 @pytest.mark.parametrize(
@@ -92,20 +88,14 @@ def test_more_objects_alone_do_not_make_a_kind_hard(data: tuple[np.ndarray, Clai
     assert tests["many_objects"]["verdict"] == "supported"
 
 
-def test_no_error_at_all_is_untestable_and_writable_as_json(
+def test_without_an_error_to_compare_a_hypothesis_is_untestable_and_writable_as_json(
     data: tuple[np.ndarray, Claims],
 ) -> None:
     tests = compare(np.zeros(2500), data, bootstrap=50)
     assert {test["verdict"] for test in tests.values()} == {"untestable"}
-    assert len(tests) == len(data[1])
     json.dumps(tests, allow_nan=False)
-
-
-def test_an_error_alone_in_its_stratum_is_compared_with_nothing(
-    data: tuple[np.ndarray, Claims],
-) -> None:
     strata, claims = data[0].copy(), data[1]
-    strata[0] = 99
+    strata[0] = 99  # the only error is alone in its stratum
     tests = compare(np.eye(1, 2500)[0], (strata, claims), bootstrap=50)
     within = [each.name for each in claims if each.within_stratum]
     assert {tests[name]["verdict"] for name in within} == {"untestable"}
@@ -120,11 +110,8 @@ def test_an_error_that_occurs_only_with_the_attribute_is_supported_without_a_bou
     assert tests["kind_zigzag"]["ratio"] is None
     index = int(np.flatnonzero(errors)[0])
     assert explain(index, data[1], list(tests.values()))[0]["name"] == "kind_zigzag"
-
-
-def test_a_refuted_hypothesis_explains_nothing(data: tuple[np.ndarray, Claims]) -> None:
-    refuted = {"name": "many_objects", "verdict": "refuted", "low": 0.2, "ratio": 0.3}
-    assert explain(int(np.argmax(data[0])), data[1][:1], [refuted]) == []
+    refuted = [{**test, "verdict": "refuted"} for test in tests.values()]
+    assert explain(index, data[1], refuted) == []
 
 
 @pytest.mark.parametrize(
@@ -151,16 +138,3 @@ def test_hypotheses_without_effect_are_rarely_decided(data: tuple[np.ndarray, Cl
     ]
     wrong = sum(bool({"supported", "refuted"} & set(found)) for found in verdicts)
     assert wrong <= 4  # of 20 sets of errors 1 is expected
-
-
-def test_p_is_adjusted_for_the_number_of_hypotheses(data: tuple[np.ndarray, Claims]) -> None:
-    errors = np.random.default_rng(0).exponential(1, 2500) * np.where(
-        _flags(data, "kind_plus"), 1.25, 1
-    )
-    alone = [each for each in data[1] if each.name == "kind_plus"]
-    (test,) = compare(errors, (data[0], alone)).values()
-    adjusted = compare(errors, data)["kind_plus"]
-    assert test["p_adjusted"] < 0.05
-    assert test["verdict"] == "supported"
-    assert adjusted["p_adjusted"] > 2 * test["p_adjusted"]
-    assert (adjusted["low"], adjusted["high"]) == (test["low"], test["high"])

@@ -46,7 +46,7 @@ def test_it_learns_labels() -> None:
 
 
 def test_without_labels_it_learns_which_way_is_up_and_colours() -> None:
-    red, blue = ((250, 20, 20), (20, 20, 250))
+    red, blue = (250, 20, 20), (20, 20, 250)
     both = np.concatenate([_corners(200, 0, red), _corners(200, 1, blue)])
     classifier = train_classifier(both, None, seed=0, examples=1600)
     images = _corners(100, 2, red)

@@ -104,7 +104,6 @@ def test_a_figure_is_a_png_of_the_common_width_with_the_same_bytes_each_time(
     page = pixels(first)
     for edge in (page[0], page[-1], page[:, 0], page[:, -1]):
         assert (edge == 255).all()  # a clipped word would leave ink there
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["first.png", "second.png"]
     assert not caplog.records
 
 
@@ -128,14 +127,13 @@ def test_the_rows_and_columns_of_a_walk_are_rows_and_columns(tmp_path: Path) -> 
 
 
 def test_reconstructions_frame_a_wrong_cell_and_count_it(tmp_path: Path) -> None:
-    predicted = GRIDS.copy()
-    predicted[0, 8, 8] = (predicted[0, 8, 8] + 1) % 10
-    pages = []
-    for answer in (GRIDS, predicted):
-        figures.reconstructions(tmp_path / "x.png", GRIDS, answer, "Test")
-        pages.append(pixels(tmp_path / "x.png").astype(int))
-    rows, cols = np.nonzero(np.abs(pages[0] - pages[1]).max(axis=-1))
-    assert len(rows) > 50
+    predicted, pages = GRIDS.copy(), []
+    for _ in range(2):
+        figures.reconstructions(tmp_path / "x.png", GRIDS, predicted, "Test")
+        pages.append(pixels(tmp_path / "x.png"))
+        predicted[0, 8, 8] = (predicted[0, 8, 8] + 1) % 10
+    _, cols = np.nonzero((pages[0] != pages[1]).any(axis=-1))
+    assert len(cols) > 50
     assert cols.max() < 1200 / 8 + 60  # no other pair differs
 
 

@@ -65,26 +65,17 @@ def test_the_summary_selects_scalars_of_the_metrics(done: Path, metrics: dict[st
 
 
 def test_the_sampler_is_picked_on_draws_that_are_not_reported() -> None:
-    def pick(**drawn: tuple[float, bool]) -> str:
+    def found(rate: float, counted: bool) -> dict[str, Any]:
+        selection = {"valid_rate": rate, "counted": counted}
         # What is reported would pick another one.
-        return pick_sampler(
-            {
-                name: {
-                    "valid_rate": 1 - rate,
-                    "counted": not counted,
-                    "selection": {"valid_rate": rate, "counted": counted},
-                }
-                for name, (rate, counted) in drawn.items()
-            }
-        )
+        return {"valid_rate": 1 - rate, "counted": not counted, "selection": selection}
 
-    assert pick(a=(0.5, True), b=(0.7, True), c=(1, False)) == "b"
-    assert pick(a=(0.5, False), b=(0.7, False)) == "b"
+    a, b, c = found(0.5, True), found(0.7, True), found(1, False)
+    assert pick_sampler({"a": a, "b": b, "c": c}) == "b"
+    assert pick_sampler({"a": found(0.5, False), "b": found(0.7, False)}) == "b"
 
 
-def test_the_samples_that_are_kept_are_those_of_the_sampler_that_was_picked(
-    done: Path, metrics: dict[str, Any]
-) -> None:
+def test_the_samples_of_the_picked_sampler_are_kept(done: Path, metrics: dict[str, Any]) -> None:
     assert metrics["best_sampler"] == pick_sampler(metrics["samplers"])
     reported = metrics["samplers"][metrics["best_sampler"]]
     file = done / "data/evaluated" / NAME / "evidence.npz"
@@ -104,13 +95,10 @@ def test_quantised_codes_cost_the_bits_of_the_active_latents(metrics: dict[str, 
 
 
 def test_real_grids_of_training_and_of_evaluation_tasks_are_reported_apart(
-    metrics: dict[str, Any],
+    done: Path, metrics: dict[str, Any]
 ) -> None:
     sizes = metrics["arc_agi_training"]["n"], metrics["arc_agi"]["n"]
     assert min(sizes) > 500
     assert sizes[0] != sizes[1]
-
-
-def test_every_figure_is_drawn(done: Path) -> None:
     names = {path.stem for path in (done / "plots" / NAME / "evaluation").iterdir()}
     assert names == {"reconstructions", "arc_agi", "samples_prior", "training_curves"}

@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from genlab.evaluation.metrics.reconstruction import (
-    colour_confusion,
-    grid_metrics,
-    total_variation,
-    wrong_cells,
-)
+from genlab.evaluation.metrics.reconstruction import grid_metrics, total_variation
 
 
 def _grids(n: int = 40, seed: int = 0) -> np.ndarray:
@@ -74,15 +69,6 @@ def test_a_rare_colour_that_is_always_right_is_known_by_its_grids_alone() -> Non
     interval = grid_metrics(truth, truth, bootstrap=50)["intervals"]["per_class_accuracy.7"]
     assert interval["n"] == 3
     assert interval["low"] < 0.5
-
-
-def test_confusion_counts_pairs_of_colours() -> None:
-    truth, predicted = _grids(seed=1), _grids(seed=2)
-    matrix = colour_confusion(truth, predicted)
-    assert matrix.sum() == truth.size
-    assert matrix[5, 0, 3] == np.sum((truth[5] == 0) & (predicted[5] == 3))
-    right = np.trace(matrix, axis1=1, axis2=2)
-    assert right.tolist() == (256 - wrong_cells(truth, predicted)).tolist()
 
 
 def test_total_variation_of_disjoint_and_of_empty_histograms() -> None:

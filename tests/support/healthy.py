@@ -1,6 +1,5 @@
 """Metrics and training curves of healthy models, to which tests add one failure at a time."""
 
-import copy
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -50,7 +49,6 @@ def image_metrics(changes: dict[str, Any] | None = None) -> dict[str, Any]:
             },
         },
     }
-    metrics = copy.deepcopy(metrics)
     for path, value in (changes or {}).items():
         *sections, key = path.split(".")
         place = metrics
