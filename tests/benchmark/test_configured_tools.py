@@ -408,6 +408,7 @@ def test_a_key_or_address_that_cannot_be_used_is_no_fault_of_the_model(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, kind: str
 ) -> None:
     monkeypatch.setenv(variable, value)
-    faulty = absence(tool_of(kind="openai", model="m", key_env="SMALL_KEY"))
+    tool = tool_of(kind="openai", model="m", key_env="SMALL_KEY")
+    faulty = absence(tool if value else program(TURN, env=[variable]))
     assert faulty is not None
     assert (faulty.kind, variable in faulty.reason) == (kind, True)
