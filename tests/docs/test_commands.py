@@ -1,7 +1,6 @@
 """Every command and Python block of README and docs runs, parses, or names what it waits for."""
 
 import importlib.util
-import os
 import re
 import shlex
 import shutil
@@ -18,10 +17,11 @@ import pytest
 from agent_runs import GOAL
 from benchmarks.harness import app as benchmarks_app
 from benchmarks.harness import load_benchmarks
+from clones import run_in
 from dvc.cli import parse_args
 from dvc.repo import Repo
 from dvc.utils.hydra import apply_overrides
-from scripts.smoke import IDENTITY, clone
+from scripts.smoke import clone
 from torch.distributed.run import get_args_parser
 from typer.main import get_command
 
@@ -56,8 +56,6 @@ SHELL = ("sh", "bash", "console")
 FENCE = re.compile(r"^ *```(\w*) *$")
 INLINE = re.compile(r"(?<!`)`((?:\.venv/bin/)?(?:genlab|make|dvc|python)\s[^`]+)`")
 OURS = ("genlab", "make", "dvc", "python", "torchrun")
-TIMEOUT = 900  # seconds; a loaded machine is slow
-DONE: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -158,12 +156,10 @@ def parse(words: list[str], folder: Path) -> None:
     elif rest[0] == "benchmarks/run.py":
         load_benchmarks()
         parse_click(get_command(benchmarks_app), rest[1:])
-    elif rest[0] == "stages/experiments.py":
-        parse_click(load_command("experiments"), rest[1:])
+    elif rest[0] in ("stages/experiments.py", "stages/report.py"):
+        parse_click(load_command(Path(rest[0]).stem), rest[1:])
         names = [rest[i + 1] for i, word in enumerate(rest) if word == "--only"]
         choose(load_experiments("experiments.yaml"), names)
-    elif rest[0] == "stages/report.py":
-        parse_click(load_command("report"), rest[1:])
     else:
         assert not rest[1:], f"the options of {rest[0]} are not known here"
         assert (ROOT / rest[0]).is_file(), f"no {rest[0]}"
@@ -173,31 +169,11 @@ def parse(words: list[str], folder: Path) -> None:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone of the working tree on the branch main, with own grids and a workspace."""
     target = clone(tmp_path_factory.mktemp("docs") / "genlab", SMALL)
-    subprocess.run(["git", "branch", "-M", "main"], cwd=target, check=True)
+    run_in(target, "git", "branch", "-M", "main")
     grids = np.random.default_rng(0).integers(0, 10, (200, 16, 16), dtype=np.uint8)
     np.savez(target / "my_grids.npz", train=grids[:160], val=grids[160:180], test=grids[180:])
     lay_out(target / "workspaces" / "project", GOAL)
     return target
-
-
-def execute(project: Path, *command: str) -> str:
-    """The output of a command in the project, which must succeed."""
-    done = subprocess.run(
-        command,
-        cwd=project,
-        env={
-            **os.environ,
-            **IDENTITY,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(project / "src"),
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 ALL = list(find_all())
@@ -205,11 +181,11 @@ ORDER = TABLE["executed"].splitlines()
 
 
 def select(name: str, *languages: str) -> list[Any]:
-    """Test cases of the commands of a class; those that are executed in the table's order."""
-    chosen = [one for one in ALL if classify(one) == name and one.language in languages]
-    if name == "executed" and "sh" in languages:
-        chosen.sort(key=lambda one: ORDER.index(one.text))
-    return [pytest.param(one, id=f"{name} {one.place}") for one in chosen]
+    """Test cases of the commands of a class, each once; those to execute in the table's order."""
+    of_class = [one for one in ALL if classify(one) == name and one.language in languages]
+    chosen = {one.text: one for one in reversed(of_class)}
+    order = [text for text in ORDER if text in chosen] or reversed(chosen)
+    return [pytest.param(chosen[text], id=f"{name} {chosen[text].place}") for text in order]
 
 
 COMMANDS = (*SHELL, "inline")
@@ -225,11 +201,8 @@ def test_every_command_has_one_class() -> None:
 
 @pytest.mark.parametrize("found", select("executed", *COMMANDS))
 def test_a_command_runs(found: Found, project: Path) -> None:
-    if found.text in DONE:
-        return
     command = re.sub(r"/tmp/|/mnt/share/", f"{project.parent}/tmp/", found.text)
-    execute(project, "sh", "-c", command)
-    DONE.add(found.text)
+    run_in(project, "sh", "-c", command)
 
 
 @pytest.mark.parametrize("found", [*select("checked", *COMMANDS), *select("waiting", *COMMANDS)])
@@ -248,7 +221,7 @@ def test_a_command_parses(found: Found, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("found", select("executed", "python"))
 def test_a_python_block_runs(found: Found, project: Path) -> None:
     if "sys.argv" not in found.text:
-        execute(project, sys.executable, "-c", found.text)
+        run_in(project, sys.executable, "-c", found.text)
         return
     page = (ROOT / found.place.partition(":")[0]).read_text(encoding="utf-8")
     (tools,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
@@ -256,5 +229,5 @@ def test_a_python_block_runs(found: Found, project: Path) -> None:
     (project / "runs" / "tools.yaml").write_text(tools)
     (project / "runs" / "mirror.py").write_text(found.text)
     command = ["genlab", "benchmark", "run", "--tools", "my_program"]
-    said = execute(project, *command, "--case", "astronaut-officer")
+    said = run_in(project, *command, "--case", "astronaut-officer")
     assert re.search(r"no[_ ]face", said), said

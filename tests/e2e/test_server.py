@@ -3,12 +3,13 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import app_room
 import httpx
+import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -20,6 +21,7 @@ from genlab.benchmark.store.repository import Store
 RUN = "2026-01-01"
 WAIT = 180_000  # milliseconds; a loaded machine is slow
 LONG = {"sim_paint": {"seconds": 300}}
+TOKEN, RATERS_TOKEN = "a-token-that-nobody-guesses", "a-token-for-raters-alone"
 
 
 def begin_run(server: app_room.Server, **asked: Any) -> str:
@@ -67,9 +69,8 @@ def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: A
     with page.expect_download() as download:
         page.get_by_role("link", name="Export report").click()
     assert download.value.suggested_filename == f"report_{run_id}.html"
-    assert (
-        Path(download.value.path()).read_text(encoding="utf-8").lstrip()[:9].lower() == "<!doctype"
-    )
+    report = Path(download.value.path()).read_text(encoding="utf-8")
+    assert report.lstrip().lower().startswith("<!doctype")
 
 
 def test_a_case_is_made_run_rated_and_reported(tmp_path: Path, root: Path, page: Any) -> None:
@@ -158,35 +159,38 @@ def test_a_killed_server_leaves_a_run_that_the_next_goes_on_with(tmp_path: Path)
         assert until(second, run_id, "cancelled")
 
 
-def test_no_log_holds_a_token(tmp_path: Path) -> None:
-    folder = app_room.make_project(tmp_path, cases=1)
-    token, wrong = "a-token-that-nobody-guesses", "a-token-that-is-wrong-all-the-same"
-    given = {"GENLAB_TOKEN": token}
-    with app_room.serving(folder, with_uvicorn=True, environment=given) as server:
-        for path in ("/", "/api/tools", "/api/nothing", "/runs/a/b/c.png"):
-            for offered in (token, wrong):
-                httpx.get(f"{server.base}{path}?a=1&token={offered}", timeout=60)
-        assert httpx.get(f"{server.base}/api/tools?token={token}", timeout=60).status_code == 200
-        log = wait_for(lambda: server.log.read_text("utf-8"), lambda log: log.count("a=1") >= 8)
-    assert "token-that" not in log
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
+    """A server that asks for tokens, and whose log has a line for each request."""
+    folder = app_room.make_project(tmp_path_factory.mktemp("guarded"), cases=1)
+    given = {"GENLAB_TOKEN": TOKEN, "GENLAB_RATER_TOKEN": RATERS_TOKEN}
+    with app_room.serving(folder, with_uvicorn=True, environment=given) as served:
+        yield served
 
 
-def test_a_token_of_raters_shows_the_page_rate_alone(tmp_path: Path, browser: Any) -> None:
-    folder = app_room.make_project(tmp_path, cases=1)
-    full, rater = "a-token-that-nobody-guesses", "a-token-for-raters-alone"
-    given = {"GENLAB_TOKEN": full, "GENLAB_RATER_TOKEN": rater}
-    with app_room.serving(folder, environment=given) as server:
-        page = browser.new_page()
-        page.set_default_timeout(WAIT)
-        page.goto(f"{server.base}/?token={rater}")
-        page.get_by_role("heading", name="Rate").wait_for()
-        answer = page.goto(f"{server.base}/benchmark")
-        assert answer.status == 403
-        page.close()
-        # A client without cookies: what its header or its address offers is what counts.
-        assert pages_of(server, full) > {"Rate"}
-        assert pages_of(server, rater) == {"Rate"}
-        assert pages_of(server, rater, f"?token={rater}") == {"Rate"}
+def test_no_log_holds_a_token(guarded: app_room.Server) -> None:
+    for path in ("/", "/api/tools", "/api/nothing", "/runs/a/b/c.png"):
+        for offered in (TOKEN, "a-token-that-is-wrong-all-the-same"):
+            httpx.get(f"{guarded.base}{path}?a=1&token={offered}", timeout=60)
+    assert httpx.get(f"{guarded.base}/api/tools?token={TOKEN}", timeout=60).status_code == 200
+    log = wait_for(lambda: guarded.log.read_text("utf-8"), lambda log: log.count("a=1") >= 8)
+    assert "a-token-" not in log
+
+
+def test_a_token_of_raters_shows_the_page_rate_alone(
+    guarded: app_room.Server, browser: Any
+) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(WAIT)
+    page.goto(f"{guarded.base}/?token={RATERS_TOKEN}")
+    page.get_by_role("heading", name="Rate").wait_for()
+    answer = page.goto(f"{guarded.base}/benchmark")
+    assert answer.status == 403
+    page.close()
+    # A client without cookies: what its header or its address offers is what counts.
+    assert pages_of(guarded, TOKEN) > {"Rate"}
+    assert pages_of(guarded, RATERS_TOKEN) == {"Rate"}
+    assert pages_of(guarded, RATERS_TOKEN, f"?token={RATERS_TOKEN}") == {"Rate"}
 
 
 def pages_of(server: app_room.Server, token: str, query: str = "") -> set[str]:

@@ -9,14 +9,11 @@ from pathlib import Path
 
 import attacks
 import pytest
-from sandboxes import needs_sandbox
+from sandboxes import MODES, needs_sandbox
 
 from genlab.core.errors import GenlabError
-from genlab.sandbox import Limits, Sandbox, SandboxWarning, Worker, read_back, runner, worker
+from genlab.sandbox import Sandbox, SandboxWarning, Worker, read_back, runner, worker
 from genlab.sandbox.guest import lockdown, seccomp
-
-MODES = ("bubblewrap", "landlock")
-SHORT = Limits(wall_seconds=20.0, cpu_seconds=20.0)
 
 
 @pytest.fixture(scope="module", params=MODES)
@@ -26,10 +23,9 @@ def target(request: pytest.FixtureRequest) -> Iterator[attacks.Target]:
         yield made
 
 
-@pytest.fixture(scope="module", params=MODES)
-def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
-    needs_sandbox(request.param)
-    return Sandbox(tmp_path_factory.mktemp("workspace"), SHORT, mode=request.param)
+@pytest.fixture
+def sandbox(target: attacks.Target) -> Sandbox:
+    return target.sandbox
 
 
 def test_a_job_has_its_environment_and_gives_its_status(sandbox: Sandbox) -> None:
@@ -39,7 +35,7 @@ def test_a_job_has_its_environment_and_gives_its_status(sandbox: Sandbox) -> Non
 
 def test_output_is_cut_with_a_mark(sandbox: Sandbox) -> None:
     done = sandbox.run(
-        ["python", "-c", "print('y' * 3000)"], limits=replace(SHORT, output_bytes=1000)
+        ["python", "-c", "print('y' * 3000)"], limits=replace(attacks.QUICK, output_bytes=1000)
     )
     assert done.output == "y" * 1000 + "\n[... output cut at 1000 bytes ...]\n"
     assert done.stopped_by is None
@@ -71,7 +67,7 @@ def test_code_can_use_temporary_files_and_none_is_left(
     (sandbox.workspace / "endless.py").write_text(code + "\nwhile True: pass")
     with Worker(sandbox, ("tempfile",)) as worker:
         assert worker.run("job.py").output == ""
-        assert worker.run("endless.py", limits=replace(SHORT, wall_seconds=0.5)).output == ""
+        assert worker.run("endless.py", limits=attacks.SHORT).output == ""
     assert os.listdir(tmp_path) == []
     if os.getuid() == 0:
         tmp_path.chmod(0o1777)  # as the system's
@@ -98,10 +94,9 @@ def test_files_of_the_caller_are_the_guests_to_change(target: attacks.Target) ->
 
 def test_what_was_printed_before_the_end_of_time_is_kept(target: attacks.Target) -> None:
     (target.workspace / "job.py").write_text("print('began')\nwhile True: pass")
-    soon = replace(SHORT, wall_seconds=0.5)
     for done in (
-        target.worker.run("job.py", limits=soon),
-        target.sandbox.run(["python", "job.py"], limits=soon),
+        target.worker.run("job.py", limits=attacks.SHORT),
+        target.sandbox.run(["python", "job.py"], limits=attacks.SHORT),
     ):
         assert (done.output, done.stopped_by) == ("began\n", "time")
 
@@ -123,7 +118,7 @@ def test_a_path_is_readable_where_it_was_named(sandbox: Sandbox, tmp_path: Path)
     (tmp_path / "data").write_text("held")
     argv = ["python", "-c", f"print(open({str(tmp_path / 'data')!r}).read())"]
     assert sandbox.run(argv).exit_code == 1
-    wider = Sandbox(sandbox.workspace, SHORT, mode=sandbox.mode, readable=[tmp_path])
+    wider = Sandbox(sandbox.workspace, attacks.QUICK, mode=sandbox.mode, readable=[tmp_path])
     assert wider.run(argv).output == "held\n"
     argv[2] = argv[2].replace("read()", "write('x')").replace("')", "', 'w')", 1)
     assert wider.run(argv).exit_code == 1
@@ -136,7 +131,7 @@ def test_a_device_is_there_where_it_was_handed_in(sandbox: Sandbox) -> None:
     if sandbox.mode == "landlock":
         pytest.skip("Landlock hides contents, not names")
     assert sandbox.run(look).output == "False\n"
-    handed = Sandbox(sandbox.workspace, SHORT, mode="bubblewrap", devices=["/dev/tty0"])
+    handed = Sandbox(sandbox.workspace, attacks.QUICK, mode="bubblewrap", devices=["/dev/tty0"])
     assert handed.run(look).output == "True\n"
 
 

@@ -1,15 +1,13 @@
 """The comparison of two clones: what is equal, what is an exception, and what is refused."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from scripts.smoke import IDENTITY
+from clones import run_in
 
 from genlab.core.errors import GenlabError
 from scripts import verify_repro
@@ -36,7 +34,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write(first, "results/grids.json", "committed")
     _write(first, "results/removed.json", "committed")
     for command in (["init", "-q", "--template="], ["add", "-A"], ["commit", "-q", "-m", "one"]):
-        subprocess.run(["git", *command], cwd=first, check=True, env=os.environ | IDENTITY)
+        run_in(first, "git", *command)
     (first / "results/removed.json").unlink()
     _write(first, "results/grids.json", "written")
     _write(first, "data/grids/grids.npz", "grids")  # git ignores it
