@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -93,6 +92,7 @@ class Case(_Part):
     sources: dict[str, Source] = Field(description="Licence of each image, by its name.")
 
     _folder: Path
+    _size: tuple[int, int] | None = None
 
     def model_post_init(self, context: Any, /) -> None:
         self._folder = context
@@ -135,10 +135,12 @@ class Case(_Part):
         """Whether it is a user's case."""
         return self._folder.parent.name == PRIVATE
 
-    @cached_property
+    @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the template, upright."""
-        return upright_size(self.template)
+        """Width and height of the template, upright; the file is read once."""
+        if self._size is None:
+            self._size = upright_size(self.template)
+        return self._size
 
     def open_template(self) -> Image.Image:
         """The template, RGB, upright."""
