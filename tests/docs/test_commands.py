@@ -1,6 +1,7 @@
 """Every command and Python block of README and docs runs, parses, or names what it waits for."""
 
 import importlib.util
+import os
 import re
 import shlex
 import shutil
@@ -144,7 +145,13 @@ def parse(words: list[str], folder: Path) -> None:
     elif program == "dvc":
         parse_dvc(rest, folder)
     elif program == "make":
-        done = subprocess.run(["make", "-n", *rest], cwd=ROOT, capture_output=True, text=True)
+        # Without what `make test ARGS=...` hands to its children.
+        plain = {
+            k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKEOVERRIDES", "ARGS")
+        }
+        done = subprocess.run(
+            ["make", "-n", *rest], cwd=ROOT, env=plain, capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
         for recipe in re.findall(r"(?:^|\s)\.venv/bin/(python .+)", done.stdout):
             parse(shlex.split(recipe), folder)
