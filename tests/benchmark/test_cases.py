@@ -16,7 +16,7 @@ from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.cli import app
 from genlab.core.errors import GenlabError
 
-Folders = tuple[Path, Path, Path]
+Places = tuple[Path, Path, Path]
 MOST_BYTES = 3 << 20
 
 
@@ -150,8 +150,8 @@ def test_every_faulty_case_is_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def folders(root: Path, tmp_path: Path) -> Folders:
-    """Folders of templates, avatars and cases: names of one slug, names in no Latin letters."""
+def folders(root: Path, tmp_path: Path) -> Places:
+    """Where templates, avatars and cases are: names of one slug, names in no Latin letters."""
     small = Image.open(root / "cases" / "astronaut-officer" / "template.jpg").resize((256, 256))
     exif = Image.Exif()
     exif[0x010F] = "a camera"
@@ -166,7 +166,7 @@ def folders(root: Path, tmp_path: Path) -> Folders:
 
 
 @pytest.mark.slow
-def test_each_photograph_becomes_a_case_that_waits_for_consent(folders: Folders) -> None:
+def test_each_photograph_becomes_a_case_that_waits_for_consent(folders: Places) -> None:
     assert all(isinstance(line, str) for line in generate(*folders))
     cases = load_cases(folders[2])
     for case in cases:
@@ -184,7 +184,7 @@ def test_each_photograph_becomes_a_case_that_waits_for_consent(folders: Folders)
 
 
 @pytest.mark.slow
-def test_a_file_of_pairs_says_who_replaces_whom(folders: Folders) -> None:
+def test_a_file_of_pairs_says_who_replaces_whom(folders: Places) -> None:
     pairs = folders[2].with_name("pairs.csv")
     pairs.write_text("template,face,avatar\nZoë.png,1,祖父.png\nIMG 1.png,2,祖父.png\n")
     made = list(generate(*folders, pairs=pairs, consent=True))
@@ -197,7 +197,7 @@ def test_a_file_of_pairs_says_who_replaces_whom(folders: Folders) -> None:
 
 
 @pytest.mark.slow
-def test_a_faulty_photograph_leaves_the_others_and_what_was_there(folders: Folders) -> None:
+def test_a_faulty_photograph_leaves_the_others_and_what_was_there(folders: Places) -> None:
     templates, avatars, root = folders
     Image.new("RGB", (200, 200), "green").save(avatars / "nobody.png")
     for name in ("img-1.jpg", "北京.png"):

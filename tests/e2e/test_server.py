@@ -160,37 +160,37 @@ def test_a_killed_server_leaves_a_run_that_the_next_goes_on_with(tmp_path: Path)
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
+def token_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
     """A server that asks for tokens, and whose log has a line for each request."""
-    folder = app_room.make_project(tmp_path_factory.mktemp("guarded"), cases=1)
+    folder = app_room.make_project(tmp_path_factory.mktemp("token_server"), cases=1)
     given = {"GENLAB_TOKEN": TOKEN, "GENLAB_RATER_TOKEN": RATERS_TOKEN}
     with app_room.serving(folder, with_uvicorn=True, environment=given) as served:
         yield served
 
 
-def test_no_log_holds_a_token(guarded: app_room.Server) -> None:
+def test_no_log_holds_a_token(token_server: app_room.Server) -> None:
     for path in ("/", "/api/tools", "/api/nothing", "/runs/a/b/c.png"):
         for offered in (TOKEN, "a-token-that-is-wrong-all-the-same"):
-            httpx.get(f"{guarded.base}{path}?a=1&token={offered}", timeout=60)
-    assert httpx.get(f"{guarded.base}/api/tools?token={TOKEN}", timeout=60).status_code == 200
-    log = wait_for(lambda: guarded.log.read_text("utf-8"), lambda log: log.count("a=1") >= 8)
+            httpx.get(f"{token_server.base}{path}?a=1&token={offered}", timeout=60)
+    assert httpx.get(f"{token_server.base}/api/tools?token={TOKEN}", timeout=60).status_code == 200
+    log = wait_for(lambda: token_server.log.read_text("utf-8"), lambda log: log.count("a=1") >= 8)
     assert "a-token-" not in log
 
 
 def test_a_token_of_raters_shows_the_page_rate_alone(
-    guarded: app_room.Server, browser: Any
+    token_server: app_room.Server, browser: Any
 ) -> None:
     page = browser.new_page()
     page.set_default_timeout(WAIT)
-    page.goto(f"{guarded.base}/?token={RATERS_TOKEN}")
+    page.goto(f"{token_server.base}/?token={RATERS_TOKEN}")
     page.get_by_role("heading", name="Rate").wait_for()
-    answer = page.goto(f"{guarded.base}/benchmark")
+    answer = page.goto(f"{token_server.base}/benchmark")
     assert answer.status == 403
     page.close()
     # A client without cookies: what its header or its address offers is what counts.
-    assert pages_of(guarded, TOKEN) > {"Rate"}
-    assert pages_of(guarded, RATERS_TOKEN) == {"Rate"}
-    assert pages_of(guarded, RATERS_TOKEN, f"?token={RATERS_TOKEN}") == {"Rate"}
+    assert pages_of(token_server, TOKEN) > {"Rate"}
+    assert pages_of(token_server, RATERS_TOKEN) == {"Rate"}
+    assert pages_of(token_server, RATERS_TOKEN, f"?token={RATERS_TOKEN}") == {"Rate"}
 
 
 def pages_of(server: app_room.Server, token: str, query: str = "") -> set[str]:

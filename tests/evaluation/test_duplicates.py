@@ -46,7 +46,7 @@ def test_of_equally_near_images_the_first_is_named() -> None:
     assert nearest(_images(5, 1), train)[0].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_copies_and_near_copies_are_told_from_new_samples_of_the_same_source() -> None:
+def test_copies_and_near_copies_are_distinguished_from_new_samples_of_the_same_source() -> None:
     train = _images(400, 1)
     held_out = nearest(_images(300, 3), train)[1]
     found = memorisation(nearest(_images(300, 2), train)[1], held_out)
