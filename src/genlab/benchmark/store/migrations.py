@@ -126,7 +126,7 @@ def check_file(path: Path) -> None:
             if connection.execute("SELECT name FROM sqlite_master").fetchone() is None:
                 return  # new: another process is about to fill it, or was killed before it did
             taken = {name for (name,) in connection.execute("SELECT name FROM migrations")}
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes what is damaged
         raise describe_fault(path, error) from error
     if unknown := taken - set(MIGRATIONS):
         fix = "install that version, or name another file"
