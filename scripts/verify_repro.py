@@ -31,11 +31,23 @@ CLONES = {
     "two/levels/deeper": {"workers": 2, "benchmark.concurrency": 4},
 }
 # Files that may differ, the bound (only text that matches this pattern may), and the reason.
+PROVENANCE = (
+    r'"(commit|params)": "[0-9a-f]+"|"training_seconds": [0-9.]+',
+    "commit of the clone, digest of all params (workers is one), wall time",
+)
 EXCEPTIONS = (
+    ("data/checkpoints/*/provenance.json", *PROVENANCE),
+    ("checkpoints/*.json", *PROVENANCE),
     (
-        "data/checkpoints/*/provenance.json",
-        r'"(commit|params)": "[0-9a-f]+"|"training_seconds": [0-9.]+',
-        "commit of the clone, digest of all params (workers is one), wall time",
+        "*.png",
+        r"(?s)params [0-9a-f]{64}.{4}",
+        "digest of all params in the metadata, and its checksum",
+    ),
+    ("data/evaluated/*/timing.json", r"[0-9]+\.[0-9]+", "seconds of the measurement"),
+    (
+        "data/agent/report.*",
+        r"took [0-9.]+ s|data:image/png;base64,[A-Za-z0-9+/=]+",
+        "seconds of the attempts; the figure, which is compared as data/agent/progress.png",
     ),
     ("data/checkpoints/*/timing/*", r"[0-9]+\.[0-9]+", "items per second"),
     (

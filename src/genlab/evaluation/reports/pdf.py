@@ -38,6 +38,7 @@ def print_pdf(report: Path) -> int:
         fix = "apt install chromium"
         raise GenlabError(f"{report}: not printed, no Chromium is installed; {fix}", fix=fix)
     body = MarkdownIt().enable("table").render(report.read_text(encoding="utf-8"))
+    body = re.sub(r"</?a\b[^>]*>", "", body)  # links would name folders of this machine
     base = report.parent.resolve().as_uri()
     page = f"<!doctype html><meta charset=utf-8><base href='{base}/'><style>{STYLE}</style>{body}"
     with tempfile.TemporaryDirectory() as folder:
