@@ -245,14 +245,15 @@ def baselines(
         for settings, aims in comparison.search(group).items():
             chosen[replace(settings, seconds=seconds, samples=DRAWS)] = aims
     measured = {settings: [comparison.measure(settings)] for settings in chosen}
+    require_same_judges([found[0] for found in measured.values()])
     first = {each: summarize(found, chosen[each]) for each, found in measured.items()}
+    leading = [each for each, row in first.items() if leads(row, list(first.values()))]
     # Seed by seed, so that a machine that changes its pace does so for all.
     for seed in range(1, seeds):
-        for settings, row in first.items():
-            if leads(row, list(first.values())):
-                measured[settings].append(comparison.measure(replace(settings, seed=seed)))
-    for seed in range(seeds):
-        require_same_judges([row for found in measured.values() for row in found[seed : seed + 1]])
+        found_of = {each: comparison.measure(replace(each, seed=seed)) for each in leading}
+        require_same_judges(list(found_of.values()))
+        for each, row in found_of.items():
+            measured[each].append(row)
     contenders = [summarize(found, chosen[each]) for each, found in measured.items()]
     searched = [comparison.measure(each, searching=True) for group in tried for each in group]
     write_json(report, describe(judge, contenders, searched, seconds, search_seconds))

@@ -10,7 +10,7 @@ import pandas as pd
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
-from genlab.evaluation.reports.formats import number
+from genlab.evaluation.reports.formats import ends, low_high, number
 
 FILES = ("results/*/metrics.json", "results/agent.json", "results/benchmark.json")
 BOUNDED = ("score", "difference")
@@ -24,7 +24,7 @@ class Metric(NamedTuple):
     interval: tuple[float, float] | None = None
 
     def __str__(self) -> str:
-        bounds = "({} to {})".format(*map(number, self.interval)) if self.interval else ""
+        bounds = f"({ends(self.interval)})" if self.interval else ""
         return f"{number(self.value)} {bounds}".strip()
 
 
@@ -106,5 +106,5 @@ def _collect(node: Any, path: str, values: dict[str, float], bounds: dict[str, A
 def _pair(interval: Any) -> tuple[float, float] | None:
     if interval is None:
         return None
-    low, high = (interval["low"], interval["high"]) if isinstance(interval, dict) else interval
+    low, high = low_high(interval)
     return float(low), float(high)

@@ -28,6 +28,17 @@ def number(value: float | int | None) -> str:
     return f"{value:,.4g}"
 
 
+def low_high(interval: Any) -> tuple[Any, Any]:
+    """Both ends of an interval, which files hold as [low, high] or by these names."""
+    low, high = (interval["low"], interval["high"]) if isinstance(interval, Mapping) else interval
+    return low, high
+
+
+def ends(interval: Any) -> str:
+    """An interval in words: `0.9 to 0.92`; empty where there is none."""
+    return "{} to {}".format(*map(number, low_high(interval))) if interval else ""
+
+
 def spread(value: float) -> str:
     """A standard deviation over a few seeds, in two digits."""
     return f"{value:,.0f}" if abs(value) >= 99.5 else f"{value:,.2g}"

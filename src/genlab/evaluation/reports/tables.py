@@ -9,7 +9,7 @@ from scipy.stats import ttest_ind
 
 from genlab.core.errors import GenlabError
 from genlab.evaluation.diagnostics.error_analysis import Test, ranked
-from genlab.evaluation.reports.formats import number, share, spread, value, words
+from genlab.evaluation.reports.formats import ends, number, share, spread, value, words
 from genlab.evaluation.reports.targets import Target
 from genlab.experiments.results import select_sweep, summarise_sweep
 
@@ -225,7 +225,7 @@ def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
             "hypothesis": test["sentence"],
             "n": number(test["n_with"]),
             "error ratio": number(test["ratio"]),
-            "95 % interval": f"{number(test['low'])} to {number(test['high'])}",
+            "95 % interval": ends(test),
         }
         for test in supported[:count]
     )

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from genlab.datasets.registry import find_dataset
-from genlab.evaluation.reports.formats import number, words
+from genlab.evaluation.reports.formats import ends, number, words
 from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
 from genlab.web import items
 from genlab.web.components import frame, look
@@ -33,16 +33,12 @@ def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
 
     Raises a GenlabError before the first run.
     """
-    columns = ("sign", "threshold", "why")
+    columns = ("name", "value", "interval", "sign", "threshold", "why")
     with reading(root / "results" / dataset / "verdict.json") as verdict:
         criteria = [
-            {
-                "outcome": "met" if row["passed"] else "missed",
-                "name": row["name"],
-                "value": row["value"],
-                "interval": _ends(row["interval"]),
-                **{key: row[key] for key in columns},
-            }
+            {"outcome": "met" if row["passed"] else "missed"}
+            | {key: row[key] for key in columns}
+            | {"interval": ends(row["interval"]) or None}
             for row in verdict["criteria"]
         ]
     with reading(root / "results" / dataset / "diagnosis.json") as diagnosis:
@@ -74,7 +70,7 @@ def compare_targets(root: Path, dataset: str) -> list[Row]:
                 "description": target.description,
                 "outcome": target.outcome(found.get(key, {}).get("value")),
                 "value": found.get(key, {}).get("value"),
-                "interval": _ends(found.get(key, {}).get("interval")),
+                "interval": ends(found.get(key, {}).get("interval")) or None,
                 "sign": target.sign,
                 **target.model_dump(include={"target", "stretch_target"}),
             }
@@ -93,17 +89,7 @@ def compare_samplers(root: Path, dataset: str) -> list[Row]:
 
 
 def _measured(found: Mapping[str, Any], name: str) -> tuple[str, str]:
-    return number(found[name]), _ends(found.get("intervals", {}).get(name)) or ""
-
-
-def _ends(interval: Mapping[str, float] | Sequence[float] | None) -> str | None:
-    """The ends of an interval in words; None where there is none."""
-    if not interval:
-        return None
-    low, high = (
-        (interval[e] for e in ("low", "high")) if isinstance(interval, Mapping) else interval
-    )
-    return f"{number(low)} to {number(high)}"
+    return number(found[name]), ends(found.get("intervals", {}).get(name))
 
 
 def show_verdict(root: Path, dataset: str) -> list[Row]:
@@ -111,8 +97,8 @@ def show_verdict(root: Path, dataset: str) -> list[Row]:
     state, reasons, criteria = read_verdict(root, dataset)
     numbers = key_numbers(root, dataset)
     st.markdown(f"{frame.format_cell(state)} {label(reasons)}")
-    for column, (name, measured, ends) in zip(st.columns(len(numbers)), numbers, strict=True):
-        column.metric(label(name), measured, ends or None, delta_color="off", delta_arrow="off")
+    for column, (name, measured, spread) in zip(st.columns(len(numbers)), numbers, strict=True):
+        column.metric(label(name), measured, spread or None, delta_color="off", delta_arrow="off")
     return criteria
 
 
