@@ -43,7 +43,7 @@ from genlab.vae.training.checkpoint import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK, SLOW, FULL = 40, 2_000, 16_000
+QUICK, SLOW, FULL = 40, 2_000, 17_000
 """Damaged files per reader: in the ordinary tests; at full size of slow and of fast readers."""
 MARK = "0123456789abcdef" * 4
 
