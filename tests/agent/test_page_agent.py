@@ -93,6 +93,25 @@ def test_code_config_decision_numbers_and_transcript_are_shown(followed: Followe
     assert any(each.startswith("genlab agent run") for each in codes)
 
 
+def test_a_run_that_is_stopped_can_be_resumed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_sandbox()
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    shown = page().run()
+    shown.selectbox(key="backend").set_value("search")
+    shown.text_area(key="goal").set_value(GOAL).run()
+    press(shown, "Start or resume")
+    process = agent.started()[-1]
+    end = time.monotonic() + PATIENCE
+    while not list(place.glob("workspaces/*/experiments/run.json")) and time.monotonic() < end:
+        time.sleep(0.2)
+    press(shown.run(), "Stop")
+    process.wait(PATIENCE)
+    shown.run()
+    assert not shown.exception
+    assert not shown.error
+    assert any(each.label == "Resume" for each in shown.button)
+
+
 def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(place: Path) -> None:
     workspace = lay_out(place / "workspaces" / "project", REACHABLE)
     shown = page().run()
