@@ -11,6 +11,8 @@ from tqdm import tqdm
 LOG_SECONDS = 10.0
 # tqdm prints an empty bar at once unless there is a delay, and a last line unless it is noticeable.
 NO_EMPTY_BAR = 1e-9
+# tqdm's own thread redraws bars whose steps grow slow; it warns where there is no memory for it.
+tqdm.monitor_interval = 0
 
 
 class _LogLines:
@@ -36,4 +38,4 @@ def progress(iterable: Iterable[Any] | None = None, **options: Any) -> tqdm[Any]
     if not sys.stderr.isatty():
         every = {"mininterval": LOG_SECONDS, "maxinterval": LOG_SECONDS, "delay": NO_EMPTY_BAR}
         options = {"file": _LogLines(sys.stderr), "ncols": 100, **every, **options}
-    return tqdm(iterable, **options)
+    return tqdm(iterable, miniters=1, **options)  # each step looks at the clock
