@@ -36,6 +36,18 @@ def test_the_items_shape_decides_the_task_and_the_architecture() -> None:
     assert (grid.accuracy, grey.accuracy) == ("exact_grid_accuracy", "psnr")
 
 
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_beside_a_causal_head_the_decoder_alone_is_paid_with_the_weight_asked_for(
+    weight: float,
+) -> None:
+    model = tiny.image_model(causal_channels=4)
+    task = tiny.image_task(tiny.images(2), causal_channels=4, auxiliary=weight)
+    x, decoded = task.batch(torch.arange(2)), model.decode(torch.zeros(2, 49))
+    alone = model.likelihood.log_prob(decoded[0], x)
+    expected = -model.log_likelihood(decoded, x) - weight * alone
+    torch.testing.assert_close(task.nll(model, decoded, x), expected)
+
+
 @pytest.mark.filterwarnings("error")  # torch warns of tensors over memory that is not writable
 def test_a_batch_holds_the_rows_asked_for_channels_first() -> None:
     IMAGES.flags.writeable = False  # as those mapped from disk

@@ -130,6 +130,22 @@ def test_the_best_epoch_is_chosen_by_what_is_paid(tmp_path: Path, free: float) -
     assert values["val_objective"] == pytest.approx(expected, rel=1e-6)
 
 
+def test_a_batch_in_parts_takes_the_step_of_a_whole_one(tmp_path: Path) -> None:
+    steps, sizes = [], list[int]()
+    for parts in (1, 4):
+        trainer = _trainer(tmp_path / str(parts), micro_batches=parts, corruption=0.0)
+        sound = trainer.update.loss
+
+        def loss(x: Tensor, *others: Any, sound: Any = sound) -> Any:
+            sizes.append(len(x))
+            return sound(x, *others)
+
+        trainer.update.loss = loss
+        steps.append(_step(trainer))
+    assert sizes == [16, 4, 4, 4, 4]
+    assert steps[0] == pytest.approx(steps[1], rel=1e-4)
+
+
 # -- bad updates
 
 
