@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import math
 import pkgutil
 import subprocess
 import sys
@@ -58,6 +59,20 @@ class Result:
         """A rate with Wilson's interval."""
         found = share_interval(hits, n)
         return cls(key, hits / n, (found["low"], found["high"]), n, seeds)
+
+    @classmethod
+    def rate_difference(
+        cls, key: str, one: tuple[int, int], other: tuple[int, int], seeds: Sequence[int] = (0,)
+    ) -> Result:
+        """The difference of two rates, each hits of n, with Newcombe's interval (1998, method 10).
+
+        It is for independent runs: on the same seeds it is the wider one.
+        """
+        p, q = (hits / n for hits, n in (one, other))
+        first, second = share_interval(*one), share_interval(*other)
+        low = p - q - math.hypot(p - first["low"], second["high"] - q)
+        high = p - q + math.hypot(first["high"] - p, q - second["low"])
+        return cls(key, p - q, (low, high), one[1], seeds)
 
     @classmethod
     def mean(cls, key: str, values: Sequence[float], seeds: Sequence[int] = (0,)) -> Result:

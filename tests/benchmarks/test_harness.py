@@ -26,6 +26,14 @@ def test_a_rate_has_wilsons_interval_and_a_mean_students_where_values_differ() -
     assert Result.mean("k", [1.0, 1.0]).interval is None
 
 
+def test_a_difference_of_rates_has_newcombes_interval_also_where_all_runs_agree() -> None:
+    found = Result.rate_difference("k", (56, 70), (48, 80))  # the first example of his paper
+    assert found.value == pytest.approx(0.2)
+    assert found.interval == pytest.approx((0.0524, 0.3339), abs=1e-4)
+    found = Result.rate_difference("k", (10, 10), (0, 10))
+    assert found.interval == pytest.approx((0.6076, 1.0), abs=1e-3)
+
+
 def test_the_interval_of_a_median_covers_as_often_as_it_claims() -> None:
     rng = np.random.default_rng(0)
     covered = 0
