@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -222,14 +221,13 @@ def _ranking(items: pd.DataFrame, *, bootstrap: int, seed: int) -> dict[str, dic
     values = table.to_numpy(dtype=np.float64)
     known = (~np.isnan(values)).sum(axis=0)
     low, high = bounds(resample_means(values, bootstrap=bootstrap, seed=seed), known)
+    one, other = np.triu_indices(len(known), 1)
+    gaps = values[:, one] - values[:, other]
+    shared = np.isfinite(gaps).sum(axis=0)
+    least, most = bounds(resample_means(gaps, bootstrap=bootstrap, seed=seed), shared)
     ranks = np.ones(len(known), dtype=int)
-    for one, other in combinations(range(len(known)), 2):
-        gap = values[:, [one]] - values[:, [other]]
-        shared = int(np.isfinite(gap).sum())
-        if shared >= LEAST:
-            least, most = bounds(resample_means(gap, bootstrap=bootstrap, seed=seed), shared)
-            ranks[other] += least[0] > 0
-            ranks[one] += most[0] < 0
+    np.add.at(ranks, other[(shared >= LEAST) & (least > 0)], 1)
+    np.add.at(ranks, one[(shared >= LEAST) & (most < 0)], 1)
     return {
         name: {
             "score": float(np.nanmean(values[:, i])),
