@@ -5,6 +5,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
 WORKERS ?= 2
+# A file's tests share what they set up. tests/conftest.py puts the long files first.
+SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Stages are called as `python stages/...`: the environment's python comes first.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -38,13 +40,13 @@ report: $(STAMP) ## Write reports/ and the README's results from the run's files
 	@$(PY) stages/report.py $(ARGS)
 
 test: $(STAMP) ## Run the tests on two processes (WORKERS=4, ARGS="-k name")
-	@$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(PY) -m pytest $(SPREAD) $(ARGS)
 
 test-fast: $(STAMP) ## Run the tests that are marked neither slow nor e2e
-	@$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m 'not slow and not e2e' $(ARGS)
+	@$(PY) -m pytest -q $(SPREAD) -m 'not slow and not e2e' $(ARGS)
 
 coverage: $(STAMP) ## Measure line and branch coverage of src
-	@$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --cov=src --cov-branch $(ARGS)
+	@$(PY) -m pytest -q $(SPREAD) --cov=src --cov-branch $(ARGS)
 
 faults: $(STAMP) ## Run the zero-tolerance checks at full size; writes results/faults.json
 	@GENLAB_FAULTS=results/faults.json $(PY) -m pytest tests/faults $(ARGS)
