@@ -1,5 +1,6 @@
 """A generated model is trained in the sandbox, and judged by what it cannot reach."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from genlab.agent.evaluator.datasets import load_data, load_test
 from genlab.agent.evaluator.judge import Judge
 from genlab.agent.evaluator.references import measure_references
 from genlab.agent.evaluator.results import Budget, EvaluationError
+from genlab.core.errors import GenlabError
 
 BUDGET = Budget(examples=640, max_parameters=100_000, seconds=60.0)
 CNN = (
@@ -189,6 +191,19 @@ for m in list(sys.modules.values()):
     if hasattr(m, 'save_file'):
         m.save_file = lambda *a, save=m.save_file: save(*a, {'images': 'x' * 100_000})
 """
+
+
+def test_a_device_that_does_not_start_is_no_models_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    needs_sandbox()
+    if torch.cuda.is_available():
+        pytest.skip("this machine has CUDA")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # outside of the sandbox alone
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(GenlabError, match="cuda does not start in the sandbox"):
+        Judge(judged.pictures(), "classify", BUDGET, device="cuda")
+    assert not list(tmp_path.iterdir())
 
 
 def test_metadata_of_the_weights_are_not_kept(judge: Judge) -> None:

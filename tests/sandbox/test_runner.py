@@ -135,6 +135,29 @@ def test_a_device_is_there_where_it_was_handed_in(sandbox: Sandbox) -> None:
     assert handed.run(look).output == "True\n"
 
 
+@pytest.mark.parametrize("device", [True, False])
+def test_what_cudas_driver_needs_comes_with_a_device(sandbox: Sandbox, device: bool) -> None:
+    needed = {
+        "memory file": "os.memfd_create('m')",
+        "socket": "s = socket.socket(AF, socket.SOCK_SEQPACKET); s.bind('\\0n'); s.listen()",
+        "thread's name": "open(f'/proc/self/task/{t.native_id}/comm', 'w').write('named')",
+    }
+    refused = {
+        "connection": "socket.socket(AF).connect('\\0n')",
+        "datagram": "socket.socket(AF, socket.SOCK_DGRAM)",
+        "internet": "socket.socket()",
+    }
+    code = "import os, socket, threading, time\nAF = socket.AF_UNIX\n"
+    code += "t = threading.Thread(target=time.sleep, args=[1])\nt.start()\n"
+    for name, line in {**needed, **refused}.items():
+        code += f"try: {line}; print({name!r})\nexcept PermissionError: pass\n"
+    devices = ["/dev/zero"] if device else []
+    made = Sandbox(sandbox.workspace, attacks.QUICK, mode=sandbox.mode, devices=devices)
+    done = made.run(["python", "-c", code])
+    own_proc = [] if sandbox.mode == "landlock" else ["thread's name"]
+    assert done.output.splitlines() == (list(needed) if device else own_proc)
+
+
 def test_jobs_of_a_worker_get_arguments_and_end_as_scripts_do(target: attacks.Target) -> None:
     job = target.workspace / "job.py"
     job.write_text("import sys; print(__name__, sys.argv[1:]); sys.exit('sorry')")

@@ -28,6 +28,9 @@ SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/
 ROOT_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu")
 PROC_FACTS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version")
+# What CUDA's driver reads, and the names that it gives its threads (NVIDIA/OpenShell issue 1486).
+DRIVER_FACTS = ("/proc/devices", "/proc/driver", "/proc/modules", "/proc/sys/vm", "/sys/bus/pci")
+THREAD_NAMES = "/proc/self/task"
 PLAIN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 GUEST = Path(__file__).resolve().parent / "guest"
 START = (
@@ -47,8 +50,9 @@ class Sandbox:
 
     `workspace` is the one folder it may write; the guest sees it under its real path. `readable`
     paths are added for reading, `devices` (such as /dev/nvidia0) for use: a GPU is passed in by
-    them alone. `mode` is "bubblewrap", "landlock", or "auto", the best that works here. Raises a
-    GenlabError where no mode works; it then runs nothing.
+    them alone, and what CUDA's driver needs beside them comes with them. `mode` is "bubblewrap",
+    "landlock", or "auto", the best that works here. Raises a GenlabError where no mode works; it
+    then runs nothing.
     """
 
     def __init__(
@@ -106,6 +110,7 @@ class Sandbox:
             os.chown(private, uid, uid)
         readable = [*_interpreter(), *self.readable]
         search = uid is not None and self._needs_search(readable, tmp)
+        driver, names = (DRIVER_FACTS, [THREAD_NAMES]) if self.devices else ((), [])
         config = {
             "uid": uid,
             "preload": list(preload),
@@ -113,8 +118,9 @@ class Sandbox:
             "watched": [tmp, *self._made_in("/tmp", readable), "/dev/shm"] if bubblewrap else [tmp],
             "bubblewrap": bubblewrap,
             "search": search,
-            "readable": [*readable, *SYSTEM, *ROOT_LINKS, *FACTS, *PROC_FACTS],
-            "writable": [str(self.workspace), tmp, *PLAIN_DEVICES, *self.devices],
+            "driver": bool(self.devices),
+            "readable": [*readable, *SYSTEM, *ROOT_LINKS, *FACTS, *PROC_FACTS, *driver],
+            "writable": [str(self.workspace), tmp, *PLAIN_DEVICES, *self.devices, *names],
         }
         argv = [sys.executable, "-I", "-u", *([] if preload else ["-S"]), "-c", START]
         if bubblewrap:

@@ -32,6 +32,7 @@ CORES = 8  # that a long training may keep busy before its CPU time is up
 GPU = {"address_space": 1 << 46, "memory_bytes": 16 * GIB, "processes": 256}  # its driver's needs
 ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # without it cuBLAS is not deterministic
 ANSWER_SECONDS = 300.0
+START_SECONDS = 120.0  # for a device's driver
 NO_RESULT = "the model ended without a result"
 STOPPED = {
     "time": "it ran out of time",
@@ -49,7 +50,8 @@ class ModelSandbox(Worker):
 
     A job sees the interpreter, the guest package, the likelihoods and its folder. The workspace
     holds that folder alone. Root's guests may not write to it; an ordinary user's may, and what
-    they leave there goes with the workspace. device: cpu or cuda, whose nodes enter the sandbox.
+    they leave there goes with the workspace. device: cpu or cuda, whose nodes enter the sandbox;
+    a GenlabError is raised where it does not start inside, which is no fault of a model.
     """
 
     def __init__(self, mode: str, device: str) -> None:
@@ -59,6 +61,13 @@ class ModelSandbox(Worker):
         sandbox = Sandbox(make_workspace(), mode=mode, readable=readable, devices=nodes)
         super().__init__(sandbox, preload=PRELOAD)
         self.stamp = 0  # of the workspace: when it last changed
+        if device != "cpu":
+            try:
+                self.perform({"do": "start", "source": ""}, START_SECONDS)
+            except EvaluationError as error:
+                self.__exit__()
+                text = f"agent.device: {device} does not start in the sandbox: {error.reason}"
+                raise GenlabError(f"{text}; choose cpu", key="agent.device") from error
 
     def perform(
         self, job: Mapping[str, Any], seconds: float, weights: bytes = b"", **inputs: Array

@@ -189,7 +189,7 @@ class Guard:
             ruleset = lockdown.Ruleset(config["readable"], config["writable"], files=landlock)
             lockdown.become(config["uid"], search=config["search"])
             os.chdir(message["cwd"])
-            lockdown.lock(ruleset, protected, alone=alone)
+            lockdown.lock(ruleset, protected, alone=alone, driver=config["driver"])
         except BaseException as error:
             os.write(fault_write, f"{type(error).__name__}: {error}".encode() or b"?")
             os._exit(1)

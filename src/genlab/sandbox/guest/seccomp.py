@@ -63,6 +63,11 @@ ATTRIBUTES = {
     "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1),
     "utimes": (235, -1), "futimesat": (261, -1), "utimensat": (280, 88),
 }
+# Refused calls without which CUDA's driver does not start (its error 304; NVIDIA/OpenShell issue
+# 1696): a file in memory, and a socket that it listens at for programs that share its GPU memory.
+# Nothing comes in or goes out: sockets that send without a connection stay refused, as do connect
+# and accept.
+DRIVER = ("memfd_create", "socket", "bind", "listen")
 CLONE3 = (435, 435)
 SIGNALS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
            "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)}
@@ -87,15 +92,22 @@ CONDITIONAL: dict[tuple[int, int], tuple[Test, ...]] = {
     (302, 261): ((0, GREATER, (1,)),),  # prlimit: limits of oneself alone, pid 0
     (53, 199): ((0, EQUAL, (0,)), (0, GREATER, (2,))),  # socketpair: the unix family alone
 }
+UNIX = {(41, 198): ((0, EQUAL, (0,)), (0, GREATER, (2,)), (1, ANY_BIT, (2,)))}  # no datagrams
 
 
 def program(
-    machine: str, protected: tuple[int, ...], alone: int = 0, *, attributes: bool = True
+    machine: str,
+    protected: tuple[int, ...],
+    alone: int = 0,
+    *,
+    attributes: bool = True,
+    driver: bool = False,
 ) -> list[Instruction]:
     """The filter for `machine`; `protected` are ids of processes and groups not to be signalled.
 
     `alone`, where it isn't 0, is the one process that may be signalled (and 0, its own group);
-    without `attributes` no file's mode, owner or date may be changed.
+    without `attributes` no file's mode, owner or date may be changed; `driver` leaves the calls of
+    DRIVER.
 
     Raises KeyError where the machine is not in the table.
     """
@@ -114,10 +126,11 @@ def program(
         (EQUAL, 0, 1, CLONE3[column]),
         (RETURN, 0, 0, unknown),
     ]
-    for numbers in (*REFUSED.values(), *({} if attributes else ATTRIBUTES).values()):
-        if numbers[column] >= 0:
+    refused = REFUSED | ({} if attributes else ATTRIBUTES)
+    for name, numbers in refused.items():
+        if numbers[column] >= 0 and not (driver and name in DRIVER):
             code += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, refuse)]
-    for numbers, tests in CONDITIONAL.items():
+    for numbers, tests in (CONDITIONAL | (UNIX if driver else {})).items():
         code += _refuse_where(numbers[column], tests)
     kept = tuple(value & 0xFFFFFFFF for value in (-1, *protected))
     for name, numbers in SIGNALS.items():
@@ -152,12 +165,14 @@ def _refuse_where(number: int, tests: Iterable[Test]) -> list[Instruction]:
     return [(EQUAL, 0, len(body), number), *body]
 
 
-def install(protected: tuple[int, ...], alone: int = 0, *, attributes: bool = True) -> None:
+def install(
+    protected: tuple[int, ...], alone: int = 0, *, attributes: bool = True, driver: bool = False
+) -> None:
     """Filter this process and all that it starts, for good; needs no_new_privs. Raises OSError."""
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"no seccomp filter is written for {machine}")
-    code = program(machine, protected, alone, attributes=attributes)
+    code = program(machine, protected, alone, attributes=attributes, driver=driver)
     packed = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
     header = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(packed))
     libc = ctypes.CDLL(None, use_errno=True)

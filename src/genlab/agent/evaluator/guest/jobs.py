@@ -24,6 +24,11 @@ CURVE, MOST_LAYERS = 50, 200
 KL_WARMUP = 0.1  # share of the steps in which the weight of the KL rises to 1
 
 
+def start(job: Job) -> None:
+    """Use the device: where that fails, no model can be judged."""
+    torch.zeros(1, device=job["device"])
+
+
 def train(job: Job) -> None:
     """Train for so many `examples`, or until the `seconds` are up, as `training` says.
 

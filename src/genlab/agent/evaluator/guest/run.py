@@ -1,8 +1,8 @@
 """Run one job in the sandbox: `python run.py JOB.json`.
 
-JOB.json: `do` (describe, train or answer), `folder` (of model.py, inputs.npz and what the job
-leaves), `class_name`, `task`, `shape` (channels, height, width), `classes`, `components` (channels
-per mixture component), `scale`, `seed`, `device`, `distributions` (the folder of
+JOB.json: `do` (start, describe, train or answer), `folder` (of model.py, inputs.npz and what the
+job leaves), `class_name`, `task`, `shape` (channels, height, width), `classes`, `components`
+(channels per mixture component), `scale`, `seed`, `device`, `distributions` (the folder of
 genlab.distributions), and what the action reads. What breaks is the last line of stderr, with exit
 code BROKEN.
 """
