@@ -1,6 +1,8 @@
 """The harness computes intervals, records results and composes the command that repeats them."""
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -8,10 +10,12 @@ from typing import Literal
 import numpy as np
 import pytest
 from benchmarks.harness import Result
+from scripts.smoke import IDENTITY
 from typer.testing import CliRunner
 
-from benchmarks import harness
+from benchmarks import ci, harness
 from genlab.core.errors import GenlabError
+from genlab.core.io import write_text
 from genlab.evaluation.reports.targets import Target, read_targets
 
 
@@ -100,6 +104,26 @@ def test_a_target_is_met_in_its_direction(
     target = Target(description="d", direction=direction, target=0.85, stretch_target=stretch)
     assert target.outcome(value) == outcome
     assert target.met(value) is (None if value is None else outcome != "missed")
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_ci_is_timed_in_a_clone_and_only_where_it_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    origin = tmp_path / "origin"
+    script = origin / ".ci" / "run"
+    write_text(script, f"#!/bin/sh\ntest -f $PWD/.ci/run && test -z $PYTHONPATH && exit {status}\n")
+    script.chmod(0o755)
+    for line in (["init", "-q"], ["add", "."], ["commit", "-qm", "First"]):
+        subprocess.run(["git", *line], cwd=origin, check=True, env={**os.environ, **IDENTITY})
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    monkeypatch.setattr(ci, "ROOT", origin)
+    if status:
+        with pytest.raises(GenlabError, match="ended with 1"):
+            list(ci.ci())
+    else:
+        [found] = ci.ci()
+        assert 0 < found.value < 1
 
 
 def test_every_benchmark_has_described_keys_and_every_target_a_benchmark(root: Path) -> None:
