@@ -144,6 +144,7 @@ def test_what_cudas_driver_needs_comes_with_a_device(sandbox: Sandbox, device: b
     }
     refused = {
         "connection": "socket.socket(AF).connect('\\0n')",
+        "acceptance": "socket.socketpair()[0].accept()",
         "datagram": "socket.socket(AF, socket.SOCK_DGRAM)",
         "internet": "socket.socket()",
     }
