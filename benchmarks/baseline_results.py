@@ -104,8 +104,8 @@ def require_same_judges(rows: Sequence[Row]) -> None:
 def compare(rows: Sequence[Row]) -> Iterator[Result]:
     """Ours against the best baselines, of the rows with all seeds; nothing without one of the two.
 
-    The others have their first seed alone: a mean of one is no match for a mean of several. The
-    judges' orders are of the first seed of all.
+    The others have the first seed alone: a mean of one is no match for a mean of several. The
+    judges' orders are of the first seed.
     """
     seeds = max((len(row["seeds"]) for row in rows), default=0)
     every, rows = rows, [row for row in rows if len(row["seeds"]) == seeds]

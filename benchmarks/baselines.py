@@ -3,8 +3,9 @@
 Each baseline of `baseline_models` is tuned: as many settings of its SPACE as `--trials` says, the
 library's own first and the others at random (Bergstra and Bengio 2012), are trained with seed 0 for
 a tenth of the budget; those with the lowest bits/dim and the lowest Fréchet distance on the
-validation split are trained for all of it. The budget is the CPU seconds that our model takes on
-one thread. Ours and the best baselines, by either number, are trained with all seeds.
+validation split are trained for all of it, with the first of `--seeds`. The budget is the CPU
+seconds that our model takes with the same seed on one thread. Ours and the best baselines, by
+either number, are trained with all seeds.
 
 Every contender has the same samplers (`baseline_runs.SAMPLERS`), fitted by the same procedure
 outside of the budget. One is chosen by draws that are compared with the validation split; other
@@ -15,7 +16,7 @@ around its mean, rounded and discretised to the 256 levels, with one sigma fitte
 split, plus the KL of one posterior draw.
 
 Rows of finished runs are kept in `--rows`; a killed benchmark resumes with the next one. To use two
-cores, run two with other contenders at a time (`--only`, `--seconds`), then one with all. Another
+cores, run `--only ours`, then two with other contenders at a time, then one with all. Another
 machine's classifiers differ by rounding: it may add seeds, but all rows of a seed, and all of a
 search, are measured on one.
 """
@@ -197,6 +198,17 @@ def select(only: str) -> list[str]:
     return names
 
 
+def read_seeds(text: str) -> list[int]:
+    """The seeds that the option --seeds names, each once."""
+    try:
+        seeds = [int(seed) for seed in text.split(",")]
+    except ValueError as error:
+        raise GenlabError(f"--seeds: {error}; write numbers as 0,1,2") from None
+    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise GenlabError(f"--seeds {text}: choose each seed once, none below 0")
+    return seeds
+
+
 @benchmark(
     "images.frechet_over_baseline",
     "images.bpd_below_baseline",
@@ -205,15 +217,14 @@ def select(only: str) -> list[str]:
     "images.judges_agree",
 )
 def baselines(
-    seconds: Annotated[
-        float, typer.Option(min=0, help="CPU seconds of a baseline's training; 0 = those of ours.")
-    ] = 0,
     search_seconds: Annotated[
-        float, typer.Option(min=0, help="CPU seconds of each setting tried; 0 = a tenth of those.")
+        float, typer.Option(min=0, help="CPU seconds of each setting tried; 0 = a tenth of ours.")
     ] = 0,
     trials: Annotated[int, typer.Option(min=1, help="Settings tried of each baseline.")] = 12,
     epochs: Annotated[int, typer.Option(min=0, help="Epochs of ours; 0 = the params'.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 5,
+    seeds: Annotated[
+        str, typer.Option(help="Seeds, separated by commas; the first one is of every contender.")
+    ] = "0,1,2,3,4",
     only: Annotated[str, typer.Option(help="Contenders, separated by commas.")] = "",
     data: Annotated[Path, typer.Option(help="Folder that stage split wrote.")] = Path(
         "data/fashion_mnist"
@@ -227,6 +238,7 @@ def baselines(
 ) -> Iterator[Result]:
     """Train baselines and ours for the same CPU time and compare them."""
     names = select(only)
+    first_seed, *other_seeds = read_seeds(seeds)
     shape = load_images(data, "test").shape[1:]
     if shape != (28, 28, 1):
         raise GenlabError(f"{data}: baselines are made for 28 x 28 x 1, got {shape}; choose --data")
@@ -238,38 +250,43 @@ def baselines(
     comparison = Comparison(data, rows, judge)
     ours = Settings(OURS, epochs=epochs)
     chosen: dict[Settings, list[str]] = {ours: []} if OURS in names else {}
-    seconds = seconds or comparison.measure(ours)["cpu_seconds"]
-    search_seconds = search_seconds or seconds / 10
+
+    def budget(seed: int) -> float:
+        return float(comparison.measure(replace(ours, seed=seed))["cpu_seconds"])
+
+    search_seconds = search_seconds or budget(first_seed) / 10
     tried = [make_trials(name, trials, search_seconds) for name in names if name != OURS]
     for group in tried:
         for settings, aims in comparison.search(group).items():
-            chosen[replace(settings, seconds=seconds, samples=DRAWS)] = aims
-    measured = {settings: [comparison.measure(settings)] for settings in chosen}
+            chosen[replace(settings, samples=DRAWS)] = aims
+
+    def measure(settings: Settings, seed: int) -> Row:
+        given = 0.0 if settings.contender == OURS else budget(seed)
+        return comparison.measure(replace(settings, seconds=given, seed=seed))
+
+    measured = {settings: [measure(settings, first_seed)] for settings in chosen}
     require_same_judges([found[0] for found in measured.values()])
     first = {each: summarize(found, chosen[each]) for each, found in measured.items()}
     leading = [each for each, row in first.items() if leads(row, list(first.values()))]
     # Seed by seed, so that a machine that changes its pace does so for all.
-    for seed in range(1, seeds):
-        found_of = {each: comparison.measure(replace(each, seed=seed)) for each in leading}
+    for seed in other_seeds:
+        found_of = {each: measure(each, seed) for each in leading}
         require_same_judges(list(found_of.values()))
         for each, row in found_of.items():
             measured[each].append(row)
     contenders = [summarize(found, chosen[each]) for each, found in measured.items()]
     searched = [comparison.measure(each, searching=True) for group in tried for each in group]
-    write_json(report, describe(judge, contenders, searched, seconds, search_seconds))
+    write_json(report, describe(judge, contenders, searched, search_seconds))
     means = {each.title: row["mean"] for each, row in zip(measured, contenders, strict=True)}
     print(pd.DataFrame(means))
     yield from compare(contenders)
 
 
-def describe(
-    judge: Judge, rows: list[Row], searched: list[Row], seconds: float, search_seconds: float
-) -> Row:
+def describe(judge: Judge, rows: list[Row], searched: list[Row], search_seconds: float) -> Row:
     """The content of results/baselines.json."""
     keys = ("contender", *Settings.TUNED, "images_seen", "parameters")
     numbers = ("validation_bits_per_dim", "validation_frechet")
     return {
-        "seconds": seconds,
         "search_seconds": search_seconds,
         "n": judge.n,
         "machine": engine.machine(),

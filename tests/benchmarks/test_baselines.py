@@ -300,6 +300,13 @@ def test_an_unknown_contender_is_one_line() -> None:
         baselines.select("antixk,nobody")
 
 
+def test_seeds_are_read_and_a_wrong_one_is_one_line() -> None:
+    assert baselines.read_seeds("2, 0,1") == [2, 0, 1]
+    for text in ("", "0,one", "0,0", "0,-1"):
+        with pytest.raises(GenlabError, match="--seeds"):
+            baselines.read_seeds(text)
+
+
 def test_kl_is_that_of_torch_distributions() -> None:
     mean, log_variance = torch.randn(5, 7), torch.randn(5, 7)
     normal = torch.distributions.Normal(mean, (0.5 * log_variance).exp())
