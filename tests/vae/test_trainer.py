@@ -216,6 +216,18 @@ class _Broken(_Scored):
     scores = (5.0, math.nan, -math.inf, 4.0, 6.0, 6.0)
 
 
+@pytest.mark.parametrize("changes", [{"free_bits": 50.0}, {"beta_max": 0.0}])
+def test_the_prior_that_is_trained_alone_is_kept_where_the_objective_is_blind_to_it(
+    tmp_path: Path, changes: dict[str, float]
+) -> None:
+    trainer = _trainer(tmp_path, "images", epochs=6, prior_share=0.5, **changes)
+    trainer.run(tiny.nothing)
+    alone = trainer.progress.history[3:]
+    assert len({row["val_objective"] for row in alone}) == 1
+    divergences = [row["kl_divergence"] for row in alone]
+    assert trainer.progress.best_epoch == 4 + divergences.index(min(divergences)) > 4
+
+
 @pytest.mark.parametrize(
     ("kind", "patience", "epochs", "best", "ema"),
     [(_Scored, 2, 4, 2, 0.0), (_Scored, 3, 6, 6, 0.9), (_Broken, 4, 6, 4, 0.0)],

@@ -40,10 +40,11 @@ def training_curves(path: str | Path, series: Mapping[str, Sequence[float]], uni
         for axes, (title, names) in zip(column, panels, strict=True):
             for style, (name, label) in zip(("-", "--"), names.items(), strict=False):
                 axes.plot(range(1, len(series[name]) + 1), series[name], style, label=label)
-            axes.set_yscale(_scale(np.concatenate([series[name] for name in names])))
             axes.set_title(title.format(unit=unit))
             if title.startswith("Accuracy"):
                 axes.set_ylim(0, 1.05)
+            else:
+                axes.set_yscale(_scale(np.concatenate([series[name] for name in names])))
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         column[-1].set_xlabel("epoch")
 

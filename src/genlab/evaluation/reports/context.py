@@ -73,10 +73,9 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
     return runs
 
 
-def load_baselines(root: Path) -> list[dict[str, Any]]:
-    """The comparison at equal CPU time: the settings that the validation split selected."""
-    found = read_json(
+def load_baselines(root: Path) -> Context:
+    """The comparison at equal CPU time: `rows`, its models, and `search`, the settings tried."""
+    found: Context = read_json(
         root / "results" / "baselines.json", producer_command="python benchmarks/run.py baselines"
     )
-    rows: list[dict[str, Any]] = found["rows"]
-    return rows
+    return found

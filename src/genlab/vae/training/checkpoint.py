@@ -125,7 +125,7 @@ class Progress:
     updates: int = 0
     skipped_updates: int = 0
     best_epoch: int = 0
-    best_score: float = math.inf
+    best_score: tuple[float, float] = (math.inf, math.inf)
     seconds: float = 0.0
     best: dict[str, Tensor] = field(default_factory=dict)
     history: list[Row] = field(default_factory=list)  # one row of numbers per epoch

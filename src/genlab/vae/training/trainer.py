@@ -94,7 +94,7 @@ class Trainer:
                 progress.epoch += 1
                 progress.seconds += time.perf_counter() - started
                 progress.history.append(values)
-                self._keep_best(values["val_objective"])
+                self._keep_best((values["val_objective"], values["kl_divergence"]))
                 timing = {"samples_per_second": items / seconds}
                 if distributed.is_first():
                     on_epoch(progress.epoch, self.measured, values, timing)
@@ -195,10 +195,14 @@ class Trainer:
         for part in torch.split(torch.from_numpy(rows).to(self.device), p.batch_size):
             yield self.task.batch(part)
 
-    def _keep_best(self, score: float) -> None:
-        """Keep the weights of the best epoch; any epoch's are better than those of the delay."""
-        if not math.isfinite(score):
-            score = math.inf
+    def _keep_best(self, score: tuple[float, float]) -> None:
+        """Keep the weights of the best epoch; any epoch's are better than those of the delay.
+
+        score: objective and KL. While the prior is trained alone, free nats and beta 0 leave the
+        objective as it is: of equal epochs, the one with the lower KL is better.
+        """
+        if not all(map(math.isfinite, score)):
+            score = (math.inf, math.inf)
         if score < self.progress.best_score or self.progress.best_epoch <= self.phases.delay:
             self.progress.best_score, self.progress.best_epoch = score, self.progress.epoch
             state = self.measured.state_dict()
