@@ -1,5 +1,6 @@
 """A generated model is trained in the sandbox, and judged by what it cannot reach."""
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from genlab.agent.evaluator.judge import Judge
 from genlab.agent.evaluator.references import measure_references
 from genlab.agent.evaluator.results import Budget, EvaluationError
 from genlab.core.errors import GenlabError
+from genlab.sandbox.runner import find_fault
 
 BUDGET = Budget(examples=640, max_parameters=100_000, seconds=60.0)
 CNN = (
@@ -204,6 +206,18 @@ def test_a_device_that_does_not_start_is_no_models_fault(
     with pytest.raises(GenlabError, match="cuda does not start in the sandbox"):
         Judge(judged.pictures(), "classify", BUDGET, device="cuda")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("mode", ["landlock", "bubblewrap"])
+def test_a_model_trains_on_a_gpu(mode: str) -> None:
+    if fault := find_fault(mode, shutil.which("bwrap")):
+        pytest.skip(f"{mode}: {fault}")
+    code = CNN.replace("return", "assert x.is_cuda; return")
+    data = load_data("dummy", Path(), subset=600, validation=300)
+    with Judge(data, "classify", Budget(3000, 100_000, 60.0), mode=mode, device="cuda") as judge:
+        found, _ = judge.evaluate(code, "Model", Training(lr=5e-3, ema=0.9, clip=1.0), 0)
+    assert found.metrics["accuracy"] > 0.9
 
 
 def test_metadata_of_the_weights_are_not_kept(judge: Judge) -> None:

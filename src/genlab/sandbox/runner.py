@@ -24,7 +24,10 @@ LANDLOCK_ALONE = (
 )
 CHOOSE = "choose bubblewrap or auto where it works"
 INSTALL = "install bubblewrap (sudo apt-get install bubblewrap), or use Linux 5.13 with Landlock"
-SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share/zoneinfo")
+SYSTEM = (
+    *("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share/zoneinfo"),
+    "/usr/local/nvidia",  # CUDA's driver, where a container is given it
+)
 ROOT_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu")
 PROC_FACTS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version")
@@ -138,7 +141,7 @@ class Sandbox:
         return self.mode == "landlock" and not _reachable(*readable, self.workspace, tmp)
 
     def _made_in(self, root: str, readable: Sequence[str]) -> set[str]:
-        """Folders below `root` that bubblewrap makes on the way to what is bound."""
+        """What bubblewrap makes below `root` on the way to what is bound."""
         bound = (*SYSTEM, *FACTS, *readable, *self.devices, str(GUEST), str(self.workspace))
         parents = {above for path in bound for above in Path(path).parents}
         return {str(above) for above in parents if Path(root) in above.parents}
