@@ -5,9 +5,10 @@ from functools import wraps
 from typing import Any
 
 import pandas as pd
-from scipy.stats import ttest_ind
+from scipy.stats import ttest_1samp
 
 from genlab.core.errors import GenlabError
+from genlab.core.stats import student_interval
 from genlab.evaluation.diagnostics.error_analysis import Test, ranked
 from genlab.evaluation.reports.formats import ends, number, share, spread, value, words
 from genlab.evaluation.reports.targets import Target
@@ -86,11 +87,13 @@ def sweep_table(
     *,
     intervals: Container[str] | None = None,
     base: str = "",
+    differences: Mapping[str, str] | None = None,
 ) -> str:
     """Entries of a sweep ({name: what it is}, default: all) by columns: means over seeds.
 
     intervals: the columns that are shown with theirs; all by default. A star marks a mean that
-    differs from that of the entry `base` by more than the noise of the seeds.
+    differs from that of the entry `base` by more than the noise of the seeds. differences: columns
+    of mean differences from `base`, with intervals.
     """
     rows = select_sweep(runs, sweep)
     found, shown = summarise_sweep(rows, columns), columns if intervals is None else intervals
@@ -102,6 +105,10 @@ def sweep_table(
             title: with_interval(found[name], key)
             + ("*" if base and _p_value(rows, key, name, base) < LEVEL else "")
             for key, title in columns.items()
+        }
+        | {
+            title: "–" if name == base else _mean_difference(rows, key, name, base)
+            for key, title in (differences or {}).items()
         }
         for name, label in (names or {name: f"`{name}`" for name in found}).items()
         if name in found
@@ -248,10 +255,21 @@ def baselines_table(baselines: Iterable[Row], columns: Mapping[str, str]) -> str
     )
 
 
+def _differences(rows: pd.DataFrame, column: str, one: str, other: str) -> "pd.Series[float]":
+    """`one` minus `other` by seed: runs of a seed are a pair, since it draws the split too."""
+    values = rows.pivot(index="seed", columns="entry", values=column).astype(float)
+    return (values[one] - values[other]).dropna()
+
+
 def _p_value(rows: pd.DataFrame, column: str, one: str, other: str) -> float:
-    """Of Welch's t-test between the seeds of two entries; nan for a single seed."""
-    groups = [rows.loc[rows["entry"] == name, column].astype(float) for name in (one, other)]
-    return float(ttest_ind(*groups, equal_var=False).pvalue)
+    """Of a paired t-test over the seeds of two entries; nan for a single seed."""
+    return float(ttest_1samp(_differences(rows, column, one, other), 0.0).pvalue)
+
+
+def _mean_difference(rows: pd.DataFrame, column: str, one: str, other: str) -> str:
+    """The mean of the differences over seeds with Student's 95 % interval."""
+    found = _differences(rows, column, one, other)
+    return f"{number(found.mean())} ({ends(student_interval(found))})"
 
 
 def _by_key(metrics: Row) -> dict[str, str]:
