@@ -242,6 +242,9 @@ WARM = {
         "opens a file by its handle": "call(304, -100, 0, 0)",
         "sockets through io_uring": "call(425, 4, ctypes.create_string_buffer(256))",
         "an internet socket pair": "socket.socketpair(socket.AF_INET)",
+        "a datagram by a socket pair": """
+            one, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            one.sendto(b"x", BASE + "/letters")""",
         "signals by the owner of a file": """
             import fcntl
             fcntl.fcntl(0, 10, 9); fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid())""",
@@ -552,7 +555,7 @@ def intact(target: Target) -> bool:
     names = sorted(str(path.relative_to(target.base)) for path in paths)
     key = target.base / "home/key"
     return (
-        names == ["home", "home/key", "other", "other/secret", "outside", "socket"]
+        names == ["home", "home/key", "letters", "other", "other/secret", "outside", "socket"]
         and (target.base / "outside").read_text() == "untouched"
         and key.read_text() == SECRET
         and key.stat().st_mode & 0o777 == 0o666
@@ -593,6 +596,7 @@ def make_target(mode: str) -> Iterator[Target]:
         patch.dict(os.environ, OPENAI_API_KEY=SECRET),
         socket.create_server(("127.0.0.1", 0)) as tcp,
         socket.socket(socket.AF_UNIX) as path,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as letters,
     ):
         base = Path(folder).resolve()
         base.chmod(0o755)  # nothing here is kept by the modes of files
@@ -606,7 +610,9 @@ def make_target(mode: str) -> Iterator[Target]:
             (base / name).chmod(0o666)
         path.bind(str(base / "socket"))
         path.listen()
-        (base / "socket").chmod(0o777)
+        letters.bind(str(base / "letters"))
+        for name in ("socket", "letters"):
+            (base / name).chmod(0o777)
         workspace = base / "workspace"
         workspace.mkdir()
         (workspace / "port").write_text(str(tcp.getsockname()[1]))

@@ -85,14 +85,16 @@ NUMBER, ARCH = 0, 4
 Instruction = tuple[int, int, int, int]
 Test = tuple[int, int, tuple[int, ...]]  # argument, operation, values: refused where one holds
 
+# Sockets of the unix family alone, and no datagrams, which go to any path without a connection.
+STREAMS: tuple[Test, ...] = ((0, EQUAL, (0,)), (0, GREATER, (2,)), (1, ANY_BIT, (2,)))
 CONDITIONAL: dict[tuple[int, int], tuple[Test, ...]] = {
     (56, 220): ((0, ANY_BIT, (NAMESPACES,)),),  # clone
     (16, 29): ((1, EQUAL, TERMINAL_IOCTLS + OWNER_IOCTLS),),  # ioctl
     (72, 25): ((1, EQUAL, OWNER_FCNTLS),),  # fcntl
     (302, 261): ((0, GREATER, (1,)),),  # prlimit: limits of oneself alone, pid 0
-    (53, 199): ((0, EQUAL, (0,)), (0, GREATER, (2,))),  # socketpair: the unix family alone
+    (53, 199): STREAMS,  # socketpair
 }
-UNIX = {(41, 198): ((0, EQUAL, (0,)), (0, GREATER, (2,)), (1, ANY_BIT, (2,)))}  # no datagrams
+SOCKET = {(41, 198): STREAMS}
 
 
 def program(
@@ -130,7 +132,7 @@ def program(
     for name, numbers in refused.items():
         if numbers[column] >= 0 and not (driver and name in DRIVER):
             code += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, refuse)]
-    for numbers, tests in (CONDITIONAL | (UNIX if driver else {})).items():
+    for numbers, tests in (CONDITIONAL | (SOCKET if driver else {})).items():
         code += _refuse_where(numbers[column], tests)
     kept = tuple(value & 0xFFFFFFFF for value in (-1, *protected))
     for name, numbers in SIGNALS.items():
