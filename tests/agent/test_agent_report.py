@@ -8,7 +8,7 @@ import pytest
 from agent_runs import EVIL, GOAL, attempt, write_attempts
 
 from genlab.agent import report
-from genlab.agent.record import compare, read_run
+from genlab.agent.record import SEARCH, compare, read_run
 from genlab.agent.workspace import Workspace, lay_out
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
@@ -37,6 +37,19 @@ def test_the_report_holds_goal_numbers_and_reasons(workspace: Workspace) -> None
         assert words in text.replace("\\", "")
         assert words in page
     assert read_run(workspace).best.number == 2  # type: ignore[union-attr]
+
+
+def test_search_is_compared_at_equally_many_attempts(workspace: Workspace) -> None:
+    beside = Workspace(workspace.root / SEARCH)
+    write_attempts(beside, attempt(1, 0.8, 0.7), attempt(2, 0.8, 0.9))
+    report.write(workspace)
+    text = (workspace.experiments / report.MARKDOWN).read_text()
+    assert "Search made 2 attempts, this run 3: they are not compared." in text
+    write_attempts(beside, attempt(3, 0.8, 0.7))
+    report.write(workspace)
+    text = (workspace.experiments / report.MARKDOWN).read_text()
+    assert "Search made the same number of attempts, 3," in text
+    assert read_run(workspace).comparison is not None
 
 
 def test_words_of_a_model_have_no_effect(workspace: Workspace) -> None:

@@ -61,6 +61,8 @@ BROKEN: dict[str, tuple[list[Any], str]] = {
     "a lost batch": ([{"type": "Flatten", "start_dim": 0}], "batch of 7"),
     "too many layers": ([{"type": "Repeat", "times": 64, "layers": ["ReLU"] * 9}], "more than 400"),
     "a number too large": ([{"type": "Linear", "out_features": 10**9}], "is beyond"),
+    "a width in quotes": ([{**CONV, "out_channels": "8"}], "out_channels: '8' is not a whole"),
+    "half a time": ([{"type": "Repeat", "times": 2.0, "layers": ["ReLU"]}], "number from 1 to 64"),
     "an object as argument": ([{**CONV, "padding": {"x": 1}}], r"layers\[0\]"),
     "no layers": ([], "layers is missing"),
     "words for a layer": ([3], "an object with a type"),
@@ -100,6 +102,13 @@ def test_a_broken_config_is_refused_with_place_and_reason(name: str) -> None:
         write_source(parse(layers), SHAPE, 10, "classify")
     caught.match(reason)
     assert "\n" not in str(caught.value)
+
+
+def test_a_custom_layer_may_say_anything() -> None:
+    said = {"description": "SE", "args": {"reduction": 4}, "layers": ["ReLU"], "branches": None}
+    config = parse([{"type": "custom", **said}])
+    assert has_custom(config)
+    assert "reduction=4" in compact(config, Training())
 
 
 def test_every_layer_of_torch_is_assembled_or_refused() -> None:

@@ -14,7 +14,7 @@ from sandboxes import needs_sandbox
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import generative
-from genlab.agent.evaluator.generative import GenerativeJudge
+from genlab.agent.evaluator.generative import QUERIES, GenerativeJudge, compare_draws
 from genlab.agent.evaluator.judge import Judge
 from genlab.agent.evaluator.references import facts, measure_references
 from genlab.agent.evaluator.results import Budget, EvaluationError
@@ -151,6 +151,15 @@ def test_draws_are_compared_with_images_and_not_copies(drawing: Judge) -> None:
         assert low <= report[name] <= high
     with pytest.raises(EvaluationError, match="copies of training images"):
         drawing.evaluate(SHARP, "Model", Training(lr=1e-6), 0)
+
+
+def test_copies_are_found_wherever_they_are_among_the_draws() -> None:
+    data = judged.pictures()
+    train = data.train.items.transpose(0, 2, 3, 1)
+    noise = np.random.default_rng(0).integers(0, 256, (QUERIES, *train.shape[1:]), np.uint8)
+    draws = np.concatenate([noise, np.resize(train, (3 * QUERIES, *train.shape[1:]))])
+    with pytest.raises(EvaluationError, match="copies of training images"):
+        compare_draws(draws, data.validation, data, None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,20 @@ from agent_runs import GOAL, UNREACHABLE, attempt, problem, settings
 from sandboxes import needs_sandbox
 from scripted_llm import Server, reply
 
+from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
 from genlab.agent.decisions import decide_by_numbers, hopeless_bound, is_stalled, leader, reaches
+from genlab.agent.evaluator.results import Summary
 from genlab.agent.loop import Loop, Progress
 from genlab.agent.planner import Review
 from genlab.agent.record import RunRecord, read_run
-from genlab.agent.registry import CODE, Registry
+from genlab.agent.registry import CODE, Draft, Registry
 from genlab.agent.report import headline, numbers
 from genlab.agent.run import run
 from genlab.agent.tool_loop import ToolLoop, shorten
+from genlab.agent.tools.evaluation import Trial
 from genlab.agent.tools.toolbox import Toolbox
-from genlab.agent.workspace import JOURNAL, lay_out, open_workspace
+from genlab.agent.workspace import JOURNAL, Workspace, lay_out, open_workspace
 from genlab.core.errors import GenlabError
 from genlab.llm.answers import ToolCall
 from genlab.llm.chat import BudgetSpentError
@@ -117,6 +120,13 @@ def test_a_stopped_run_resumes_without_asking_or_training_again(
     assert len({(folder / CODE).read_text() for folder in folders}) == 3  # a file each
 
 
+def test_a_config_that_no_template_writes_can_be_evaluated(tmp_path: Path) -> None:
+    toolbox = Toolbox(lay_out(tmp_path / "one", GOAL), settings())
+    config = {"name": "A", "layers": [{"type": "Residual", "layers": [{"type": "Flatten"}]}]}
+    trial, built = Trial(toolbox, "", "A", Training()), Summary(parameters=9)
+    assert trial.compare(config, built) == []
+
+
 def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: Path) -> None:
     workspace = lay_out(tmp_path / "one", GOAL)
     for number in (1, 2):  # by a person, before the run
@@ -150,6 +160,38 @@ def test_calls_and_results_are_cut_to_the_room() -> None:
     assert len(json.dumps(found)) < 25_000
     assert (found[0], found[-2:]) == (messages[0], messages[-2:])
     assert shorten(messages, 10**6) == messages
+
+
+def test_a_model_with_the_code_of_an_earlier_one_takes_nothing_from_it(tmp_path: Path) -> None:
+    workspace, first = lay_out(tmp_path / "one", GOAL), attempt(1, 0.5, 0.6)
+    registry = Registry(workspace)
+    registry.put(first)
+    loop = Loop(problem(), Toolbox(workspace, settings()), print, None)
+    again = [
+        loop._enter(Draft(number=2, model_name="Net", config={"name": "B"}), first.run_id, [first])
+        for _ in range(2)  # a resumed run finds it again
+    ]
+    assert again[0] == again[1]
+    assert "the code and the training of attempt 1" in again[0].failure
+    assert registry.attempts() == [first, again[0]]
+
+
+def test_a_run_whose_search_ends_in_an_error_has_its_report(
+    monkeypatch: pytest.MonkeyPatch, server: Server, tmp_path: Path
+) -> None:
+    def fail(*_: Any) -> None:
+        raise GenlabError("no further network was found")
+
+    needs_sandbox()
+    monkeypatch.setattr("genlab.agent.run.run_search", fail)
+    changes = {"base_url": server.url, "max_iterations": 1, "compare_with_search": True}
+    with pytest.raises(GenlabError, match="no further network"):
+        complete(settings(backend="openai", **changes), tmp_path)
+    [folder] = tmp_path.glob("*/experiments")
+    found = read_run(Workspace(folder.parent))
+    assert found.verdict == "stopped: 1 attempts were made, as many as allowed"
+    assert found.spend == found.spent != {}
+    assert "No search was run" in (folder / "report.md").read_text()
 
 
 def test_a_budget_spent_at_the_review_loses_no_reached_goal() -> None:

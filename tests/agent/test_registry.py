@@ -89,6 +89,18 @@ def test_a_killed_process_is_cleaned_up_by_the_run_that_holds_the_lock(
     assert not half_made.exists()
 
 
+def test_attempts_that_a_later_start_did_not_come_to_have_no_number(workspace: Workspace) -> None:
+    registry = Registry(workspace)
+    made = [new_attempt(workspace, value) for value in (0.1, 0.3)]
+    for each in made:
+        registry.put(each)
+    registry.number_only(made[1:])
+    assert {each.run_id: each.number for each in registry.attempts()} == {
+        made[0].run_id: 0,
+        made[1].run_id: 1,
+    }
+
+
 def _write(workspace: Workspace) -> None:
     for _ in range(10):
         Registry(workspace).put(new_attempt(workspace, 0.5))

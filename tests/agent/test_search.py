@@ -116,6 +116,7 @@ def test_the_same_generator_proposes_the_same_unless_it_was_tried() -> None:
     [],
     [{"type": "custom", "description": "anything"}],
     [{"type": "Conv2d", "out_channels": 8, "kernel_size": 99}],
+    [{"type": "ChannelShuffle", "groups": 2}],
     [{"type": "Flatten"}, {"type": "Linear", "out_features": 4096}, {"type": "Linear",
                                                                     "out_features": 10}],
 ])  # fmt: skip

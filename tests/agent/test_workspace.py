@@ -1,10 +1,13 @@
 """A workspace is confined, found again, and held by one run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from agent_runs import settings
 
+from genlab.agent.config import Settings
 from genlab.agent.goals import Goal
 from genlab.agent.workspace import (
     PROJECT,
@@ -15,6 +18,7 @@ from genlab.agent.workspace import (
     scaffold,
 )
 from genlab.core.errors import GenlabError
+from genlab.core.io import write_text
 
 GOAL = Goal("Get 90 % accuracy", "dummy", "accuracy", 0.9, max_parameters=50_000)
 
@@ -53,6 +57,15 @@ def test_the_newest_workspace_of_a_goal_is_resumed(tmp_path: Path) -> None:
     (tmp_path / "get-90-accuracy-4").mkdir()  # somebody's folder
     assert open_workspace(tmp_path, GOAL, "new").root.name == "get-90-accuracy-5"
     assert len(all_workspaces(tmp_path)) == 4
+
+
+def test_other_data_are_another_run(tmp_path: Path) -> None:
+    wanted = replace(settings(), data=tmp_path)
+    before = wanted.key
+    write_text(tmp_path / "dummy" / "part.npz", "x")
+    assert wanted.key != before
+    assert replace(wanted, data=tmp_path / "elsewhere").key == before
+    assert Settings.from_json(wanted.to_json()) == wanted
 
 
 def test_stored_goals_of_other_versions(tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ def work(
     training_seconds: Annotated[float | None, Option(help="Most seconds per training.")] = None,
     max_tokens: Annotated[int | None, Option(help="Most tokens; 0 = no limit.")] = None,
     max_cost: Annotated[float | None, Option(help="Most dollars; 0 = no limit.")] = None,
-    max_seconds: Annotated[float | None, Option(help="Most seconds; 0 = no limit.")] = None,
+    max_seconds: Annotated[
+        float | None, Option(help="Most seconds until a round begins; 0 = no limit.")
+    ] = None,
     candidates: Annotated[int | None, Option(help="Proposals per round.")] = None,
     device: Annotated[str | None, Option(help="auto, cpu or cuda.")] = None,
     compare_with_search: Annotated[

@@ -22,7 +22,7 @@ from genlab.core.params import AgentParams, Params, load_params
 
 LIMITS = {
     "goal", "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "sandbox",
-    "compare_with_search", "allow_pip", "transcript",
+    "compare_with_search", "allow_pip",
 }  # fmt: skip
 """Parameters that may change between two starts of one run: they change no attempt's worth."""
 CONNECTION = {"base_url", "key", "price_in", "price_out", "timeout"}
@@ -58,21 +58,22 @@ class Settings:
         """Identifies runs whose attempts can be compared; limits may be raised within one."""
         left_out = dict.fromkeys(LIMITS, True) | {"planning": CONNECTION, "tools": CONNECTION}
         params = self.params.model_dump(mode="json", exclude=left_out)
-        return _digest(asdict(self.goal) | {"text": ""}, params, self.seed, self.stop_at_goal,
-                       code_digest())  # fmt: skip
-
-    @property
-    def stage_key(self) -> str:
-        """`key` with all else that the stage's numbers depend on: limits, data, transcript."""
-        paths = sorted((self.data / self.goal.dataset).rglob("*"))
+        prefix, _, own = self.goal.dataset.partition(":")
+        paths = sorted((Path(own) if own else self.data / prefix).rglob("*"))
         if self.params.backend == "replay":
             paths.append(Path(self.params.transcript))
         files = [sha256(path) for path in paths if path.is_file()]
-        return _digest(self.key, self.params.model_dump(mode="json", include=LIMITS), files)
+        return _digest(asdict(self.goal) | {"text": ""}, params, self.seed, self.stop_at_goal,
+                       code_digest(), files)  # fmt: skip
+
+    @property
+    def stage_key(self) -> str:
+        """`key` with the limits, on which the stage's numbers depend too."""
+        return _digest(self.key, self.params.model_dump(mode="json", include=LIMITS))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain values, without the folder of the data."""
-        return dict(TypeAdapter(Settings).dump_python(self, mode="json", exclude={"data"}))
+        """All of it as plain values."""
+        return dict(TypeAdapter(Settings).dump_python(self, mode="json"))
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Settings:

@@ -131,7 +131,10 @@ class Loop(Run):
         self.progress("  training")
         with ThreadPoolExecutor(max_workers=len(drafts)) as pool:
             run_ids = list(pool.map(self._train, drafts))
-        return [self._enter(*each) for each in zip(drafts, run_ids, strict=True)]
+        found = list[Attempt]()
+        for draft, run_id in zip(drafts, run_ids, strict=True):
+            found.append(self._enter(draft, run_id, [*self.attempts, *found]))
+        return found
 
     def review(self, attempt: Attempt) -> tuple[Attempt, Review]:
         """The attempt with the planner's opinion on it."""
@@ -171,9 +174,16 @@ class Loop(Run):
                 return error.run_id
         return str(found["run_id"])
 
-    def _enter(self, draft: Draft, run_id: str) -> Attempt:
-        """The attempt of a draft, before its decision; a resumed run finds it again."""
+    def _enter(self, draft: Draft, run_id: str, earlier: Sequence[Attempt]) -> Attempt:
+        """The attempt of a draft, before its decision; a resumed run finds it again.
+
+        Different configs may have the same code: then there is nothing new to record.
+        """
         registry, workspace = Registry(self.toolbox.workspace), self.toolbox.workspace
+        for each in earlier:
+            if run_id == each.run_id:
+                draft.failure = f"it has the code and the training of attempt {each.number}"
+                run_id = ""
 
         def is_same(each: Attempt) -> bool:
             same = (each.number, each.failure) == (draft.number, draft.failure)
@@ -188,7 +198,7 @@ class Loop(Run):
             )  # fmt: skip
         changes = draft.model_dump(exclude={"failure", "notes"})
         if not found.number:  # as the evaluator has entered it
-            changes["notes"] = [*draft.notes, *found.notes]
+            changes["notes"] = list(dict.fromkeys((*draft.notes, *found.notes)))
         attempt = found.model_copy(update=changes)
         registry.put(attempt)
         if draft.summary:

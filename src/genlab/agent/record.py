@@ -24,6 +24,7 @@ UNFINISHED = "unfinished"
 RESUME = 'genlab agent "GOAL"'
 LEVEL = 0.95
 REFERENCES = TypeAdapter(dict[str, dict[str, int | float]])
+SPENT = TypeAdapter(dict[str, float])
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class RunRecord:
     backend: str
     settings: Settings
     references: dict[str, dict[str, float]]
+    spent: dict[str, float]
     attempts: list[Attempt]
     search: list[Attempt]
 
@@ -50,8 +52,10 @@ class RunRecord:
 
     @cached_property
     def comparison(self) -> dict[str, Any] | None:
-        """The best model against search's; None where one of them has no measured attempt."""
+        """The best model against search's at equally many attempts; None where one has none."""
         goal, bests = self.settings.goal, (self.best, self.best_of_search)
+        if len(self.search) != len(self.attempts):
+            return None
         values = [each.values(goal.metric) for each in bests if each]
         return compare(values[0], values[1], higher=goal.higher) if len(values) == 2 else None
 
@@ -91,8 +95,8 @@ class RunRecord:
 
     @property
     def spend(self) -> dict[str, float]:
-        """Questions, tokens, seconds and dollars of the run's answers."""
-        return self.attempts[-1].spend if self.attempts else {}
+        """Questions, tokens, seconds and dollars of the answers; up to the last attempt so far."""
+        return self.spent or (self.attempts[-1].spend if self.attempts else {})
 
     @property
     def seconds(self) -> float:
@@ -124,7 +128,7 @@ class RunRecord:
             " proposed instead.": replaced,
             f"The clock ended the training of {cut} attempts (search's included): their numbers"
             " depend on the machine and its load.": cut,
-            "Search was not run beside it: nothing shows what the planner is worth.": alone,
+            "It is not compared with search: nothing shows what the planner is worth.": alone,
         }  # fmt: skip
         return [text for text, applies in found.items() if applies]
 
@@ -158,10 +162,12 @@ def write_run(
     verdict: str,
     backend: str,
     references: dict[str, dict[str, float]],
+    spent: dict[str, float] | None = None,
 ) -> None:
-    """Write what a report needs beside the registry."""
+    """Write what a report needs beside the registry; spent: of a run that has ended."""
     content = {"kind": KIND, "version": VERSION, "verdict": verdict, "backend": backend,
-               "references": references, "settings": settings.to_json()}  # fmt: skip
+               "references": references, "settings": settings.to_json(),
+               "spent": spent or {}}  # fmt: skip
     write_json(workspace.experiments / RUN, content)
 
 
@@ -174,7 +180,8 @@ def read_run(workspace: Workspace) -> RunRecord:
             raise ValueError(stored["version"])
         settings = Settings.from_json(stored["settings"])
         references = REFERENCES.validate_python(stored["references"])
-        found = (str(stored["verdict"]), str(stored["backend"]), settings, references)
+        spent = SPENT.validate_python(stored.get("spent", {}))
+        found = (str(stored["verdict"]), str(stored["backend"]), settings, references, spent)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         fault = "is damaged or of another version of genlab"
         raise GenlabError(f"{path} {fault}; begin a new run: {RESUME} --fresh") from error

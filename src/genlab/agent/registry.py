@@ -7,6 +7,7 @@ under a lock, and never read.
 import json
 import math
 import shutil
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
@@ -123,6 +124,13 @@ class Registry:
         """Write registry.json again."""
         with self.locked():
             write_json(self.path, [each.model_dump(mode="json") for each in self.attempts()])
+
+    def number_only(self, attempts: Sequence[Attempt]) -> None:
+        """Take the numbers of all but these: an earlier start may have gone another way."""
+        kept = {each.run_id for each in attempts}
+        for each in self.attempts():
+            if each.number and each.run_id not in kept:
+                self.put(each.model_copy(update={"number": 0}))
 
     def recover(self) -> None:
         """Remove what a killed process left half written; for a run that holds the workspace.

@@ -54,8 +54,8 @@ def run(settings: Settings, workspace: Workspace, progress: Progress = print_lin
             coder = session if session and backends.writes_code(params) else None
             with Toolbox(workspace, settings, coder) as toolbox:
                 progress("  measuring reference models")
-                path = workspace.experiments / "references.json"
-                references = measure_references(toolbox.judge, path)
+                kept = workspace.experiments / "references.json"
+                references = measure_references(toolbox.judge, kept)
                 record.write_run(workspace, settings, record.UNFINISHED, backend, references)
                 data, outputs = toolbox.data, toolbox.judge.outputs
                 sizes = len(data.train), len(data.validation)
@@ -64,11 +64,15 @@ def run(settings: Settings, workspace: Workspace, progress: Progress = print_lin
                 if session is not None and params.mode == "tools":
                     loop = ToolLoop(problem, toolbox, progress, session)
                 verdict = loop.run()
+                Registry(workspace).number_only(loop.attempts)
                 test_best(settings, toolbox, loop.attempts, progress)
+                spent = session.spent if session else {}
+                record.write_run(workspace, settings, verdict, backend, references, spent)
+                path = report.write(workspace)
                 if params.compare_with_search and params.backend != "search":
                     run_search(problem, workspace, len(loop.attempts), progress)
-        record.write_run(workspace, settings, verdict, backend, references)
-        return report.write(workspace)
+                    report.write(workspace)
+        return path
 
 
 def test_best(
@@ -86,7 +90,9 @@ def test_best(
     source = (folder / CODE).read_text(encoding="utf-8")
     test = load_test(settings.goal.dataset, settings.data)
     try:
-        found: dict[str, Any] = dict(toolbox.judge.test(source, best.model_name, weights, test))
+        seed = best.seeds[0]["seed"]
+        tested = toolbox.judge.test(source, best.model_name, weights, test, seed)
+        found: dict[str, Any] = dict(tested)
     except EvaluationError as error:  # recorded, so that the test set is not opened again
         found = {"failure": str(error)}
     Registry(toolbox.workspace).put(best.model_copy(update={"test": found}))
@@ -103,4 +109,6 @@ def run_search(problem: Problem, workspace: Workspace, attempts: int, progress: 
     params = settings.params.model_copy(update=limits)
     alone = replace(problem, settings=replace(settings, params=params, stop_at_goal=False))
     with Toolbox(beside, alone.settings, None) as toolbox:
-        Loop(alone, toolbox, lambda line: progress(f"search: {line.strip()}"), None).run()
+        loop = Loop(alone, toolbox, lambda line: progress(f"search: {line.strip()}"), None)
+        loop.run()
+    Registry(beside).number_only(loop.attempts)

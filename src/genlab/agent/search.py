@@ -246,7 +246,7 @@ def _scale(layers: Sequence[Layer], factor: float) -> None:
 def _set_groups(layers: Sequence[Layer], channels: int) -> int:
     """Give depthwise convolutions as many groups and outputs as inputs; returns the channels."""
     for layer in layers:
-        if layer.get("groups", 1) > 1 and layer["groups"] == layer["out_channels"]:
+        if layer.get("groups", 1) > 1 and layer["groups"] == layer.get("out_channels"):
             layer |= {"groups": channels, "out_channels": channels}
         if "branches" in layer:
             ends = [_set_groups(branch, channels) for branch in layer["branches"]]

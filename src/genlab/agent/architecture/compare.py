@@ -88,7 +88,7 @@ def _show(value: Any) -> str:
     """A value, a layer such as Conv2d(32 k3 p1), or a list of layers, as a few characters."""
     if isinstance(value, dict):
         given = [SHORT.get(k, f"{k}=") + _show(v) for k, v in value.items() if k != "type"]
-        return str(value["type"]) + (f"({' '.join(given)})" if given else "")
+        return str(value.get("type", "")) + (f"({' '.join(given)})" if given else "")
     if isinstance(value, list | tuple):
         return f"[{' '.join(map(_show, value))}]"
     return str(value) if not isinstance(value, float) else f"{value:g}"

@@ -23,6 +23,7 @@ BLOCKS = {
 CUSTOM = "custom"
 FIELDS = {"classify": ("layers",), "generate": ("encoder", "decoder", "latent_dim")}
 RESERVED = {*BLOCKS, "First", "SelfAttention", "Tokens", "Tensor", "torch", "nn", "super"}
+COUNTS = ("out_channels", "out_features", "hidden_size", "groups")  # whole numbers of a layer
 UNUSED = ("inplace", "name", "device", "dtype")  # change no result of a layer
 MAX_LAYERS, MAX_DEPTH, MAX_TIMES, MAX_NUMBER, MAX_LATENTS = 400, 8, 64, 2**20, 1024
 
@@ -145,7 +146,7 @@ def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
     if kind == CUSTOM:
         if not layer.get("description") or not isinstance(layer["description"], str):
             raise GenlabError(f"{where}: custom needs a description")
-        return layer
+        return {key: value for key, value in layer.items() if key not in ("layers", "branches")}
     layer = {key: value for key, value in layer.items() if key not in UNUSED}
     allowed = BLOCKS.get(kind) or tuple(layer_arguments(kind))
     for key, value in layer.items():
@@ -155,9 +156,12 @@ def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
         most = MAX_TIMES if key == "num_layers" else MAX_NUMBER
         if isinstance(value, int | float) and not abs(value) <= most:
             raise GenlabError(f"{where}.{key}: {value} is beyond {most}")
+        if key in COUNTS and type(value) is not int:
+            raise GenlabError(f"{where}.{key}: {value!r} is not a whole number")
     if kind in ("Residual", "Repeat"):
         layer["layers"] = _read_layers(layer.get("layers"), f"{where}.layers", depth)
-    if kind == "Repeat" and layer.get("times") not in range(1, MAX_TIMES + 1):
+    times = layer.get("times")
+    if kind == "Repeat" and (type(times) is not int or times not in range(1, MAX_TIMES + 1)):
         raise GenlabError(f"{where}: times of Repeat is a number from 1 to {MAX_TIMES}")
     if kind == "Parallel":
         merge, branches = layer.setdefault("merge", "sum"), layer.get("branches")

@@ -5,6 +5,7 @@ from __future__ import annotations  # signatures show annotations as they are wr
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -162,9 +163,10 @@ class Trial:
         """What was built otherwise than the config requests."""
         if not config or summary.failure:
             return []
-        requested = parse_config(config, self.toolbox.goal.task)
-        custom, contract = has_custom(requested), self.toolbox.contract
-        count = None if custom else count_parameters(requested, *contract)
+        requested, count = parse_config(config, self.toolbox.goal.task), None
+        if not has_custom(requested):
+            with suppress(GenlabError):  # code of a language model may do what the template cannot
+                count = count_parameters(requested, *self.toolbox.contract)
         return built_differences(requested, summary.model_dump(), count)
 
 
