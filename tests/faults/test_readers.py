@@ -194,11 +194,17 @@ BYTES = st.tuples(
     st.floats(0, 1),
     st.binary(min_size=1, max_size=8),
 )
-DAMAGE = st.one_of(
-    st.lists(BYTES, min_size=1, max_size=3),
-    st.tuples(st.tuples(st.just("value"), st.floats(0, 1), VALUES)),
-    st.tuples(st.tuples(st.just("array"), st.floats(0, 1), ARRAYS)),
-)
+TREES, ARRAY_FILES = (".yaml", ".json", ".jsonl"), (".npy", ".npz")
+
+
+def damages(suffix: str) -> st.SearchStrategy[Any]:
+    """Faults of a file: in its bytes, and in the values or arrays that its format has."""
+    kinds: list[st.SearchStrategy[Any]] = [st.lists(BYTES, min_size=1, max_size=3)]
+    if suffix in TREES:
+        kinds.append(st.tuples(st.tuples(st.just("value"), st.floats(0, 1), VALUES)))
+    if suffix in ARRAY_FILES:
+        kinds.append(st.tuples(st.tuples(st.just("array"), st.floats(0, 1), ARRAYS)))
+    return st.one_of(kinds)
 
 
 def damage(content: bytes, suffix: str, how: str, where: float, what: Any) -> bytes:
@@ -220,15 +226,13 @@ def damage(content: bytes, suffix: str, how: str, where: float, what: Any) -> by
 
 
 def replace_value(content: bytes, suffix: str, where: float, value: Any) -> bytes:
-    """JSON, JSON lines or YAML with another value at one place; other content as it is."""
+    """JSON, JSON lines (the first one) or YAML with another value at one place."""
     yaml = YAML(typ="safe", pure=True)
     if suffix == ".yaml":
         tree = yaml.load(content)
-    elif suffix in (".json", ".jsonl"):
+    else:
         first, *lines = content.split(b"\n") if suffix == ".jsonl" else [content]
         tree = json.loads(first)
-    else:
-        return content
     places = walk(tree)
     parent, key = places[min(int(where * len(places)), len(places) - 1)]
     parent[key] = value
@@ -246,17 +250,15 @@ def walk(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def replace_array(content: bytes, suffix: str, where: float, array: Any) -> bytes:
-    """A .npz or .npy with another array; other content as it is."""
+    """A .npz or .npy with another array."""
     buffer = io.BytesIO()
     if suffix == ".npy":
         np.save(buffer, array)
-    elif suffix == ".npz":
+    else:
         arrays = dict(np.load(io.BytesIO(content)))
         names = sorted(arrays)
         arrays[names[min(int(where * len(names)), len(names) - 1)]] = array
         np.savez(buffer, **arrays)
-    else:
-        return content
     return buffer.getvalue()
 
 
@@ -279,7 +281,7 @@ def test_a_damaged_file_is_read_or_refused(
         derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
-    @given(DAMAGE)
+    @given(damages(path.suffix))
     def check(edits: list[tuple[str, float, Any]]) -> None:
         content = sound
         for edit in edits:
