@@ -5,10 +5,14 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 import swap_runs
 
+from genlab.benchmark.cases import CASE_FILE
+from genlab.benchmark.explanations import explain_item
 from genlab.benchmark.report import render_report
 from genlab.benchmark.store.repository import Store
+from genlab.core.errors import GenlabError
 
 LOADED = re.compile(r"<[^>]*\s(?:src|href|srcset|action|data)=\"([^\"]*)\"")
 
@@ -36,3 +40,16 @@ def test_results_outlive_their_cases_and_images(place: Path) -> None:
     page = render(place)
     assert len([target for target in LOADED.findall(page) if target.startswith("data:")]) == 7 * 2
     assert "case.yaml is missing" in page
+
+
+def test_a_case_that_has_changed_is_neither_shown_nor_explained(place: Path) -> None:
+    text = place / "cases" / "case_0" / CASE_FILE
+    text.write_text(text.read_text().replace("left: 85", "left: 86"))
+    page = render(place)
+    assert f"case case_0 has changed since run {swap_runs.RUN}" in page
+    shown = [target for target in LOADED.findall(page) if target.startswith("data:")]
+    assert len(shown) == 7 * 5 - 2  # neither its template nor its avatar
+    with Store(place / "runs" / "genlab.sqlite3") as store:
+        item = next(item for item in store.items() if item.case_id == "case_0")
+        with pytest.raises(GenlabError, match="case case_0 has changed"):
+            explain_item(store, item.item_id)

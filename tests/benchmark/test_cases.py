@@ -223,6 +223,23 @@ def test_a_case_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> 
     assert [path.name for path in case.folder.parent.iterdir()] == ["case-001"]
 
 
+def test_a_new_title_leaves_the_photographs_as_they_are(tmp_path: Path) -> None:
+    case = make_case(tmp_path, 1)
+    before = case.digest
+    saved = write_case(case.folder, **{**dict(case), "title": "Another"})
+    assert (saved.title, saved.template.name, saved.digest) == ("Another", "template.png", before)
+
+
+def test_a_folder_that_is_no_case_is_not_replaced(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "cases", 1)
+    note = tmp_path / "notes" / "note.txt"
+    note.parent.mkdir()
+    note.write_text("mine")
+    with pytest.raises(GenlabError, match=rf"^{note.parent} exists .*another name\Z"):
+        write_case(note.parent, **dict(case))
+    assert note.read_text() == "mine"
+
+
 def test_the_demo_is_made_of_the_cases_that_ship(root: Path, tmp_path: Path) -> None:
     assert len(list(generate_demo(tmp_path))) == 7
     made, shipped = load_cases(tmp_path), load_cases(root / "cases")

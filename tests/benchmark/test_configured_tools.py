@@ -376,6 +376,26 @@ def test_a_fault_of_the_file_is_one_line_with_its_place(old: str, new: str, name
         read_tools(path)
 
 
+PASTED = "words-of-a-key"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (OPENAI % f"key_env: {PASTED}", "key_env"),
+        (GOOD.replace("{Auth", f"{{X: [{PASTED}], Auth"), "headers.X"),
+        (GOOD.replace("http\n", "htttp\n").replace("${SMALL_KEY}", PASTED), "htttp"),
+        (f"{GOOD}    key_env: {PASTED}: x\n", "YAML"),
+        (OPENAI % f"size: {KEY}", "size"),
+    ],
+)
+def test_a_fault_of_the_file_never_quotes_a_key(text: str, named: str) -> None:
+    Path("tools.yaml").write_text(text)
+    with pytest.raises(GenlabError, match=named) as error:
+        read_tools(Path("tools.yaml"))
+    assert not any(key in str(error.value) for key in (PASTED, KEY))
+
+
 def test_a_contender_changes_with_options_and_configuration() -> None:
     def made(tool: Any, **options: str) -> Contender:
         [contender] = make_contenders([tool], {"mine": options})

@@ -8,11 +8,12 @@ import PIL.Image
 import pytest
 
 from genlab.benchmark.cases import Case, Region
+from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
 from genlab.benchmark.scoring.geometry import face_mask
-from genlab.benchmark.tools.controls import CONTROLS
+from genlab.benchmark.tools.controls import CONTROLS, swap_strangers
 from genlab.benchmark.tools.face_tool import FaceTool
 from genlab.benchmark.tools.local import LOCAL
 
@@ -42,10 +43,16 @@ def test_the_swap_changes_the_face_alone(case: Case, template: Image, swap: Imag
 def test_a_missing_face_is_an_outcome(case: Case, tmp_path: Path, tool: FaceTool) -> None:
     nowhere = Region(left=0, top=0, width=60, height=60)
     swap = case.swaps[0].model_copy(update={"region": nowhere})
-    with pytest.raises(ToolFailure, match=r"region \(0, 0, 60, 60\)"):
+    with pytest.raises(ToolFailure, match=r"case_fault: .*region \(0, 0, 60, 60\)"):
         asyncio.run(tool.swap(case.model_copy(update={"swaps": [swap]}), {}))
     blank = tmp_path / "blank.png"
     PIL.Image.new("RGB", (300, 300), (90, 90, 90)).save(blank)
     avatars = dict.fromkeys(case.avatars, blank)
-    with pytest.raises(ToolFailure, match="avatar"):
+    with pytest.raises(ToolFailure, match=r"case_fault: .*avatar"):
         asyncio.run(tool.swap(case.model_copy(update={"avatars": avatars}), {}))
+
+
+def test_a_case_without_a_stranger_is_the_cases_fault(case: Case, tmp_path: Path) -> None:
+    alone = write_case(tmp_path / "alone", **dict(case))  # no case beside it
+    with pytest.raises(ToolFailure, match=r"case_fault: .*add a case"):
+        swap_strangers(alone, {})

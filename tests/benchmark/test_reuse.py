@@ -67,7 +67,9 @@ def test_another_version_of_one_tool_asks_no_other_tool_again(world: World) -> N
     assert (kept.score, kept.components, kept.cost) == (image.score, image.components, 0)
     assert kept.details["reused"] == {"run_id": first, "cost": 0.5}
     assert not any(item.cost for item in world.store.items(second))
-    assert (world.runs / kept.image).read_bytes() == (world.runs / image.image).read_bytes()
+    for suffix in (".png", ".json"):
+        old, new = ((world.runs / each.image).with_suffix(suffix) for each in (image, kept))
+        assert new.read_bytes() == old.read_bytes()
     # Over all runs the image and its copy are one draw.
     [both] = [row for row in leaderboard(world.store) if row.tool_id == "paid"]
     assert (both.spread, both.cases, both.score) == (None, 2, 1.0)

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def outs(folder: Path) -> dict[str, bytes]:
     """What a fresh stage writes, by name; of the report without run, hour and seconds."""
-    shutil.copytree(ROOT / "cases" / "astronaut-officer", folder / "cases" / "astronaut-officer")
+    for name in ("astronaut-officer", "private/mine"):  # private cases are left out
+        shutil.copytree(ROOT / "cases" / "astronaut-officer", folder / "cases" / name)
     named = {"tools": ["control_pasted"], "cases": str(folder / "cases")}
     params = load_params(ROOT / "params.yaml").benchmark
     small = params.model_copy(update=named)
@@ -41,4 +42,5 @@ def test_a_fresh_stage_writes_the_same_bytes(tmp_path: Path) -> None:
     first, second = outs(tmp_path / "one"), outs(tmp_path / "two")
     assert [name for name in first if first[name] != second[name]] == []
     assert b'"scored": 1' in first[str(RESULTS)]
+    assert "cases/private" in (ROOT / ".dvcignore").read_text().splitlines()
     assert len(json.loads(first["metrics/benchmark.json"])) == 5

@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 from genlab.benchmark.store.repository import Store
+from genlab.web.components.rating_session import PAUSE
 
 RUN = "2026-01-01"
 WAIT = 180_000  # milliseconds; a loaded machine is slow
@@ -115,6 +116,7 @@ def test_a_blind_session_by_keys(server: app_room.Server, page: Any) -> None:
     for number, key in enumerate("1235", 1):
         page.keyboard.press(key)
         page.get_by_text(f"{number} of 4 rated").wait_for()
+        page.wait_for_timeout(1000 * PAUSE)
     page.get_by_text("All done").wait_for()
     with Store(server.folder / "runs" / "genlab.sqlite3") as store:
         kept = store.ratings("run_item", rater="keys")

@@ -15,13 +15,14 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 from starlette.testclient import WebSocketDenialResponse
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from genlab.benchmark.cases import CASE_FILE
 from genlab.benchmark.runner import is_locked, lock_of
 from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError
 from genlab.web.api.app import make_api
+from genlab.web.api.runs import follow
 from genlab.web.images import make_image_app
 from genlab.web.jobs import MAX_WAITING, Jobs
 from genlab.web.security import MAX_BODY, Access, Security
@@ -168,6 +169,13 @@ def test_a_picture_is_found_by_its_content_without_its_tool(api: TestClient, job
         assert is_problem(api.get(f"{PICTURE}?width={width}"), 422)
 
 
+def test_a_picture_is_served_from_whichever_run_still_has_it(own: Jobs) -> None:
+    [item] = [item for item in own.store.items(RUN) if item.image]
+    app_room.make_run(own.store, own.root, run_id=f"{RUN}-2")  # the same images
+    (own.runs_folder / item.image).unlink()
+    assert client(own).get(f"/api/pictures/{item.image_sha256}").status_code == 200
+
+
 def test_a_damaged_picture_is_refused_without_its_tool(own: Jobs) -> None:
     [item] = [item for item in own.store.items(RUN) if item.image]
     (own.runs_folder / item.image).write_bytes(b"no image")
@@ -230,6 +238,29 @@ def test_a_run_of_another_process_is_followed_through_the_store(jobs: Jobs) -> N
     assert [event["status"] for event in events] == ["failed", "finished"]
 
 
+def test_a_follower_that_leaves_is_noticed_though_no_event_comes(jobs: Jobs) -> None:
+    messages = iter([{"type": "websocket.connect"}, {"type": "websocket.receive", "text": "hi"}])
+    left = asyncio.Event()
+
+    async def receive() -> dict[str, str]:
+        if (message := next(messages, None)) is None:
+            await left.wait()
+        return message or {"type": "websocket.disconnect"}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "websocket.send":
+            left.set()
+
+    async def leave() -> None:
+        socket = WebSocket({"type": "websocket"}, receive, send)
+        await asyncio.wait_for(follow(socket, jobs, jobs.store.run(RUN)), 10)
+
+    jobs.store.set_run(RUN, ending="")
+    with lock_of(jobs.runs_folder, RUN):  # another process does it
+        asyncio.run(leave())
+    jobs.store.set_run(RUN, ending="finished")
+
+
 def test_questions_at_the_same_time_do_not_take_an_ended_run_for_one_under_way(jobs: Jobs) -> None:
     with lock_of(jobs.runs_folder, RUN):
         assert jobs.status(jobs.store.run(RUN)) == ("finished", "")  # the lock does not matter
@@ -252,6 +283,8 @@ def test_a_server_resumes_its_own_runs_and_says_why_where_it_cannot(jobs: Jobs) 
         run = until_ended(client(other), run_id)
         assert run["status"] == "interrupted"
         assert reason in run["reason"]
+        fix = other.status(jobs.store.run(run_id))[1]
+        assert fix.endswith(f"genlab benchmark run --resume {run_id}")
         jobs.store.set_run(run_id, ending="cancelled")
     other.store.close()
 

@@ -1,10 +1,12 @@
 """The pages Benchmark and Rate, and what they show: nothing foreign runs, nothing is lost."""
 
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import app_room
 import numpy as np
@@ -12,11 +14,12 @@ import pytest
 from pages import words
 from streamlit.testing.v1 import AppTest
 
+from genlab.benchmark.judge import COST
 from genlab.benchmark.runner import lock_of
 from genlab.benchmark.store.schema import Contender, Preference
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_npz
-from genlab.web.components import escape
+from genlab.web.components import escape, rating_session
 from genlab.web.components.rating_session import Session, list_dataset, list_run
 from genlab.web.jobs import Jobs, jobs
 
@@ -98,8 +101,33 @@ def test_all_runs_are_listed_by_the_page(lived: Jobs, page: Open) -> None:
 def test_what_is_not_there_is_a_sentence(lived: Jobs, page: Open) -> None:
     assert "no run is called" in words(page(lived.root, "benchmark", run="../../etc/passwd"))
     shutil.rmtree(lived.root / "cases")
-    assert "generate-cases" in words(page(lived.root, "benchmark"))
-    assert "no longer there" in words(page(lived.root, "benchmark", run=RUN))
+    assert "git checkout -- cases" in words(page(lived.root, "benchmark"))
+    assert "case.yaml is missing" in words(page(lived.root, "benchmark", run=RUN))
+
+
+def test_a_case_that_has_changed_since_is_not_shown(lived: Jobs, page: Open) -> None:
+    said = f"case case-001 has changed since run {RUN}"
+    assert said not in words(page(lived.root, "benchmark", run=RUN))
+    case = next(case for case in lived.cases() if case.case_id == "case-001")
+    shutil.copy(case.avatars["one"], case.template)
+    assert said in words(page(lived.root, "benchmark", run=RUN))
+    shown = page(lived.root, "rate", rater="ada", of=RUN)
+    seen = [words(shown)]
+    for _ in range(3):
+        seen.append(words(shown.button(key="skip").click().run()))
+    assert ["who is replaced" in html for html in seen] == [said not in html for html in seen]
+    assert sum(said in html for html in seen) == 1
+
+
+def test_the_judge_is_in_the_estimate_and_is_named(lived: Jobs, page: Open) -> None:
+    file = lived.root / "params.yaml"
+    file.write_text(file.read_text().replace('judge: ""', 'judge: "vision"'))
+    shown = page(lived.root, "benchmark")
+    words_of_button = shown.button(key="run").label.replace("\\", "")
+    found = re.fullmatch(r"Run (\d+) images, about \$([\d.]+)", words_of_button)
+    assert found is not None
+    assert float(found[2]) == pytest.approx(int(found[1]) * COST)
+    assert "vision rates each image" in words(shown)
 
 
 # the page Rate
@@ -125,6 +153,19 @@ def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
     assert [one.stars for one in lived.store.ratings("run_item")] == [3]
 
 
+def test_a_held_key_rates_nothing_unseen(lived: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter([9.0, 9.1, 9.3, 9.5, 10.0, 10.1])
+    clock = SimpleNamespace(monotonic=lambda: next(moments))
+    monkeypatch.setattr(rating_session, "time", clock)
+    way = Session(lived.store, "ada", list_run(lived, RUN))
+    for _ in range(5):
+        way.answer(3)
+    assert way.done == 2
+    way.undo()
+    way.answer(4)  # that image has been seen
+    assert sorted(one.stars for one in lived.store.ratings("run_item")) == [3, 4]
+
+
 def test_a_name_that_no_rating_can_have_is_a_sentence(lived: Jobs, page: Open) -> None:
     shown = page(lived.root, "rate", rater="=1+1", of=RUN)
     assert "starts with none of" in shown.error[0].value
@@ -135,7 +176,10 @@ def test_a_name_that_no_rating_can_have_is_a_sentence(lived: Jobs, page: Open) -
 
 
 @pytest.mark.parametrize("press", ["answer-3", "undo"])
-def test_a_rating_that_cannot_be_saved_is_a_sentence(lived: Jobs, page: Open, press: str) -> None:
+def test_a_rating_that_cannot_be_saved_is_a_sentence(
+    lived: Jobs, page: Open, press: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rating_session, "PAUSE", 0.0)
     shown = page(lived.root, "rate", rater="ada", of=RUN)
     shown.button(key="answer-4").click().run()
     with closing(sqlite3.connect(lived.store.path)) as store:

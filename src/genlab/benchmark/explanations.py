@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from genlab.benchmark.cases import load_case
+from genlab.benchmark.cases import load_run_case
 from genlab.benchmark.scoring.pictures import Unfit
 from genlab.benchmark.scoring.scorer import measure
 from genlab.benchmark.scoring.terms import Term
@@ -15,10 +15,10 @@ from genlab.core.io import atomic_write
 
 
 def explain_item(store: Store, item_id: int) -> list[Term]:
-    """The terms of an item's score. Raises a `GenlabError` where it has none."""
+    """The terms of an item's score. Raises a `GenlabError` without one, or without its case."""
     item = store.item(item_id)
     [known] = [c for c in store.run(item.run_id).cases if c["case_id"] == item.case_id]
-    case = load_case(store.case_folder(known))
+    case = load_run_case(store.case_folder(known), item.run_id, known.get("digest", ""))
     if not item.image:
         raise GenlabError(f"item {item_id} has no image: {item.failure or item.status}")
     try:

@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 
 from genlab import __version__
-from genlab.benchmark.cases import load_case
+from genlab.benchmark.cases import Case, load_run_case
 from genlab.benchmark.cases.photographs import read_photograph, shrink
 from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, number, sentence, tabulate
@@ -88,15 +88,15 @@ def _rows(store: Store, run: Run, items: Sequence[Item]) -> list[dict[str, Any]]
         title = str(known.get("title", known["case_id"]))
         shown = {"fault": "", "case_id": known["case_id"], "title": title, "cells": cells}
         try:
-            shown |= _inline_case(store.case_folder(known))
+            folder, digest = store.case_folder(known), known.get("digest", "")
+            shown |= _inline_case(load_run_case(folder, run.run_id, digest))
         except (GenlabError, OSError, KeyError) as fault:  # a run's results outlive its cases
             shown |= {"fault": str(fault), "sources": {}}
         rows.append(shown)
     return rows
 
 
-def _inline_case(folder: Path) -> dict[str, Any]:
-    case = load_case(folder)
+def _inline_case(case: Case) -> dict[str, Any]:
     ideal = {"ideal result": case.ideal} if case.ideal else {}
     avatars = {**case.avatars, **ideal}
     return {

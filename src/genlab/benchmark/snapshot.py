@@ -2,6 +2,8 @@
 
 The run with the same cases, contenders and repeats is resumed; otherwise a new one begins, which
 copies the images of earlier runs. Another version of the score scores the same images again.
+
+Private cases take no part: the outs are committed, or pushed to a remote.
 """
 
 import json
@@ -30,6 +32,7 @@ def write_snapshot(
 ) -> list[Standing]:
     """Finish the stage's run and write its outs under `folder`; returns the standings."""
     cases, contenders, _ = choose(params)
+    cases = [case for case in cases if not case.is_private]
     runs, path = folder / "runs", folder / "data" / "benchmark" / "report.html"
     with Store(runs / STORE) as store:
         runner = Runner.configured(store, runs, params, reuse=True)

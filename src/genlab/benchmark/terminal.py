@@ -13,7 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from genlab.benchmark.cases import Case, load_cases, split_by_consent
-from genlab.benchmark.judge import COST
+from genlab.benchmark.judge import estimate
 from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
@@ -35,8 +35,7 @@ def choose(
         typer.echo(line, err=True)
     tools = {tool.tool_id: tool for tool in choose_tools(load_tools(), params.tools)}
     contenders = make_contenders([*tools.values()], params.options)
-    judging = COST if params.judge else 0.0
-    return cases, contenders, sum(tools[each.tool_id].needs.cost + judging for each in contenders)
+    return cases, contenders, estimate(contenders, tools, params.judge)
 
 
 def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
-from genlab.benchmark.cases import Case, describe_missing_consent, load_case
+from genlab.benchmark.cases import Case, describe_missing_consent, load_run_case
 from genlab.benchmark.events import update
 from genlab.benchmark.judge import Judge, Verdict
 from genlab.benchmark.plugins.base import Picture, ToolFailure, one_line
@@ -55,12 +55,8 @@ class Work:
         self._log, self._judge = runner.log(run.run_id), runner.judge
         self._cases: dict[str, Case] = {}
         for known in run.cases:
-            case = self._cases[known["case_id"]] = load_case(self._store.case_folder(known))
-            if case.digest != known["digest"]:
-                raise GenlabError(
-                    f"{case.folder} has changed since run {run.run_id} began, so that its images"
-                    " would not compare; restore it, or start a new run"
-                )
+            folder, digest = self._store.case_folder(known), known.get("digest", "")
+            case = self._cases[known["case_id"]] = load_run_case(folder, run.run_id, digest)
             if not case.consent:
                 raise GenlabError(describe_missing_consent(case))
         names = [contender.tool_id for contender in self._contenders.values()]
@@ -95,9 +91,6 @@ class Work:
             await self._fail(item, failure.kind, failure.reason, status=status)
         if self._judge is not None and self._waits_for_judge(item):
             await self._ask_judge(self._judge, item)
-        record = item.model_dump(exclude={"updated"})
-        path = self._path(item).with_suffix(".json")
-        await asyncio.to_thread(write_json, path, dict(sorted(record.items())))
 
     async def recover(self) -> list[Item]:
         """The items with something left to do, each set to where it continues.
@@ -183,6 +176,8 @@ class Work:
                 continue
             if found is not None:
                 await asyncio.to_thread(write_bytes, self._path(item), path.read_bytes())
+                digests = {"image_sha256": found.sha256}
+                await asyncio.to_thread(write_json, self._path(item).with_suffix(".json"), digests)
                 reused = old.details.get("reused", {"run_id": old.run_id, "cost": old.cost})
                 kept = {"tool": old.details["tool"]} if "tool" in old.details else {}
                 item.details = {**kept, "reused": reused}

@@ -116,7 +116,8 @@ class Jobs:
             return ("cancelled" if ending == "cancelled" else "finished"), ""
         log = self._logs.get(run.run_id)
         reason = log.end["reason"] if log and log.end else "its process ended"
-        return "interrupted", f"{reason}; continue it here, or with: genlab benchmark run --resume"
+        command = f"genlab benchmark run --resume {run.run_id}"
+        return "interrupted", f"{reason}; continue it here, or with: {command}"
 
     async def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event, None]:
         """Events of a run until it ends; called in the loop of the runs."""

@@ -173,7 +173,7 @@ def load_case(folder: Path) -> Case:
             f"{folder}: the name of a case's folder is a-z, 0-9, _ and -, at most 64; rename it"
         )
     if not path.exists():
-        raise GenlabError(f"{path} is missing; make cases with: genlab benchmark generate-cases")
+        raise GenlabError(f"{path} is missing; restore a shipped case with: git checkout -- cases")
     try:
         case = Case.model_validate(read_yaml(path), context=folder)
     except ValidationError as error:
@@ -191,6 +191,18 @@ def load_case(folder: Path) -> Case:
     return case
 
 
+def load_run_case(folder: Path, run_id: str, digest: str) -> Case:
+    """Read the case of a run that began when the case had this digest.
+
+    Raises a `GenlabError` where it is faulty or has changed: the run's images would not compare.
+    """
+    case = load_case(folder)
+    if case.digest != digest:
+        fault = f"case {case.case_id} has changed since run {run_id} began"
+        raise GenlabError(f"{fault}; restore {folder}, or start a new run")
+    return case
+
+
 def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
     """All cases of `root` and `root/private`, by name, or `only` those named, in their order.
 
@@ -201,8 +213,8 @@ def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
     folders = {path.parent.name: path.parent for path in sorted(files)}
     if not folders:
         raise GenlabError(
-            f"{root} holds no case (no */{CASE_FILE}); make some with:"
-            " genlab benchmark generate-cases"
+            f"{root} holds no case (no */{CASE_FILE}); restore the shipped ones with:"
+            " git checkout -- cases"
         )
     for name in only:
         if name not in folders:

@@ -15,7 +15,6 @@ from PIL import Image
 from ruamel.yaml import YAML
 
 from genlab.benchmark.cases import CASE_FILE, Case, Region, Source, Swap, load_case
-from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face
 from genlab.benchmark.store.schema import now
@@ -50,24 +49,28 @@ def write_case(
     """Write a case to `folder`, whole or not at all; an existing one is replaced.
 
     The contents are those of a `Case`, so that `write_case(folder, **dict(case))` copies one;
-    images may also be PIL images. Raises a `GenlabError` where they make no valid case.
+    images may also be PIL images, which become JPEG; files are copied as they are. Raises a
+    `GenlabError` where they make no valid case, or the folder is something else.
     """
-    files = {name: f"avatar_{name}.jpg" for name in avatars}
-    images = {"template.jpg": template, "ideal.jpg": ideal}
-    images |= {files[name]: image for name, image in avatars.items()}
+    if folder.exists() and not (folder / CASE_FILE).exists():
+        fix = "move it away, or choose another name"
+        raise GenlabError(f"{folder} exists and holds no {CASE_FILE}: it is no case; {fix}")
+    images = {"template": template, **({"ideal": ideal} if ideal else {})}
+    images |= {f"avatar_{name}": image for name, image in avatars.items()}
+    suffixes = {key: image.suffix for key, image in images.items() if isinstance(image, Path)}
+    files = {key: key + suffixes.get(key, ".jpg") for key in images}
     content = {
-        **{"version": version, "title": title, "consent": consent, "template": "template.jpg"},
-        **({"ideal": "ideal.jpg"} if ideal else {}),
-        "avatars": files,
+        **{"version": version, "title": title, "consent": consent, "template": files["template"]},
+        **({"ideal": files["ideal"]} if ideal else {}),
+        "avatars": {name: files[f"avatar_{name}"] for name in avatars},
         "swaps": [swap.model_dump() for swap in swaps],
         "sources": {name: source.model_dump() for name, source in sources.items()},
     }
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".genlab-", dir=folder.parent) as beside:
         new, old = Path(beside) / "new" / folder.name, Path(beside) / "old"
-        for name, image in images.items():
-            if image is not None:
-                _write_image(new / name, image)
+        for key, image in images.items():
+            _write_image(new / files[key], image)
         text = io.StringIO(HEAD)
         text.seek(0, io.SEEK_END)
         YAML().dump(content, text)
@@ -86,11 +89,10 @@ def write_case(
 
 def _write_image(path: Path, image: Image.Image | Path) -> None:
     with atomic_write(path) as temporary:
-        if isinstance(image, Path) and image.suffix == ".jpg":  # not encoded once more
+        if isinstance(image, Path):  # not encoded once more
             shutil.copyfile(image, temporary)
-            return
-        decoded = read_photograph(image) if isinstance(image, Path) else image
-        decoded.save(temporary, "JPEG", quality=QUALITY, optimize=True)
+        else:
+            image.save(temporary, "JPEG", quality=QUALITY, optimize=True)
 
 
 def delete_case(case: Case) -> Path:

@@ -22,12 +22,14 @@ from genlab.benchmark.tools.controls import CONTROLS
 from genlab.benchmark.tools.local import LOCAL
 from genlab.core.errors import GenlabError, did_you_mean, invalid
 from genlab.core.io import read_yaml, write_text
+from genlab.llm.redaction import redact
 
 GROUP = "genlab.image_tools"
 TOOLS_FILE = Path("runs/tools.yaml")
 INIT = "genlab benchmark tools --init"
 BUILT_IN: tuple[ImageTool, ...] = (LOCAL, GPT, DALLE3, *CONTROLS)
 KINDS = (OpenAITool, HttpTool, CommandTool, ComfyTool)
+SECRET = frozenset({"key_env", "headers"})  # never quoted: somebody may have pasted a key
 _TOOL_ID = re.compile(r"[a-z0-9][a-z0-9_]{0,47}")  # also the name of a folder
 
 
@@ -136,9 +138,13 @@ def read_tools(path: Path) -> list[ConfiguredTool]:
         raise GenlabError(f"{path} is missing; write a sample with: {INIT}", path=path)
     try:
         return [*ToolsFile.model_validate(read_yaml(path), context=path.parent).tools]
-    except ValidationError as error:
+    except (ValidationError, GenlabError) as error:
         known = {f.alias or key for kind in KINDS for key, f in kind.model_fields.items()}
-        raise invalid(error, path, known) from error
+        fault = error if isinstance(error, GenlabError) else invalid(error, path, known)
+        line, places = str(fault), (fault.key or "").split(".")
+        if len(places) < 4 or SECRET.intersection(places):  # not of one field, or of a secret one
+            line = re.sub(r"(column \d+): .*|, got .*", r"\1", line)
+        raise GenlabError(redact(line), key=fault.key, path=path, fix=fault.fix) from error
 
 
 def write_sample(path: Path = TOOLS_FILE) -> None:

@@ -84,7 +84,7 @@ def swap_strangers(case: Case, options: Mapping[str, Any]) -> Image:
                 break
         else:
             raise ToolFailure(
-                "error", f"no photograph shows another person than {swap.avatar}; add a case"
+                "case_fault", f"no photograph shows another person than {swap.avatar}; add a case"
             )
     return image
 

@@ -46,7 +46,7 @@ def find_pairs(case: Case) -> list[tuple[Face, View]]:
     for swap, target in zip(case.swaps, targets, strict=True):
         if target is None:
             raise ToolFailure(
-                "error",
+                "case_fault",
                 f"the template's region {swap.region.box} shows no face; correct it in case.yaml",
             )
         avatar = np.asarray(case.open_avatar(swap.avatar))
@@ -58,7 +58,7 @@ def find_largest(picture: Image, name: str) -> Face:
     """The largest face of an avatar. Raises a `ToolFailure` where there is none."""
     found = faces.found(picture)
     if not found:
-        raise ToolFailure("error", f"the avatar {name} shows no face")
+        raise ToolFailure("case_fault", f"the avatar {name} shows no face")
     return found[0]
 
 

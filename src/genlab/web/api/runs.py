@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, WebSocket, WebSocketDisconnect
@@ -164,12 +165,30 @@ async def state(jobs: Here, run: Known) -> Event:
 async def follow(socket: WebSocket, jobs: Here, run: Known, after: int | None = None) -> None:
     """Events of a run: the state first, or with `?after=` those behind that sequence."""
     await socket.accept()
+    both = _send_events(socket, jobs, run.run_id, after), _wait_until_left(socket)
+    tasks = [asyncio.create_task(one) for one in both]
     try:
-        async for event in jobs.follow(run.run_id, after):
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    with suppress(WebSocketDisconnect, RuntimeError):  # the client has left
+        for task in ended:
+            task.result()
+
+
+async def _send_events(socket: WebSocket, jobs: Jobs, run_id: str, after: int | None) -> None:
+    async with aclosing(jobs.follow(run_id, after)) as events:
+        async for event in events:
             await socket.send_json(event)
-        await socket.close()
-    except (WebSocketDisconnect, RuntimeError):
-        pass  # the client has left
+    await socket.close()
+
+
+async def _wait_until_left(socket: WebSocket) -> None:
+    """Return when the client, or the server's end, closes the socket; what it sends is ignored."""
+    while (await socket.receive())["type"] != "websocket.disconnect":
+        pass
 
 
 @router.get(
@@ -194,11 +213,13 @@ def show_picture(
     sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")],
     width: Width = "640",
 ) -> Response:
-    query = "SELECT image FROM run_items WHERE image_sha256 = :sha AND image <> '' LIMIT 1"
-    found = jobs.store.table(query, sha=sha256)
-    if found.empty:
+    query = "SELECT image FROM run_items WHERE image_sha256 = :sha AND image <> ''"
+    for image in jobs.store.table(query, sha=sha256).image:
+        with suppress(Refusal):  # another run may have the same image, and its file
+            path = find_run_image(jobs.runs_folder, str(image))
+            break
+    else:
         raise Refusal(404, "no image of a run has this content")
-    path = find_run_image(jobs.runs_folder, str(found.image[0]))
     try:
         return serve_image(request, path, width, immutable=True)
     except GenlabError as error:  # it names the file, and so the tool

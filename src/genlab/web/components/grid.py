@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from functools import lru_cache, partial
 from html import escape
-from pathlib import Path
 from typing import Any
 
-from genlab.benchmark.cases import CASE_FILE, Case, load_case
+from genlab.benchmark.cases import Case, load_run_case
 from genlab.benchmark.leaderboard.table import number
 from genlab.benchmark.report import grade
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item
 from genlab.core.errors import GenlabError
 from genlab.web.components.escape import line, text
+from genlab.web.components.files import stamp
 from genlab.web.images import case_image_url
 
 STATUS = {"generating": "generating…", "generated": "waits for its score", "evaluating": "scoring…"}
@@ -22,25 +22,26 @@ def picture(url: str, name: str) -> str:
     return f'<img src="{escape(url)}" alt="{escape(line(name))}">'
 
 
-def read_run_case(store: Store, known: dict[str, Any]) -> Case | None:
-    """The case of a run as it is now; None where it is gone."""
+def read_run_case(store: Store, run_id: str, known: dict[str, Any]) -> Case | str:
+    """The case of a run, or why it cannot be shown: it is gone, or has changed since."""
     try:
         folder = store.case_folder(known)
-        return _read_case(folder, (folder / CASE_FILE).stat().st_mtime_ns)
-    except (GenlabError, OSError, KeyError):
-        return None
+        versions = tuple(map(stamp, folder.glob("*")))
+        return _read_case(versions, folder, run_id, known.get("digest", ""))
+    except (GenlabError, OSError, KeyError) as fault:
+        return str(fault)
 
 
 @lru_cache(maxsize=256)  # a run under way is shown again every moment
-def _read_case(folder: Path, _changed: int) -> Case:
-    return load_case(folder)
+def _read_case(_versions: tuple[tuple[str, ...], ...], *of_run: Any) -> Case:
+    return load_run_case(*of_run)
 
 
-def case_cell(case: Case | None, name: str = "") -> str:
-    """The template with its avatars, under the case's title or `name`."""
-    if case is None:
-        gone = '<span class="b-wait">the case is no longer there</span>'
-        return f'<figure class="b-cell"><span class="b-frame">{gone}</span></figure>'
+def case_cell(case: Case | str, name: str = "") -> str:
+    """The template with its avatars, under the case's title or `name`; or why there are none."""
+    if isinstance(case, str):
+        fault = f'<span class="b-wait">{text(case, 160)}</span>'
+        return f'<figure class="b-cell"><span class="b-frame">{fault}</span></figure>'
     url = partial(case_image_url, case.case_id)
     frame = picture(url("template", "320"), f"template of {case.title}")
     faces = "".join(picture(url(name, "160"), f"avatar {name}") for name in case.avatars)

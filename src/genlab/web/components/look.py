@@ -63,7 +63,7 @@ grid-template-columns:repeat(auto-fill,minmax(min(130px,45%),1fr))}}
 background:var(--g-card);outline:1px solid var(--g-rule);position:relative}}
 .b-frame img{{width:100%;height:100%;object-fit:contain;display:block}}
 .b-wait{{position:absolute;inset:0;display:flex;align-items:center;justify-content:center;
-text-align:center;padding:.6rem;color:var(--g-muted);overflow:hidden}}
+text-align:center;padding:.6rem;color:var(--g-muted);overflow:hidden;overflow-wrap:anywhere}}
 .b-name{{display:block;margin-top:.3rem;font-weight:600;overflow-wrap:anywhere}}
 .b-none{{color:var(--g-muted)}}.b-good{{color:var(--g-good)}}.b-fair{{color:var(--g-warn)}}
 .b-poor{{color:var(--g-bad)}}

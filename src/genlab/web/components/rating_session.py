@@ -6,6 +6,7 @@ content, so that nothing on the page names the tool.
 
 import hashlib
 import random
+import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,20 +31,21 @@ KINDS: dict[Kind, str] = {
     "vae_sample": "Samples of the model",
     "reconstruction": "Reconstructions",
 }
+PAUSE = 0.4  # seconds; nobody has seen the next image sooner
 
 
 @dataclass(frozen=True)
 class Subject:
     """Something to rate. url: its image; template: address of the template, or of the original.
 
-    case: None where it is gone.
+    case: of an image of a run, or why it cannot be shown.
     """
 
     kind: Kind
     sha256: str
     url: str
     template: str = ""
-    case: Case | None = None
+    case: Case | str = ""
     item_id: int = 0
     case_id: str = ""
 
@@ -51,13 +53,15 @@ class Subject:
 def list_run(jobs: Jobs, run_id: str, controls: bool = False) -> list[Subject]:
     """The images of a run, each content once. controls: whether those of controls, too."""
     store = jobs.store
-    cases = {known["case_id"]: read_run_case(store, known) for known in store.run(run_id).cases}
+    known_cases = store.run(run_id).cases
+    cases = {known["case_id"]: read_run_case(store, run_id, known) for known in known_cases}
     found: dict[str, Subject] = {}
     for item in jobs.store.items(run_id):
         if item.image_sha256 and (controls or not item.tool_id.startswith("control_")):
-            sha, case = item.image_sha256, cases.get(item.case_id)
+            sha, case = item.image_sha256, cases[item.case_id]
             url = f"/api/pictures/{sha}?width=640"
-            template = case_image_url(item.case_id, "template", "640") if case else ""
+            there = isinstance(case, Case)
+            template = case_image_url(item.case_id, "template", "640") if there else ""
             subject = Subject("run_item", sha, url, template, case, item.item_id, item.case_id)
             found.setdefault(sha, subject)
     return list(found.values())
@@ -97,6 +101,7 @@ class Session:
         self.store, self.rater, self.paired = store, rater, paired
         self.name = uuid.uuid4().hex
         self.position = 0
+        self._pressed = -PAUSE  # when an answer came last, by `time.monotonic()`
         self._answered: set[int] = set()  # positions
         if paired:
             pairs = combinations(subjects, 2)
@@ -133,8 +138,12 @@ class Session:
         return self._before + len(self._answered)
 
     def answer(self, value: int) -> None:
-        """Give 1 to 5 stars, or say which of a pair is better (1 left, 2 right), and go on."""
-        if not self.current:  # a second press at the very end
+        """Give 1 to 5 stars, or say which of a pair is better (1 left, 2 right), and go on.
+
+        An answer within PAUSE of the last one is ignored: a held key, or a double click.
+        """
+        before, self._pressed = self._pressed, time.monotonic()
+        if self._pressed - before < PAUSE or not self.current:
             return
         self._keep(value)
         self._answered.add(self.position)
@@ -149,6 +158,7 @@ class Session:
         if self.position == 0:
             return
         self.position -= 1
+        self._pressed = -PAUSE  # this image has been seen
         if self.position in self._answered and not self.paired:
             self._answered.remove(self.position)
             self._keep(None)

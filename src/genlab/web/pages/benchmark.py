@@ -7,9 +7,10 @@ import pandas as pd
 import streamlit as st
 
 from genlab.benchmark.cases import split_by_consent
+from genlab.benchmark.judge import estimate
 from genlab.benchmark.leaderboard.standings import SUBJECT, People, Standing, leaderboard, people
 from genlab.benchmark.leaderboard.table import findings, notes, number, sentence, tabulate
-from genlab.benchmark.plugins.base import why_absent
+from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.store.schema import STATUSES, Contender, Item, Run
 from genlab.web.components import grid
@@ -33,7 +34,10 @@ def choose_run() -> None:
     chosen = st.multiselect("Cases", names, names, format_func=lambda n: titles[n], key="cases")
     for reason in skipped:
         st.caption(label(reason))
-    contenders, cost = choose_contenders(params.tools)
+    contenders, tools = choose_contenders(params.tools)
+    if params.judge:
+        words = f"{params.judge} rates each image: template, avatars and image are sent to it."
+        st.caption(label(words))
     left, right = st.columns(2)
     repeats = left.number_input("Images per case and tool", 1, 100, params.repeats, key="repeats")
     ceiling = right.number_input(
@@ -41,9 +45,9 @@ def choose_run() -> None:
         help="Images that would cost more are skipped.",
     )  # fmt: skip
     count = len(chosen) * len(contenders) * repeats
-    estimate = len(chosen) * repeats * cost
+    cost = len(chosen) * repeats * estimate(contenders, tools, params.judge)
     words = f"Run {count} image{'s' * (count != 1)}" if count else "Run"
-    words += f", about ${estimate:.2f}" if estimate else ""
+    words += f", about ${cost:.2f}" if cost else ""
     if st.button(label(words), type="primary", disabled=not count, key="run"):
         wanted = [case for case in runnable if case.case_id in chosen]
         run_id = jobs().start(wanted, contenders, int(repeats), ceiling)
@@ -53,8 +57,8 @@ def choose_run() -> None:
         st.caption("Choose a case and a tool.")
 
 
-def choose_contenders(preset: list[str]) -> tuple[list[Contender], float]:
-    """The contenders that take part, and the estimated dollars of a case through all of them.
+def choose_contenders(preset: list[str]) -> tuple[list[Contender], dict[str, ImageTool]]:
+    """The contenders that take part, and all tools by id.
 
     Several values of an option, separated by commas, make several contenders.
     """
@@ -83,8 +87,7 @@ def choose_contenders(preset: list[str]) -> tuple[list[Contender], float]:
                     value = st.text_input(option, key=f"option-{name}-{option}", help=help_text)
                     if values := [part.strip() for part in value.split(",") if part.strip()]:
                         options[name][option] = values
-    contenders = make_contenders([tools[name] for name in chosen], options)
-    return contenders, sum(tools[each.tool_id].needs.cost for each in contenders)
+    return make_contenders([tools[name] for name in chosen], options), tools
 
 
 def list_runs() -> None:
@@ -162,7 +165,8 @@ def show_case(
     [known] = [case for case in run.cases if case["case_id"] == case_id]
     st.markdown(f"##### {label(known.get('title', case_id), 80)}")
     with st.container(horizontal=True):
-        st.html(grid.case_cell(grid.read_run_case(jobs().store, known), "template"), width=CELL)
+        case = grid.read_run_case(jobs().store, run.run_id, known)
+        st.html(grid.case_cell(case, "template"), width=CELL)
         for item in items:
             with st.container(gap="small", width=CELL):
                 st.html(grid.item_cell(item, run.contenders[item.contender].label))

@@ -77,17 +77,19 @@ def show(way: Session) -> str:
     subject, *_ = task = way.current
     kind = "" if subject.kind == "run_item" else " b-pixels"
     shown = ""
-    if subject.case:
+    if isinstance(subject.case, Case):
         with suppress(GenlabError, OSError):  # it may have been deleted meanwhile
             connected = connect(subject.case, subject.case.digest)
             shown = figure(connected, "who is replaced by whom", subject.template)
+    elif subject.case:
+        shown = f"<figure><figcaption>{text(subject.case, 160)}</figcaption></figure>"
     elif subject.template:
         shown = figure(subject.template, "original", kind=kind)
     main = f"b-main{kind}"
     if way.paired:
         for one, side in zip(task, SIDES.values(), strict=True):
             shown += figure(one.url, side, kind=main)
-    elif shown and st.session_state.get("flipped") == subject.sha256:
+    elif shown and subject.template and st.session_state.get("flipped") == subject.sha256:
         shown += figure(subject.template, "the template", kind=main)
     else:
         shown += figure(subject.url, "How good is this?" if kind else QUESTION, kind=main)
@@ -149,7 +151,8 @@ def main() -> None:
         paired = left.toggle("Pairs", key="pairs", bind="query-params", disabled=not swapped)
         controls = right.toggle("Controls, too", key="controls", disabled=not swapped)
     subjects = list_run(jobs(), of, controls) if swapped else list_dataset(jobs(), of, kind)
-    key = (kind, of, name, paired and swapped, [subject.sha256 for subject in subjects])
+    contents = [(subject.sha256, bool(subject.template)) for subject in subjects]
+    key = (kind, of, name, paired and swapped, contents)
     if st.session_state.get("rating_key") != key:  # kept while the page is open
         way = Session(jobs().store, name, subjects, paired=paired and swapped)
         st.session_state["rating"], st.session_state["rating_key"] = way, key
