@@ -307,13 +307,6 @@ def test_seeds_are_read_and_a_wrong_one_is_one_line() -> None:
             baselines.read_seeds(text)
 
 
-def test_kl_is_that_of_torch_distributions() -> None:
-    mean, log_variance = torch.randn(5, 7), torch.randn(5, 7)
-    normal = torch.distributions.Normal(mean, (0.5 * log_variance).exp())
-    wanted = torch.distributions.kl_divergence(normal, torch.distributions.Normal(0, 1)).sum(1)
-    assert torch.allclose(baseline_models.kl(mean, log_variance), wanted, atol=1e-5)
-
-
 @pytest.mark.parametrize("rate", [1e-3, 1e30])
 def test_training_stops_at_its_budget_with_the_best_weights(rate: float) -> None:
     torch.manual_seed(0)

@@ -39,8 +39,3 @@ def test_a_stage_declares_all_the_code_that_it_uses(name):
         if not any(f"{path}.py" == dep or path.startswith(dep + "/") for dep in deps):
             undeclared.append(module)
     assert undeclared == []
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "stages").glob("*.py")), ids=lambda p: p.stem)
-def test_a_stage_fits_a_screen(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 80

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from genlab.core.stats import mean_metrics, ratio_interval, share_interval
+from genlab.core.stats import mean_metrics, ratio_interval
 
 
 def test_the_bootstrap_interval_of_a_mean_is_that_of_the_normal_theory() -> None:
@@ -12,15 +12,6 @@ def test_the_bootstrap_interval_of_a_mean_is_that_of_the_normal_theory() -> None
     half = 1.96 * values.std() / 50
     assert interval["low"] == pytest.approx(values.mean() - half, abs=half / 10)
     assert interval["high"] == pytest.approx(values.mean() + half, abs=half / 10)
-
-
-def test_wilson_interval_is_the_closed_form() -> None:
-    n, k, z = 50, 45, 1.959963984540054
-    centre = (k + z**2 / 2) / (n + z**2)
-    half = z / (n + z**2) * np.sqrt(k * (n - k) / n + z**2 / 4)
-    found = share_interval(k, n)
-    assert found["low"] == pytest.approx(centre - half)
-    assert found["high"] == pytest.approx(centre + half)
 
 
 def test_the_interval_of_a_ratio_is_that_of_a_simulation() -> None:

@@ -5,13 +5,11 @@ Images are measured by tests/evaluation and `make smoke`: Fashion-MNIST has no s
 
 import json
 import shutil
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clones import dvc_in, find_files, run_in, try_in
+from clones import dvc_in, find_files, run_in
 from PIL import Image
 
 from genlab.core.io import read_yaml, sha256
@@ -101,18 +99,6 @@ def test_the_same_seed_gives_the_same_bytes(clone: Path) -> None:
     assert any(name.endswith("model.safetensors") for name in before)
     assert "Running stage" in dvc_in(clone, *FORCE, "train@arc_grids")
     assert find_files(clone, *MADE) == before
-
-
-def test_two_repros_at_once_end_as_one(clone: Path) -> None:
-    before = find_files(clone, *MADE)
-    repro = (sys.executable, "-m", "dvc", *FORCE, "evaluate@arc_grids")
-    with ThreadPoolExecutor(2) as pool:
-        ended = list(pool.map(lambda _: try_in(clone, *repro), range(2)))
-    refused = [done.stderr for done in ended if done.returncode]
-    assert len(refused) < 2
-    assert all("lock" in said for said in refused)
-    assert find_files(clone, *MADE) == before
-    assert "up to date" in dvc_in(clone, "status", "--with-deps", *TARGETS)
 
 
 def test_a_remote_hands_everything_to_a_clone(clone: Path, tmp_path: Path) -> None:

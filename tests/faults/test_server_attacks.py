@@ -144,14 +144,6 @@ def test_no_attack_comes_through(server: Server, record: Callable[..., None]) ->
     assert failed == []
 
 
-def test_markup_that_is_kept_comes_out_as_text(server: Server) -> None:
-    for rater in (SCRIPT, "<img src=x onerror=alert(1)>", SQL):
-        send(server, post("rater", "/api/rate", RATE | {"rater": rater}))
-    _, report = send(server, Attack("report", f"/api/report/{RUN}"))
-    for markup in (b"<img src=x", SCRIPT.encode(), b"<b>policy</b>"):
-        assert markup not in report
-
-
 def came_through(server: Server, attack: Attack) -> bool:
     """Whether an attack got what it wanted, or took the server down."""
     status, answer = send(server, attack)

@@ -30,6 +30,7 @@ What is not given comes from params.yaml. Images, scores and ratings are kept in
 )
 
 RUNS, OWN = Path("runs"), Path("cases/private")
+Runs = Annotated[Path, typer.Option(help="Folder of images and the store.")]
 Consent = Annotated[bool, typer.Option("--consent", help="All persons shown agree to this use.")]
 Ratings = Annotated[Path, typer.Argument(help="CSV file of ratings.")]
 LAST = "last"
@@ -96,6 +97,7 @@ def run_cases(
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=256, help="Images generated at a time.")
     ] = None,
+    runs: Runs = RUNS,
 ) -> None:
     """Run cases through tools and score the images.
 
@@ -122,8 +124,8 @@ def run_cases(
     given |= {"concurrency": concurrency, "max_cost": max_cost}
     given |= {"options": _parse_options(option, names) if option else None}
     params = params.model_copy(update={k: v for k, v in given.items() if v is not None})
-    with Store(RUNS / STORE) as store:
-        runner = Runner.configured(store, RUNS, params)
+    with Store(runs / STORE) as store:
+        runner = Runner.configured(store, runs, params)
         if resume:
             run_id = _run_id(store, resume)
             if max_cost is not None:
@@ -142,6 +144,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="File to write. [default: report_RUN.html]")
     ] = None,
+    runs: Runs = RUNS,
 ) -> None:
     """Write a run as one self-contained HTML file.
 
@@ -150,7 +153,7 @@ def report(
     from genlab.benchmark.report import render_report
     from genlab.core.io import write_text
 
-    with _open() as store:
+    with _open(runs) as store:
         name = _run_id(store, run_id)
         path = output or Path(f"report_{name}.html")
         write_text(path, render_report(store, name))
@@ -256,11 +259,11 @@ def main() -> None:
     run_cli(app)
 
 
-def _open() -> Store:
+def _open(runs: Path = RUNS) -> Store:
     """The existing store; reading creates none."""
     from genlab.benchmark.store.repository import STORE, Store
 
-    path = RUNS / STORE
+    path = runs / STORE
     if not path.exists():
         raise GenlabError(f"{path} is missing; make a run with: genlab benchmark run")
     return Store(path)
