@@ -67,6 +67,12 @@ def test_other_data_are_another_run(tmp_path: Path) -> None:
     assert replace(wanted, data=tmp_path / "elsewhere").key == before
     assert Settings.from_json(wanted.to_json()) == wanted
 
+    own = tmp_path / "own.npz"
+    of_file = replace(wanted, goal=replace(wanted.goal, dataset=f"path:{own}"))
+    before = of_file.key
+    write_text(own, "x")
+    assert of_file.key != before
+
 
 def test_stored_goals_of_other_versions(tmp_path: Path) -> None:
     root = open_workspace(tmp_path, GOAL, "k").root

@@ -59,7 +59,8 @@ class Settings:
         left_out = dict.fromkeys(LIMITS, True) | {"planning": CONNECTION, "tools": CONNECTION}
         params = self.params.model_dump(mode="json", exclude=left_out)
         prefix, _, own = self.goal.dataset.partition(":")
-        paths = sorted((Path(own) if own else self.data / prefix).rglob("*"))
+        source = Path(own) if own else self.data / prefix
+        paths = [source, *sorted(source.rglob("*"))]
         if self.params.backend == "replay":
             paths.append(Path(self.params.transcript))
         files = [sha256(path) for path in paths if path.is_file()]
