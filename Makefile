@@ -27,7 +27,7 @@ $(STAMP): requirements.lock pyproject.toml scripts/setup.sh
 repro: $(STAMP) ## Run the pipeline: data, training, measurement, failures, verdict
 	@$(PY) -m dvc repro $(ARGS)
 
-smoke: $(STAMP) ## Run the whole pipeline at a small size in a temporary clone (2 to 5 minutes)
+smoke: $(STAMP) ## Run the pipeline at a small size in a temporary clone (2 to 5 minutes)
 	@$(PY) scripts/smoke.py $(ARGS)
 
 verify-repro: $(STAMP) ## Compare two small clones byte for byte (ARGS="--compare A B")

@@ -25,6 +25,7 @@ from genlab.vae.training.trainer import Trainer
 EPOCHS, LEVELS, RESULTS = 10, 256, Path("results/agent_reference.json")
 OBJECTIVE = {"prior": "standard", "causal_channels": 0, "auxiliary": 0.0, "free_bits": 0.0}
 SCHEDULE = {"epochs": EPOCHS, "patience": EPOCHS, "ema": 0.0, "beta_warmup": 0.1}
+SCHEDULE |= {"beta_schedule": "linear", "beta_max": 1.0}  # the ELBO, whatever the VAE is trained by
 
 
 class Options(overridable("seed")):

@@ -78,7 +78,8 @@ def test_the_readme_has_at_most_ten_results_with_interval_target_and_command(
     write_json(repository / "results" / "benchmarks.json", {"grids.valid_rate": entry})
     text = texts(repository)["README.md"]
     assert text.startswith("# genlab\n\nabove\n\n" + BEGIN)
-    assert text.endswith(f"\n{tables.INTERVALS}\n{END}\n\nbelow\n")
+    missed = "All missed targets: `grids.valid_rate` 0.41 (target >= 0.8)."
+    assert text.endswith(f"\n{tables.INTERVALS}\n\n{missed}\n{END}\n\nbelow\n")
     rows = [line for line in text.splitlines() if line.startswith("|")][2:]
     assert 0 < len(rows) <= 10
     [measured] = [row for row in rows if "0.41" in row]
@@ -133,12 +134,12 @@ def test_a_report_begins_with_what_failed_what_is_missed_and_what_is_not_measure
     dataset: str, key: str, unmeasured: str, repository: Path
 ) -> None:
     path = repository / "results" / dataset / "verdict.json"
-    change(path, passed=False, criteria=[{"name": "active_share", "passed": False}])
+    change(path, passed=False, summary="missed: active_share 0.1 (wanted > 0.2)")
     entry = {"value": 0.7, "interval": None, "n": 1, "command": "dvc repro"}
     write_json(repository / "results" / "benchmarks.json", {key: entry})
     first, _, verdict = texts(repository, dataset)[f"{dataset}.md"].splitlines()[:3]
     assert first.endswith(": not passed; targets missed: 1")
-    assert "Failed acceptance criteria: active share." in verdict
+    assert "Failed acceptance criteria: active share 0.1 (wanted > 0.2)." in verdict
     assert f"Missed targets: `{key}` 0.7 (target >= 0.8" in verdict
     _, _, missing = verdict.partition("Targets not measured: ")
     assert f"`{unmeasured}`" in missing
@@ -280,6 +281,13 @@ def test_a_star_marks_what_differs_by_more_than_the_noise_of_seeds(runs: pd.Data
     assert "1; 20; 30" in text.splitlines()[2]
 
 
+def test_a_count_has_no_interval_of_real_numbers(runs: pd.DataFrame) -> None:
+    runs.loc[runs.entry == "images-base", "training.epochs"] = [3, 5, 10]
+    shown = tables.sweep_table(runs, "ablation", {"training.epochs": "epochs"})
+    assert re.search(r"`images-base` +\| 6 +\|", shown)
+    assert " to " not in shown
+
+
 def test_a_symptom_is_shown_with_the_seeds_that_have_its_diagnosis(runs: pd.DataFrame) -> None:
     own = runs.index[runs.entry == "images-no-head"]
     for name, found in zip(own, (["nan"], [], ["nan", "other"]), strict=True):
@@ -331,6 +339,6 @@ def test_a_supported_hypothesis_of_infinite_ratio_comes_first() -> None:
     endless = {**TEST, "sentence": "green is hard", "ratio": None, "low": None, "high": None}
     lines = tables.hypotheses_table([TEST, endless]).splitlines()
     assert "green is hard" in lines[2]
-    assert "– to –" in lines[2]
+    assert "no error without" in lines[2]
     assert "edges are hard" in lines[3]
     assert "No hypothesis is supported" in tables.hypotheses_table([{**TEST, "verdict": "refuted"}])

@@ -31,7 +31,7 @@ from genlab.experiments.results import (
     write_rows,
 )
 
-LAST_STAGE = "failure_gallery"  # agent_iterate and benchmark do not depend on a VAE
+LAST_STAGE = "failure_gallery"  # the last one of a dataset
 LOGS = Path("runs") / "experiments"
 CODE = {
     "code": ("grids", "datasets", "distributions", "vae/models", "vae/training"),

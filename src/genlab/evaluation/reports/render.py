@@ -45,8 +45,10 @@ def render_reports(root: Path, datasets: list[str] | None = None) -> dict[Path, 
         texts[report.with_stem(f"{dataset}_tables")] = _render(root, context, "tables.md.j2")
     readme, targets = root / "README.md", read_targets(root)
     shown = {key: target for key, target in targets.items() if key in README_ROWS}
-    results = tables.targets_table(shown, load_benchmarks(root), command=True)
-    return texts | {readme: splice(readme, results)}
+    benchmarks = load_benchmarks(root)
+    missed = ", ".join(tables.missed_targets(targets, benchmarks)) or "none"
+    results = tables.targets_table(shown, benchmarks, command=True)
+    return texts | {readme: splice(readme, f"{results}\n\nAll missed targets: {missed}.")}
 
 
 def outdated(texts: Mapping[Path, str]) -> list[Path]:

@@ -23,6 +23,8 @@ BASELINES = {
 """The models of results/baselines.json as tables name them."""
 SHARES = ("accuracy", "rate", "baseline", "share", "components")
 """Endings of the metrics that are written as percentages."""
+COUNTS = ("_units", "epochs", "updates", "latent_dim")
+"""Endings of the metrics that are whole numbers; Student's interval is not for these."""
 RATE_SLACK = 0.01  # share of the ELBO that better samples are worth
 LEVEL = 0.05  # of tests: a difference with a larger p is within the noise of the seeds
 INTERVALS = "Intervals of a model's metrics are over items of one checkpoint, not over trainings."
@@ -43,15 +45,14 @@ def show(key: str, found: Any) -> str:
         return value(found)
     if key.endswith(SHARES):
         return share(found if pd.isna(found) else min(max(found, 0.0), 1.0))
-    is_count = key.endswith(("_units", "epochs", "updates", "latent_dim"))
-    return number(int(found) if is_count and not pd.isna(found) else found)
+    return number(int(found) if key.endswith(COUNTS) and not pd.isna(found) else found)
 
 
 def with_interval(metrics: Row, key: str) -> str:
     """A metric with its interval: `0.91 (0.90 to 0.92)`."""
     interval = metrics.get("intervals", {}).get(key)
     text = show(key, metrics.get(key))
-    if interval is None:
+    if interval is None or key.endswith(COUNTS):
         return text
     return f"{text} ({show(key, interval['low'])} to {show(key, interval['high'])})"
 
@@ -231,8 +232,8 @@ def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
         {
             "hypothesis": test["sentence"],
             "n": number(test["n_with"]),
-            "error ratio": number(test["ratio"]),
-            "95 % interval": ends(test),
+            "error ratio": "no error without" if test["ratio"] is None else number(test["ratio"]),
+            "95 % interval": "–" if test["ratio"] is None else ends(test),
         }
         for test in supported[:count]
     )
