@@ -14,6 +14,7 @@ import math
 import pkgutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,13 @@ from genlab.core.stats import share_interval, student_interval
 from genlab.evaluation.reports.targets import Target, read_targets
 
 ROOT = Path(__file__).resolve().parent.parent
+MEASURE = """
+import resource, subprocess, sys
+from pathlib import Path
+status = subprocess.run(sys.argv[2:]).returncode
+Path(sys.argv[1]).write_text(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+sys.exit(status)
+"""
 RUN = "benchmarks/run.py"
 RESULTS_FILE = Path("results/benchmarks.json")
 RESAMPLES = 2000
@@ -213,6 +221,20 @@ def benchmark(
         return function
 
     return register
+
+
+def run_measured(command: Sequence[object], folder: Path) -> tuple[float, int]:
+    """Run a command in `folder`: wall-clock seconds, and bytes of its largest process.
+
+    A small process starts it, since on Linux the peak of a process begins with that of the one
+    that started it, and this one has imported every benchmark. Raises a GenlabError where it fails.
+    """
+    with tempfile.NamedTemporaryFile("r") as peak:
+        words = [sys.executable, "-c", MEASURE, peak.name, *map(str, command)]
+        start = time.perf_counter()
+        if subprocess.run(words, cwd=folder).returncode:
+            raise GenlabError(f"{' '.join(map(str, command))} failed: see above")
+        return time.perf_counter() - start, int(peak.read()) * 1024
 
 
 def wall_seconds(

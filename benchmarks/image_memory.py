@@ -5,10 +5,7 @@ stages' work on it in a child process. While it runs, it needs about 250,000 sma
 200,000 images, 5 GB of disk where TMPDIR is.
 """
 
-import json
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,11 +17,11 @@ import pandas as pd
 import typer
 from PIL import Image
 
-from benchmarks.harness import ROOT, Result, benchmark
+from benchmarks.harness import ROOT, Result, benchmark, run_measured
 
 PHOTOGRAPHS = 64
 CHILD = """
-import json, resource, sys
+import resource, sys
 from pathlib import Path
 from torchvision.datasets import CelebA
 from torchvision.datasets.utils import calculate_md5
@@ -37,12 +34,12 @@ CelebA.file_list = [(key, sums(name), name) for key, _, name in CelebA.file_list
 params = load_params(params_file)
 params = params.model_copy(update={"images": params.images.model_copy(update={"raw": str(raw)})})
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-peaks = {"libraries imported": peak()}
+show = lambda done: print(f"peak after {done:<20}{peak():>8,.0f} MiB")
+show("libraries imported")
 find_dataset("celeba").generate(params, raw / "generated" / "celeba")
-peaks["generate"] = peak()
+show("generate")
 find_dataset("celeba").split(params, raw / "generated" / "celeba", raw / "split" / "celeba", 0)
-peaks["split"] = peak()
-print(json.dumps(peaks))
+show("split")
 """
 
 
@@ -79,9 +76,6 @@ def image_memory(
     """Measure the peak memory of generate and split for images of 64 x 64 pixels."""
     with tempfile.TemporaryDirectory() as name:
         simulate(Path(name), count)
-        command = [sys.executable, "-c", CHILD, name, str(ROOT / "params.yaml")]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    for stage, mebibytes in json.loads(done.stdout).items():
-        print(f"peak after {stage:<20}{mebibytes:>8,.0f} MiB")
-    highest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    yield Result("images.memory_mib", highest, n=count)
+        command = [sys.executable, "-c", CHILD, name, ROOT / "params.yaml"]
+        _, highest = run_measured(command, ROOT)
+    yield Result("images.memory_mib", highest / 2**20, n=count)

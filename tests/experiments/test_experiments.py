@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,6 +15,7 @@ from scripts.smoke import IDENTITY
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
+from genlab.experiments import run
 from genlab.experiments.results import (
     flatten_results,
     read_results,
@@ -21,7 +23,14 @@ from genlab.experiments.results import (
     summarise_sweep,
     write_rows,
 )
-from genlab.experiments.run import CODE, choose, load_experiments, run_experiment
+from genlab.experiments.run import (
+    CODE,
+    Experiment,
+    choose,
+    load_experiments,
+    run_experiment,
+    run_pending,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -119,6 +128,22 @@ def test_experiments_run_are_kept_and_are_not_run_twice(table: Path) -> None:
     third = _run(PYTHON, EXPERIMENTS, "--only", "beta0")
     assert "1 run, 0 failed" in third.stdout, third.stderr
     assert list(read_results()["metrics.of"]) == ["METRICS", "metrics", "metrics"]
+
+
+def test_calls_side_by_side_keep_each_others_rows(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = load_experiments("experiments.yaml")
+    beta0, _, *seeds = described
+
+    def beside(one: Experiment) -> dict[str, Any]:
+        if one is beta0:  # another call finishes its runs first
+            run_pending(described, seeds, jobs=1, force=False)
+        return one.columns
+
+    monkeypatch.setattr(run, "run_experiment", beside)
+    assert run_pending(described, [beta0], jobs=1, force=False) == (1, [])
+    assert [*read_results().index] == ["beta0", "seeds-seed1", "seeds-seed2"]
 
 
 def test_results_keep_scalars_and_parse_lists(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import genlab
@@ -152,9 +153,7 @@ def run_pending(
     experiment that fails does not stop the others. Rows of experiments that are no longer
     described are dropped.
     """
-    rows: dict[str, dict[str, Any]] = {}
-    if RESULTS_FILE.exists():
-        rows = read_table(RESULTS_FILE, dtype=str, keep_default_na=False).to_dict("index")
+    rows = _read_rows()
     pending = [
         experiment
         for experiment in chosen
@@ -166,12 +165,9 @@ def run_pending(
         try:
             for done in as_completed(running):
                 try:
-                    rows[running[done].name] = done.result()
+                    _keep_row(running[done].name, done.result(), described)
                 except GenlabError as error:
                     failures.append(str(error))
-                else:
-                    names = [one.name for one in described if one.name in rows]
-                    write_rows(RESULTS_FILE, {name: rows[name] for name in names})
                 bar.update()
         finally:  # after Ctrl-C nothing more is started
             pool.shutdown(wait=False, cancel_futures=True)
@@ -217,6 +213,22 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
     }
     seconds = round(time.monotonic() - start, 1)
     return {**experiment.columns, "seconds": seconds, **flatten_results(**results)}
+
+
+def _read_rows() -> dict[str, dict[str, Any]]:
+    if not RESULTS_FILE.exists():
+        return {}
+    table = read_table(RESULTS_FILE, dtype=str, keep_default_na=False)
+    return {str(name): row for name, row in table.to_dict("index").items()}
+
+
+def _keep_row(name: str, row: dict[str, Any], described: list[Experiment]) -> None:
+    """Write the row among the present ones: another call may have added some meanwhile."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with FileLock(LOGS / "rows.lock"):
+        rows = {**_read_rows(), name: row}
+        names = [one.name for one in described if one.name in rows]
+        write_rows(RESULTS_FILE, {name: rows[name] for name in names})
 
 
 def change(values: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> dict[str, Any]:
