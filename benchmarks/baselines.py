@@ -144,9 +144,11 @@ class Comparison:
     def row(self, settings: Settings, state: str) -> Path:
         """Where a run's row is kept; another file for other settings, data or code."""
         code = [Path(module.__file__) for module in (baseline_models, baseline_runs)]
-        digests = []
-        if settings.contender == OURS:
-            code += [*sorted((Path(genlab.__file__).parent / "vae").rglob("*.py"))]
+        package, digests = Path(genlab.__file__).parent, []
+        ours = settings.contender == OURS
+        for used in ("distributions", "vae" if ours else "vae/sampling"):
+            code += sorted((package / used).rglob("*.py"))
+        if ours:
             digests.append(digest(load_params().resolve(self.data.name)["train"]))
         digests += [sha256(file) for file in (self.data / MANIFEST_FILE, *code)]
         text = json.dumps([asdict(settings), digests, VERSION])

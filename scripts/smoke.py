@@ -19,6 +19,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from genlab.core import git
+from genlab.core.errors import run_cli
 from genlab.core.io import read_yaml
 from genlab.experiments.run import change
 
@@ -119,4 +120,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_cli(main)

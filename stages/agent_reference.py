@@ -60,8 +60,9 @@ def main() -> None:
     if data.folder and data.scale == LEVELS - 1:
         own = params.for_dataset(data.name).with_overrides(**OBJECTIVE, **SCHEDULE)
         engine.deterministic(own.seed)
-        items = facts["examples"] // EPOCHS
-        metrics = measure(own.with_overrides(samples_per_epoch=items), data)
+        items = max(1, facts["examples"] // EPOCHS)
+        epoch = {"samples_per_epoch": items, "batch_size": min(own.batch_size, items)}
+        metrics = measure(own.with_overrides(**epoch), data)
     write_json(RESULTS, {**facts, "metrics": metrics})
     print(f"{RESULTS}: {metrics}")
 

@@ -154,6 +154,7 @@ def check_endpoints(params: AgentParams) -> Iterator[Check]:
 
 def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Check]:
     from genlab.llm.chat import Endpoint, LLMFailure
+    from genlab.llm.redaction import excerpt
     from genlab.llm.transport import EndpointError
 
     job = "agent with --backend openai"
@@ -164,7 +165,7 @@ def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Chec
         endpoint = Endpoint(role, quick, retries=(1, 1))
         prompt = [{"role": "user", "content": "Write the numbers from 1 to 40 as words."}]
         answer = endpoint.ask(prompt)
-        details |= {"reachable": endpoint.client.base_url, "model": answer.model}
+        details |= {"reachable": excerpt(endpoint.client.base_url), "model": answer.model}
     except (GenlabError, LLMFailure) as error:
         cause, reason = error.__cause__, str(error)
         kind = cause.kind if isinstance(cause, EndpointError) else ""

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from datetime import date
 from pathlib import Path
 from typing import Any, get_args
 
@@ -67,6 +68,9 @@ def test_the_committed_file_is_valid_and_says_every_key_once() -> None:
         ({"grids": 3}, "grids", "got 3"),
         ({"grids.kinds": {"blob": 1.0}}, "grids.kinds.blob", "got 'blob'"),
         ({"grids.kinds": {"plus": -1.0}}, "grids.kinds.plus", "got -1"),
+        ({"grids.kinds": {"plus": 1e308}}, "grids.kinds.plus", "got 1e+308"),
+        ({"benchmark.options": {"x": {"y": date(2026, 1, 1)}}}, None, "JSON"),
+        ({"benchmark.options": {"x": {"y": math.nan}}}, None, "got nan"),
         ({"grids.kinds": dict.fromkeys(get_args(Kind), 0.0)}, "grids", "a weight over 0"),
         ({"grids.min_objects": 5, "grids.max_objects": 3}, "grids", "min_objects must be <="),
         ({"grids.val_share": 0.5, "grids.test_share": 0.5}, "grids", "must be < 1"),

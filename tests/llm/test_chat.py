@@ -217,8 +217,10 @@ def test_tokens_are_estimated_where_the_endpoint_does_not_count(usage: object) -
 def test_neither_secrets_nor_escapes_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_TOKEN", "correct-horse-battery")
     secrets = ["sk-proj-abcDEF123456", "Bearer abc.def-123456", "correct-horse-battery", KEY]
+    secrets += ["alice:wonder", "lonely-token"]
+    urls = ["http://alice:wonder@host/v1", "https://lonely-token@host/?key=lonely-token&n=1"]
     with Server([llm.good("\x1b[2Jfine\u202e\ttoo\x00")]) as server:
-        asked = [{"role": "user", "content": "\n".join([*secrets, "after \ud800"])}]
+        asked = [{"role": "user", "content": "\n".join([*secrets[:4], *urls, "after \ud800"])}]
         answer = endpoint(server).ask(asked)
     sent = json.dumps(server.requests[0].body)
     assert not [secret for secret in secrets if secret in sent]

@@ -96,6 +96,13 @@ def test_a_wrong_address_or_key_is_one_line(
     assert not key or key not in str(error.value)
 
 
+def test_a_key_in_the_place_of_its_name_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(GenlabError, match="is not set") as error:
+        Client("", key_name="sk-proj-abcDEF123456")
+    assert "abcDEF" not in str(error.value)
+
+
 def test_the_registry_is_imported_without_openai() -> None:
     code = "import sys, genlab.benchmark.plugins.registry; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

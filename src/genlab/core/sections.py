@@ -1,8 +1,8 @@
 """The sections of `params.yaml`: what data, measurement, agent and benchmark read."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from typing_extensions import Self
 
 Kind = Literal[
@@ -18,7 +18,7 @@ Kind = Literal[
     "plus",
     "zigzag",
 ]
-Weight = Annotated[float, Field(ge=0)]
+Weight = Annotated[float, Field(ge=0, le=1e6)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -140,7 +140,9 @@ class BenchmarkParams(Section):
 
     cases: str = Field(min_length=1, description="Folder of the cases, a folder each.")
     tools: list[str] = Field(min_length=1, description="Tools that are run, by their ids.")
-    options: dict[str, dict[str, Any]] = Field(description="Options by tool; lists are compared.")
+    options: dict[str, dict[str, JsonValue]] = Field(
+        description="Options by tool; lists are compared."
+    )
     repeats: int = Field(ge=1, le=100, description="Images per case and contender.")
     concurrency: int = Field(ge=1, le=256, description="Most images generated at a time.")
     timeout: float = Field(gt=0, description="Seconds per request to a tool.")

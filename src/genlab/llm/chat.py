@@ -182,7 +182,7 @@ class Endpoint:
         except EndpointError as error:
             self._up = False
             if not self._answered and error.kind in FIXES:
-                named = {"key": self.params.key, "model": self.model, "role": self.role}
+                named = {"key": excerpt(self.params.key), "model": self.model, "role": self.role}
                 fix = FIXES[error.kind].format(**named)
                 place = excerpt(self.client.base_url)
                 raise GenlabError(f"{place}: {error.reason}; {fix}") from error

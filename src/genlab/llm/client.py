@@ -93,9 +93,10 @@ class Client:
         key = (api_key or os.environ.get(key_name, "")).strip()
         if not key and is_openai(self.base_url):
             fix = "set it, or set OPENAI_BASE_URL to an endpoint that needs no key"
-            raise GenlabError(f"{key_name} is not set; {fix}")
+            raise GenlabError(f"{excerpt(key_name)} is not set; {fix}")
         if not key.isascii() or not key.isprintable() or " " in key:
-            raise GenlabError(f"{key_name} contains a character that no key has; set it again")
+            named = excerpt(key_name)  # it may be a key by mistake
+            raise GenlabError(f"{named} contains a character that no key has; set it again")
         self._key = key or NO_KEY
         self._max_bytes = max_bytes
 

@@ -15,7 +15,8 @@ _SHAPES = (
         re.compile(r"\b(bearer)\s+(?:(?=\S*\d)[\w.~+/=-]{8,}|[\w.~+/=-]{20,})", re.IGNORECASE),
         rf"\1 {REDACTED}",
     ),
-    (re.compile(r"://[^/\s:@]{1,200}:[^/\s@]{1,200}@"), f"://{REDACTED}@"),
+    (re.compile(r"://[^/\s@]{1,400}@"), f"://{REDACTED}@"),
+    (re.compile(r"([?&](?:api[-_]?)?(?:key|token)=)[^&\s]+", re.IGNORECASE), rf"\1{REDACTED}"),
 )
 
 

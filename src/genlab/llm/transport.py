@@ -1,5 +1,6 @@
 """HTTP requests with bounded answers, without redirects, whose failures are `EndpointError`s."""
 
+import ipaddress
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -188,4 +189,7 @@ def is_url(text: str) -> bool:
 def is_loopback(url: str) -> bool:
     """Whether an address is this machine's own."""
     host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False
