@@ -182,7 +182,7 @@ GPT = OpenAITool(
 # Words only, to show what a tool without the images can do.
 DALLE3 = OpenAITool(
     id="baseline_dalle3",
-    title="DALL·E 3, words only (retired in May 2026: needs the option model)",
+    title="DALL·E 3, words only (retired)",
     model="dall-e-3",
     key_env="OPENAI_API_KEY",
     cost=0.08,
