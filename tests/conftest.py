@@ -32,6 +32,13 @@ def root() -> Path:
     return ROOT
 
 
+@pytest.fixture
+def outside_any_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in tmp_path, above which git looks for no repository."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+
+
 @pytest.fixture(autouse=True)
 def denormals() -> Iterator[None]:
     """What `engine.deterministic` sets for its process must not outlive the test that calls it."""

@@ -2,12 +2,12 @@
 
 import os
 import random
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from clones import run_in
 
 from genlab.core import engine
 from genlab.core.errors import GenlabError
@@ -55,28 +55,17 @@ def test_determinism_is_asked_of_torch_and_of_child_processes() -> None:
     assert os.environ["OMP_NUM_THREADS"] == "1"
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
-    done = subprocess.run(
-        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
-
-
-def test_provenance_names_the_commit_and_whether_it_was_dirty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("outside_any_repository")
+def test_provenance_names_the_commit_and_whether_it_was_dirty(tmp_path: Path) -> None:
     data, params = tmp_path / "data.bin", load_params(FILE)
     data.write_bytes(b"abc")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     outside = engine.provenance(params, data)
     assert outside["commit"] is outside["dirty"] is None
-    _git(tmp_path, "init", "-q")
-    _git(tmp_path, "add", ".")
-    _git(tmp_path, "commit", "-q", "-m", "one")
+    run_in(tmp_path, "git", "init", "-q")
+    run_in(tmp_path, "git", "add", ".")
+    run_in(tmp_path, "git", "commit", "-q", "-m", "one")
     found = engine.provenance(params, data)
-    assert found["commit"] == _git(tmp_path, "rev-parse", "HEAD")
+    assert found["commit"] == run_in(tmp_path, "git", "rev-parse", "HEAD").strip()
     assert found["dirty"] is False
     assert found["params"] == params.digest()
     assert found["data"].startswith("ba7816bf")

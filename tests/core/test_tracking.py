@@ -14,12 +14,8 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.tracking import Tracker, WandbMirror, run_name, run_tags
 
-
-@pytest.fixture(autouse=True)
-def _outside_any_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """dvclive asks the repository it stands in for its commit."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+# dvclive asks the repository it stands in for its commit.
+pytestmark = pytest.mark.usefixtures("outside_any_repository")
 
 
 def _row(epoch: int) -> dict[str, float]:

@@ -33,10 +33,6 @@ def _double() -> Iterator[None]:
     torch.set_default_dtype(torch.float32)
 
 
-def _generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 def _likelihood(name: str, channels: int = 1) -> ImageLikelihood:
     architecture = tiny.image_architecture(
         likelihood=name, channels=channels, likelihood_components=3
@@ -47,7 +43,7 @@ def _likelihood(name: str, channels: int = 1) -> ImageLikelihood:
 
 
 def _out(likelihood: ImageLikelihood, batch: int, side: int = 1) -> torch.Tensor:
-    return torch.randn(batch, likelihood.outputs, side, side, generator=_generator())
+    return torch.randn(batch, likelihood.outputs, side, side, generator=tiny.generator())
 
 
 @given(st.lists(st.floats(-30, 30), min_size=6, max_size=6))
@@ -110,8 +106,8 @@ def test_the_gaussian_stays_finite_and_steep_far_out_in_its_tails() -> None:
 
 def test_the_analytic_sigma_is_the_likeliest_and_its_running_mean_finds_it() -> None:
     likelihood = Gaussian(1, analytic=True).train()
-    out = 0.5 + 0.1 * torch.rand(50, 1, 4, 4, generator=_generator())
-    noise = 0.1 * torch.randn(out.shape, generator=_generator(1))
+    out = 0.5 + 0.1 * torch.rand(50, 1, 4, 4, generator=tiny.generator())
+    noise = 0.1 * torch.randn(out.shape, generator=tiny.generator(1))
     x = (255 * (out + noise)).round().clamp(0, 255).to(torch.uint8)
     best = float(likelihood.log_prob(out, x).sum())
     learned = Gaussian(1)
@@ -140,7 +136,7 @@ def test_a_single_logistic_is_that_of_scipy() -> None:
 
 
 def test_bernoulli_is_cross_entropy_and_the_continuous_one_that_of_torch() -> None:
-    x = torch.randint(0, 256, (6, 2, 3, 3), generator=_generator()).to(torch.uint8)
+    x = torch.randint(0, 256, (6, 2, 3, 3), generator=tiny.generator()).to(torch.uint8)
     plain, continuous = _likelihood("bernoulli", 2), _likelihood("continuous_bernoulli", 2)
     out = 3 * _out(plain, 6, 3)
     value, p = x.double() / 255, torch.from_numpy(expit(out.numpy()))
@@ -159,7 +155,7 @@ def test_samples_have_the_mean_of_the_likelihood(name: str, channels: int) -> No
         one[:, 3 + 3 * channels : 3 + 6 * channels] = -3.0
     else:
         one = 0.5 + 0.1 * _out(likelihood, 1)
-    draws = likelihood.sample_unit(one.expand(20_000, -1, -1, -1), _generator(2)).detach()
+    draws = likelihood.sample_unit(one.expand(20_000, -1, -1, -1), tiny.generator(2)).detach()
     assert draws.shape == (20_000, channels, 1, 1)
     assert 0 <= float(draws.min()) <= float(draws.max()) <= 1
     error = 5 * float(draws.std()) / 20_000**0.5 + 0.01

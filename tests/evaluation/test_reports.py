@@ -3,12 +3,12 @@
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from clones import run_in
 from stage_runs import run_stage
 
 from genlab.core.errors import GenlabError
@@ -174,9 +174,8 @@ def test_a_sweep_that_was_not_run_says_so_in_place_of_its_table(repository: Path
 
 def test_the_stage_writes_and_its_check_compares_what_is_committed(repository: Path) -> None:
     def commit() -> None:
-        git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
         for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
-            subprocess.run([*git, *command], cwd=repository, check=True)
+            run_in(repository, "git", *command)
 
     assert run_stage(repository, "report").status == 0
     assert render.outdated(render.render_reports(repository)) == []

@@ -6,6 +6,7 @@ import zlib
 from functools import cache
 from typing import Any
 
+from llm_server import completion
 from loopback import Reply, Request, encoded, html, payload, raw, status
 from loopback import Server as ImageServer
 
@@ -20,10 +21,7 @@ def answer(data: bytes, *, usage: dict[str, Any] | None = None, **more: Any) -> 
 
 def said(text: str | None, *, refusal: str | None = None, **more: Any) -> Reply:
     """A chat's answer with this text."""
-    message = {"role": "assistant", "content": text, "refusal": refusal}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    head = {"id": "1", "object": "chat.completion", "created": 0, "model": "eye-1"}
-    return payload({**head, "choices": [choice]}, **more)
+    return payload(completion(text, refusal=refusal), **more)
 
 
 def turned(seconds: float = 0.0) -> Reply:

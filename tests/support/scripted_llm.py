@@ -9,8 +9,7 @@ import json
 import re
 from typing import Any
 
-from llm_server import Reply, Request, Server, completion, good
-from loopback import payload
+from llm_server import Reply, Request, Server, called, good
 
 from genlab.agent.architecture.schema import parse_config
 from genlab.agent.architecture.template import write_source
@@ -169,15 +168,7 @@ def call_tool(request: Request) -> Reply:
         ("pytorch_quick_evaluator", {**target, "eval_config": proposal["eval_config"]}),
     )  # fmt: skip
     function, arguments = calls[step]
-    body = completion(proposal["change"] if step == 0 else "", finish="tool_calls")
-    body["choices"][0]["message"]["tool_calls"] = [
-        {
-            "id": f"call_{done}",
-            "type": "function",
-            "function": {"name": function, "arguments": json.dumps(arguments)},
-        }
-    ]
-    return payload(body)
+    return called(function, arguments, f"call_{done}", proposal["change"] if step == 0 else "")
 
 
 def answer(request: Request) -> dict[str, Any]:

@@ -258,3 +258,8 @@ def nothing(*_: object) -> None:
 def bits(module: torch.nn.Module) -> dict[str, bytes]:
     """The bytes of every weight and buffer."""
     return {name: value.numpy().tobytes() for name, value in module.state_dict().items()}
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    """A generator of random numbers on the CPU."""
+    return torch.Generator().manual_seed(seed)

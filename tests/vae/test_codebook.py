@@ -2,6 +2,7 @@
 
 import math
 
+import tiny
 import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
@@ -10,15 +11,11 @@ from genlab.vae.models.priors import CodebookPrior
 from genlab.vae.models.priors.codebook import INACTIVE, log_sum_exp
 
 
-def _generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 def _clusters() -> tuple[Tensor, Tensor]:
     """Three tight clusters, one of them rare: codes (n, 2) and their centres."""
     centres = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 5.0]])
     owner = torch.tensor([0] * 900 + [1] * 95 + [2] * 5)
-    return centres[owner] + 0.01 * torch.randn(len(owner), 2, generator=_generator(4)), centres
+    return centres[owner] + 0.01 * torch.randn(len(owner), 2, generator=tiny.generator(4)), centres
 
 
 def _initialized(components: int = 10, std: float = 0.05) -> CodebookPrior:
@@ -47,7 +44,7 @@ def test_initialization_finds_the_background_and_makes_classes_equally_likely() 
     squares = torch.zeros(800, 16, 2)
     for occupied in range(16):  # as many squares with 0, 1, ... 15 occupied tokens
         squares[occupied::16, :occupied] = torch.tensor([5.0, 5.0])
-    codes = (squares + 0.01 * torch.randn(squares.shape, generator=_generator())).flatten(1)
+    codes = (squares + 0.01 * torch.randn(squares.shape, generator=tiny.generator())).flatten(1)
     prior = CodebookPrior(32, 16, width=8, depth=2, components=4, heads=0)
     prior.init_from_codes(codes, torch.full_like(codes, 2 * math.log(0.05)), 0)
     assert (prior.inactive == 0).sum() == 2
@@ -62,7 +59,7 @@ def test_initialization_gives_each_cluster_one_component_and_leaves_the_rest_ina
     assert (nearest.min(1).values < 0.02).all()
     assert nearest.argmin(1).unique().numel() == 3
     assert float(prior.component_log_prob(codes).softmax(-1)[:, 3:].max()) == 0.0
-    samples = prior.sample(500, _generator())
+    samples = prior.sample(500, tiny.generator())
     assert float(torch.cdist(samples, centres).min(1).values.max()) < 0.5
 
 
@@ -81,7 +78,7 @@ def test_observing_codes_is_em_and_follows_clusters_that_move() -> None:
 
 
 def test_log_sum_exp_is_that_of_torch_with_its_gradient() -> None:
-    x = 300 * torch.randn(40, 9, dtype=torch.float64, generator=_generator())
+    x = 300 * torch.randn(40, 9, dtype=torch.float64, generator=tiny.generator())
     x[:, 0] = INACTIVE
     x.requires_grad_()
     expected, found = torch.logsumexp(x, -1), log_sum_exp(x)

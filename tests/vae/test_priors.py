@@ -16,10 +16,6 @@ LEARNED = ["autoregressive", "autoregressive_mixture"]
 HEADS = [0, 2]
 
 
-def _generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 def _prior(
     name: str, latent_dim: int = 8, tokens: int = 4, size: float = 0.5, heads: int = 0
 ) -> Any:
@@ -33,13 +29,13 @@ def _prior(
         with torch.no_grad():
             prior.variances.uniform_(-3.0, 1.0).exp_()
     else:
-        codes = 3 * torch.randn(100, latent_dim, generator=_generator(), dtype=torch.float64)
+        codes = 3 * torch.randn(100, latent_dim, generator=tiny.generator(), dtype=torch.float64)
         prior.init_from_codes(codes, codes, 0)
     return prior
 
 
 def _z(count: int, latent_dim: int, seed: int = 1) -> Tensor:
-    return 2 * torch.randn(count, latent_dim, generator=_generator(seed), dtype=torch.float64)
+    return 2 * torch.randn(count, latent_dim, generator=tiny.generator(seed), dtype=torch.float64)
 
 
 def test_the_standard_prior_is_the_standard_normal_whose_kl_needs_no_sample() -> None:
@@ -104,7 +100,7 @@ def test_sampling_token_by_token_sees_what_the_parallel_pass_sees(name: str, hea
     prior.class_logits.copy_(torch.nn.functional.one_hot(torch.tensor(5), prior.CLASSES) * 50.0)
     outputs: list[Tensor] = []
     prior.head.register_forward_hook(lambda *call: outputs.append(call[-1]))
-    z = prior.sample(7, _generator())
+    z = prior.sample(7, tiny.generator())
     prior.class_log_prob(z, torch.full((7,), 5))
     *steps, at_once = outputs
     torch.testing.assert_close(torch.stack(steps, 1), at_once, atol=1e-5, rtol=1e-5)
@@ -118,7 +114,7 @@ def test_samples_follow_the_density_of_their_class(name: str) -> None:
     prior.class_logits.copy_(torch.nn.functional.one_hot(torch.tensor(5), prior.CLASSES) * 50.0)
     if isinstance(prior, CodebookPrior):
         prior.variances.fill_(1.0)
-    z = prior.sample(20_000, _generator(3))
+    z = prior.sample(20_000, tiny.generator(3))
     log_q = Normal(z.mean(0), 0.6).log_prob(z).sum(1)
     log_p = prior.class_log_prob(z, torch.full((len(z),), 5)).sum(1)
     ratio = (log_q - log_p).exp()

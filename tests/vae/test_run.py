@@ -22,18 +22,15 @@ from genlab.vae.training.trainer import Trainer
 FILES = Path("data/checkpoints/arc_grids")
 PLOTS = Path("plots/arc_grids/training")
 
+# dvclive asks the repository it stands in for its commit.
+pytestmark = pytest.mark.usefixtures("outside_any_repository")
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     tiny.write_dataset(folder)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _outside_any_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
 
 
 def _train(params: Params, data: Path) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 import math
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from clones import run_in
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_json
@@ -24,21 +24,16 @@ def log(root: Path, name: str, epochs: int) -> Path:
     return file
 
 
-def git(root: Path, *arguments: str) -> str:
-    who = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
-    return subprocess.check_output(["git", *who, *arguments], cwd=root, text=True).strip()
-
-
 def test_experiments_of_dvc_are_found_in_gits_refs(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q")
+    run_in(tmp_path, "git", "init", "-q")
     file = tmp_path / "results/arc_grids/training.json"
     write_json(file, {"series": {"loss": [1.0]}})
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-q", "-m", "one")
+    run_in(tmp_path, "git", "add", ".")
+    run_in(tmp_path, "git", "commit", "-q", "-m", "one")
     write_json(file, {"series": SERIES})
-    git(tmp_path, "commit", "-q", "-a", "-m", "experiment")
-    made = git(tmp_path, "rev-parse", "HEAD")
-    git(tmp_path, "update-ref", f"refs/exps/ab/{made[2:]}/quick-beta", made)
+    run_in(tmp_path, "git", "commit", "-q", "-a", "-m", "experiment")
+    made = run_in(tmp_path, "git", "rev-parse", "HEAD").strip()
+    run_in(tmp_path, "git", "update-ref", f"refs/exps/ab/{made[2:]}/quick-beta", made)
     [(name, run)] = training.read_runs(tmp_path, "arc_grids").items()
     assert (name, len(run["elbo"])) == ("quick-beta", 2)
     assert run["elbo"][0] == (1.0, -4.0)
