@@ -267,6 +267,8 @@ def _dvc(arguments: list[str], output: Any) -> int:
 
 def compare_code(table: pd.DataFrame) -> str:
     """How many versions of the code the rows of `table` are of, and whether it is this one."""
+    if table.empty:
+        return "No experiment on it has been run."
     root = Path(genlab.__file__).parents[2]
     versions = table[[f"fingerprint.{part}" for part in CODE]].drop_duplicates()
     current = (versions == [_code_digest(part, root) for part in CODE]).all(axis=None)

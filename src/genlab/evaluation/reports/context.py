@@ -31,6 +31,7 @@ def load_context(root: Path, dataset: str) -> Context:
         name: read_json(root / "results" / dataset / f"{name}.json", producer_command="make repro")
         for name in RESULTS
     }
+    experiments = read_results(root / RESULTS_FILE)
     params = load_params(root / "params.yaml").for_dataset(dataset).model_dump()
     return context | {
         "dataset": dataset,
@@ -40,7 +41,7 @@ def load_context(root: Path, dataset: str) -> Context:
         "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,
         "benchmarks": load_benchmarks(root),
         "targets": read_targets(root, benchmark_prefix(dataset)),
-        "code": compare_code(read_results(root / RESULTS_FILE)),
+        "code": compare_code(experiments[experiments["dataset"] == dataset]),
     }
 
 
