@@ -146,6 +146,17 @@ def test_calls_side_by_side_keep_each_others_rows(
     assert [*read_results().index] == ["beta0", "seeds-seed1", "seeds-seed2"]
 
 
+def test_an_experiment_of_an_earlier_call_is_no_result_of_this_one(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in (("add", "-A"), ("commit", "-q", "-m", "one")):
+        assert _run("git", *command).returncode == 0
+    assert _run("git", "update-ref", "refs/exps/ab/cd/beta0", "HEAD").returncode == 0
+    monkeypatch.setattr(run, "_dvc", lambda *_: None)  # dvc makes nothing
+    with pytest.raises(GenlabError, match="beta0 failed: no output"):
+        run_experiment(load_experiments("experiments.yaml")[0])
+
+
 def test_results_keep_scalars_and_parse_lists(tmp_path: Path) -> None:
     interval = {"low": 0.1, "high": 0.2, "n": 5}
     metrics = {

@@ -196,19 +196,17 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
     start = time.monotonic()
     # An earlier run of this name on this commit would be in the way.
     _dvc(["exp", "remove", "--quiet", name], subprocess.DEVNULL)
+    before = _newest(name)
     with log.open("wb") as output:
-        status = _dvc(experiment.arguments, output)
-    if status:
+        _dvc(experiment.arguments, output)
+    # Not by dvc's status: of runs beside each other, one may run what another has queued, too.
+    if (commit := _newest(name)) in ("", before):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         said = [line for line in lines if line.startswith(("genlab: error: ", "ERROR: "))]
         reason = (said or lines or ["no output"])[0].rpartition("rror: ")[2]
         raise GenlabError(f"{name} failed: {reason} (whole log: {log})", path=log)
-    # The newest of this name; somebody may have committed since it was started.
-    newest = ["--sort=-committerdate", "--count=1", "--format=%(refname)"]
-    found = git.ask(Path(), "for-each-ref", *newest, f"refs/exps/*/*/{name}") or b""
-    reference = found.decode().strip()
     results = {
-        part: json.loads(_show(reference, f"results/{dataset}/{part}.json"))
+        part: json.loads(_show(commit, f"results/{dataset}/{part}.json"))
         for part in ("metrics", "training", "verdict", "diagnosis")
     }
     seconds = round(time.monotonic() - start, 1)
@@ -249,20 +247,27 @@ def change(values: Mapping[str, Any], changes: Mapping[str, Any], source: str) -
     return changed
 
 
-def _show(reference: str, path: str) -> bytes:
-    found = git.ask(Path(), "show", f"{reference}:{path}")
+def _newest(name: str) -> str:
+    """The newest commit of an experiment, of any commit that it began from; empty without one."""
+    newest = ["--sort=-committerdate", "--count=1", "--format=%(objectname)"]
+    found = git.ask(Path(), "for-each-ref", *newest, f"refs/exps/*/*/{name}") or b""
+    return found.decode().strip()
+
+
+def _show(commit: str, path: str) -> bytes:
+    found = git.ask(Path(), "show", f"{commit}:{path}")
     if found is None:
-        raise GenlabError(f"{reference} holds no {path}", path=path)
+        raise GenlabError(f"{commit} holds no {path}", path=path)
     return found
 
 
-def _dvc(arguments: list[str], output: Any) -> int:
+def _dvc(arguments: list[str], output: Any) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     # PYTHONPATH is relative: a stage that runs in the temporary folder imports the code there.
     environment = {**os.environ, "PATH": path, "PYTHONPATH": "src"}
     # Runs beside each other take turns at the lock of the repository.
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
-    return subprocess.run(command, stdout=output, stderr=output, env=environment).returncode
+    subprocess.run(command, stdout=output, stderr=output, env=environment)
 
 
 def compare_code(table: pd.DataFrame) -> str:
