@@ -66,6 +66,12 @@ IDENTITY = {
     for role in ("AUTHOR", "COMMITTER")
     for field, value in (("NAME", "genlab"), ("EMAIL", "genlab@localhost"))
 }
+# Nor are commits signed, for which git may ask somebody for a passphrase.
+IDENTITY |= {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "commit.gpgsign",
+    "GIT_CONFIG_VALUE_0": "false",
+}
 
 
 def clone(target: Path, params: Mapping[str, Any], source: Path = ROOT) -> Path:
