@@ -12,7 +12,6 @@ from pydantic import Field
 
 from genlab.core import engine
 from genlab.core.errors import run_cli
-from genlab.core.io import write_json
 from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.core.params import TRAINING_KEYS
 from genlab.datasets.registry import find_dataset
@@ -36,11 +35,11 @@ def main() -> None:
     engine.deterministic(params.seed)
     folder = options.place("data/checkpoints/DATASET")
     plots = options.place("plots/DATASET", "training")
+    results = options.place("results/DATASET", "training.json")
     with distributed.processes(params.device):
-        summary = train_dataset(params, chosen, options.data_path, folder, plots)
+        summary = train_dataset(params, chosen, options.data_path, folder, plots, results)
     if summary is None:  # torchrun's other processes write nothing
         return
-    write_json(options.place("results/DATASET", "training.json"), summary)
     print(
         f"{folder}: best epoch {summary['best_epoch']} of {summary['epochs']},"
         f" validation ELBO {summary['best']['elbo']:.2f} nats"

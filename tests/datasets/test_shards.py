@@ -1,5 +1,7 @@
 """Grids beyond the first shard: same bytes by any number of workers, none of val or test."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,8 @@ import tiny
 from disks import mounted
 
 from genlab.core.errors import GenlabError
-from genlab.core.io import UNFINISHED, read_json, sha256
-from genlab.datasets import shards
+from genlab.core.io import UNFINISHED, read_json, sha256, write_text
+from genlab.datasets import arc_grids, shards
 from genlab.datasets.arc_grids import (
     find_data_file,
     generate_grids,
@@ -43,6 +45,39 @@ def split() -> SplitSummary:
     """Generate COUNT grids and split them into the folder `split`."""
     generate("made", workers=1)
     return split_grids("arc_grids", tiny.params(), Path("made"), Path("split"), seed=0)
+
+
+def test_shards_outlive_a_fault_in_what_is_written_after_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(arc_grids, "write_manifest", full)
+        with pytest.raises(OSError, match="No space"):
+            generate("made", workers=1)
+    shutil.rmtree("made")  # as DVC does before a stage
+    monkeypatch.setattr(shards, "draw_shard", None)  # none is drawn again
+    assert len(generate("made", workers=1)) == 6
+
+
+def test_shards_of_other_code_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(arc_grids, "sha256_code", lambda *_: "older")
+        patch.setattr(shutil, "rmtree", lambda *_: None)  # as if killed before
+        generate("older", workers=1)
+    [unfinished] = UNFINISHED.iterdir()
+    write_text(unfinished / "grids_00001.npz", "of other code")
+    assert len(generate("made", workers=1)) == 6
+    assert unfinished.exists()
+
+
+def test_a_split_of_another_count_takes_the_place_of_the_last() -> None:
+    split()
+    generate_grids("arc_grids", tiny.params(), Path("made"), 50)
+    split_grids("arc_grids", tiny.params(), Path("made"), Path("split"), seed=0)
+    assert find_data_file("split").name == "simplified_dataset_50.npz"
 
 
 def test_any_number_of_workers_gives_the_same_bytes() -> None:

@@ -18,9 +18,11 @@ from genlab.vae.training import run
 from genlab.vae.training.checkpoint import CHECKPOINT, load_checkpoint
 from genlab.vae.training.run import UNFINISHED, run_key, train_dataset
 from genlab.vae.training.trainer import Trainer
+from genlab.vae.training.update import Updates
 
 FILES = Path("data/checkpoints/arc_grids")
 PLOTS = Path("plots/arc_grids/training")
+RESULTS = Path("results/arc_grids/training.json")
 
 # dvclive asks the repository it stands in for its commit.
 pytestmark = pytest.mark.usefixtures("outside_any_repository")
@@ -34,7 +36,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _train(params: Params, data: Path) -> dict[str, Any]:
-    return train_dataset(params, find_dataset("arc_grids"), data, FILES, PLOTS)
+    return train_dataset(params, find_dataset("arc_grids"), data, FILES, PLOTS, RESULTS)
 
 
 def test_a_run_leaves_checkpoint_history_provenance_and_record(data: Path, tmp_path: Path) -> None:
@@ -53,6 +55,20 @@ def test_a_run_leaves_checkpoint_history_provenance_and_record(data: Path, tmp_p
     assert {len(row) for row in summary["series"].values()} == {3}
     counts = summary["parameters"]
     assert counts.pop("all") == sum(counts.values())
+
+
+def test_a_finished_run_is_not_trained_again_where_its_results_could_not_be_written(
+    data: Path,
+) -> None:
+    RESULTS.mkdir(parents=True)  # in the way
+    with pytest.raises(OSError, match=RESULTS.name):
+        _train(tiny.params(), data)
+    RESULTS.rmdir()
+    [kept] = UNFINISHED.iterdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Updates, "__call__", None)  # no update is taken
+        assert _train(tiny.params(), data)["epochs"] == 3
+    assert not kept.exists()
 
 
 def test_every_tenth_epoch_is_pictured(data: Path) -> None:

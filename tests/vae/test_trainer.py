@@ -9,6 +9,7 @@ import pytest
 import tiny
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from genlab.core.errors import GenlabError
 from genlab.distributions.likelihoods import SIGMA_MEMORY, to_unit
@@ -39,6 +40,25 @@ def _step(trainer: Trainer, beta: float = 1.0) -> dict[str, float]:
 
 
 # -- it learns
+
+
+class _Reads(TorchDispatchMode):
+    """Counts the numbers that are read from tensors, for which a GPU would have to finish."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **kwargs or {})
+
+
+def test_an_update_of_images_waits_for_no_number(tmp_path: Path) -> None:
+    trainer = _trainer(tmp_path, "images")
+    with _Reads() as reads:
+        trainer.update(trainer.task.batch(torch.arange(4)), 1.0, torch.Generator().manual_seed(0))
+        assert reads.count == 0
+        torch.ones(()).item()
+        assert reads.count == 1  # it can count
 
 
 @pytest.mark.parametrize("on", KINDS)

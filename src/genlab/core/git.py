@@ -1,5 +1,6 @@
 """Questions to git."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -18,5 +19,5 @@ def ask(root: Path, *arguments: str) -> bytes | None:
 def list_files(root: Path, *places: str) -> list[str]:
     """Files below `places` (all, where none are named) that git tracks or would add."""
     command = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", *places]
-    listed = (ask(root, *command) or b"").decode().split("\0")
+    listed = os.fsdecode(ask(root, *command) or b"").split("\0")
     return sorted(name for name in listed if (root / name).is_file())

@@ -35,7 +35,10 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     # The suffix is kept: matplotlib and others choose the format by it.
-    handle, name = tempfile.mkstemp(".part" + target.suffix, f".{target.name}.", target.parent)
+    try:
+        handle, name = tempfile.mkstemp(".part" + target.suffix, f".{target.name}.", target.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(target)) from error
     os.close(handle)
     temporary = Path(name)
     try:
@@ -185,6 +188,15 @@ def sha256(path: str | Path) -> str:
         digest = hashlib.sha256()
         while chunk := file.read(1 << 20):
             digest.update(chunk)
+    return digest.hexdigest()
+
+
+def sha256_code(*packages: str) -> str:
+    """SHA-256 of the sources of packages of genlab, such as `vae`."""
+    digest = hashlib.sha256()
+    for package in packages:
+        for source in sorted((Path(__file__).parents[1] / package).rglob("*.py")):
+            digest.update(source.read_bytes())
     return digest.hexdigest()
 
 

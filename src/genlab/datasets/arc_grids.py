@@ -1,5 +1,6 @@
 """The generated grids: stages generate and split, the loaders; and the real ARC-AGI grids."""
 
+import os
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -8,7 +9,16 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.io import UNFINISHED, map_npy, read_json, read_npz, sha256, unfit, write_npz
+from genlab.core.io import (
+    UNFINISHED,
+    map_npy,
+    read_json,
+    read_npz,
+    sha256,
+    sha256_code,
+    unfit,
+    write_npz,
+)
 from genlab.core.params import GridParams, Params, digest
 from genlab.datasets.manifests import (
     MANIFEST_FILE,
@@ -59,14 +69,19 @@ def generate_grids(name: str, params: Params, folder: Path, count: int | None = 
     count = count or params.grids.count
     draw = AtomicImageGenerator(distribution).generate(min(count, SHARD), params.seed)
     shards: list[str] = []
+    kept: Path | None = None
     if count > SHARD:
-        key = digest({**asdict(distribution), "count": count, "seed": params.seed})
+        code = sha256_code("datasets", "grids")
+        key = digest({**asdict(distribution), "count": count, "seed": params.seed, "code": code})
         kept = UNFINISHED / f"{name}-{key[:16]}"
         shards = write_shards(distribution, draw.grids, count, params, kept)
         folder.mkdir(parents=True, exist_ok=True)
         for file in shards:
-            shutil.move(kept / file, folder / file)
-        shutil.rmtree(kept)
+            (folder / file).unlink(missing_ok=True)
+            try:
+                os.link(kept / file, folder / file)
+            except OSError:  # another disk, or one without links
+                shutil.copyfile(kept / file, folder / file)
     write_npz(folder / GRIDS_FILE, {"grids": draw.grids}, kind=GRIDS_KIND)
     write_npz(folder / OBJECTS_FILE, {"objects": draw.objects}, kind=OBJECTS_KIND)
     facts = {
@@ -78,6 +93,8 @@ def generate_grids(name: str, params: Params, folder: Path, count: int | None = 
         "distribution": asdict(distribution),
     }
     write_manifest(folder, KIND, [GRIDS_FILE, OBJECTS_FILE, *shards], facts)
+    if kept is not None:  # not before: a fault on the way would lose the shards
+        shutil.rmtree(kept)
     dropped = f"{len(draw.objects)} objects, {draw.duplicates} duplicates dropped"
     others = f"; {count - SHARD} grids for training in {len(shards)} shards" if shards else ""
     return f"{folder}: {len(draw.grids)} different grids ({dropped}){others}"
@@ -127,6 +144,9 @@ def split_grids(name: str, params: Params, folder: Path, data: Path, seed: int) 
         "generated": generated,
     }
     write_manifest(data, SPLIT_KIND, [file, *files], manifest)
+    for other in data.glob("simplified_dataset_*.npz"):
+        if other.name != file:  # of another count
+            other.unlink()
     return SplitSummary(counts, facts, splits["train"][:EXAMPLES], _captions(facts))
 
 

@@ -76,7 +76,8 @@ def group_variants(sequences: Sequence[Sequence[int]], images: Images) -> Labels
 
     count = len(sequences)
     _, by_base = np.unique([str(base(each)) for each in sequences], return_inverse=True)
-    _, by_image = np.unique([image.tobytes().hex() for image in images], return_inverse=True)
+    digests = [hashlib.sha256(image.tobytes()).hexdigest() for image in images]
+    _, by_image = np.unique(digests, return_inverse=True)
     ends = count + np.concatenate([by_base, by_base.max() + 1 + by_image])
     edges = (np.ones(2 * count), (np.tile(np.arange(count), 2), ends))
     nodes = int(ends.max()) + 1

@@ -35,8 +35,9 @@ from genlab.experiments.results import (
 LAST_STAGE = "failure_gallery"  # the last one of a dataset
 LOGS = Path("runs") / "experiments"
 CODE = {
-    "code": ("grids", "datasets", "distributions", "vae/models", "vae/training"),
+    "code": ("core/engine.py", "grids", "datasets", "distributions", "vae/models", "vae/training"),
     "evaluation": (
+        "core/stats.py",
         "vae/sampling",
         *(f"evaluation/{p}" for p in ("diagnostics", "evaluators", "metrics")),
     ),

@@ -1,6 +1,5 @@
 """One training run as files: data in; checkpoint, record and summary out."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import torch
 
 from genlab.core import engine
 from genlab.core.geometry import side_of
-from genlab.core.io import UNFINISHED, sha256, write_json
+from genlab.core.io import UNFINISHED, sha256, sha256_code, write_json
 from genlab.core.params import TRAINING_KEYS, Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import find_data_file, joined_file, load_split
@@ -35,7 +34,7 @@ PICTURE_SIDE = 96  # pixels that an item is drawn on, about
 
 
 def train_dataset(
-    params: Params, dataset: Dataset, data_path: Path, folder: Path, plots: Path
+    params: Params, dataset: Dataset, data_path: Path, folder: Path, plots: Path, results: Path
 ) -> dict[str, Any] | None:
     """Train on a dataset; returns the summary (numbers that depend on the params alone).
 
@@ -43,7 +42,9 @@ def train_dataset(
 
     data_path: the folder of stage split, or its split file of grids. folder gets
     `model.safetensors`, with every epoch's numbers among its facts, and `provenance.json`; plots
-    gets dvclive's series and reconstructions. Raises GenlabError on unreadable or unfitting data.
+    gets dvclive's series and reconstructions; the file `results` the summary. The unfinished run
+    is removed last, so that a fault in writing loses nothing. Raises GenlabError on unreadable or
+    unfitting data.
     """
     file, train, val = load_items(params, dataset, data_path)
     device = engine.device(params.device)
@@ -74,8 +75,10 @@ def train_dataset(
     save_checkpoint(folder / CHECKPOINT, model, facts)
     run = {"run": key, "training_seconds": trainer.progress.seconds}
     write_json(folder / PROVENANCE, {**engine.provenance(params, file), **run})
+    summary = _summarize(trainer, model, history)
+    write_json(results, summary)
     trainer.remove_state()
-    return _summarize(trainer, model, history)
+    return summary
 
 
 def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path, Items, Items]:
@@ -96,13 +99,8 @@ def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path,
 
 def run_key(params: Params, data: Path) -> str:
     """What an unfinished run is identified by: its params, its data and the code that trains."""
-    code = hashlib.sha256()
-    library = Path(__file__).parents[2]
-    for package in ("distributions", "vae"):
-        for source in sorted((library / package).rglob("*.py")):
-            code.update(source.read_bytes())
-    keys = {"params": params.digest(*TRAINING_KEYS), "data": sha256(data), "code": code.hexdigest()}
-    return digest(keys)
+    code = sha256_code("distributions", "vae")
+    return digest({"params": params.digest(*TRAINING_KEYS), "data": sha256(data), "code": code})
 
 
 def _summarize(

@@ -213,17 +213,19 @@ class LearnedPrior(Prior):
         """log p(z_t | z_<t, c(z)), the first token with log p(c(z)): (batch, tokens), nats."""
         classes = self.global_class(z)
         within = self.class_log_prob(z, classes)
-        if classes is None:
-            return within
-        chosen = F.log_softmax(self.class_logits, dim=0)[classes]
+        chosen = self.class_shares()[classes]
         return within + F.pad(chosen[:, None], (0, self.tokens - 1))
 
-    @abstractmethod
-    def global_class(self, z: Tensor) -> Tensor | None:
-        """The class c(z): (batch, latent_dim) -> (batch,), or None where there are none yet."""
+    def class_shares(self) -> Tensor:
+        """log p(c) of each class: (CLASSES,), nats."""
+        return F.log_softmax(self.class_logits, dim=0)
 
     @abstractmethod
-    def class_log_prob(self, z: Tensor, classes: Tensor | None) -> Tensor:
+    def global_class(self, z: Tensor) -> Tensor:
+        """The class c(z): (batch, latent_dim) -> (batch,)."""
+
+    @abstractmethod
+    def class_log_prob(self, z: Tensor, classes: Tensor) -> Tensor:
         """log p(z_t | z_<t, c) under given classes (batch,): (batch, tokens), nats."""
 
     @torch.no_grad()

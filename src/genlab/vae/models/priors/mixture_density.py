@@ -25,7 +25,7 @@ class MixtureDensityPrior(LearnedPrior):
     """p(z) = sum_c p(c) prod_t sum_k w_k(z_<t, c) N(z_t; m_k(z_<t, c), diag(s_k(z_<t, c)^2)).
 
     The global class is the nearest cluster of whole codes; until `init_from_codes` has found the
-    clusters there is one class.
+    clusters, classes say nothing. A tensor chooses, so that no update waits for the device.
     """
 
     INIT_ITEMS = 10_000
@@ -71,10 +71,13 @@ class MixtureDensityPrior(LearnedPrior):
         self.initialized.fill_(True)
 
     @torch.no_grad()
-    def global_class(self, z: Tensor) -> Tensor | None:
-        return torch.cdist(z, self.centres).argmin(1) if self.initialized else None
+    def global_class(self, z: Tensor) -> Tensor:
+        return torch.cdist(z, self.centres).argmin(1)
 
-    def class_log_prob(self, z: Tensor, classes: Tensor | None) -> Tensor:
+    def class_shares(self) -> Tensor:
+        return torch.where(self.initialized, super().class_shares(), 0.0)
+
+    def class_log_prob(self, z: Tensor, classes: Tensor) -> Tensor:
         tokens, occupied = self._embed(z.view(len(z), self.tokens, self.token_dim))
         conditions = self._conditions(classes, occupied, slice(None))
         logits, means, log_std = self._mixture(self._network(tokens, *conditions))
@@ -100,8 +103,10 @@ class MixtureDensityPrior(LearnedPrior):
     def _conditions(
         self, classes: Tensor | None, occupied: Tensor, tokens: slice
     ) -> tuple[Tensor | None, None]:
-        early = None if classes is None else F.embedding(classes, self.class_embedding)[:, None]
-        return early, None
+        if classes is None:
+            return None, None
+        embedding = torch.where(self.initialized, self.class_embedding, 0.0)
+        return F.embedding(classes, embedding)[:, None], None
 
     def _mixture(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Logits (..., k), means and log standard deviations (..., k, token_dim)."""
