@@ -15,7 +15,7 @@ from genlab.vae.models.vae import VAE, bound_log_var
 
 # 16 patches: fewer, as many and more latents than patches; one latent alone.
 GRIDS: list[dict[str, Any]] = [
-    {"latent_dim": 1, "prior": "standard"},
+    {"latent_dim": 2, "prior": "standard"},
     {"latent_dim": 4, "prior": "standard"},
     {"latent_dim": 16},
     {"latent_dim": 48},

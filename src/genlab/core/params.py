@@ -42,7 +42,7 @@ class Params(Section):
     patch: int = Field(ge=1, le=16, description="Side of a patch in cells or pixels.")
     width: int = Field(ge=4, le=4096, description="Channels of encoder and decoder.")
     depth: int = Field(ge=1, le=64, description="Blocks of encoder and of decoder.")
-    latent_dim: int = Field(ge=1, le=8192, description="Latents per item.")
+    latent_dim: int = Field(ge=2, le=8192, description="Latents per item.")
     prior: Literal["standard", "autoregressive", "autoregressive_mixture"] = Field(
         description="Prior over the latents."
     )

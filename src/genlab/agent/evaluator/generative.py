@@ -43,7 +43,7 @@ QUERIES = 500  # draws that are searched for copies of training images
 MEMORISED = 0.5  # share of near copies from which draws are not the model's
 ANSWER_BYTES = 192 * MIB  # of decoded parameters per job
 FIRST, CHUNK = 250, 250  # codes of the first job, whose answer tells the size; items at a time
-BOOTSTRAP, FRECHET_BOOTSTRAP = 1000, 30
+BOOTSTRAP, FRECHET_BOOTSTRAP = 1000, 100
 
 
 class GenerativeJudge:

@@ -31,7 +31,7 @@ from genlab.vae.sampling import posterior as inference
 JUDGES = 3  # classifiers of different seeds, each reported
 PAIRED, SAMPLED = 16, 24  # pictures in a figure
 STEPS, WALKS = 9, 6  # of interpolations
-FRECHET_BOOTSTRAP = 30
+FRECHET_BOOTSTRAP = 100
 QUERIES = 2000  # images whose nearest training images are searched; samples for the gallery
 
 
