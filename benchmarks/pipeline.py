@@ -12,8 +12,10 @@ import pandas as pd
 from benchmarks.harness import REGISTRY, RESULTS_FILE, ROOT, Result, benchmark
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
+from genlab.core.params import PARAMS_FILE
 from genlab.evaluation.reports.targets import read_targets
 from genlab.experiments.results import read_results, select_sweep
+from genlab.experiments.run import load_experiments
 
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"
 REPORTED = {
@@ -98,14 +100,14 @@ def first_converged(curve: Sequence[float]) -> int:
     return next(reached, len(curve) - 1)
 
 
-def select(experiments: pd.DataFrame, sweep: str, entry: str) -> pd.DataFrame:
-    """The runs of an experiment; none, with the reason printed, where its sweep is refused."""
+def select(experiments: pd.DataFrame, sweep: str, entry: str = "") -> pd.DataFrame:
+    """The runs of a sweep, or of an entry; none, and the reason printed, where it is refused."""
     try:
         runs = select_sweep(experiments, sweep)
     except GenlabError as error:
         print(f"left out: {error}")
         return pd.DataFrame()
-    return runs[runs["entry"] == entry]
+    return runs[runs["entry"] == entry] if entry else runs
 
 
 def lowest(key: str, sweep: str, runs: pd.DataFrame, values: Iterable[float]) -> Iterator[Result]:
@@ -117,14 +119,17 @@ def lowest(key: str, sweep: str, runs: pd.DataFrame, values: Iterable[float]) ->
 
 def of_sweep(key: str, value: float, sweep: str, runs: pd.DataFrame, **details: object) -> Result:
     """A result of the runs of a sweep."""
-    seeds, command = [*map(int, runs.get("seed", ()))], f"make experiments ARGS='--only {sweep}'"
-    return Result(key, value, None, len(seeds), seeds, command, details)
+    seeds, command = {*map(int, runs.get("seed", ()))}, f"make experiments ARGS='--only {sweep}'"
+    return Result(key, value, None, len(runs), sorted(seeds), command, details)
 
 
 def image_experiments(experiments: pd.DataFrame) -> Iterator[Result]:
-    """Whether the ablations are of one version, and the model of colour emoji."""
-    runs = select(experiments, "ablation", "images-base")
-    yield of_sweep("images.ablations.one_version", float(len(runs) > 0), "ablation", runs)
+    """Whether the ablations are there and of one version, and the model of colour emoji."""
+    described = load_experiments(ROOT / "experiments.yaml", ROOT / PARAMS_FILE)
+    runs = select(experiments, "ablation")
+    if missing := {each.name for each in described if "ablation" in each.sweep} - {*runs.index}:
+        print(f"no run of sweep ablation: {', '.join(sorted(missing))}")
+    yield of_sweep("images.ablations.one_version", float(not missing), "ablation", runs)
     if "emoji" in experiments.index:
         emoji = experiments.loc["emoji"]
         column = f"metrics.samplers.{emoji['metrics.best_sampler']}.relative_frechet"

@@ -1,9 +1,11 @@
 """Whole runs on drawn data: in both modes, resumed, replayed, beside search."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -14,11 +16,11 @@ from scripted_llm import Server, reply
 from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
 from genlab.agent.decisions import decide_by_numbers, hopeless_bound, is_stalled, leader, reaches
-from genlab.agent.evaluator.results import Summary
+from genlab.agent.evaluator.results import EvaluationError, SeedResult, Summary
 from genlab.agent.loop import Loop, Progress
 from genlab.agent.planner import Review
 from genlab.agent.record import RunRecord, read_run
-from genlab.agent.registry import CODE, Draft, Registry
+from genlab.agent.registry import CODE, WEIGHTS, Draft, Registry
 from genlab.agent.report import headline, numbers
 from genlab.agent.run import run
 from genlab.agent.tool_loop import ToolLoop, shorten
@@ -125,6 +127,34 @@ def test_a_config_that_no_template_writes_can_be_evaluated(tmp_path: Path) -> No
     config = {"name": "A", "layers": [{"type": "Residual", "layers": [{"type": "Flatten"}]}]}
     trial, built = Trial(toolbox, "", "A", Training()), Summary(parameters=9)
     assert trial.compare(config, built) == []
+
+
+@pytest.mark.parametrize("failing", [None, 2])
+def test_seeds_after_the_first_are_trained_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int | None
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    both = Barrier(2, timeout=20)
+
+    class Waiting:
+        """A judge that trains no seed but the first alone."""
+
+        def inspect(self, *_: object) -> Summary:
+            return Summary(parameters=9, multiply_adds=9)
+
+        def evaluate(self, source: str, name: str, training: Training, seed: int) -> Any:
+            if seed > 0:
+                both.wait()
+            if seed == failing:
+                raise EvaluationError("it broke")
+            return SeedResult(seed, {"accuracy": 0.5}, 0.1, 1.0, [1.0], False), b"%d" % seed
+
+    with Toolbox(lay_out(tmp_path / "one", GOAL), settings(seeds=3)) as toolbox:
+        toolbox._judges += [Waiting(), Waiting()]  # type: ignore[list-item]
+        found = Trial(toolbox, "", "A", Training()).run()
+        kept = (toolbox.workspace.root / found.experiment_dir / WEIGHTS).read_bytes()
+    assert [each["seed"] for each in found.seeds] == ([0, 1] if failing else [0, 1, 2])
+    assert (found.failure, kept) == ("it broke" if failing else "", b"0")
 
 
 def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: Path) -> None:

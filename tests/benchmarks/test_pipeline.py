@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -51,10 +52,17 @@ def test_the_long_run_counts_what_it_loses_once_it_has_converged(
     assert found == {"grids.long_run.exact": end, "grids.long_run.lowest": lowest}
 
 
-def test_a_sweep_of_several_versions_counts_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ablations_count_where_all_are_there_and_of_one_version(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     runs = make_runs("ablation", "images-base", "metrics.ssim", [0.8, 0.9, 0.85])
+    [partial] = pipeline.image_experiments(runs)
+    assert (partial.key, partial.value, partial.n) == ("images.ablations.one_version", 0.0, 3)
+    assert "images-no-head-seed2" in capsys.readouterr().out
+    monkeypatch.setattr(pipeline, "load_experiments", lambda *_: described)
+    described = [SimpleNamespace(name=name, sweep=["ablation"]) for name in runs.index]
     [one] = pipeline.image_experiments(runs)
-    assert (one.key, one.value, one.n) == ("images.ablations.one_version", 1.0, 3)
+    assert (one.value, one.seeds) == (1.0, [0, 1, 2])
     runs.loc["images-base-seed1", "fingerprint.code"] = "3"
     [several] = pipeline.image_experiments(runs)
     assert several.value == 0.0

@@ -255,7 +255,7 @@ def test_a_star_marks_what_differs_by_more_than_the_noise_of_seeds(runs: pd.Data
     # Seeds are pairs: what differs by the same in each differs, however far seeds lie apart.
     found = {
         base: [1.0, 20, 30],
-        "images-no-ema": [2.0, 19, 33],
+        "images-ema": [2.0, 19, 33],
         "images-no-head": [2.0, 21.2, 30.9],
     }
     for entry, values in found.items():

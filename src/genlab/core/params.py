@@ -62,7 +62,7 @@ class Params(Section):
     causal_channels: int = Field(ge=0, le=1024, description="Channels of the causal head.")
 
     epochs: int = Field(ge=1, le=100_000, description="Most epochs.")
-    samples_per_epoch: int = Field(ge=1, description="Training items per epoch.")
+    samples_per_epoch: int = Field(ge=1, le=10**9, description="Training items per epoch.")
     batch_size: int = Field(ge=1, description="Items per update.")
     lr: float = Field(gt=0, le=1, description="Peak learning rate.")
     lr_schedule: Literal["constant", "cosine"] = Field(description="Learning rate over the run.")
@@ -72,7 +72,7 @@ class Params(Section):
     patience: int = Field(ge=1, description="Epochs without a gain before stopping.")
     ema: float = Field(ge=0, lt=1, description="Memory of the averaged weights; 0 = off.")
 
-    micro_batches: int = Field(ge=1, description="Parts of a batch, one after another.")
+    micro_batches: int = Field(ge=1, le=1024, description="Parts of a batch, one after another.")
     precision: Literal["float32", "bfloat16"] = Field(description="Of matrix products.")
     compile: bool = Field(description="Whether torch.compile prepares the training step.")
     prior_share: float = Field(ge=0, lt=1, description="Share of the run for the prior alone.")

@@ -14,7 +14,7 @@ from genlab.agent.architecture.compare import built_differences
 from genlab.agent.architecture.schema import has_custom, parse_config
 from genlab.agent.architecture.template import count_parameters
 from genlab.agent.architecture.training import Training, parse_training
-from genlab.agent.evaluator.results import EvaluationError, Summary
+from genlab.agent.evaluator.results import EvaluationError, SeedResult, Summary
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Registry
 from genlab.agent.tools.files import read_file
 from genlab.agent.tools.model import read_note, to_yaml
@@ -103,26 +103,35 @@ class Trial:
         usable = (each for each in known if not each.number or self.is_over(each))
         attempt = next(usable, None) or self.begin(registry)
         while not self.is_over(attempt):
-            attempt = attempt.model_copy(update=self.train(attempt))
-            registry.put(attempt)
+            done, all_seeds = len(attempt.seeds), self.toolbox.params.seeds
+            # The first one alone: it may be hopeless.
+            seeds = range(self.first_seed + done, self.first_seed + (all_seeds if done else 1))
+            try:
+                for result in self.toolbox.map(self.train, seeds):
+                    attempt = attempt.model_copy(update=self.add(attempt, *result))
+                    registry.put(attempt)
+            except EvaluationError as error:
+                kept = {name: attempt.metrics_summary[name] for name in STRUCTURE}
+                changes = _failed(error.reason) | {"metrics_summary": kept}
+                attempt = attempt.model_copy(update=changes)
+                registry.put(attempt)
         return attempt
 
-    def train(self, attempt: Attempt) -> dict[str, Any]:
-        """Train on the next seed; returns what it changes. The weights of the first are kept."""
-        seed, metrics = self.first_seed + len(attempt.seeds), attempt.metrics_summary
+    def train(self, seed: int) -> tuple[SeedResult, bytes]:
+        """Train on a seed; returns the result and the weights. Raises EvaluationError."""
         with self.toolbox.borrow_judge() as judge:
-            try:
-                found, weights = judge.evaluate(self.source, self.class_name, self.training, seed)
-            except EvaluationError as error:
-                kept = {name: metrics[name] for name in STRUCTURE}
-                return _failed(error.reason) | {"metrics_summary": kept}
+            return judge.evaluate(self.source, self.class_name, self.training, seed)
+
+    def add(self, attempt: Attempt, found: SeedResult, weights: bytes) -> dict[str, Any]:
+        """What the result of a seed changes in the attempt. The weights of the first are kept."""
         if not attempt.seeds:
             folder = self.toolbox.workspace.root / attempt.experiment_dir
             write_bytes(folder / WEIGHTS, weights)
         seeds, notes = [*attempt.seeds, asdict(found)], list(self.notes)
         if self.is_hopeless(seeds) and self.toolbox.params.seeds > 1:
             notes.append(f"hopeless after one seed: not better than {self.stop_below:.4g}")
-        return {"seeds": seeds, "metrics_summary": metrics | _average(seeds), "notes": notes}
+        metrics = attempt.metrics_summary | _average(seeds)
+        return {"seeds": seeds, "metrics_summary": metrics, "notes": notes}
 
     def is_over(self, attempt: Attempt) -> bool:
         """Whether nothing is left to train."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import atexit
 import copy
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache, cached_property
@@ -49,6 +51,9 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         # Shared with the copy that has no language model.
         self._stack, self._judges = ExitStack(), list["Judge"]()
         self._summaries: dict[Any, Summary] = {}
+        # Threads that last as long as the judges: a sandbox ends with the thread that started it.
+        self._threads = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // self.params.candidates))
+        self.map = self._threads.map  # over seeds, as many at a time as there are cores
 
     @classmethod
     def of_workspace(cls, workspace: Workspace) -> Toolbox:
@@ -140,6 +145,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
 
     def __exit__(self, *_: object) -> None:
         """End the sandboxes and the language model."""
+        self._threads.shutdown(cancel_futures=True)
         self._judges.clear()
         self._stack.close()
 
