@@ -11,7 +11,7 @@ from genlab.core.errors import run_cli
 from genlab.core.io import write_json, write_text
 from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.datasets.registry import find_dataset
-from genlab.evaluation.diagnostics.gallery import build_gallery, draw_sheet, page, summarise
+from genlab.evaluation.failures.gallery import build_gallery, draw_sheet, page, summarise
 
 
 class Options(DatasetOptions, overridable("seed", "bootstrap")):

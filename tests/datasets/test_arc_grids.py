@@ -154,12 +154,17 @@ def test_a_folder_must_hold_one_dataset_file(tmp_path):
 
 
 def test_the_real_grids_are_different_and_fitted():
-    tuning, grids = arc_agi_grids(16, "training"), arc_agi_grids(16, "evaluation")
+    (tuning, *_), (grids, tasks, cut) = (
+        arc_agi_grids(16, part) for part in ("training", "evaluation")
+    )
+    assert len(tasks) == len(cut) == len(grids)
+    assert 0 < cut.sum() < len(cut)
+    assert len(set(tasks.tolist())) == tasks.max() + 1 == 120
     assert (grids.dtype, grids.shape[1:]) == (np.uint8, (16, 16))
     both = np.concatenate([tuning, grids])
     assert len(both) == len({grid.tobytes() for grid in both}) > 5000
     assert min(len(tuning), len(grids)) > 1000
     assert grids.max() == 9
     assert is_valid(grids).mean() < 0.1  # unlike the generated ones
-    small = np.concatenate([arc_agi_grids(4, "training"), arc_agi_grids(4, "evaluation")])
+    small = np.concatenate([arc_agi_grids(4, part)[0] for part in ("training", "evaluation")])
     assert {grid[:4, :4].tobytes() for grid in both} == {grid.tobytes() for grid in small}

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genlab.evaluation.diagnostics import error_analysis
-from genlab.evaluation.diagnostics.error_analysis import Hypothesis, explain
-from genlab.evaluation.diagnostics.grid_attributes import faults, grid_hypotheses
+from genlab.evaluation.failures import error_analysis
+from genlab.evaluation.failures.error_analysis import Hypothesis, explain
+from genlab.evaluation.failures.grid_attributes import faults, grid_hypotheses
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.shapes import KINDS

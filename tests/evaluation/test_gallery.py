@@ -12,8 +12,8 @@ import tiny
 from pages import Page
 from PIL import Image
 
-from genlab.evaluation.diagnostics import gallery
-from genlab.evaluation.diagnostics.gallery import Sections
+from genlab.evaluation.failures import gallery
+from genlab.evaluation.failures.gallery import Sections
 from genlab.evaluation.figures.image_grids import Mosaic
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
@@ -75,6 +75,7 @@ def _grid_arrays() -> dict[str, Any]:
         "samples": samples,
         "valid": is_valid(samples),
         "arc": arc,
+        "arc_tasks": np.arange(400) // 5,
         "arc_predicted": arc_predicted,
     }
 

@@ -71,6 +71,21 @@ def test_a_rare_colour_that_is_always_right_is_known_by_its_grids_alone() -> Non
     assert interval["low"] < 0.5
 
 
+def test_grids_of_a_task_are_resampled_together() -> None:
+    truth, tasks = _grids(200), np.repeat(np.arange(20), 10)
+    predicted = truth.copy()
+    predicted[:20, 0, 0] = 9 - truth[:20, 0, 0]  # all grids of two tasks
+    alone, together = (
+        grid_metrics(truth, predicted, bootstrap=2000, groups=groups) for groups in (None, tasks)
+    )
+    assert {**alone, "intervals": 0} == {**together, "intervals": 0}
+    bounds = [each["intervals"]["exact_grid_accuracy"] for each in (alone, together)]
+    widths = [interval["high"] - interval["low"] for interval in bounds]
+    # Of 20 tasks instead of 200 grids: the square root of ten times as wide.
+    assert widths[1] / widths[0] == pytest.approx(10**0.5, rel=0.15)
+    assert [interval["n"] for interval in bounds] == [200, 20]
+
+
 def test_total_variation_of_disjoint_and_of_empty_histograms() -> None:
     one, other, none = np.array([[2.0, 0]]), np.array([[0, 5.0]]), np.zeros((1, 2))
     assert total_variation(one, other) == 1

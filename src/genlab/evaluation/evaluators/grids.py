@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from genlab.core.stats import share_interval
 from genlab.datasets.arc_grids import arc_agi_grids, entropy_nats, load_objects, load_split
@@ -15,6 +16,8 @@ from genlab.evaluation.metrics import likelihood, reconstruction, validity
 from genlab.grids.parser import is_valid
 from genlab.vae.sampling import posterior as inference
 from genlab.vae.sampling import samplers
+
+Tasks = npt.NDArray[np.int64]
 
 PICTURED = 32  # samples in a figure
 COMPARED = 16  # pairs of input and output in one
@@ -31,6 +34,7 @@ class GridEvaluator(Evaluator):
 
     samples: Mapping[str, Items]
     arc: Items
+    arc_tasks: Tasks
     arc_predicted: Items
 
     def measure(self) -> Metrics:
@@ -40,11 +44,12 @@ class GridEvaluator(Evaluator):
         self.infer(test)
         entropy = entropy_nats(data, "test", len(test))
         size = self.params.grids.size
-        tuning, self.arc = arc_agi_grids(size, "training"), arc_agi_grids(size, "evaluation")
+        tuning, tuning_tasks, _ = arc_agi_grids(size, "training")
+        self.arc, self.arc_tasks, cut = arc_agi_grids(size, "evaluation")
         self.arc_predicted = inference.reconstruct(self.model, self.arc)
 
-        def compare(truth: Items, predicted: Items) -> Metrics:
-            return reconstruction.grid_metrics(truth, predicted, **self.resampling)
+        def compare(truth: Items, predicted: Items, tasks: Tasks | None = None) -> Metrics:
+            return reconstruction.grid_metrics(truth, predicted, groups=tasks, **self.resampling)
 
         return {
             **merge(
@@ -54,8 +59,13 @@ class GridEvaluator(Evaluator):
             ),
             **self._measure_rate(train, float(entropy.mean())),
             **self._measure_samplers(train),
-            "arc_agi_training": compare(tuning, inference.reconstruct(self.model, tuning)),
-            "arc_agi": compare(self.arc, self.arc_predicted),
+            "arc_agi_training": compare(
+                tuning, inference.reconstruct(self.model, tuning), tuning_tasks
+            ),
+            "arc_agi": {
+                **compare(self.arc, self.arc_predicted, self.arc_tasks),
+                "cut": int(cut.sum()),
+            },
         }
 
     def _measure_samplers(self, train: Items) -> Metrics:
@@ -125,6 +135,7 @@ class GridEvaluator(Evaluator):
             "samples": samples,
             "valid": is_valid(samples, limits.min_objects, limits.max_objects),
             "arc": self.arc,
+            "arc_tasks": self.arc_tasks,
             "arc_predicted": self.arc_predicted,
         }
 

@@ -29,11 +29,17 @@ def colour_confusion(truth: Grids, predicted: Grids) -> npt.NDArray[np.int64]:
 
 
 def grid_metrics(
-    truth: Grids, predicted: Grids, *, bootstrap: int = 1000, seed: int = 0
+    truth: Grids,
+    predicted: Grids,
+    *,
+    bootstrap: int = 1000,
+    seed: int = 0,
+    groups: npt.NDArray[Any] | None = None,
 ) -> dict[str, Any]:
-    """Reconstruction metrics of grids, flat, with 95 % intervals over grids.
+    """Reconstruction metrics of grids, flat, with 95 % intervals over grids, or over `groups`.
 
-    truth, predicted: (n, h, w) colours 0..9. Returns
+    truth, predicted: (n, h, w) colours 0..9. groups: (n,), the task of each grid, where grids of a
+    task are alike. Returns
 
     - `pixel_accuracy`, `nonblack_accuracy` (of the non-black cells), `exact_grid_accuracy` (share
       of grids without a wrong cell), `per_class_accuracy` {"0".."9"};
@@ -42,30 +48,35 @@ def grid_metrics(
     - `foreground_recall` of the non-black mask, whatever the colour;
     - `colour_histogram` {"true", "predicted"}: shares of the ten colours, and
       `colour_histogram_tv`, the total variation between them;
-    - `n` grids, and `intervals` {name: {low, high, n}}.
+    - `n` grids, and `intervals` {name: {low, high, n}}, their n that of what is resampled.
 
     A share that the data do not define (a colour that does not occur) is left out.
-    Intervals are percentile bootstraps over grids, with two exceptions. `exact_grid_accuracy` has
-    Wilson's. A share that is exactly 1 has a bootstrap without width; its interval is Wilson's for
-    n faultless grids of n, those in which the share is defined: the chance of a wrong cell is at
-    most the chance of a grid that has one. A total variation is never negative, so its bootstrap
-    sits a little above the truth when that is near 0.
+    Intervals are percentile bootstraps, with two exceptions. `exact_grid_accuracy` of independent
+    grids has Wilson's. A share that is exactly 1 has a bootstrap without width; its interval is
+    Wilson's for n faultless grids (or groups) of n, those in which the share is defined: the chance
+    of a wrong cell is at most the chance of a grid that has one. A total variation is never
+    negative, so its bootstrap sits a little above the truth when that is near 0.
     """
     n, confusion = len(truth), colour_confusion(truth, predicted)
-    exact = int(np.count_nonzero(wrong_cells(truth, predicted) == 0))
-    total = confusion.sum(axis=0)
+    exact = wrong_cells(truth, predicted) == 0
+    accuracy, total = float(exact.mean()), confusion.sum(axis=0)
     point, of_each_grid = _statistics(total[None]), _statistics(confusion)
-    sums = resampled_sums(confusion.reshape(n, -1), bootstrap=bootstrap, seed=seed)
-    intervals = percentile_intervals(_statistics(sums.reshape(-1, *total.shape)), n)
-    metrics: dict[str, Any] = {"n": n, "exact_grid_accuracy": exact / n, "per_class_accuracy": {}}
+    terms = np.column_stack([exact, np.ones(n), confusion.reshape(n, -1)])
+    sums = resampled_sums(terms, bootstrap=bootstrap, seed=seed, groups=groups)
+    units = np.arange(n) if groups is None else groups
+    drawn = {"exact_grid_accuracy": sums[:, 0] / sums[:, 1]}
+    drawn |= _statistics(sums[:, 2:].reshape(-1, *total.shape))
+    intervals = percentile_intervals(drawn, len(np.unique(units)))
+    if groups is None:
+        intervals["exact_grid_accuracy"] = share_interval(int(exact.sum()), n)
+    metrics: dict[str, Any] = {"n": n, "exact_grid_accuracy": accuracy, "per_class_accuracy": {}}
     for name, value in point.items():
         group, _, key = name.rpartition(".")
         if not np.isnan(value[0]):
             (metrics[group] if group else metrics)[key] = float(value[0])
         if name.startswith(SHARES) and value[0] == 1:
-            grids = int(np.count_nonzero(~np.isnan(of_each_grid[name])))
-            intervals[name] = share_interval(grids, grids)
-    intervals["exact_grid_accuracy"] = share_interval(exact, n)
+            faultless = len(np.unique(units[~np.isnan(of_each_grid[name])]))
+            intervals[name] = share_interval(faultless, faultless)
     metrics["colour_histogram"] = {
         name: {str(c): float(share) for c, share in enumerate(cells / total.sum())}
         for name, cells in {"true": total.sum(axis=1), "predicted": total.sum(axis=0)}.items()

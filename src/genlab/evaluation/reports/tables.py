@@ -9,7 +9,7 @@ from scipy.stats import ttest_1samp
 
 from genlab.core.errors import GenlabError
 from genlab.core.stats import student_interval
-from genlab.evaluation.diagnostics.error_analysis import Test, ranked
+from genlab.evaluation.failures.error_analysis import Test, ranked
 from genlab.evaluation.reports.formats import ends, number, share, spread, value, words
 from genlab.evaluation.reports.targets import Target
 from genlab.experiments.results import select_sweep, summarise_sweep
@@ -45,7 +45,7 @@ def show(key: str, found: Any) -> str:
         return value(found)
     if key.endswith(SHARES):
         return share(found if pd.isna(found) else min(max(found, 0.0), 1.0))
-    return number(int(found) if key.endswith(COUNTS) and not pd.isna(found) else found)
+    return number(round(found) if key.endswith(COUNTS) and not pd.isna(found) else found)
 
 
 def with_interval(metrics: Row, key: str) -> str:

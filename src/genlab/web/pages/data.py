@@ -42,7 +42,7 @@ def show_item(data: items.Split, index: int, caption: str, side: int) -> str:
 
 def show_pasted() -> None:
     """A pasted grid, and the objects that the parser finds in it."""
-    from genlab.evaluation.diagnostics.grid_attributes import faults  # imports scipy.stats
+    from genlab.evaluation.failures.grid_attributes import faults  # imports scipy.stats
 
     left, right = st.columns(2)
     with left, frame.sentences():

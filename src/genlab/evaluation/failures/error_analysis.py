@@ -39,11 +39,14 @@ def compare(
     *,
     bootstrap: int,
     seed: int,
+    groups: Column | None = None,
     level: float = 0.95,
 ) -> list[Test]:
     """Compare the mean error with and without each attribute, over all items.
 
     errors: (n,), finite and not negative. strata: (n,), items are compared at equal values of it.
+    groups: (n,), what is resampled as a whole; by default each item.
+
     For each hypothesis: `n_with`, `n_without`, `error_with`, `error_without`; `ratio` of the errors
     after direct standardisation to the same strata, with its bootstrap interval `low`, `high`;
     `p_adjusted`, two-sided, of their difference over its bootstrap standard error; and a `verdict`:
@@ -56,7 +59,7 @@ def compare(
     values = np.asarray(errors, dtype=np.float64)
     members = [_find_strata(strata, each) for each in hypotheses]
     terms = [_terms(values, each.flags, s) for each, s in zip(hypotheses, members, strict=True)]
-    sums = resampled_sums(np.hstack(terms), bootstrap=bootstrap, seed=seed)
+    sums = resampled_sums(np.hstack(terms), bootstrap=bootstrap, seed=seed, groups=groups)
     resampled = np.split(sums, np.cumsum([part.shape[1] for part in terms])[:-1], axis=1)
     tests: list[Test] = []
     for each, layers, part, draws in zip(hypotheses, members, terms, resampled, strict=True):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import ndimage
 
-from genlab.evaluation.diagnostics.error_analysis import Column, Flags, Hypothesis
+from genlab.evaluation.failures.error_analysis import Column, Flags, Hypothesis
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.parser import find_components
 from genlab.grids.shapes import KINDS, SHAPES, Grids

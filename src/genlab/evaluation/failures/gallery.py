@@ -16,9 +16,9 @@ from genlab.core.io import read_npz
 from genlab.datasets.arc_grids import load_split
 from genlab.datasets.images import load_images, load_labels
 from genlab.datasets.registry import Dataset
-from genlab.evaluation.diagnostics import grid_attributes as of_grids
-from genlab.evaluation.diagnostics import image_attributes as of_images
-from genlab.evaluation.diagnostics.error_analysis import (
+from genlab.evaluation.failures import grid_attributes as of_grids
+from genlab.evaluation.failures import image_attributes as of_images
+from genlab.evaluation.failures.error_analysis import (
     Column,
     Flags,
     Hypothesis,
@@ -37,7 +37,9 @@ Items = npt.NDArray[np.uint8]
 
 EVALUATE = "dvc repro evaluate"
 COUNT = "no stray cell, but a number of objects that the data do not have"
-GRID_KEYS = ["predicted", "nats", "margins", "samples", "valid", "arc", "arc_predicted"]
+GRID_KEYS = [
+    "predicted", "nats", "margins", "samples", "valid", "arc", "arc_tasks", "arc_predicted",
+]  # fmt: skip
 IMAGE_KEYS = [
     "predicted", "nats", "samples", "train_distances", "sample_errors", "sample_labels",
     "sample_nearest",
@@ -49,7 +51,8 @@ class Section:
     """Items of one sort and how badly each failed; n of them.
 
     item: what one is called. order: the indices of those to show. scores: {name: (n,)}, shown
-    beside an item. errors: (n,), what hypotheses are tested on, within strata: (n,). pictures:
+    beside an item. errors: (n,), what hypotheses are tested on, within strata: (n,), by resamples
+    of items, or of groups: (n,). pictures:
     {caption: (n, ...)}. outlined: {caption: (n, h, w)}, cells of grids. details: more about an
     item.
     """
@@ -63,6 +66,7 @@ class Section:
     errors: Column = field(default_factory=lambda: np.zeros(0))
     strata: Column = field(default_factory=lambda: np.zeros(0))
     hypotheses: Sequence[Hypothesis] = ()
+    groups: Column | None = None
     outlined: Mapping[str, Flags] = field(default_factory=dict)
     details: Callable[[int], dict[str, Any]] = field(default=lambda index: {})
 
@@ -73,7 +77,8 @@ class Section:
         """
         items, tests, claims = [], [], self.hypotheses
         if claims:
-            tests = compare(self.errors, self.strata, claims, bootstrap=bootstrap, seed=seed)
+            options = {"bootstrap": bootstrap, "seed": seed}
+            tests = compare(self.errors, self.strata, claims, groups=self.groups, **options)
         for index in self.order.tolist():
             reasons = [test["name"] for test in explain(index, claims, tests)]
             items.append(
@@ -157,6 +162,7 @@ def grid_sections(truth: Items, arrays: Mapping[str, Column], count: int) -> Sec
             invalid,
             objects,
             hypotheses,
+            None,
             {"sample": found.stray},
             lambda index: {"faults": of_grids.faults(samples[index]) or [COUNT]},
         ),
@@ -170,6 +176,7 @@ def grid_sections(truth: Items, arrays: Mapping[str, Column], count: int) -> Sec
             wrong > 0,
             arc_objects,
             arc_hypotheses,
+            arrays["arc_tasks"],
             {"reconstruction": arc != arrays["arc_predicted"]},
         ),
         "margin_": _margin_section(truth, arrays, rest),

@@ -8,7 +8,7 @@ import pandas as pd
 
 from genlab.core.stats import Floats
 from genlab.datasets.sources import Images
-from genlab.evaluation.diagnostics.error_analysis import Column, Hypothesis
+from genlab.evaluation.failures.error_analysis import Column, Hypothesis
 
 CHUNK = 1024
 LEVELS = 255

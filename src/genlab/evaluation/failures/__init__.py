@@ -1,0 +1,1 @@
+"""The failure gallery: which items fail, and tested hypotheses of why."""
