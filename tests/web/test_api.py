@@ -18,6 +18,7 @@ from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from genlab.benchmark.cases import CASE_FILE
+from genlab.benchmark.events import EventLog
 from genlab.benchmark.runner import is_locked, lock_of
 from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError
@@ -236,6 +237,12 @@ def test_a_run_of_another_process_is_followed_through_the_store(jobs: Jobs) -> N
     state, *events = asyncio.run(follow())
     assert [item["status"] for item in state["items"]] == ["queued"]
     assert [event["status"] for event in events] == ["failed", "finished"]
+
+
+def test_a_run_that_another_process_has_continued_is_as_the_store_says(jobs: Jobs) -> None:
+    jobs._logs[RUN] = EventLog(RUN)
+    jobs._logs[RUN].close("cancelled")
+    assert until_ended(client(jobs), RUN)["status"] == jobs.store.run(RUN).ending == "finished"
 
 
 def test_a_follower_that_leaves_is_noticed_though_no_event_comes(jobs: Jobs) -> None:

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,8 +20,9 @@ from genlab.benchmark.runner import lock_of
 from genlab.benchmark.store.schema import Contender, Preference
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_npz
-from genlab.web.components import escape, rating_session
+from genlab.web.components import escape, frame, rating_session
 from genlab.web.components.rating_session import Session, list_dataset, list_run
+from genlab.web.items import EVIDENCE
 from genlab.web.jobs import Jobs, jobs
 
 pytestmark = pytest.mark.slow
@@ -50,6 +52,11 @@ def test_a_foreign_text_is_harmless_and_bounded(foreign: str) -> None:
     html.encode("utf-8")
     assert len(escape.line(foreign)) <= escape.LONGEST
     assert "](" not in escape.label(foreign + "[a](http://b)")
+
+
+def test_options_with_one_label_are_told_apart() -> None:
+    found = frame.distinct({"a": "Two friends", "b": "Two friends", "c": "Three"})
+    assert found == {"a": "Two friends, a", "b": "Two friends, b", "c": "Three"}
 
 
 # the page Benchmark
@@ -241,6 +248,8 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     way.undo()
     way.skip()
     assert way.done == 1
+    alike = [replace(one, contender="one") for one in list_run(lived, RUN)]
+    assert Session(lived.store, "bob", alike, paired=True).total == 0
 
 
 @pytest.mark.parametrize("dataset", ["arc_grids", "fashion_mnist"])
@@ -253,10 +262,12 @@ def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str, pag
     with pytest.raises(GenlabError, match="dvc repro evaluate"):
         list_dataset(lived, dataset, "vae_sample")
     evidence = lived.root / "data" / "evaluated" / dataset / "evidence.npz"
-    write_npz(evidence, {"samples": grids, "predicted": grids[:2]}, kind="evaluation")
+    kept = dict.fromkeys(EVIDENCE["grids"] + EVIDENCE["images"], grids)
+    write_npz(evidence, kept | {"predicted": grids[:2]}, kind="evaluation")
     samples = list_dataset(lived, dataset, "vae_sample")
     rebuilt = list_dataset(lived, dataset, "reconstruction")
     assert (len(samples), len(rebuilt)) == (3, 2)
+    assert not any(one.template for one in rebuilt)  # of another split than what is there now
     assert all(one.url.startswith("data:image/png;base64,") for one in samples + rebuilt)
     Session(lived.store, "ada", samples).answer(4)
     assert [one.stars for one in lived.store.ratings("vae_sample")] == [4]

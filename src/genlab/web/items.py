@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,11 @@ Wanted = Mapping[str, Sequence[str]]
 
 EVALUATE = "dvc repro evaluate"
 EVIDENCE = {
-    "grids": ("samples", "arc", "arc_predicted"),
+    "grids": ("predicted", "samples", "arc", "arc_predicted"),
     "images": ("predicted", "nats", "samples", "sample_nearest", "sample_errors"),
 }
 DIGITS = {str(colour): colour for colour in range(COLOURS)}
+LARGE = 8  # arrays of a dataset that are kept in memory: 24 MB for a version of Fashion-MNIST's
 MAX_SIDE = 64  # cells of a pasted grid
 MAX_TEXT = 40_000  # characters of a pasted text
 
@@ -88,7 +90,7 @@ def load_items(folder: Path, split: str) -> Split:
     return Split(load_images(folder, split), parts)
 
 
-@fresh
+@partial(fresh, entries=LARGE)
 def _objects(file: Path, split: str) -> pd.DataFrame:
     return tabulate(load_objects(file.parent, split))
 
@@ -101,7 +103,7 @@ def tabulate(objects: Objects) -> pd.DataFrame:
     return pd.DataFrame({"item": objects["grid"], "kind": kinds, "colour": colours, **numbers})
 
 
-_grids = fresh(load_split)
+_grids = fresh(load_split, LARGE)
 
 
 def choose_items(data: Split, wanted: Wanted, objects: Sequence[int] = ()) -> Indices:
@@ -124,7 +126,7 @@ def read_evidence(root: Path, dataset: str) -> dict[str, npt.NDArray[Any]]:
     return _arrays(require(path, EVALUATE), EVIDENCE[find_dataset(dataset).kind])
 
 
-@fresh
+@partial(fresh, entries=LARGE)
 def _arrays(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
     return read_npz(path, kind="evaluation", keys=keys, producer_command=EVALUATE)
 

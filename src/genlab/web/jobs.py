@@ -123,7 +123,9 @@ class Jobs:
         """Events of a run until it ends; called in the loop of the runs."""
         log, watching = self._logs.get(run_id), None
         elsewhere = not self.does(run_id) and is_locked(self.runs_folder, run_id)
-        if log is None or elsewhere:
+        status, _ = self.status(self.store.run(run_id))
+        # Another process may have continued what had ended here.
+        if log is None or elsewhere or (log.end is not None and log.end["status"] != status):
             log = EventLog(run_id)
             await self._publish(log)
             watching = asyncio.create_task(self._watch(log))

@@ -22,7 +22,7 @@ def draw(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: boo
     heading = {"color": ink, "anchor": "start", "fontSize": 13}
     # Half of the last label of an axis needs room at the right.
     spec["config"] = {"axis": text, "legend": text, "title": heading, "padding": {"right": 14}}
-    st.vega_lite_chart(spec, alt=spec["description"])
+    st.vega_lite_chart(spec, alt=spec.pop("description"))
 
 
 def lines(

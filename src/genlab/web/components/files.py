@@ -31,10 +31,13 @@ def stamp(path: str | Path) -> tuple[str, ...]:
     return (str(path), *map(str, versions))
 
 
-def fresh(function: Callable[P, T]) -> Callable[P, T]:
-    """Cache what a function makes of a file until the file changes. An error is not cached."""
-    keep = st.cache_resource(hash_funcs={type(Path()): stamp}, max_entries=64, show_spinner=False)
-    return keep(function)
+def fresh(function: Callable[P, T], entries: int = 64) -> Callable[P, T]:
+    """Cache what a function makes of a file until the file changes. An error is not cached.
+
+    entries: how many results are kept, those of earlier versions of a file included.
+    """
+    options: Any = {"hash_funcs": {type(Path()): stamp}, "show_spinner": False}
+    return st.cache_resource(max_entries=entries, **options)(function)
 
 
 def require(path: Path, command: str = REPRO) -> Path:

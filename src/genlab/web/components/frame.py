@@ -1,5 +1,6 @@
 """What pages share: choices, tables, what visitors said, errors as sentences."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from genlab.core.errors import GenlabError, describe_os_error
 from genlab.core.params import Params, load_params
 from genlab.evaluation.reports import formats
 from genlab.web.api.ratings import name_guest
-from genlab.web.components.escape import label
+from genlab.web.components.escape import label, line
 from genlab.web.components.files import fresh
 
 STATES = {
@@ -47,6 +48,13 @@ def choose(name: str, options: Sequence[str], key: str) -> str:
 def choose_dataset() -> str:
     """One of the pipeline's datasets."""
     return choose("Dataset", list(params().datasets), "dataset")
+
+
+def distinct(labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels of options by their keys, each once: Streamlit tells options apart by their labels."""
+    short = {key: line(text, 80) for key, text in labels.items()}
+    counts = Counter(short.values())
+    return {key: text if counts[text] == 1 else f"{text}, {key}" for key, text in short.items()}
 
 
 def table(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, caption: str) -> None:

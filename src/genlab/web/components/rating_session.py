@@ -18,11 +18,10 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Preference
 from genlab.core.errors import GenlabError
-from genlab.core.io import read_npz
 from genlab.web.components.grid import read_run_case
 from genlab.web.components.look import data_url, pixels
 from genlab.web.images import case_image_url
-from genlab.web.items import EVALUATE, load_items
+from genlab.web.items import load_items, read_evidence
 from genlab.web.jobs import Jobs
 
 Kind = Literal["run_item", "vae_sample", "reconstruction"]
@@ -48,6 +47,7 @@ class Subject:
     case: Case | str = ""
     item_id: int = 0
     case_id: str = ""
+    contender: str = ""
 
 
 def list_run(jobs: Jobs, run_id: str, controls: bool = False) -> list[Subject]:
@@ -62,7 +62,8 @@ def list_run(jobs: Jobs, run_id: str, controls: bool = False) -> list[Subject]:
             url = f"/api/pictures/{sha}?width=640"
             there = isinstance(case, Case)
             template = case_image_url(item.case_id, "template", "640") if there else ""
-            subject = Subject("run_item", sha, url, template, case, item.item_id, item.case_id)
+            own = item.item_id, item.case_id, item.contender
+            subject = Subject("run_item", sha, url, template, case, *own)
             found.setdefault(sha, subject)
     return list(found.values())
 
@@ -72,13 +73,14 @@ def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
 
     Raises a `GenlabError` that names the command where they are missing.
     """
-    evidence = jobs.root / "data" / "evaluated" / dataset / "evidence.npz"
     key = "samples" if kind == "vae_sample" else "predicted"
-    found = read_npz(evidence, kind="evaluation", keys=[key], producer_command=EVALUATE)[key]
+    found = read_evidence(jobs.root, dataset)[key]
     originals = None
     if kind == "reconstruction":
         with suppress(GenlabError):
             originals = load_items(jobs.root / "data" / dataset, "test").items
+            if len(originals) != len(found):  # split anew, and not evaluated yet
+                originals = None
     subjects = {}
     for index, item in enumerate(found[:200]):
         # The dataset is part of it: the same array of two datasets is two images.
@@ -90,7 +92,7 @@ def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
 
 
 class Session:
-    """One person's way through images, or through pairs of images of one case.
+    """One person's way through images, or through pairs of images of a case by two contenders.
 
     A task is a tuple of one or two subjects. What was answered before is not asked again.
     """
@@ -104,8 +106,11 @@ class Session:
         self._pressed = -PAUSE  # when an answer came last, by `time.monotonic()`
         self._answered: set[int] = set()  # positions
         if paired:
-            pairs = combinations(subjects, 2)
-            tasks = [[*pair] for pair in pairs if pair[0].case_id == pair[1].case_id]
+            tasks = [
+                [one, other]
+                for one, other in combinations(subjects, 2)
+                if one.case_id == other.case_id and one.contender != other.contender
+            ]
             kept = store.find(Preference, rater=rater)
             known = {frozenset((answer.first_item, answer.second_item)) for answer in kept}
             waiting = [pair for pair in tasks if {s.item_id for s in pair} not in known]

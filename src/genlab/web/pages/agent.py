@@ -72,7 +72,6 @@ def begin(command: list[str]) -> None:
         st.warning("A run is under way; stop it first, or wait for its end.")
         return
     started().append(start(command, FOLDER))
-    st.session_state.pop("workspace", None)  # show the latest one
     st.rerun()
 
 
@@ -222,16 +221,21 @@ def show_transcript(path: Path) -> None:
     entries = [each for each in read_entries(path) if each.kind == "answer"]
     if not entries:
         st.caption("No language model was asked.")
-    for place, each in enumerate(entries, 1):
-        answer, request = each.value, each.request
-        tokens = f"{answer.get('tokens_in', 0):,} + {answer.get('tokens_out', 0):,} tokens"
-        with st.expander(label(f"{place}. {request.get('role', '')}: {tokens}")):
-            for message in request.get("messages", []):
-                st.caption(message["role"])
-                st.code(str(message.get("content") or ""), language="text", wrap_lines=True)
-            st.caption("answer")
-            shown = answer.get("text") or answer.get("reason") or value(answer.get("calls", ""))
-            st.code(shown or "nothing", language="json", wrap_lines=True)
+        return
+    titles = [
+        f"{place}. {each.request.get('role', '')}: {each.value.get('tokens_in', 0):,}"
+        f" + {each.value.get('tokens_out', 0):,} tokens"
+        for place, each in enumerate(entries, 1)
+    ]
+    # One at a time: with tools, each question repeats the conversation before it.
+    chosen = entries[titles.index(st.selectbox("Question", titles, key="question"))]
+    for message in chosen.request.get("messages", []):
+        st.caption(message["role"])
+        st.code(str(message.get("content") or ""), language="text", wrap_lines=True)
+    st.caption("answer")
+    answer = chosen.value
+    shown = answer.get("text") or answer.get("reason") or value(answer.get("calls", ""))
+    st.code(shown or "nothing", language="json", wrap_lines=True)
 
 
 def show_workspace(name: str, *, running: bool) -> None:
@@ -271,6 +275,9 @@ def follow(running: bool) -> None:
     known = [root.name for root in reversed(all_workspaces(FOLDER))]
     with frame.sentences():
         if known:
+            if st.session_state.get("latest", known[0]) != known[0]:  # a run has opened it
+                st.session_state["workspace"] = known[0]
+            st.session_state["latest"] = known[0]
             name = st.selectbox("Workspace", known, key="workspace", bind="query-params")
             show_workspace(name, running=running)
         elif not running:

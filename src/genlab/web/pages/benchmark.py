@@ -16,7 +16,14 @@ from genlab.benchmark.store.schema import STATUSES, Contender, Item, Run
 from genlab.web.components import grid
 from genlab.web.components.escape import label, line
 from genlab.web.components.files import fresh
-from genlab.web.components.frame import ask_rater, choose, remember, remembered, sentences
+from genlab.web.components.frame import (
+    ask_rater,
+    choose,
+    distinct,
+    remember,
+    remembered,
+    sentences,
+)
 from genlab.web.jobs import jobs
 
 CASES_PER_PAGE, RUNS_PER_PAGE = 12, 50
@@ -29,7 +36,7 @@ def choose_run() -> None:
     cases, params = jobs().cases(), jobs().params
     st.html(grid.gallery(cases))
     runnable, skipped = split_by_consent(cases)
-    titles = {case.case_id: line(case.title, 80) for case in runnable}
+    titles = distinct({case.case_id: case.title for case in runnable})
     names = list(titles)
     chosen = st.multiselect("Cases", names, names, format_func=lambda n: titles[n], key="cases")
     for reason in skipped:
@@ -126,7 +133,8 @@ def show_run(name: str) -> None:
     if reason:
         st.warning(label(reason))
     if status == "running":
-        st.fragment(follow, run_every=0.25)(run)
+        count = len(jobs().store.items(run.run_id))
+        st.fragment(follow, run_every=max(0.25, count / 500))(run)  # reading 5,000 takes a second
         return
     views = {"Grid": show_grid, "Compare": compare, "Leaderboard": show_ranking}
     views[choose("View", [*views], "view")](run)
@@ -177,7 +185,7 @@ def show_case(
 def show_grid(run: Run) -> None:
     """Cases by contenders: images, badges, and stars to give."""
     name = ask_rater()
-    labels = {each: line(kept.label, 80) for each, kept in run.contenders.items()}
+    labels = distinct({each: kept.label for each, kept in run.contenders.items()})
     shown = st.multiselect(
         "Contenders", list(labels), list(labels), format_func=lambda n: labels[n], key="shown"
     )
@@ -241,7 +249,7 @@ def compare(run: Run) -> None:
         st.info("This view needs a case with two images; run it with two tools.")
         return
     images = by_case[st.selectbox("Case", cases, key="case", bind="query-params")]
-    labels = {name: line(run.contenders[name].label, 80) for name in images}
+    labels = distinct({name: run.contenders[name].label for name in images})
     shown = ""
     for index, (place, side) in enumerate(zip(st.columns(2), ("Left", "Right"), strict=True)):
         name = place.selectbox(

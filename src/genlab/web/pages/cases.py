@@ -19,7 +19,7 @@ from genlab.benchmark.plugins.inputs import write_instruction
 from genlab.web.api.cases import CaseIn, save_case
 from genlab.web.components import grid, look
 from genlab.web.components.escape import label, line
-from genlab.web.components.frame import sentences
+from genlab.web.components.frame import distinct, sentences
 from genlab.web.jobs import jobs
 
 CONSENT = "All persons shown agree to this use."
@@ -136,9 +136,10 @@ def main() -> None:
         cases = {case.case_id: case for case in jobs().cases()}
     st.html(grid.gallery(cases.values()))
     if cases:
+        titles = distinct({case_id: case.title for case_id, case in cases.items()})
         name = st.selectbox(
             "Case", list(cases), index=None, placeholder="Choose a case to change", key="chosen",
-            format_func=lambda each: line(cases[each].title, 80),
+            format_func=titles.__getitem__,
         )  # fmt: skip
         if name:
             edit(cases[name], set(cases))
