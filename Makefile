@@ -37,6 +37,7 @@ experiments: $(STAMP) ## Run the documented experiments (ARGS="--only NAME --job
 	@$(PY) stages/experiments.py $(ARGS)
 
 report: $(STAMP) ## Write reports/ and the README's results from the run's files
+	@$(PY) benchmarks/run.py pipeline
 	@$(PY) stages/report.py $(ARGS)
 
 test: $(STAMP) ## Run the tests on two processes (WORKERS=4, ARGS="-k name")

@@ -278,18 +278,22 @@ def baselines(
             measured[each].append(row)
     contenders = [summarize(found, chosen[each]) for each, found in measured.items()]
     searched = [comparison.measure(each, searching=True) for group in tried for each in group]
-    write_json(report, describe(judge, contenders, searched, search_seconds))
+    trained = digest(load_params().resolve(data.name)["train"])
+    write_json(report, describe(judge, contenders, searched, search_seconds, trained))
     means = {each.title: row["mean"] for each, row in zip(measured, contenders, strict=True)}
     print(pd.DataFrame(means))
     yield from compare(contenders)
 
 
-def describe(judge: Judge, rows: list[Row], searched: list[Row], search_seconds: float) -> Row:
-    """The content of results/baselines.json."""
+def describe(
+    judge: Judge, rows: list[Row], searched: list[Row], search_seconds: float, params: str
+) -> Row:
+    """The content of results/baselines.json. params: digest of those of our training."""
     keys = ("contender", *Settings.TUNED, "images_seen", "parameters")
     numbers = ("validation_bits_per_dim", "validation_frechet")
     return {
         "search_seconds": search_seconds,
+        "params": params,
         "n": judge.n,
         "machine": engine.machine(),
         "rows": rows,

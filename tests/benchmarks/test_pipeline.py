@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import pipeline
+from genlab.core.params import digest, load_params
 
 
 def make_runs(sweep: str, entry: str, column: str, values: list[object]) -> pd.DataFrame:
@@ -79,10 +80,14 @@ def test_the_valid_rate_is_that_of_samples_at_temperature_1(
     assert found["grids.valid_rate"] == samplers["ancestral"]["valid_rate"]
 
 
+@pytest.mark.parametrize("current", [True, False])
 def test_one_model_is_judged_by_this_benchmark_alone(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch, current: bool
 ) -> None:
     monkeypatch.chdir(root)
     monkeypatch.setitem(pipeline.REGISTRY, "baselines", ())
+    params = load_params().resolve("fashion_mnist")["train"]
+    compared = digest(params if current else {**params, "epochs": 1})
+    monkeypatch.setattr(pipeline, "read", lambda path: {"params": compared})
     [found] = pipeline.one_model({"images.ssim": 0.9})
-    assert (found.value, found.command) == (1.0, "")  # the command that ran is recorded
+    assert (found.value, found.command) == (float(current), "")  # the command that ran is recorded

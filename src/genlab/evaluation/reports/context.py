@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from genlab.core.io import read_json
-from genlab.core.params import load_params
+from genlab.core.params import digest, load_params
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.rules import detected_issues
 from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
@@ -54,8 +54,8 @@ def load_benchmarks(root: Path) -> Context:
 def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
     """The default run and the experiments of `dataset`: one row per run, dotted columns.
 
-    Columns are those of results/experiments.csv; for images `frechet` and `recall` are added, the
-    numbers of the sampler that the validation split selected.
+    Columns are those of results/experiments.csv; for images `frechet`, `relative_frechet` and
+    `recall` are added, the numbers of the sampler that the validation split selected.
     """
     experiments = read_results(root / RESULTS_FILE)
     own: dict[str, Any] = {
@@ -66,7 +66,8 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
     default = pd.DataFrame([own], index=[DEFAULT])
     runs = pd.concat([default, experiments[experiments["dataset"] == dataset]]).copy()
     if "metrics.best_sampler" in runs:
-        for column, key in (("frechet", "frechet_distance"), ("recall", "recall")):
+        keys = {"frechet": "frechet_distance", "recall": "recall"}
+        for column, key in {**keys, "relative_frechet": "relative_frechet"}.items():
             runs[column] = [
                 row.get(f"metrics.samplers.{row['metrics.best_sampler']}.{key}")
                 for _, row in runs.iterrows()
@@ -75,8 +76,12 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
 
 
 def load_baselines(root: Path) -> Context:
-    """The comparison at equal CPU time: `rows`, its models, and `search`, the settings tried."""
+    """The comparison at equal CPU time: `rows`, its models, and `search`, the settings tried.
+
+    `current`: whether our model had the params of now.
+    """
     found: Context = read_json(
         root / "results" / "baselines.json", producer_command="python benchmarks/run.py baselines"
     )
-    return found
+    now = digest(load_params(root / "params.yaml").resolve("fashion_mnist")["train"])
+    return {**found, "current": found.get("params") == now}

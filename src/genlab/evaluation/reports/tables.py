@@ -117,6 +117,12 @@ def sweep_table(
 
 
 @or_reason
+def entry_mean(runs: pd.DataFrame, sweep: str, entry: str, column: str) -> str:
+    """The mean of a column over the seeds of an entry."""
+    return number(summarise_sweep(select_sweep(runs, sweep), [column])[entry][column])
+
+
+@or_reason
 def seeds_table(
     runs: pd.DataFrame, sweep: str, columns: Mapping[str, str], names: Mapping[str, str]
 ) -> str:
