@@ -3,6 +3,7 @@
 import contextvars
 import inspect
 import os
+import socket
 import subprocess
 import sys
 import zipfile
@@ -189,6 +190,7 @@ def test_a_script_runs_with_its_arguments_and_neighbours() -> None:
 
 PLANTED = """
 import os
+import socket
 for name in ("numpy", "genlab", "torch", "os", "sitecustomize"):
     for place in (".", "src", "src/scripts"):
         os.makedirs(f"{place}/{name}", exist_ok=True)
@@ -266,7 +268,9 @@ def test_folders_without_end_stop_nobody_but_their_maker(place: Path) -> None:
 @pytest.mark.usefixtures("box")
 def test_a_command_sees_no_key_and_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "squeamish-ossifrage")
-    output = tools.bash_run("env; (exec 3<>/dev/tcp/127.0.0.1/9) && echo open")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        output = tools.bash_run(f"env; (exec 3<>/dev/tcp/127.0.0.1/{port}) && echo open")
     assert "ossifrage" not in output
     assert "open" not in output
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
-from disks import mounted
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import UNFINISHED, read_json, sha256, write_text
@@ -138,16 +137,6 @@ def test_a_truncated_training_file_is_one_line(content: bytes) -> None:
     (Path("split") / shards.TRAIN_FILE).write_bytes(content)
     with pytest.raises(GenlabError, match=r"train\.npy is truncated or no \.npy file"):
         load_split("split", "train")
-
-
-def test_a_full_disk_is_an_error_and_leaves_no_partial_file(tmp_path: Path) -> None:
-    disk, train = tmp_path / "disk", np.ones((1000, 16, 16), np.uint8)
-    disk.mkdir()
-    with mounted(disk, "size=64k"):
-        with pytest.raises(OSError, match="No space left") as error:
-            shards.join_shards(train, tmp_path, [], len(train), disk / "train.npy")
-        assert error.value.filename == str(disk / "train.npy")
-        assert not list(disk.iterdir())
 
 
 def test_only_the_file_of_the_manifest_has_shards(tmp_path: Path) -> None:

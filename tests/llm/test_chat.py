@@ -59,7 +59,6 @@ BAD = {
     "not finite": llm.good('{"blocks": 1, "lr": NaN}'),
     "a call of nothing": llm.called("add", {}),
     "hanging": llm.Reply(hang=True),
-    "dripping": llm.Reply(llm.WHOLE, drip=0.02),
     "dripping error": llm.Reply(llm.WHOLE, 500, drip=0.02),
     "huge": llm.good("x" * 2 * MAX_BYTES),
 }

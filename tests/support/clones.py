@@ -14,15 +14,15 @@ TIMEOUT = 900  # seconds; a loaded machine is slow
 PASSING = re.compile(r"timing|provenance|\.making|\.part")
 
 
-def try_in(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """How a command in `folder` ended."""
+def run_in(folder: Path, *command: str) -> str:
+    """The standard output of a command in `folder`, which must succeed."""
     environment = {
         **os.environ,
         **IDENTITY,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(folder / "src"),
     }
-    return subprocess.run(
+    done = subprocess.run(
         command,
         cwd=folder,
         env=environment,
@@ -31,11 +31,6 @@ def try_in(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=TIMEOUT,
     )
-
-
-def run_in(folder: Path, *command: str) -> str:
-    """The standard output of a command in `folder`, which must succeed."""
-    done = try_in(folder, *command)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -314,8 +314,7 @@ RESUMED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("on", KINDS)
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("killed_in", [1, 3, 4])
+@pytest.mark.parametrize(("threads", "killed_in"), [(1, 1), (2, 3), (1, 4)])
 def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     tmp_path: Path, on: str, killed_in: int, threads: int
 ) -> None:
