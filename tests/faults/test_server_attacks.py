@@ -146,14 +146,15 @@ def test_no_attack_comes_through(server: Server, record: Callable[..., None]) ->
 
 def came_through(server: Server, attack: Attack) -> bool:
     """Whether an attack got what it wanted, or took the server down."""
-    status, answer = send(server, attack)
+    status, kind, answer = send(server, attack)
     leaked = SECRET in answer or OTHER_SECRET in answer or b"root:" in answer
-    alive, _ = send(server, Attack("alive", "/api/runs"))
-    return status in attack.through or status >= 500 or leaked or alive != 200
+    marked = kind.startswith("text/html") and SCRIPT.encode() in answer
+    alive, *_ = send(server, Attack("alive", "/api/runs"))
+    return status in attack.through or status >= 500 or leaked or marked or alive != 200
 
 
-def send(server: Server, attack: Attack) -> tuple[int, bytes]:
-    """Send it as it is; (0, b"") where the server hangs up."""
+def send(server: Server, attack: Attack) -> tuple[int, str, bytes]:
+    """Status, type and content of the answer to it as it is; (0, "", b""): the server hangs up."""
     host = server.base.removeprefix("http://")
     connection = http.client.HTTPConnection(host, timeout=30)
     try:
@@ -164,9 +165,10 @@ def send(server: Server, attack: Attack) -> tuple[int, bytes]:
         connection.endheaders(attack.body or None)
         answer = connection.getresponse()
         # A socket that was opened has no end: its status says enough.
-        return answer.status, b"" if answer.status == 101 else answer.read()
+        content = b"" if answer.status == 101 else answer.read()
+        return answer.status, answer.getheader("content-type", ""), content
     except (OSError, http.client.HTTPException):
-        return 0, b""
+        return 0, "", b""
     finally:
         connection.close()
 
