@@ -101,7 +101,6 @@ def test_a_broken_config_is_refused_with_place_and_reason(name: str) -> None:
     with pytest.raises(GenlabError, match=r"^model_config\b") as caught:
         write_source(parse(layers), SHAPE, 10, "classify")
     caught.match(reason)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_custom_layer_may_say_anything() -> None:

@@ -64,9 +64,8 @@ def test_a_damaged_record_is_not_a_missing_one(workspace: Workspace, damage: str
     path = workspace.root / attempts[0].experiment_dir / "results.json"
     path.write_text(damage)
     for broken in (registry.attempts, registry.recover, lambda: registry.put(attempts[1])):
-        with pytest.raises(GenlabError, match=f"rm -r {path.parent}") as caught:
+        with pytest.raises(GenlabError, match=f"rm -r {path.parent}"):
             broken()
-        assert "\n" not in str(caught.value)
     assert path.read_text() == damage
 
 

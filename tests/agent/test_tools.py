@@ -70,9 +70,8 @@ def place(box: Toolbox) -> Path:
 
 
 def _refused(call: Callable[[], object], words: str) -> None:
-    with pytest.raises(GenlabError, match=words) as caught:
+    with pytest.raises(GenlabError, match=words):
         call()
-    assert "\n" not in str(caught.value)
 
 
 def _tree(folder: Path) -> dict[Path, bytes]:

@@ -109,3 +109,4 @@ def test_an_error_has_its_place_for_programs() -> None:
     error = GenlabError("params.yaml: lr must be > 0", key="lr", path="params.yaml", fix="raise lr")
     assert (error.key, error.path, error.fix) == ("lr", Path("params.yaml"), "raise lr")
     assert pickle.loads(pickle.dumps(error)).key == "lr"
+    assert str(GenlabError("of two\nlines")) == "of two lines"

@@ -82,6 +82,5 @@ def test_a_paid_run_is_replayed_without_a_key_to_the_same_numbers(tmp_path: Path
 def test_a_goal_about_other_data_is_refused(changes: dict[str, str]) -> None:
     values: dict[str, Any] = load_params(ROOT / "params.yaml").model_dump()
     values["agent"].update(changes)
-    with pytest.raises(GenlabError, match=changes["dataset"]) as refused:
+    with pytest.raises(GenlabError, match=changes["dataset"]):
         Settings.of_stage(parse_params(values, "params.yaml"), Path("data"))
-    assert "\n" not in str(refused.value)

@@ -221,7 +221,6 @@ def test_a_fault_in_the_table_stops_before_anything_runs(
     with pytest.raises(GenlabError, match=r"bad\.yaml") as error:
         load_experiments(path)
     assert error.value.key == key
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.usefixtures("table")

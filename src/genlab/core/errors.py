@@ -48,7 +48,7 @@ class GenlabError(Exception):
         path: str | Path | None = None,
         fix: str | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(" ".join(message.splitlines()))
         self.key = key
         self.path = None if path is None else Path(path)
         self.fix = fix
