@@ -129,3 +129,17 @@ def test_ci_is_timed_in_a_clone_and_only_where_it_passes(
 def test_every_benchmark_has_described_keys_and_every_target_a_benchmark(root: Path) -> None:
     harness.load_benchmarks()
     assert {key for keys in harness.REGISTRY.values() for key in keys} == set(read_targets(root))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "key"),
+    [
+        ("arc_grids", "grids.valid_rate"),
+        ("fashion_mnist", "images.ssim"),
+        ("emoji", "images.emoji_bpd"),
+    ],
+)
+def test_a_target_is_of_one_dataset(root: Path, dataset: str, key: str) -> None:
+    others = {"arc_grids", "fashion_mnist", "emoji"} - {dataset}
+    assert key in read_targets(root, dataset)
+    assert not any(key in read_targets(root, other) for other in others)

@@ -9,7 +9,7 @@ from genlab.core.io import read_json
 from genlab.core.params import digest, load_params
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.rules import detected_issues
-from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
+from genlab.evaluation.reports.targets import read_targets
 from genlab.experiments.results import RESULTS_FILE, flatten_results, read_results
 from genlab.experiments.run import compare_code
 
@@ -40,7 +40,7 @@ def load_context(root: Path, dataset: str) -> Context:
         "runs": load_runs(root, dataset, context),
         "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,
         "benchmarks": load_benchmarks(root),
-        "targets": read_targets(root, benchmark_prefix(dataset)),
+        "targets": read_targets(root, dataset),
         "code": compare_code(experiments[experiments["dataset"] == dataset]),
     }
 

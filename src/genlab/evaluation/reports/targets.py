@@ -8,6 +8,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from genlab.core.errors import GenlabError
+from genlab.core.params import DATASETS
 
 TARGETS_FILE = Path("benchmarks/targets.yaml")
 
@@ -47,8 +48,8 @@ class Target(BaseModel):
         return value >= wanted if self.direction == "maximize" else value <= wanted
 
 
-def read_targets(root: Path, *prefixes: str) -> dict[str, Target]:
-    """Read the targets whose keys start with one of `prefixes` (all without any), in file order.
+def read_targets(root: Path, dataset: str | None = None) -> dict[str, Target]:
+    """Read the targets of a dataset, or all, in file order.
 
     Raises a GenlabError where the file is missing or malformed.
     """
@@ -60,9 +61,12 @@ def read_targets(root: Path, *prefixes: str) -> dict[str, Target]:
         raise GenlabError(
             f"{path} is missing or malformed; restore it with: git checkout {TARGETS_FILE}"
         ) from error
-    return {key: targets[key] for key in targets if not prefixes or key.startswith(prefixes)}
+    return {key: targets[key] for key in targets if dataset in (None, dataset_of(key))}
 
 
-def benchmark_prefix(dataset: str) -> str:
-    """What the keys of the benchmarks about `dataset` start with."""
-    return {"arc_grids": "grids.", "fashion_mnist": "images."}.get(dataset, f"images.{dataset}_")
+def dataset_of(key: str) -> str:
+    """The dataset that a benchmark is about, empty where there is none."""
+    if not key.startswith("images."):
+        return "arc_grids" if key.startswith("grids.") else ""
+    named = (name for name in DATASETS if key.startswith(f"images.{name}_"))
+    return next(named, "fashion_mnist")

@@ -9,7 +9,7 @@ import streamlit as st
 
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import ends, number, words
-from genlab.evaluation.reports.targets import benchmark_prefix, read_targets
+from genlab.evaluation.reports.targets import read_targets
 from genlab.web import items
 from genlab.web.components import frame, look
 from genlab.web.components.escape import label
@@ -63,7 +63,7 @@ def key_numbers(root: Path, dataset: str) -> list[tuple[str, str, str]]:
 
 def compare_targets(root: Path, dataset: str) -> list[Row]:
     """Table of the project's targets for a dataset, and what was measured."""
-    targets = read_targets(root, benchmark_prefix(dataset))
+    targets = read_targets(root, dataset)
     with reading(root / "results" / "benchmarks.json", "make bench") as found:
         return [
             {
