@@ -130,6 +130,11 @@ def test_a_run_of_contenders_is_started_listed_and_reported(api: TestClient) -> 
     assert f"report_{run['run_id']}.html" in report.headers["content-disposition"]
 
 
+def test_a_run_has_so_many_images_at_most(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genlab.web.jobs.MAX_ITEMS", 0)
+    assert is_problem(client(jobs).post("/api/run", json=ENDLESS), 422)
+
+
 def test_runs_are_limited_and_waiting_ones_end_at_once(api: TestClient, jobs: Jobs) -> None:
     def cancel(run_id: str) -> None:
         assert api.post(f"/api/run/{run_id}/cancel").json()["run_id"] == run_id

@@ -29,6 +29,7 @@ from genlab.web.api.schema import Refusal
 
 AT_A_TIME = 2  # runs that work at a time; further ones wait
 MAX_WAITING = 8  # runs that work or wait
+MAX_ITEMS = 5000  # images of a run
 MAX_LOGS = 64  # runs whose events are kept in memory
 POLL_SECONDS = 1.0  # between two looks at a run of another process
 
@@ -78,6 +79,8 @@ class Jobs:
         self, cases: Sequence[Case], contenders: Sequence[Contender], repeats: int, max_cost: float
     ) -> str:
         """Start a run; returns its id at once. max_cost: ceiling in dollars."""
+        if len(cases) * len(contenders) * repeats > MAX_ITEMS:
+            raise Refusal(422, f"a run may have {MAX_ITEMS} images; choose fewer")
         with self._lock:
             if len(self._runners) >= MAX_WAITING:
                 raise Refusal(429, f"{MAX_WAITING} runs are under way; wait for one, or cancel one")
