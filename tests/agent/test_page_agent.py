@@ -89,7 +89,11 @@ def test_code_config_decision_numbers_and_transcript_are_shown(followed: Followe
     for name in ("model_code.py", "model_config.yaml"):
         assert (files / name).read_text().strip() in codes
     assert found.decision in [each.value for each in shown.text]
-    assert sum("tokens" in each.label for each in shown.expander) == run.spend["questions"]
+    questions = shown.selectbox(key="question")
+    assert len(questions.options) == run.spend["questions"]
+    first = [each.value for each in shown.code]
+    questions.set_value(questions.options[-1]).run()
+    assert [each.value for each in shown.code] != first
     assert any(each.startswith("genlab agent run") for each in codes)
 
 
@@ -110,6 +114,17 @@ def test_a_run_that_is_stopped_can_be_resumed(place: Path, monkeypatch: pytest.M
     assert not shown.exception
     assert not shown.error
     assert any(each.label == "Resume" for each in shown.button)
+
+
+def test_the_workspace_of_a_new_run_is_shown_once(place: Path) -> None:
+    lay_out(place / "workspaces" / "old", REACHABLE)
+    shown = page().run()
+    assert shown.selectbox(key="workspace").value == "old"
+    lay_out(place / "workspaces" / "new", REACHABLE)
+    shown.run()
+    assert shown.selectbox(key="workspace").value == "new"
+    shown.selectbox(key="workspace").set_value("old").run()
+    assert shown.run().selectbox(key="workspace").value == "old"
 
 
 def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(place: Path) -> None:
