@@ -45,7 +45,7 @@ from benchmarks.harness import Result, benchmark
 from genlab.core import engine
 from genlab.core.errors import GenlabError
 from genlab.core.io import UNFINISHED, read_json, sha256, write_json
-from genlab.core.params import digest, load_params
+from genlab.core.params import load_params
 from genlab.datasets.images import load_images, load_labels
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.evaluation.metrics import frechet, kid, two_sample
@@ -149,7 +149,7 @@ class Comparison:
         for used in ("distributions", "vae" if ours else "vae/sampling"):
             code += sorted((package / used).rglob("*.py"))
         if ours:
-            digests.append(digest(load_params().resolve(self.data.name)["train"]))
+            digests.append(load_params().training_digest(self.data.name))
         digests += [sha256(file) for file in (self.data / MANIFEST_FILE, *code)]
         text = json.dumps([asdict(settings), digests, VERSION])
         key = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -278,7 +278,7 @@ def baselines(
             measured[each].append(row)
     contenders = [summarize(found, chosen[each]) for each, found in measured.items()]
     searched = [comparison.measure(each, searching=True) for group in tried for each in group]
-    trained = digest(load_params().resolve(data.name)["train"])
+    trained = load_params().training_digest(data.name)
     write_json(report, describe(judge, contenders, searched, search_seconds, trained))
     means = {each.title: row["mean"] for each, row in zip(measured, contenders, strict=True)}
     print(pd.DataFrame(means))

@@ -12,7 +12,8 @@ import pandas as pd
 from benchmarks.harness import REGISTRY, RESULTS_FILE, ROOT, Result, benchmark
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
-from genlab.core.params import PARAMS_FILE, digest, load_params
+from genlab.core.params import PARAMS_FILE
+from genlab.evaluation.reports.context import load_baselines
 from genlab.evaluation.reports.targets import read_targets
 from genlab.experiments.results import read_results, select_sweep
 from genlab.experiments.run import load_experiments
@@ -152,8 +153,7 @@ def one_model(values: Mapping[str, float]) -> Iterator[Result]:
     targets = read_targets(ROOT)
     found = {**values, **{key: recorded[key]["value"] for key in keys}}
     met = [targets[key].met(value) for key, value in found.items()]
-    now = digest(load_params().resolve(IMAGES)["train"])
-    if not (current := read("results/baselines.json").get("params") == now):
+    if not (current := load_baselines(ROOT)["current"]):
         print("the comparison with baselines is of other params; run: benchmarks/run.py baselines")
     yield Result("images.one_model", float(current and False not in met))
 

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import pipeline
 from genlab.core.params import digest, load_params
+from genlab.evaluation.reports import context
 
 
 def make_runs(sweep: str, entry: str, column: str, values: list[object]) -> pd.DataFrame:
@@ -88,6 +89,6 @@ def test_one_model_is_judged_by_this_benchmark_alone(
     monkeypatch.setitem(pipeline.REGISTRY, "baselines", ())
     params = load_params().resolve("fashion_mnist")["train"]
     compared = digest(params if current else {**params, "epochs": 1})
-    monkeypatch.setattr(pipeline, "read", lambda path: {"params": compared})
+    monkeypatch.setattr(context, "read_json", lambda *_, **__: {"params": compared})
     [found] = pipeline.one_model({"images.ssim": 0.9})
     assert (found.value, found.command) == (float(current), "")  # the command that ran is recorded

@@ -171,6 +171,10 @@ class Params(Section):
             "failure_gallery": intervals,
         }
 
+    def training_digest(self, name: str) -> str:
+        """SHA-256 of what the training on dataset `name` depends on."""
+        return digest(self.resolve(name)["train"])
+
 
 PARTS = (GridParams, ImageParams, EvaluateParams, AgentParams, BenchmarkParams)
 DATASETS: tuple[str, ...] = get_args(Dataset)

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from genlab.core.io import read_json
-from genlab.core.params import digest, load_params
+from genlab.core.params import load_params
 from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.rules import detected_issues
 from genlab.evaluation.reports.targets import read_targets
@@ -83,5 +83,5 @@ def load_baselines(root: Path) -> Context:
     found: Context = read_json(
         root / "results" / "baselines.json", producer_command="python benchmarks/run.py baselines"
     )
-    now = digest(load_params(root / "params.yaml").resolve("fashion_mnist")["train"])
+    now = load_params(root / "params.yaml").training_digest("fashion_mnist")
     return {**found, "current": found.get("params") == now}

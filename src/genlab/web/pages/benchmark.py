@@ -133,7 +133,7 @@ def show_run(name: str) -> None:
     if reason:
         st.warning(label(reason))
     if status == "running":
-        count = len(jobs().store.items(run.run_id))
+        count = len(run.cases) * len(run.tools) * run.repeats
         st.fragment(follow, run_every=max(0.25, count / 500))(run)  # reading 5,000 takes a second
         return
     views = {"Grid": show_grid, "Compare": compare, "Leaderboard": show_ranking}
