@@ -215,7 +215,7 @@ def image_sections(
     """Sections of test images (n, h, w, c), with their labels (n,), and of samples (m, h, w, c).
 
     Samples are ordered by their distance to the nearest training image in a classifier's features;
-    their class is the classifier's, their atypicality the distance from the test images' means.
+    their class is that image's, their atypicality the distance from the test images' means.
     """
     predicted, samples, seen = arrays["predicted"], arrays["samples"], arrays["sample_labels"]
     errors, distances = mse(truth, predicted), np.asarray(arrays["sample_errors"], np.float64)
@@ -223,7 +223,7 @@ def image_sections(
     measured = of_images.measure_attributes(truth, labels, centres)
     measured["train_distance"] = arrays["train_distances"]
     of_samples = of_images.measure_attributes(samples, seen, centres)
-    unlike = {"subject": "samples", "verb": "are unlike any training image"}
+    unlike = {"subject": "samples", "verb": "are further from the training images"}
     real = Section(
         "Worst reconstructions",
         "test image",
