@@ -63,6 +63,7 @@ def main() -> None:
         items = max(1, facts["examples"] // EPOCHS)
         epoch = {"samples_per_epoch": items, "batch_size": min(own.batch_size, items)}
         metrics = measure(own.with_overrides(**epoch), data)
+    facts |= {"subset": len(data.train), "validation": len(data.validation)}
     write_json(RESULTS, {**facts, "metrics": metrics})
     print(f"{RESULTS}: {metrics}")
 

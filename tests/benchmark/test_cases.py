@@ -129,6 +129,9 @@ def test_private_cases_are_listed_copied_and_deleted_to_a_bin(tmp_path: Path) ->
     assert load_case(kept.rename(tmp_path / "back")).digest == private.digest
     with pytest.raises(GenlabError, match="shipped"):
         delete_case(shipped)
+    write_case(tmp_path / "private" / "case-001", **dict(shipped))
+    with pytest.raises(GenlabError, match=r"case-001 and .*private/case-001 .* rename"):
+        load_cases(tmp_path)
 
 
 def test_a_folder_without_cases_is_reported(tmp_path: Path) -> None:

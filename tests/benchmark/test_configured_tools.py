@@ -260,6 +260,9 @@ def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> N
     assert (found.cost, found.note) == (0.3, "n")
     assert not place.answer.exists()
     assert recovered(place, "") == Arrival(found.sha256)  # by the JSON beside the image
+    place.path.with_suffix(".json").write_text("")
+    assert recovered(place, found.sha256) == Arrival(found.sha256)
+    assert recovered(place, "") is None
     place.path.unlink()
     place.answer.write_bytes(b"{\nno image")
     assert recovered(place, "") is None
@@ -276,12 +279,16 @@ def test_a_program_gets_files_and_writes_one(case: Case, monkeypatch: pytest.Mon
     ("text", "kind", "reason"),
     [
         ("raise SystemExit('no face found\\n\\n')", "error", "exit status 1: no face found"),
+        ("import os; raise SystemExit(os.environ['LOGIN'])", "error", "exit status 1: [redacted]"),
         ("pass", "no_image", "no file"),
         ("import sys; open(sys.argv[2], 'w').write('<html>')", "no_image", "<html>"),
     ],
 )
-def test_a_wrong_program_is_an_outcome(case: Case, text: str, kind: str, reason: str) -> None:
-    failure = failure_of(program(text), case)
+def test_a_wrong_program_is_an_outcome(
+    case: Case, monkeypatch: pytest.MonkeyPatch, text: str, kind: str, reason: str
+) -> None:
+    monkeypatch.setenv("LOGIN", KEY)
+    failure = failure_of(program(text, env=["LOGIN"]), case)
     assert (failure.kind, reason in failure.reason) == (kind, True)
     assert failure.cost == (None if "html" in text else 0.5)  # None: the charge stays
 
@@ -300,8 +307,9 @@ def test_a_hanging_program_is_killed_with_its_children(case: Case) -> None:
     pytest.fail("the child still runs")
 
 
-def test_a_workflow_is_queued_and_its_image_fetched(case: Case) -> None:
-    with ComfyServer() as server:
+@pytest.mark.parametrize("fault", ["", "busy"])
+def test_a_workflow_is_queued_once_and_its_image_fetched(case: Case, fault: str) -> None:
+    with ComfyServer(fault) as server:
         image, _ = kept(comfy(server), case, seed="5")
     assert is_turned(image, case)
     [prompt] = server.prompts
@@ -323,7 +331,7 @@ def test_a_wrong_workflow_is_an_outcome(case: Case, fault: str, kind: str, reaso
     with ComfyServer(fault) as server:
         failure = failure_of(comfy(server, timeout=1.0 if fault == "endless" else 60.0), case)
     assert (failure.kind, reason in failure.reason) == (kind, True)
-    assert server.deleted == (["p1"] if fault == "endless" else [])
+    assert server.deleted == (["p1"] if fault in ("endless", "html") else [])
 
 
 def test_the_sample_is_valid_and_every_example_in_it() -> None:
@@ -362,6 +370,9 @@ OPENAI = "tools: [{id: mine, kind: openai, model: m, %s}]"
         ("body:", "timeout: -1\n    body:", "timeout"),
         ("body: {prompt: ", "fit: {x: ", "fit"),
         ("mine", "My Tool", "id"),
+        ("{prompt: ", "{day: 2026-01-31, prompt: ", "body.day"),
+        ("{prompt: ", "{weight: .nan, prompt: ", "body.weight"),
+        ("body:", "options: {weight: .inf}\n    body:", "options.weight"),
         ("tools:", "tools: [", "YAML"),
         ("mine", "\udcff", "UTF-8"),
         (GOOD, "[]", "keys and values"),
@@ -408,12 +419,17 @@ def test_a_contender_changes_with_options_and_configuration() -> None:
     assert plain.contender_id == renamed.contender_id
     assert len({one.contender_id for one in (plain, renamed, edited, seeded)}) == 3
     assert seeded.label == "mine (seed=3)"
-    service = {"kind": "http", "url": "http://127.0.0.1:9", "options": {"steps": 30, "words": "x"}}
+    service = {
+        "kind": "http",
+        "url": "http://127.0.0.1:9",
+        "options": {"steps": 30, "words": "x", "w": 1.5},
+    }
     numbered = tool_of(body=BODY, **service)
     given = made(numbered, steps="50", words="7")
     assert given.options == {"steps": 50, "words": "7"}
-    with pytest.raises(GenlabError, match=r"option steps of mine must be int .* got 'many'"):
-        made(numbered, steps="many")
+    for name, value in (("steps", "many"), ("w", "nan")):
+        with pytest.raises(GenlabError, match=rf"option {name} of mine must be .* got '{value}'"):
+            made(numbered, **{name: value})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from genlab.core.params import load_params
 pytestmark = pytest.mark.slow
 
 JudgeOf = Callable[..., Judge]
-STARS = '{"stars": 4, "reason": "a <b>soft</b> seam"}'
+STARS = '{"stars": 4, "reason": "a <b>soft</b> seam at the {left} ear"}'
 GIVEN = (4, "")
 MODEL = "@cf/meta/eye\n"  # of any name, though no rating's rater begins with @
 
@@ -73,7 +73,8 @@ def test_its_stars_are_shown_beside_the_score(bench: Bench, judge: JudgeOf) -> N
     [before] = leaderboard(bench.store, run_id=run_id)
     assert "judge" not in render_report(bench.store, run_id)
 
-    with ImageServer([said(f"I see.\n```json\n{STARS}\n```")]) as server:
+    answer = "I {see}. " * 300 + f"\n```json\n{STARS}\n```"
+    with ImageServer([said(answer)]) as server:
         items = bench.resume(run_id, tool, judge=judge(server))
     request = server.requests[0]
     assert (request.path, request.fields["model"]) == ("/v1/chat/completions", MODEL)
@@ -89,7 +90,7 @@ def test_its_stars_are_shown_beside_the_score(bench: Bench, judge: JudgeOf) -> N
         assert item.model_dump(include=unchanged) == other.model_dump(include=unchanged)
     kept = items[0].details["judge"]
     assert kept["judge"] == "cf/meta/eye, prompt 3"
-    assert kept["answer"].startswith("I see.")
+    assert kept["answer"].startswith("I {see}.")
     [standing] = leaderboard(bench.store, run_id=run_id)
     assert (standing.score, standing.components) == (before.score, before.components)
     assert (standing.stars["judge"].mean, standing.stars["judge"].ratings) == (4, 3)

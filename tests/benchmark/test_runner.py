@@ -5,6 +5,8 @@ import errno
 import io
 import json
 import shutil
+import threading
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from PIL import Image
 from small_benchmark import Bench, Turned
 
 from genlab.benchmark import arrivals
+from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.events import EventLog
 from genlab.benchmark.plugins.base import Picture, ToolFailure
@@ -92,6 +95,47 @@ def test_a_faulty_tool_costs_its_own_items_and_no_others(bench: Bench) -> None:
         assert (image.size, image.mode) == ((64, 64), "RGB")
     assert not any("\n" in item.failure for item in items)
     assert kinds(bench.resume(items[0].run_id, *tools, again=True, max_cost=9)) == expected
+
+
+def test_a_faulty_case_is_no_tools_fault(bench: Bench) -> None:
+    cut, *_, shaped = bench.cases(3)
+    Image.effect_noise((64, 64), 50).save(cut.template, "JPEG")
+    cut.template.write_bytes(cut.template.read_bytes()[:-900])
+    shaped = write_case(shaped.folder, **{**dict(shaped), "ideal": Image.new("RGB", (64, 96))})
+    items = bench.run([load_case(cut.folder), shaped], Turned(cost=1.0), max_cost=9)
+    assert kinds(items) == [("failed", "case_fault")] * 2
+    assert ("template.png" in items[0].failure, "ideal.jpg" in items[1].failure) == (True, True)
+    assert not any(item.cost for item in items)
+
+
+def test_a_tool_whose_threads_hang_stops_no_other(bench: Bench) -> None:
+    release = threading.Event()
+
+    class Hanging(Turned):
+        async def swap(self, case: Case, options: Mapping[str, Any]) -> Any:
+            await asyncio.to_thread(release.wait)
+
+    tools = [Hanging(tool_id="hanging", concurrency=99), Turned()]
+    runner = bench.runner(*tools, timeout=0.2, retries=0, concurrency=99)
+    run_id = bench.start(runner, bench.cases(40), tools)
+
+    async def run() -> None:
+        try:
+            await asyncio.wait_for(runner.run(run_id), 30)
+        finally:
+            release.set()
+
+    asyncio.run(run())
+    assert Counter(kinds(bench.store.items(run_id))) == {SCORED: 40, ("failed", "timeout"): 40}
+
+
+def test_a_full_disk_is_no_tools_fault(bench: Bench) -> None:
+    full = Turned(fails=OSError(errno.ENOSPC, "No space left on device"), times=1)
+    [case] = bench.cases(1)
+    with pytest.raises(OSError, match="No space"):
+        bench.run([case], full)
+    [run] = bench.store.runs()
+    assert kinds(bench.resume(run.run_id, full)) == [SCORED]
 
 
 def test_no_more_images_are_made_at_a_time_than_allowed(bench: Bench) -> None:

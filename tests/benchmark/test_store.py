@@ -110,6 +110,12 @@ def test_what_is_no_sound_store_is_refused_and_left_as_it_is(tmp_path: Path, fau
     assert before is None or path.read_bytes() == before
 
 
+def test_the_name_of_a_folder_may_hold_any_character(tmp_path: Path) -> None:
+    folder = tmp_path / "what now? #1"
+    Store(folder / "genlab.sqlite3").close()
+    assert "genlab.sqlite3" in {path.name for path in folder.iterdir()}
+
+
 @pytest.mark.parametrize("query", ["VACUUM", "PRAGMA journal_mode = WAL", ""])
 def test_a_file_without_tables_is_new(tmp_path: Path, query: str) -> None:
     """As another process leaves it that is about to fill it, or was killed before."""

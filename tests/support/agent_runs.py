@@ -112,7 +112,10 @@ def write_attempts(
     for each in found:
         folder = workspace.root / each.experiment_dir
         write_text(folder / "model_code.py", code)
-        write_json(folder / "summary.json", {"table": "Layer </pre>", "analysis": EVIL})
+        write_json(
+            folder / "summary.json",
+            {"layers": [{"name": EVIL, "kind": "Conv2d", "parameters": 80}], "analysis": EVIL},
+        )
         Registry(workspace).put(each)
     write_run(
         workspace, settings(GOAL), verdict, "openai, m", {"majority class": {"accuracy": 0.25}}

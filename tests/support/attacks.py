@@ -251,6 +251,7 @@ WARM = {
         "limits its guard": """
             import resource
             resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))""",
+        "pins its guard to a core": "os.sched_setaffinity(os.getppid(), {0})",
         "reads another process's memory": "call(310, os.getppid(), 0, 0, 0, 0, 0)",
         "takes a file of another process": "call(438, call(434, os.getppid(), 0), 3, 0)",
         "sets an extended attribute": 'os.setxattr(".", "user.secret", b"owned")',

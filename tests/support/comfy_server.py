@@ -17,7 +17,8 @@ from typing_extensions import Self
 class ComfyServer:
     """Turns the image of the LoadImage node `1` upside down; `fault` names what goes wrong.
 
-    fault: "" | "rejected" | "node" (an execution error) | "endless" | "two" (images) | "html".
+    fault: "" | "rejected" | "node" (an execution error) | "endless" | "two" (images) | "html" |
+    "busy" (once).
     `deleted` lists what clients withdrew from the queue.
     """
 
@@ -66,6 +67,8 @@ class ComfyServer:
         if self.fault == "html":
             return HTMLResponse("<html>starting</html>")
         self.looks -= 1
+        if self.looks == 1 and self.fault == "busy":
+            return Response(status_code=502)
         if self.looks > 0 or self.fault == "endless":
             return JSONResponse({})
         status: dict[str, Any] = {"status_str": "success", "completed": True}

@@ -144,7 +144,7 @@ def tool(
     workspace: Annotated[Path | None, Option(help="Workspace, by folder or name.")] = None,
     workspaces: Folder = WORKSPACES,
 ) -> None:
-    """Call one tool of the agent, with the parameters, backend and workspace of a run.
+    """Call one tool of the agent in a workspace, with the parameters and backend of params.yaml.
 
     Example: genlab agent tool read_file '{"file_path": "src/models/current_model.py"}'
     """
@@ -204,6 +204,8 @@ def _settings(goal: Goal, options: dict[str, Any], data: Path) -> Settings:
     content, given = load_params().model_dump(), {k: v for k, v in options.items() if v is not None}
     agent = content["agent"] | {"goal": goal.text, "dataset": goal.dataset}
     agent |= {name: given[name] for name in PARAMS if name in given}
+    limits = {"max_parameters": goal.max_parameters, "time_limit": goal.max_seconds}
+    agent |= {name: value for name, value in limits.items() if value is not None}
     for role in ("planning", "tools"):
         names = {"base_url": "base_url", "model": f"{role}_model"}
         agent[role] |= {name: given[each] for name, each in names.items() if each in given}

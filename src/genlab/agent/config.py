@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from pydantic import TypeAdapter
 from genlab.agent.evaluator.results import Budget
 from genlab.agent.goals import DATASETS, Goal, parse_goal
 from genlab.core.errors import GenlabError
-from genlab.core.io import sha256
+from genlab.core.io import sha256, sha256_code
 from genlab.core.params import AgentParams, Params, load_params
 
 LIMITS = {
@@ -59,7 +58,7 @@ class Settings:
         left_out = dict.fromkeys(LIMITS, True) | {"planning": CONNECTION, "tools": CONNECTION}
         params = self.params.model_dump(mode="json", exclude=left_out)
         prefix, _, own = self.goal.dataset.partition(":")
-        source = Path(own) if own else self.data / prefix
+        source = Path(own).expanduser() if own else self.data / prefix
         paths = [source, *sorted(source.rglob("*"))]
         if self.params.backend == "replay":
             paths.append(Path(self.params.transcript))
@@ -123,13 +122,10 @@ class Problem:
 
 @cache
 def code_digest() -> str:
-    """Digest of the code that prompts and measurements depend on; comments do not change it."""
-    root, only_show = Path(__file__).parent, {"cli.py", "record.py", "report.py"}
-    paths = [each for each in root.rglob("*.py") if each.name not in only_show]
-    paths += (root.parent / "distributions").rglob("*.py")
-    trees = [ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(paths)]
-    template = (root / "templates" / "model.py.j2").read_text(encoding="utf-8")
-    return _digest(version("genlab"), template, *trees)
+    """Digest of the code that prompts and measurements depend on."""
+    template = Path(__file__).parent / "templates" / "model.py.j2"
+    measuring = ("datasets", "distributions", "evaluation/metrics", "grids")
+    return _digest(version("genlab"), sha256(template), sha256_code("agent", *measuring))
 
 
 def _digest(*parts: Any) -> str:

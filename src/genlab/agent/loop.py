@@ -22,7 +22,7 @@ from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import CONFIG, MODEL
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
-from genlab.llm.chat import BudgetSpentError, UnansweredError
+from genlab.llm.chat import BudgetSpentError, SetupError, UnansweredError
 from genlab.llm.journal import Journal
 
 Progress = Callable[[str], None]  # what to do with a line for people
@@ -130,7 +130,11 @@ class Loop(Run):
         """Train the models of a round in parallel processes and enter them in the registry."""
         self.progress("  training")
         with ThreadPoolExecutor(max_workers=len(drafts)) as pool:
-            run_ids = list(pool.map(self._train, drafts))
+            try:
+                run_ids = list(pool.map(self._train, drafts))
+            except BaseException:  # Ctrl-C: the pool would wait until everything is trained
+                self.toolbox.cancel()
+                raise
         found = list[Attempt]()
         for draft, run_id in zip(drafts, run_ids, strict=True):
             found.append(self._enter(draft, run_id, [*self.attempts, *found]))
@@ -158,6 +162,8 @@ class Loop(Run):
         try:
             with tools.using(self.toolbox if by_llm else self.toolbox.without_backend()):
                 yield
+        except SetupError:
+            raise
         except GenlabError as error:
             draft.failure = str(error)
 

@@ -21,7 +21,7 @@ from genlab.llm.journal import Journal
 
 CALLS_PER_ATTEMPT = 20  # tool calls for every attempt that is allowed, at most
 EVALUATOR = "pytorch_quick_evaluator"
-RUN_ID = re.compile(r"qe_\d{8}_\d{6}(?:_\d+)?")  # no other one stands before it in a result
+RUN_ID = re.compile(r'(?:^error: |"run_id": ")(qe_\d{8}_\d{6}(?:_\d+)?)')  # of the evaluator
 SHORTENED = "[shortened: an old result]"
 CUT = '{"shortened": "an old call"}'
 
@@ -89,7 +89,7 @@ class ToolLoop(Run):
                 )
             result = str(found["result"])
         if tool.name == EVALUATOR and (found_id := RUN_ID.search(result)):
-            self.enter(found_id[0])
+            self.enter(found_id[1])
         return {"role": "tool", "tool_call_id": tool.id, "content": result}
 
     def find_limit(self, name: str) -> str:

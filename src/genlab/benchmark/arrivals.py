@@ -17,13 +17,12 @@ from typing import Any
 
 from PIL import Image, ImageOps, PngImagePlugin
 
-from genlab.benchmark.cases.photographs import ImageFault, read_photograph
+from genlab.benchmark.cases.photographs import ImageFault, read_photograph, same_shape
 from genlab.benchmark.plugins.base import Picture, ToolFailure
 from genlab.benchmark.plugins.inputs import letterbox
 from genlab.core.io import sha256, write_bytes, write_json
 
 NAME = "the tool's image"  # in messages
-ASPECT = 0.02  # share by which width over height may differ from the template's
 # Of a photograph, zlib's level 6 takes four times as long as level 1 with Huffman codes alone, for
 # an eighth less.
 COMPRESSION: dict[str, Any] = {"compress_level": 1, "compress_type": 2}
@@ -86,19 +85,27 @@ def keep(picture: Picture, place: Place) -> Arrival:
     return Arrival(found, "; ".join(filter(None, (picture.note, note))), picture.cost)
 
 
-def recovered(place: Place, known: str) -> Arrival | None:
-    """The image that an earlier process saved at `place`, if it is sound; else None.
+def find_saved(path: Path, known: str) -> Arrival | None:
+    """The PNG that an earlier process saved, if it is sound; else None.
 
     known: SHA-256 from the store; "" where the process was killed before it was stored: then that
-    of the JSON beside the image counts. Raises `ToolFailure` where the saved answer is no image.
+    of the JSON beside the image counts.
     """
-    record = place.path.with_suffix(".json")
-    recorded = json.loads(record.read_bytes())["image_sha256"] if record.is_file() else ""
-    wanted = known or recorded
-    if wanted and place.path.is_file() and sha256(place.path) == wanted:
-        return Arrival(wanted)
-    if known or not place.answer.is_file():
+    try:
+        wanted = known or str(json.loads(path.with_suffix(".json").read_bytes())["image_sha256"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # not written, or damaged
         return None
+    return Arrival(wanted) if path.is_file() and sha256(path) == wanted else None
+
+
+def recovered(place: Place, known: str) -> Arrival | None:
+    """The image of an earlier process: as `find_saved`, else made of the answer that it saved.
+
+    Raises `ToolFailure` where the saved answer is no image.
+    """
+    found = find_saved(place.path, known)
+    if found is not None or known or not place.answer.is_file():
+        return found
     head, _, image = place.answer.read_bytes().partition(b"\n")
     try:
         picture = Picture(image, **json.loads(head))
@@ -113,8 +120,7 @@ def fit_to(size: tuple[int, int], image: Image.Image, picture: Picture) -> tuple
     picture: says what is done about another aspect ratio; `refuse` raises `ToolFailure`.
     """
     wanted, found, note = picture.canvas or size, image.size, ""
-    aspect = (image.width / image.height) / (wanted[0] / wanted[1])
-    if not 1 / (1 + ASPECT) <= aspect <= 1 + ASPECT:
+    if not same_shape(found, wanted):
         if picture.fit == "refuse":
             raise ToolFailure(
                 "wrong_size",

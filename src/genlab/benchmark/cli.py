@@ -101,7 +101,8 @@ def run_cases(
 ) -> None:
     """Run cases through tools and score the images.
 
-    Killed or interrupted, it continues with `--resume last`; nothing is paid for twice.
+    Killed or interrupted, it continues with `--resume last`: no image that arrived is paid for
+    twice.
 
     Example: genlab benchmark run --tools baseline_local,control_pasted
     """
@@ -122,7 +123,7 @@ def run_cases(
     names = names or params.tools
     given: dict[str, Any] = {"cases": cases and str(cases), "tools": names, "repeats": repeats}
     given |= {"concurrency": concurrency, "max_cost": max_cost}
-    given |= {"options": _parse_options(option, names) if option else None}
+    given |= {"options": {**params.options, **_parse_options(option, names)} if option else None}
     params = params.model_copy(update={k: v for k, v in given.items() if v is not None})
     with Store(runs / STORE) as store:
         runner = Runner.configured(store, runs, params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class Limits:
 
 @dataclass
 class Budget:
-    """Dollars of a run, reserved before a request is sent, so that the ceiling is never passed."""
+    """Dollars of a run. A request's estimate is reserved before it is sent, within the ceiling."""
 
     ceiling: float
     spent: float
@@ -98,6 +99,8 @@ class Requests:
                 raise
             except Exception as error:  # other people's code: anything may come out of it
                 cost = 0.0
+                if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise  # the disk's fault; it ends the run, which is resumed later
                 raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
             finally:
                 if cost is not None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
-from dataclasses import asdict, replace
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from PIL import Image
 
-from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
+from genlab.benchmark.arrivals import Arrival, Place, find_saved, keep, recovered
 from genlab.benchmark.cases import Case, describe_missing_consent, load_run_case
 from genlab.benchmark.events import update
 from genlab.benchmark.judge import Judge, Verdict
@@ -31,6 +32,9 @@ from genlab.core.io import write_bytes, write_json
 if TYPE_CHECKING:
     from genlab.benchmark.runner import Runner
 
+Result = TypeVar("Result")
+THREADS = ThreadPoolExecutor(thread_name_prefix="genlab-work")
+"""For disk and store, since a tool that hangs keeps threads of `asyncio.to_thread` for good."""
 NOTHING: dict[str, Any] = {
     **{"status": "queued", "image": "", "image_sha256": "", "seconds": 0.0, "failure_kind": ""},
     **{"score": None, "score_reference": None, "components": {}, "details": {}},
@@ -54,6 +58,7 @@ class Work:
         self._run, self._contenders, self._again = run, run.contenders, again
         self._log, self._judge = runner.log(run.run_id), runner.judge
         self._cases: dict[str, Case] = {}
+        self._sound: set[str] = set()
         for known in run.cases:
             folder, digest = self._store.case_folder(known), known.get("digest", "")
             case = self._cases[known["case_id"]] = load_run_case(folder, run.run_id, digest)
@@ -103,7 +108,7 @@ class Work:
             if item.status == "failed" and not self._again:
                 continue
             try:
-                arrival = await asyncio.to_thread(recovered, self._place(item), item.image_sha256)
+                arrival = await in_thread(recovered, self._place(item), item.image_sha256)
             except ToolFailure as failure:
                 await self._fail(item, failure.kind, failure.reason)
                 continue
@@ -137,6 +142,7 @@ class Work:
         case = self._cases[item.case_id].model_copy(update={"ideal": None})
 
         async def call() -> tuple[tuple[Picture, float], float | None]:
+            await self._check_case(item.case_id)
             begin = time.monotonic()
             made: object = await tool.swap(case, options)
             picture = Picture(made) if isinstance(made, Image.Image) else made
@@ -153,6 +159,15 @@ class Work:
         )
         await _finish(self._keep(item, picture, seconds))
 
+    async def _check_case(self, case_id: str) -> None:
+        """Decode the case's images, once. Raises `ToolFailure`: no tool is to blame for them."""
+        if case_id not in self._sound:
+            try:
+                await in_thread(self._cases[case_id].check)
+            except GenlabError as fault:
+                raise ToolFailure("case_fault", str(fault)) from fault
+            self._sound.add(case_id)
+
     async def _reuse(self, item: Item) -> bool:
         """Copy the image of an earlier run with the same contender, case and draw, if any.
 
@@ -161,23 +176,19 @@ class Work:
         """
         digest = self._cases[item.case_id].digest
         wanted = item.model_dump(include={"contender", "case_id", "repeat"})
-        draws = await asyncio.to_thread(lambda: self._store.find(Item, **wanted))
+        draws = await in_thread(lambda: self._store.find(Item, **wanted))
         for old in reversed(draws):
             if old.run_id == item.run_id:
                 continue
-            earlier = await asyncio.to_thread(self._store.run, old.run_id)
+            earlier = await in_thread(self._store.run, old.run_id)
             if digest not in [case.get("digest") for case in earlier.cases]:
                 continue
             path = self._folder / old.run_id / image_name(earlier.contenders, old)
-            place = replace(self._place(item), path=path)
-            try:
-                found = await asyncio.to_thread(recovered, place, old.image_sha256)
-            except ToolFailure:  # an answer that had just arrived and is no image
-                continue
+            found = await in_thread(find_saved, path, old.image_sha256)
             if found is not None:
-                await asyncio.to_thread(write_bytes, self._path(item), path.read_bytes())
+                await in_thread(write_bytes, self._path(item), path.read_bytes())
                 digests = {"image_sha256": found.sha256}
-                await asyncio.to_thread(write_json, self._path(item).with_suffix(".json"), digests)
+                await in_thread(write_json, self._path(item).with_suffix(".json"), digests)
                 reused = old.details.get("reused", {"run_id": old.run_id, "cost": old.cost})
                 kept = {"tool": old.details["tool"]} if "tool" in old.details else {}
                 item.details = {**kept, "reused": reused}
@@ -186,7 +197,7 @@ class Work:
         return False
 
     async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
-        arrival = await asyncio.to_thread(keep, picture, self._place(item))
+        arrival = await in_thread(keep, picture, self._place(item))
         await self._record_arrival(item, arrival, seconds)
 
     async def _record_arrival(self, item: Item, arrival: Arrival, seconds: float = 0.0) -> None:
@@ -248,7 +259,7 @@ class Work:
         try:
             verdict = await self._judge_requests.send(call, partial(self._charge, item), record)
             rated = ("run_item", item.image_sha256, judge.name, verdict.stars)
-            await asyncio.to_thread(self._store.rate, *rated, "judge")
+            await in_thread(self._store.rate, *rated, "judge")
             state |= {"failure_kind": "", "failure": "", **verdict.model_dump(exclude={"stars"})}
         except ToolFailure as failure:
             state |= {"failure_kind": failure.kind, "failure": failure.reason}
@@ -265,7 +276,7 @@ class Work:
         for name, value in changes.items():
             setattr(item, name, value)
         values = {"cost": item.cost, **changes}
-        await _finish(asyncio.to_thread(self._store.set_items, [(item.item_id, values)]))
+        await _finish(in_thread(self._store.set_items, [(item.item_id, values)]))
         self._log.publish(update(item))
 
     def _place(self, item: Item) -> Place:
@@ -276,6 +287,11 @@ class Work:
 
     def _path(self, item: Item) -> Path:
         return self._folder / self._run.run_id / image_name(self._contenders, item)
+
+
+async def in_thread(function: Callable[..., Result], *args: Any) -> Result:
+    """The result of `function(*args)` in a thread that no tool can occupy."""
+    return await asyncio.get_running_loop().run_in_executor(THREADS, function, *args)
 
 
 async def _finish(work: Awaitable[None]) -> None:

@@ -5,7 +5,7 @@ import math
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import json_repair
 from pydantic import BaseModel, ValidationError
@@ -14,6 +14,7 @@ from genlab.core.errors import violations
 from genlab.core.text import map_strings, printable
 from genlab.llm.redaction import excerpt
 
+Schema = TypeVar("Schema", bound=BaseModel)
 MAX_TEXT = 1 << 17  # characters of an answer in which JSON is looked for
 MAX_REPAIR = 1 << 14  # the same for json_repair, which can take quadratic time
 MAX_DEPTH = 40  # levels of lists and objects in an answer
@@ -41,7 +42,7 @@ def without_thoughts(text: str) -> str:
     return answer if head.lstrip().startswith("<think>") or (end and not stated) else text
 
 
-def parse(text: str, schema: type[BaseModel]) -> BaseModel:
+def parse(text: str, schema: type[Schema]) -> Schema:
     """Read the JSON object in `text`, which has to fit `schema`. Raises `MalformedError`."""
     value = read_object(text)
     named = {name for key, field in schema.model_fields.items() for name in (key, field.alias)}

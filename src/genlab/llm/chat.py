@@ -1,7 +1,7 @@
 """Questions to a language model behind an OpenAI-compatible endpoint, within a budget.
 
 Whatever the endpoint does ends in an answer, in an `LLMFailure`, in a `BudgetSpentError` or, for
-what a person has to correct (a key, an address, a model's name), in a GenlabError. Not protected:
+what a person has to correct (a key, an address, a model's name), in a SetupError. Not protected:
 an answer that is well formed and wrong, and a question that was charged but not answered before
 the process was killed. The charges of requests that fail are estimated.
 """
@@ -93,6 +93,10 @@ class LLMFailure(UnansweredError):  # noqa: N818 (an outcome of a run, no bug)
     """The model or its endpoint failed, retries included; the run goes on without the answer."""
 
 
+class SetupError(GenlabError):
+    """What a person has to correct before a model can answer: a key, an address, a name."""
+
+
 class BudgetSpentError(UnansweredError):
     """A limit of the run is reached: it ends, and no further question is asked."""
 
@@ -104,7 +108,7 @@ class Backend(Protocol):
         self, role: Role, messages: Messages, *, schema: Schema = None, functions: Functions = ()
     ) -> Answer:
         """Answer. Raises `LLMFailure`, `BudgetSpentError` or, for what a person has to correct, a
-        GenlabError."""
+        SetupError."""
         ...
 
 
@@ -185,7 +189,7 @@ class Endpoint:
                 named = {"key": excerpt(self.params.key), "model": self.model, "role": self.role}
                 fix = FIXES[error.kind].format(**named)
                 place = excerpt(self.client.base_url)
-                raise GenlabError(f"{place}: {error.reason}; {fix}") from error
+                raise SetupError(f"{place}: {error.reason}; {fix}") from error
             raise LLMFailure(error.reason, **question.spent) from error
         except UnansweredError as error:
             error.spent = dict(question.spent)

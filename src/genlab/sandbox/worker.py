@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from genlab.core.errors import GenlabError
@@ -43,10 +44,19 @@ class Worker(AbstractContextManager["Worker"]):
     folders; the thread must outlive it. It holds the imports and runs no code of a guest: a job is
     a fork of it that locks itself in before it reads its script, so patches of torch or the clock
     reach no other job. Results are files in the workspace, taken by `read_back`.
+
+    cancelled: once another thread sets it, the job under way ends as after Ctrl-C, in a
+    KeyboardInterrupt, and no other one begins.
     """
 
-    def __init__(self, sandbox: Sandbox, preload: Sequence[str] = ("torch",)) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        preload: Sequence[str] = ("torch",),
+        cancelled: Event | None = None,
+    ) -> None:
         self.sandbox, self.preload = sandbox, tuple(preload)
+        self.cancelled = cancelled or Event()
         self.folder = sandbox.workspace  # in which the next job starts, and which it owns
         self.clean = False  # whether the last job left the guard's private folders as they were
         self.process: subprocess.Popen[bytes]
@@ -186,6 +196,8 @@ class _Job:
             waiting.register(self.output, selectors.EVENT_READ)
             waiting.register(self.worker.control, selectors.EVENT_READ)
             while self.report is None:
+                if self.worker.cancelled.is_set():
+                    raise KeyboardInterrupt
                 now = time.monotonic()
                 if now >= end:
                     self._stop("time")

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from threading import Event
 from typing import Annotated, Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class Judge(ExitStack):
     """Evaluate generated models on `data`; close it when done.
 
     task: classify or generate. device: auto, cpu or cuda. frechet: whether generative models get a
-    Fréchet distance, whose features are learnt once per machine.
+    Fréchet distance, whose features are learnt once per machine. cancelled: see `Worker`.
     """
 
     def __init__(
@@ -62,14 +63,15 @@ class Judge(ExitStack):
         mode: str = "auto",
         device: str = "cpu",
         frechet: bool = True,
+        cancelled: Event | None = None,
     ) -> None:
         super().__init__()
         self.data, self.task, self.budget = data, task, budget
         place = engine.device(device).type
-        self.sandbox = self.push(ModelSandbox(mode, place))
+        self.sandbox = self.push(ModelSandbox(mode, place, cancelled))
         self.generative: GenerativeJudge | None = None
         if task == "generate":
-            decoding = self.push(ModelSandbox(mode, place))
+            decoding = self.push(ModelSandbox(mode, place, cancelled))
             self.generative = GenerativeJudge(data, self.sandbox, decoding, frechet=frechet)
 
     @property

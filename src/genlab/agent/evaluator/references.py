@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import classification
 from genlab.agent.evaluator.judge import EvaluationError, Judge
+from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 
 Metrics = dict[str, float]
@@ -51,6 +52,8 @@ def measure_references(
         stored = read_json(stage_file, producer_command=STAGE) if stage_file.exists() else {}
         fits = {**stored, **facts(judge)} == stored and stored["metrics"]
         return {"VAE": stored["metrics"]} if fits else {}
+    if len(np.unique(judge.data.train.labels)) < 2:
+        raise GenlabError(f"{judge.data.name}: its training items are of one class; add another")
     if not workspace_file.exists():
         models = {
             "majority class": DummyClassifier(strategy="prior"),

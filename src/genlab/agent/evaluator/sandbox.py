@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 import numpy as np
@@ -54,12 +55,12 @@ class ModelSandbox(Worker):
     a GenlabError is raised where it does not start inside, which is no fault of a model.
     """
 
-    def __init__(self, mode: str, device: str) -> None:
+    def __init__(self, mode: str, device: str, cancelled: Event | None = None) -> None:
         nodes = sorted(map(str, Path("/dev").glob("nvidia*"))) if device == "cuda" else []
         self.device, self.more = device, GPU if nodes else {}
         readable = (GUEST, DISTRIBUTIONS)
         sandbox = Sandbox(make_workspace(), mode=mode, readable=readable, devices=nodes)
-        super().__init__(sandbox, preload=PRELOAD)
+        super().__init__(sandbox, preload=PRELOAD, cancelled=cancelled)
         self.stamp = 0  # of the workspace: when it last changed
         if device != "cpu":
             try:

@@ -14,7 +14,7 @@ from genlab.agent.tools import TOOLS
 from genlab.agent.tools.toolbox import JOURNAL
 from genlab.core.errors import GenlabError, describe_os_error, violations
 from genlab.core.text import printable
-from genlab.llm.chat import BudgetSpentError
+from genlab.llm.chat import BudgetSpentError, SetupError
 
 MAX_RESULT = 20_000  # characters
 
@@ -47,6 +47,8 @@ def call(name: str, arguments: Mapping[str, Any]) -> str:
         result = _call(name, arguments)
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         text = "done" if result is None else text
+    except SetupError:
+        raise
     except GenlabError as error:
         text = f"error: {error}"
     except OSError as error:

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache, cached_property
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from genlab.agent.architecture.template import Size
@@ -52,8 +53,9 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         self._stack, self._judges = ExitStack(), list["Judge"]()
         self._summaries: dict[Any, Summary] = {}
         # Threads that last as long as the judges: a sandbox ends with the thread that started it.
-        self._threads = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // self.params.candidates))
-        self.map = self._threads.map  # over seeds, as many at a time as there are cores
+        self._threads = ThreadPoolExecutor(os.cpu_count())
+        self.map = self._threads.map  # over seeds of all models, as many at a time as cores
+        self._cancelled = Event()
 
     @classmethod
     def of_workspace(cls, workspace: Workspace) -> Toolbox:
@@ -121,7 +123,9 @@ class Toolbox(AbstractContextManager["Toolbox"]):
             options = {"mode": self.params.sandbox, "device": self.params.device}
             # The distance needs features that are learnt once per machine.
             frechet = self.goal.metric == "frechet_distance"
-            judge = Judge(self.data, task, budget, frechet=frechet, **options)
+            judge = Judge(
+                self.data, task, budget, frechet=frechet, cancelled=self._cancelled, **options
+            )
             self._stack.enter_context(judge)
         try:
             yield judge
@@ -143,8 +147,13 @@ class Toolbox(AbstractContextManager["Toolbox"]):
             self._summaries[key] = found
         return found
 
+    def cancel(self) -> None:
+        """End the trainings under way, without a result; nothing is trained any more."""
+        self._cancelled.set()
+
     def __exit__(self, *_: object) -> None:
         """End the sandboxes and the language model."""
+        self.cancel()
         self._threads.shutdown(cancel_futures=True)
         self._judges.clear()
         self._stack.close()

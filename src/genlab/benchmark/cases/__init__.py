@@ -25,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from genlab.benchmark.cases.photographs import read_photograph, upright_size
+from genlab.benchmark.cases.photographs import read_photograph, same_shape, upright_size
 from genlab.core.errors import GenlabError, did_you_mean, invalid
 from genlab.core.io import read_yaml
 
@@ -150,6 +150,13 @@ class Case(_Part):
         """The photograph of avatar `name`, RGB, upright."""
         return read_photograph(self.avatars[name])
 
+    def check(self) -> None:
+        """Read all images. Raises a `GenlabError` for a damaged one, or an ideal that cannot be."""
+        for path in (self.template, *self.avatars.values()):
+            read_photograph(path)
+        if self.ideal and not same_shape(read_photograph(self.ideal).size, self.size):
+            raise GenlabError(f"{self.ideal} has another shape than the template; crop it")
+
     @property
     def digest(self) -> str:
         """SHA-256 of all that a score depends on: images, regions, who is who."""
@@ -206,11 +213,13 @@ def load_run_case(folder: Path, run_id: str, digest: str) -> Case:
 def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
     """All cases of `root` and `root/private`, by name, or `only` those named, in their order.
 
-    Raises a `GenlabError` where there is none; where cases are faulty, with the fault of the first
-    and the names of the others.
+    Raises a `GenlabError` where there is none, or two have one name; where cases are faulty, with
+    the fault of the first and the names of the others.
     """
-    files = [*root.glob(f"*/{CASE_FILE}"), *root.glob(f"{PRIVATE}/*/{CASE_FILE}")]
-    folders = {path.parent.name: path.parent for path in sorted(files)}
+    folders: dict[str, Path] = {}
+    for file in sorted([*root.glob(f"*/{CASE_FILE}"), *root.glob(f"{PRIVATE}/*/{CASE_FILE}")]):
+        if (other := folders.setdefault(file.parent.name, file.parent)) != file.parent:
+            raise GenlabError(f"{other} and {file.parent} have one name; rename one of the two")
     if not folders:
         raise GenlabError(
             f"{root} holds no case (no */{CASE_FILE}); restore the shipped ones with:"

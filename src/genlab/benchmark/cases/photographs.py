@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FORMATS = ("JPEG", "PNG", "WEBP")
 MAX_BYTES = 64 << 20  # of an encoded image
 MAX_PIXELS = 50_000_000
+ASPECT = 0.02  # share by which width over height may differ from the template's
 MIN_SIDE = 64
 MAX_SIDE = 16_384
 ORIENTATION = 0x0112  # tag of EXIF
@@ -67,6 +68,12 @@ def upright_size(path: Path) -> tuple[int, int]:
         _check_size(image, str(path))
         turned = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
         return (image.height, image.width) if turned else image.size
+
+
+def same_shape(size: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether images of these widths and heights have the same aspect ratio, nearly."""
+    aspect = (size[0] / size[1]) / (other[0] / other[1])
+    return 1 / (1 + ASPECT) <= aspect <= 1 + ASPECT
 
 
 def shrink(image: Image.Image, longest: int) -> Image.Image:

@@ -15,9 +15,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from genlab.benchmark.plugins.base import ToolFailure
-from genlab.benchmark.plugins.http import ServiceTool, pick
+from genlab.benchmark.plugins.http import ServiceTool, pick, read_answer
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
+from genlab.llm.redaction import redact
 from genlab.llm.transport import EndpointError
 
 POLL_SECONDS = (0.1, 1.0)  # first and longest pause between two looks at the history
@@ -62,12 +63,12 @@ class ComfyTool(ServiceTool):
         prompt_id = await self._queue(self.fill(self.nodes, values, names))
         try:
             outputs = await self._wait(prompt_id)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, EndpointError):
             await self._cancel(prompt_id)
             raise
         image = self._find_saved(outputs)
         where = {name: str(image.get(name, "")) for name in ("filename", "subfolder", "type")}
-        return (await self.send("GET", "view", params=where)).content
+        return (await self.look("view", params=where)).content
 
     async def _upload(self, data: bytes) -> str:
         """Upload an image; return the name that a LoadImage node takes."""
@@ -82,7 +83,7 @@ class ComfyTool(ServiceTool):
         except EndpointError as error:
             if error.status != 400:
                 raise
-            reason = _describe_node_errors(error.body) or error.reason
+            reason = redact(_describe_node_errors(error.body), self.secrets) or error.reason
             raise ToolFailure("error", f"the workflow is rejected: {reason}") from error
         return str(pick(said, "prompt_id"))
 
@@ -90,11 +91,12 @@ class ComfyTool(ServiceTool):
         """The outputs of a finished prompt. Raises `ToolFailure` where a node failed."""
         pause, longest = POLL_SECONDS
         while True:
-            history = await self.ask("GET", f"history/{prompt_id}")
+            history = read_answer(await self.look(f"history/{prompt_id}"), self.secrets)
             if isinstance(history, dict) and isinstance(entry := history.get(prompt_id), dict):
                 status = entry.get("status") or {}
                 if status.get("status_str") == "error":
-                    raise ToolFailure("error", _describe_failure(status.get("messages")))
+                    reason = _describe_failure(status.get("messages"))
+                    raise ToolFailure("error", redact(reason, self.secrets))
                 if status.get("completed", True):
                     return dict(entry.get("outputs") or {})
             await asyncio.sleep(pause)

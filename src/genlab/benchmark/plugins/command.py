@@ -24,6 +24,7 @@ from pydantic import Field
 from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.plugins.configured import PLACEHOLDERS, TemplateTool
+from genlab.llm.redaction import redact
 
 PASSED = ("PATH", "HOME", "LANG", "LC_ALL")  # environment variables that every program gets
 STDERR_TAIL = 8192  # bytes
@@ -99,5 +100,6 @@ class CommandTool(TemplateTool):
         if status != 0:
             said = errors.read_bytes()[-STDERR_TAIL:].decode("utf-8", "replace").split("\n")
             reason = next((line for line in reversed(said) if line.strip()), "no message")
+            reason = redact(f"exit status {status}: {reason}", self.secrets)
             # It may have called a paid service before it failed.
-            raise ToolFailure("error", f"exit status {status}: {reason}", cost=self.cost)
+            raise ToolFailure("error", reason, cost=self.cost)

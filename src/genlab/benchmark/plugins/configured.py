@@ -53,7 +53,7 @@ class ConfiguredTool(BaseModel):
     Relative paths start in that folder.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     network: ClassVar[bool] = True
 
     tool_id: str = Field(
@@ -91,6 +91,11 @@ class ConfiguredTool(BaseModel):
     def environment(self) -> list[str]:
         """Environment variables that must be set; the first is the key."""
         return []
+
+    @property
+    def secrets(self) -> list[str]:
+        """Values that no message may show."""
+        return [os.environ.get(name, "") for name in self.environment]
 
     @property
     def files(self) -> list[str]:

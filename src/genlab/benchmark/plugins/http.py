@@ -8,13 +8,12 @@ Not protected: photographs leave this machine, to whoever runs the service.
 import asyncio
 import base64
 import json
-import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import httpx2
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
@@ -57,11 +56,6 @@ class ServiceTool(TemplateTool):
     def environment(self) -> list[str]:
         return variables("\n".join([*self.headers.values(), self.url]))
 
-    @property
-    def secrets(self) -> list[str]:
-        """Values that no message may show."""
-        return [os.environ.get(name, "") for name in self.environment]
-
     async def send(self, method: str, path: str = "", **content: Any) -> httpx2.Response:
         """Send a request to the url, or to a path below it. Raises `EndpointError`."""
         url = expand(self.url)
@@ -72,12 +66,18 @@ class ServiceTool(TemplateTool):
 
     async def ask(self, method: str, path: str = "", **content: Any) -> Any:
         """Send a request; return the JSON of the answer. Raises `EndpointError`."""
-        response = await self.send(method, path, **content)
-        try:
-            return json.loads(response.content)
-        except (ValueError, RecursionError) as error:
-            shown = excerpt(response.text[:1000], self.secrets)
-            raise EndpointError("invalid_answer", f"the answer is not JSON: {shown}") from error
+        return read_answer(await self.send(method, path, **content), self.secrets)
+
+    async def look(self, path: str, **content: Any) -> httpx2.Response:
+        """GET a path; again after passing faults, since the service goes on meanwhile."""
+        for wait in FETCH_WAITS:
+            try:
+                return await self.send("GET", path, **content)
+            except EndpointError as error:
+                if not error.transient:
+                    raise
+            await asyncio.sleep(wait)
+        return await self.send("GET", path, **content)
 
 
 class HttpTool(ServiceTool):
@@ -87,8 +87,12 @@ class HttpTool(ServiceTool):
 
     kind: Literal["http"] = "http"
     method: Literal["POST", "PUT"] = Field(default="POST", description="HTTP method.")
-    body: dict[str, Any] = Field(default={}, description="Request as JSON; images are base64.")
-    form: dict[str, Any] = Field(default={}, description="Request as multipart; images are files.")
+    body: dict[str, JsonValue] = Field(
+        default={}, description="Request as JSON; images are base64."
+    )
+    form: dict[str, JsonValue] = Field(
+        default={}, description="Request as multipart; images are files."
+    )
     image: str = Field(
         default="", description="Path of the image in a JSON answer; empty: the answer is the file."
     )
@@ -112,6 +116,15 @@ class HttpTool(ServiceTool):
             return (await self.send(self.method, **content)).content
         value = pick(await self.ask(self.method, **content), self.image)
         return await image_bytes(value, expand(self.url), self.image_hosts, self.secrets)
+
+
+def read_answer(response: httpx2.Response, secrets: Collection[str]) -> Any:
+    """The JSON of an answer. Raises `EndpointError`."""
+    try:
+        return json.loads(response.content)
+    except (ValueError, RecursionError) as error:
+        shown = excerpt(response.text[:1000], secrets)
+        raise EndpointError("invalid_answer", f"the answer is not JSON: {shown}") from error
 
 
 def pick(content: Any, path: str) -> Any:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, JsonValue, field_validator
 from pydantic_core import PydanticCustomError
 
 from genlab.benchmark.plugins.base import Option, Picture, ToolFailure
@@ -56,7 +56,7 @@ class OpenAITool(ConfiguredTool):
     input_fidelity: Literal["high", "low", "omit"] = Field(
         default="high", description="How closely faces are kept; omit: not sent."
     )
-    extra: dict[str, Any] = Field(default={}, description="More fields of the request.")
+    extra: dict[str, JsonValue] = Field(default={}, description="More fields of the request.")
     image_hosts: list[str] = Field(default=[], description="More hosts that serve its images.")
 
     @field_validator("size")

@@ -1,6 +1,7 @@
 """Where image tools come from: genlab, installed packages, `tools.yaml`; contenders from tools."""
 
 import functools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
@@ -36,7 +37,7 @@ _TOOL_ID = re.compile(r"[a-z0-9][a-z0-9_]{0,47}")  # also the name of a folder
 class ToolsFile(BaseModel):
     """The content of `tools.yaml`; validated with the file's folder as context."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     tools: list[
         Annotated[OpenAITool | HttpTool | CommandTool | ComfyTool, Field(discriminator="kind")]
@@ -126,8 +127,10 @@ def checked_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, An
         kind = known[name].kind
         try:
             checked[name] = kind(value) if isinstance(value, str) else value
+            if isinstance(checked[name], float) and not math.isfinite(checked[name]):
+                raise ValueError("no number of JSON")
         except ValueError as error:
-            fault = f"must be {kind.__name__} as its default, got {str(value)[:60]!r}"
+            fault = f"must be {kind.__name__} as its default, and finite, got {str(value)[:60]!r}"
             raise GenlabError(f"option {name} of {tool.tool_id} {fault}") from error
     return checked
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from genlab.benchmark.cases.photographs import ImageFault, read_photograph
+from genlab.benchmark.cases.photographs import ImageFault, read_photograph, same_shape
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Box, Face, Image
 
@@ -28,7 +28,6 @@ Outcome = Literal[
     "no_avatar_face",  # the case's own fault: an avatar shows no face
 ]
 LONGEST = 1024  # side at which pictures are scored
-ASPECT = 0.02  # share by which a picture's shape may differ from the template's
 FLAT = 2.0  # 8-bit units below which a picture is one colour, or grey
 
 
@@ -115,7 +114,7 @@ def result(path: Path, template: Image) -> tuple[Image, list[str]]:
     """The tool's picture at the template's scoring size, and what is to be noted of it."""
     image = _open(path)
     (height, width), (own_height, own_width) = template.shape[:2], image.shape[:2]
-    if abs(own_width / own_height / (width / height) - 1) > ASPECT:
+    if not same_shape((own_width, own_height), (width, height)):
         raise Unfit(
             "wrong_size",
             f"the picture is {own_width}×{own_height}, of another shape than the template",

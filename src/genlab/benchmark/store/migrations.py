@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, text
 from sqlmodel import SQLModel
 
 from genlab.benchmark.store.schema import Contender, Item, Rating, Run, now
@@ -97,7 +97,8 @@ def connect(path: Path, *, foreign_keys: bool = True) -> Engine:
     `immediate` a transaction waits for other writers before it reads anything. Not protected: a
     file on a network share, which SQLite cannot lock.
     """
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS})
+    address = URL.create("sqlite", database=str(path))
+    engine = create_engine(address, connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:

@@ -92,6 +92,7 @@ CONDITIONAL: dict[tuple[int, int], tuple[Test, ...]] = {
     (16, 29): ((1, EQUAL, TERMINAL_IOCTLS + OWNER_IOCTLS),),  # ioctl
     (72, 25): ((1, EQUAL, OWNER_FCNTLS),),  # fcntl
     (302, 261): ((0, GREATER, (1,)),),  # prlimit: limits of oneself alone, pid 0
+    (203, 122): ((0, GREATER, (1,)),),  # sched_setaffinity, likewise
     (53, 199): STREAMS,  # socketpair
 }
 SOCKET = {(41, 198): STREAMS}

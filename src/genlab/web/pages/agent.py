@@ -211,7 +211,7 @@ def show_attempt(run: RunRecord) -> None:
         difference.caption("A draft: it has no parent.")
     config.code(read_text(folder / CONFIG_FILE) or "not written", language="yaml")
     with summary, frame.sentences(), reading(folder / SUMMARY, RESUME) as found:
-        st.code(found.get("table") or "not measured", language="text")
+        frame.table(found.get("layers") or [], "layers")
         if analysis := found.get("analysis"):
             st.caption("What the tools' language model says of it")
             st.text(value(analysis))
