@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +253,10 @@ def test_metrics_are_those_of_torch_and_scikit_learn() -> None:
         assert interval["low"] < found[name] < interval["high"]
 
 
-def test_references_are_measured_once(stripes: Judge, tmp_path: Path) -> None:
+def test_references_are_measured_once(
+    stripes: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = stripes.data.train.labels
     file = tmp_path / "references.json"
     found = measure_references(stripes, file)
     assert list(found) == ["majority class", "logistic regression", "small CNN"]
@@ -260,3 +264,7 @@ def test_references_are_measured_once(stripes: Judge, tmp_path: Path) -> None:
     stamp = file.stat().st_mtime_ns
     assert measure_references(stripes, file) == found
     assert file.stat().st_mtime_ns == stamp
+    one = replace(stripes.data, train=stripes.data.train.take(np.flatnonzero(labels == labels[0])))
+    monkeypatch.setattr(stripes, "data", one)
+    with pytest.raises(GenlabError, match="one class"):
+        measure_references(stripes, tmp_path / "none.json")

@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
@@ -25,12 +27,15 @@ from genlab.agent.report import headline, numbers
 from genlab.agent.run import run
 from genlab.agent.tool_loop import ToolLoop, shorten
 from genlab.agent.tools.evaluation import Trial
-from genlab.agent.tools.toolbox import Toolbox
+from genlab.agent.tools.functions import call
+from genlab.agent.tools.toolbox import Toolbox, using
 from genlab.agent.workspace import JOURNAL, Workspace, lay_out, open_workspace
 from genlab.core.errors import GenlabError
 from genlab.llm.answers import ToolCall
-from genlab.llm.chat import BudgetSpentError
+from genlab.llm.chat import BudgetSpentError, SetupError
 from genlab.llm.journal import Journal
+
+LAYERS = [{"type": "Flatten"}, {"type": "Linear", "out_features": 4}]
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +171,13 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
     loop.enter(attempt(2).run_id)
     loop.enter(attempt(2).run_id)
     assert [(each.run_id, each.number) for each in loop.undecided] == [(attempt(2).run_id, 1)]
+    # The attempt of a person, in an error that is none of the evaluator's.
+    script = f"experiments/{attempt(1).run_id}/model.py"
+    arguments = {"model_script_path": script, "model_class_name": "A", "eval_config": {}}
+    with Journal(tmp_path / "journal.jsonl", {}) as loop.session:
+        said = loop.execute(ToolCall("1", "pytorch_quick_evaluator", arguments))
+    assert attempt(1).run_id in said["content"]
+    assert len(loop.undecided) == 1
 
 
 def test_mode_tools_keeps_its_limits_within_one_answer(tmp_path: Path) -> None:
@@ -234,6 +246,41 @@ def test_a_budget_spent_at_the_review_loses_no_reached_goal() -> None:
     reviewed, review = loop.review(attempt(1, 0.95, 0.91))
     assert "no review: the budget is spent" in reviewed.notes
     assert decide_by_numbers(reviewed, review, settings(GOAL))[0] == "achieved"
+
+
+def test_what_a_person_has_to_correct_ends_the_run(tmp_path: Path) -> None:
+    class Typo(Toolbox):
+        backend = property(lambda self: raises())  # type: ignore[assignment]
+
+    def raises() -> None:
+        raise SetupError("model 'typo' is not there")
+
+    toolbox = Typo(lay_out(tmp_path / "one", GOAL), settings())
+    draft = Draft(number=1, model_name="A", origin="llm", config={"name": "A", "layers": LAYERS})
+    with pytest.raises(SetupError):
+        Loop(problem(), toolbox, print, None).assemble(draft)
+    arguments = {"model_config": draft.config, "output_script_path": "src/models/a.py"}
+    with using(toolbox), pytest.raises(SetupError):
+        call("pytorch_model_assembler", arguments)
+
+
+def test_an_interrupt_ends_the_trainings_of_a_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toolbox, begun = Toolbox(lay_out(tmp_path / "one", GOAL), settings()), Event()
+
+    def train(draft: Draft) -> str:
+        begun.set()
+        assert toolbox._cancelled.wait(30)
+        raise KeyboardInterrupt
+
+    loop = Loop(problem(), toolbox, print, None)
+    monkeypatch.setattr(loop, "_train", train)
+    Thread(target=lambda: begun.wait(30) and signal.raise_signal(signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        loop.evaluate([Draft(model_name="A"), Draft(model_name="B")])
+    assert time.monotonic() - began < 20
 
 
 def test_the_goal_ends_a_run(server: Server, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The page of the agent: it starts a run, follows it, and shows all of it; real processes only."""
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -95,6 +96,8 @@ def test_code_config_decision_numbers_and_transcript_are_shown(followed: Followe
     questions.set_value(questions.options[-1]).run()
     assert [each.value for each in shown.code] != first
     assert any(each.startswith("genlab agent run") for each in codes)
+    layers = next(each.value for each in shown.table if "Kind" in each.value)
+    assert len(layers) == len(json.loads((files / "summary.json").read_text())["layers"]) > 0
 
 
 def test_a_run_that_is_stopped_can_be_resumed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def test_the_newest_workspace_of_a_goal_is_resumed(tmp_path: Path) -> None:
     assert len(all_workspaces(tmp_path)) == 4
 
 
-def test_other_data_are_another_run(tmp_path: Path) -> None:
+def test_other_data_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = replace(settings(), data=tmp_path)
     before = wanted.key
     write_text(tmp_path / "dummy" / "part.npz", "x")
@@ -67,7 +67,8 @@ def test_other_data_are_another_run(tmp_path: Path) -> None:
     assert Settings.from_json(wanted.to_json()) == wanted
 
     own = tmp_path / "own.npz"
-    of_file = replace(wanted, goal=replace(wanted.goal, dataset=f"path:{own}"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    of_file = replace(wanted, goal=replace(wanted.goal, dataset="path:~/own.npz"))
     before = of_file.key
     write_text(own, "x")
     assert of_file.key != before

@@ -3,9 +3,11 @@
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Timer
 
 import attacks
 import pytest
@@ -111,6 +113,20 @@ def test_an_interrupted_caller_leaves_no_guest(
     (target.workspace / "job.py").write_text("while True: pass")
     with Worker(target.sandbox, ("json",)) as caller, pytest.raises(KeyboardInterrupt):
         caller.run("job.py")
+    assert attacks.left_alive(target) == ""
+
+
+def test_another_thread_ends_a_job_at_once(target: attacks.Target) -> None:
+    cancelled = Event()
+    (target.workspace / "job.py").write_text("while True: pass")
+    with Worker(target.sandbox, ("json",), cancelled) as caller:
+        caller.start()
+        began = time.monotonic()
+        Timer(0.2, cancelled.set).start()
+        for _ in range(2):  # and no other one begins
+            with pytest.raises(KeyboardInterrupt):
+                caller.run("job.py")
+    assert time.monotonic() - began < attacks.QUICK.wall_seconds / 2
     assert attacks.left_alive(target) == ""
 
 
