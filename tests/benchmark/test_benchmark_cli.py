@@ -1,6 +1,7 @@
 """The command line: what it prints, what it keeps, and one line for a mistake."""
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,6 +48,9 @@ def test_a_run_is_made_and_resumed() -> None:
     printed = run("run", "--tools", "control_untouched", "--case", "case_0")
     assert "1/1 control_untouched case_0: scored 0.00" in printed
     assert "1/1" not in run("run", "--resume", "last")  # nothing is left
+    printed = run("run", "--tools", "control_untouched", "--case", "case_0", "--runs", "other runs")
+    command = next(line for line in printed.splitlines() if line.startswith("next: ")).split(";")[0]
+    run(*shlex.split(command)[3:])
     with Store("runs/genlab.sqlite3") as store:
         [item] = store.items(store.runs()[0].run_id)
     assert (item.status, item.score) == ("scored", 0.0)

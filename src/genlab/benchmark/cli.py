@@ -108,7 +108,7 @@ def run_cases(
     """
     from genlab.benchmark.runner import Runner
     from genlab.benchmark.store.repository import STORE, Store
-    from genlab.benchmark.terminal import follow, show_leaderboard
+    from genlab.benchmark.terminal import follow, name_folder, show_leaderboard
     from genlab.core.params import load_params
 
     names = [name.strip() for name in tools.split(",") if name.strip()]
@@ -136,7 +136,8 @@ def run_cases(
         typer.echo(f"run {run_id}")
         follow(runner, run_id, again=again)
         show_leaderboard(store, run_id)
-    typer.echo(f"next: genlab benchmark report {run_id}; people rate it in the app: make app")
+    command = f"genlab benchmark report {run_id}{name_folder(runs)}"
+    typer.echo(f"next: {command}; people rate it in the app: make app")
 
 
 @app.command()

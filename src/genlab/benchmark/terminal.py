@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,8 @@ def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:
     try:
         asyncio.run(_follow(runner, run_id, again))
     except KeyboardInterrupt:
-        typer.echo(f"stopped; continue with: genlab benchmark run --resume {run_id}", err=True)
+        command = f"genlab benchmark run --resume {run_id}{name_folder(runner.folder)}"
+        typer.echo(f"stopped; continue with: {command}", err=True)
         raise
 
 
@@ -71,6 +73,11 @@ async def _follow(runner: Runner, run_id: str, again: bool) -> None:
         finally:
             doing.cancel()
             await asyncio.gather(doing, return_exceptions=True)
+
+
+def name_folder(runs: Path) -> str:
+    """The option that names a folder of runs in a command; "" for the default one."""
+    return "" if runs == Path("runs") else f" --runs {shlex.quote(str(runs))}"
 
 
 def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False) -> None:
