@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import tiny
 import torch
 from benchmarks.baseline_models import PYTHAE
 from benchmarks.baseline_runs import OURS, SAMPLERS, Outcome, Settings
@@ -20,47 +21,20 @@ from scipy import stats
 
 from benchmarks import baseline_models, baseline_results, baseline_runs, baselines
 from genlab.core.errors import GenlabError
-from genlab.core.io import write_json, write_npz
-from genlab.datasets.images import (
-    LABELS_FILE,
-    LABELS_KIND,
-    SPLIT_KIND,
-    load_images,
-)
-from genlab.datasets.manifests import MANIFEST_FILE, VERSION
+from genlab.datasets.images import load_images
 from genlab.evaluation.metrics import two_sample
 
 Images = npt.NDArray[np.uint8]
 
 COUNTS = {"train": 400, "val": 60, "test": 80}
-SIDE = 28
+SIDE = tiny.SIDE
 ENVIRONMENT = Path(user_cache_dir("genlab")) / PYTHAE[0].replace("==", "-")
-
-
-def stripes(count: int, seed: int) -> tuple[Images, npt.NDArray[np.int64]]:
-    """Noisy images with one bright stripe, across or down: its direction is the label."""
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 60, (count, SIDE, SIDE, 1), dtype=np.uint8)
-    labels = rng.integers(0, 2, count)
-    for image, label, place in zip(images, labels, rng.integers(4, SIDE - 6, count), strict=True):
-        view = image if label else image.swapaxes(0, 1)
-        view[place : place + 3, 4:-4] = 230
-    return images, labels
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A split folder of stripes."""
-    folder = tmp_path_factory.mktemp("data")
-    labels = {}
-    for seed, (split, count) in enumerate(COUNTS.items()):
-        images, labels[split] = stripes(count, seed)
-        np.save(folder / f"{split}.npy", images)
-    write_npz(folder / LABELS_FILE, labels, kind=LABELS_KIND)
-    shape = [SIDE, SIDE, 1]
-    manifest = {"version": VERSION, "counts": COUNTS, "shape": shape, "labels": ["down", "across"]}
-    write_json(folder / MANIFEST_FILE, {"kind": SPLIT_KIND, **manifest})
-    return folder
+    """A split folder of rectangles."""
+    return tiny.write_image_dataset(tmp_path_factory.mktemp("data"), tuple(COUNTS.values()))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +54,7 @@ def fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_outcome(data: Path, *, noise: float = 10.0, nats: float = 1000.0) -> Outcome:
-    """The test images with noise as reconstructions; other stripes, and noise, as samplers."""
+    """The test images with noise as reconstructions; other rectangles, and noise, as samplers."""
     rng = np.random.default_rng(5)
     test = load_images(data, "test")
     blurred = np.clip(test + rng.normal(0, noise, test.shape), 0, 255).astype(np.uint8)
@@ -89,7 +63,7 @@ def make_outcome(data: Path, *, noise: float = 10.0, nats: float = 1000.0) -> Ou
         drawn = np.random.default_rng(seed).integers(0, 256, (count, SIDE, SIDE, 1))
         return drawn.astype(np.uint8)
 
-    samplers = {"prior": worse, "gmm": lambda count, seed: stripes(count, seed)[0]}
+    samplers = {"prior": worse, "gmm": tiny.images}
     facts = {"cpu_seconds": 1.0, "sampler_seconds": 1.0, "images_seen": 640, "parameters": 99}
     return Outcome(samplers, np.full(60, nats), lambda: (blurred, np.full(80, nats)), facts)
 
@@ -310,7 +284,7 @@ def test_seeds_are_read_and_a_wrong_one_is_one_line() -> None:
 @pytest.mark.parametrize("rate", [1e-3, 1e30])
 def test_training_stops_at_its_budget_with_the_best_weights(rate: float) -> None:
     torch.manual_seed(0)
-    images, held_out = stripes(160, 0)[0], stripes(60, 1)[0]
+    images, held_out = tiny.images(160, 0), tiny.images(60, 1)
     baseline = baseline_models.VanillaVAE()
     shown = torch.from_numpy(held_out.transpose(0, 3, 1, 2).copy())
     before = baseline_models.held_out_loss(baseline, shown)
@@ -318,7 +292,8 @@ def test_training_stops_at_its_budget_with_the_best_weights(rate: float) -> None
     assert 0 < facts["images_seen"] <= facts["updates"] * baseline_models.BATCH
     assert all(value.isfinite().all() for value in baseline.state_dict().values())
     after = baseline_models.held_out_loss(baseline, shown)
-    assert after <= before  # at a rate that breaks the weights, the first ones stay
+    # At a rate that breaks the weights the first ones stay; the loss is at a draw of z.
+    assert after <= 1.001 * before
     decoded = baseline.decode(baseline.encode(torch.rand(3, 1, SIDE, SIDE))[0])
     assert decoded.shape == (3, 1, SIDE, SIDE)
     assert 0 <= decoded.min() <= decoded.max() <= 1
