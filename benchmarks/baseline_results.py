@@ -50,24 +50,18 @@ def ratio(one: Sequence[float], other: Sequence[float]) -> tuple[float, Bounds |
     The variances of the logarithms are those of the means over their squares (delta method).
     """
     value = float(np.mean(one) / np.mean(other))
-    half = welch_half_width(np.asarray(one) / np.mean(one), np.asarray(other) / np.mean(other))
-    return value, None if half is None else (value * math.exp(-half), value * math.exp(half))
+    _, bounds = difference(np.asarray(one) / np.mean(one), np.asarray(other) / np.mean(other))
+    return value, bounds and (value * math.exp(bounds[0]), value * math.exp(bounds[1]))
 
 
-def difference(one: Sequence[float], other: Sequence[float]) -> tuple[float, Bounds | None]:
-    """Difference of means with Welch's 95 % interval; none for a single seed."""
-    value = float(np.mean(one) - np.mean(other))
-    half = welch_half_width(one, other)
-    return value, None if half is None else (value - half, value + half)
-
-
-def welch_half_width(one: npt.ArrayLike, other: npt.ArrayLike) -> float | None:
-    """Half the width of the 95 % interval of a difference of means (Welch 1947)."""
+def difference(one: npt.ArrayLike, other: npt.ArrayLike) -> tuple[float, Bounds | None]:
+    """Difference of means with its 95 % interval (Welch 1947); none for a single seed."""
     one, other = np.asarray(one), np.asarray(other)
+    value = float(one.mean() - other.mean())
     if min(len(one), len(other)) < 2 or not one.std() + other.std():
-        return None
+        return value, None
     interval = stats.ttest_ind(one, other, equal_var=False).confidence_interval()
-    return float(interval.high - interval.low) / 2
+    return value, (float(interval.low), float(interval.high))
 
 
 def best(rows: Sequence[Row], name: str) -> Row:
