@@ -128,8 +128,13 @@ def complete(run: Run | None, keep: bool, output: Path, **_: object) -> None:
 
 
 def record(result: Result, command: str, path: Path) -> None:
-    """Set the result's key of the file `path` atomically and keep the other keys."""
+    """Set the result's key of the file `path` atomically and keep the other keys.
+
+    Raises a GenlabError where the file is not a table of results.
+    """
     known = read_json(path, producer_command="make bench") if path.exists() else {}
+    if not isinstance(known, dict):
+        raise GenlabError(f"{path} holds no table of results; remove it and run: make bench")
     known[result.key] = {
         "value": result.value,
         "interval": result.interval,

@@ -146,8 +146,12 @@ def one_model(values: Mapping[str, float]) -> Iterator[Result]:
     Where the comparison with them is of other params it does not.
     """
     recorded = read_json(RESULTS_FILE, producer_command="make bench")
+    keys = REGISTRY["baselines"]
+    if not recorded.keys() >= set(keys):
+        print("images.one_model left out: run: python benchmarks/run.py baselines")
+        return
     targets = read_targets(ROOT)
-    found = {**values, **{key: recorded[key]["value"] for key in REGISTRY["baselines"]}}
+    found = {**values, **{key: recorded[key]["value"] for key in keys}}
     met = [targets[key].met(value) for key, value in found.items()]
     if not (current := load_baselines(ROOT)["current"]):
         print("the comparison with baselines is of other params; run: benchmarks/run.py baselines")

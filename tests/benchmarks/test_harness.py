@@ -82,6 +82,14 @@ def test_a_result_is_recorded_with_the_command_that_repeats_it(tmp_path: Path) -
     }
 
 
+def test_a_results_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "benchmarks.json"
+    path.write_text("[1]")
+    with pytest.raises(GenlabError):
+        harness.record(Result("k", 1.0), "c", path)
+    assert path.read_text() == "[1]"
+
+
 @pytest.mark.parametrize(
     ("direction", "value", "outcome"),
     [
