@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
@@ -32,9 +31,6 @@ from genlab.core.io import write_bytes, write_json
 if TYPE_CHECKING:
     from genlab.benchmark.runner import Runner
 
-Result = TypeVar("Result")
-THREADS = ThreadPoolExecutor(thread_name_prefix="genlab-work")
-"""For disk and store, since a tool that hangs keeps threads of `asyncio.to_thread` for good."""
 NOTHING: dict[str, Any] = {
     **{"status": "queued", "image": "", "image_sha256": "", "seconds": 0.0, "failure_kind": ""},
     **{"score": None, "score_reference": None, "components": {}, "details": {}},
@@ -108,7 +104,7 @@ class Work:
             if item.status == "failed" and not self._again:
                 continue
             try:
-                arrival = await in_thread(recovered, self._place(item), item.image_sha256)
+                arrival = await asyncio.to_thread(recovered, self._place(item), item.image_sha256)
             except ToolFailure as failure:
                 await self._fail(item, failure.kind, failure.reason)
                 continue
@@ -163,7 +159,7 @@ class Work:
         """Decode the case's images, once. Raises `ToolFailure`: no tool is to blame for them."""
         if case_id not in self._sound:
             try:
-                await in_thread(self._cases[case_id].check)
+                await asyncio.to_thread(self._cases[case_id].check)
             except GenlabError as fault:
                 raise ToolFailure("case_fault", str(fault)) from fault
             self._sound.add(case_id)
@@ -176,19 +172,19 @@ class Work:
         """
         digest = self._cases[item.case_id].digest
         wanted = item.model_dump(include={"contender", "case_id", "repeat"})
-        draws = await in_thread(lambda: self._store.find(Item, **wanted))
+        draws = await asyncio.to_thread(lambda: self._store.find(Item, **wanted))
         for old in reversed(draws):
             if old.run_id == item.run_id:
                 continue
-            earlier = await in_thread(self._store.run, old.run_id)
+            earlier = await asyncio.to_thread(self._store.run, old.run_id)
             if digest not in [case.get("digest") for case in earlier.cases]:
                 continue
             path = self._folder / old.run_id / image_name(earlier.contenders, old)
-            found = await in_thread(find_saved, path, old.image_sha256)
+            found = await asyncio.to_thread(find_saved, path, old.image_sha256)
             if found is not None:
-                await in_thread(write_bytes, self._path(item), path.read_bytes())
+                await asyncio.to_thread(write_bytes, self._path(item), path.read_bytes())
                 digests = {"image_sha256": found.sha256}
-                await in_thread(write_json, self._path(item).with_suffix(".json"), digests)
+                await asyncio.to_thread(write_json, self._path(item).with_suffix(".json"), digests)
                 reused = old.details.get("reused", {"run_id": old.run_id, "cost": old.cost})
                 kept = {"tool": old.details["tool"]} if "tool" in old.details else {}
                 item.details = {**kept, "reused": reused}
@@ -197,7 +193,7 @@ class Work:
         return False
 
     async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
-        arrival = await in_thread(keep, picture, self._place(item))
+        arrival = await asyncio.to_thread(keep, picture, self._place(item))
         await self._record_arrival(item, arrival, seconds)
 
     async def _record_arrival(self, item: Item, arrival: Arrival, seconds: float = 0.0) -> None:
@@ -259,7 +255,7 @@ class Work:
         try:
             verdict = await self._judge_requests.send(call, partial(self._charge, item), record)
             rated = ("run_item", item.image_sha256, judge.name, verdict.stars)
-            await in_thread(self._store.rate, *rated, "judge")
+            await asyncio.to_thread(self._store.rate, *rated, "judge")
             state |= {"failure_kind": "", "failure": "", **verdict.model_dump(exclude={"stars"})}
         except ToolFailure as failure:
             state |= {"failure_kind": failure.kind, "failure": failure.reason}
@@ -276,7 +272,7 @@ class Work:
         for name, value in changes.items():
             setattr(item, name, value)
         values = {"cost": item.cost, **changes}
-        await _finish(in_thread(self._store.set_items, [(item.item_id, values)]))
+        await _finish(asyncio.to_thread(self._store.set_items, [(item.item_id, values)]))
         self._log.publish(update(item))
 
     def _place(self, item: Item) -> Place:
@@ -287,11 +283,6 @@ class Work:
 
     def _path(self, item: Item) -> Path:
         return self._folder / self._run.run_id / image_name(self._contenders, item)
-
-
-async def in_thread(function: Callable[..., Result], *args: Any) -> Result:
-    """The result of `function(*args)` in a thread that no tool can occupy."""
-    return await asyncio.get_running_loop().run_in_executor(THREADS, function, *args)
 
 
 async def _finish(work: Awaitable[None]) -> None:

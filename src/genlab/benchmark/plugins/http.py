@@ -8,7 +8,7 @@ Not protected: photographs leave this machine, to whoever runs the service.
 import asyncio
 import base64
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -70,14 +70,7 @@ class ServiceTool(TemplateTool):
 
     async def look(self, path: str, **content: Any) -> httpx2.Response:
         """GET a path; again after passing faults, since the service goes on meanwhile."""
-        for wait in FETCH_WAITS:
-            try:
-                return await self.send("GET", path, **content)
-            except EndpointError as error:
-                if not error.transient:
-                    raise
-            await asyncio.sleep(wait)
-        return await self.send("GET", path, **content)
+        return await _repeat(lambda: self.send("GET", path, **content))
 
 
 class HttpTool(ServiceTool):
@@ -168,19 +161,26 @@ async def _fetch(address: str, url: str, hosts: Collection[str], secrets: Collec
     if other.hostname not in (own.hostname, *hosts) or unsafe:
         reason = f"the image is at {shown}, which is not fetched; add its host to image_hosts"
         raise EndpointError("invalid_answer", reason)
-    for wait in (*FETCH_WAITS, 0.0):
+    limits: dict[str, Any] = {"max_bytes": MAX_BYTES, "secrets": secrets}
+    try:
+        return (await _repeat(lambda: send_request("GET", address, **limits))).content
+    except EndpointError as error:
+        reason = f"the image at {shown} cannot be fetched: {error.reason}"
+        failure = EndpointError("unreachable" if error.transient else "invalid_answer", reason)
+        failure.transient, failure.charged = False, True  # the answer that names it is paid for
+        raise failure from error
+
+
+async def _repeat(request: Callable[[], Awaitable[httpx2.Response]]) -> httpx2.Response:
+    """The answer to a request, sent again after passing faults."""
+    for wait in FETCH_WAITS:
         try:
-            response = await send_request("GET", address, max_bytes=MAX_BYTES, secrets=secrets)
-            return response.content
+            return await request()
         except EndpointError as error:
-            fault = error
-            if not fault.transient:
-                break
+            if not error.transient:
+                raise
         await asyncio.sleep(wait)
-    reason = f"the image at {shown} cannot be fetched: {fault.reason}"
-    failure = EndpointError("unreachable" if fault.transient else "invalid_answer", reason)
-    failure.transient, failure.charged = False, True  # the answer that names it is paid for
-    raise failure
+    return await request()
 
 
 def _multipart(filled: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -79,7 +79,7 @@ def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
     if kind == "reconstruction":
         with suppress(GenlabError):
             originals = load_items(jobs.root / "data" / dataset, "test").items
-            if len(originals) != len(found):  # split anew, and not evaluated yet
+            if len(originals) != len(found):  # split again, and not evaluated yet
                 originals = None
     subjects = {}
     for index, item in enumerate(found[:200]):
