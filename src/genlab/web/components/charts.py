@@ -20,8 +20,8 @@ def draw(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: boo
     ink, muted = (look.INKS[name][st.context.theme.type == "dark"] for name in ("ink", "muted"))
     text = {"labelColor": muted, "titleColor": muted}
     heading = {"color": ink, "anchor": "start", "fontSize": 13}
-    # Half of the last label of an axis needs room at the right.
-    spec["config"] = {"axis": text, "legend": text, "title": heading, "padding": {"right": 14}}
+    spec["padding"] = {"right": 14}  # room for half of an axis's last label
+    spec["config"] = {"axis": text, "legend": text, "title": heading}
     st.vega_lite_chart(spec, alt=spec.pop("description"))
 
 
