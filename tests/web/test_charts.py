@@ -27,13 +27,23 @@ def test_text_has_enough_contrast(colour: str, dark: int, ground: str) -> None:
 
 
 def test_lines_leave_out_what_cannot_be_drawn_and_differ_in_more_than_colour() -> None:
-    curves = {"a": [(1.0, 2.0), (2.0, float("nan")), (3.0, 0.0)], "b": [(1.0, float("inf"))]}
+    curves = {
+        "a": [(1.0, 2.0), (2.0, float("nan")), (3.0, 0.0), (4.0, 20.0)],
+        "b": [(1.0, float("inf"))],
+    }
     values = charts.lines(curves, "t", log=True)["data"]["values"]
-    assert values == [{"run": "a", "epoch": 1.0, "value": 2.0}]
+    assert [each["value"] for each in values] == [2.0, 20.0]
     chart = charts.lines(curves, "t")
-    assert len(chart["data"]["values"]) == 2
-    assert "a from 2 at epoch 1 to 0 at epoch 3" in chart["description"]
+    assert [each["value"] for each in chart["data"]["values"]] == [2.0, 0.0, 20.0]
+    assert "a from 2 at epoch 1 to 20 at epoch 4" in chart["description"]
     encoding = chart["encoding"]
     assert encoding["color"] == encoding["strokeDash"]
     assert encoding["strokeDash"]["scale"]["domain"] == ["a", "b"]
     assert encoding["y"]["axis"]["format"] == ".6~g"  # without digits Vega shows -5e+2
+
+
+@pytest.mark.parametrize(("last", "scale"), [(99.0, "linear"), (100.0, "log"), (-1.0, "linear")])
+def test_values_within_a_decade_have_a_linear_scale(last: float, scale: str) -> None:
+    chart = charts.lines({"a": [(1.0, 10.0), (2.0, last)]}, "t", log=True)
+    assert chart["encoding"]["y"]["scale"].get("type", "linear") == scale
+    assert len(chart["data"]["values"]) == 2

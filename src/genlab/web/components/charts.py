@@ -30,9 +30,12 @@ def lines(
 ) -> dict[str, Any]:
     """The chart of `draw`, described in words: where each curve begins and ends.
 
-    What cannot be drawn is left out; on a log scale that is every value of 0 or below.
+    What cannot be drawn is left out; on a log scale that is every value of 0 or below. Values
+    within one decade, of which a log scale would show no tick, have a linear one.
     """
     curves = {name: points for name, points in curves.items() if points}
+    above = [value for points in curves.values() for _, value in points if 0 < value < math.inf]
+    log = log and bool(above) and max(above) >= 10 * min(above)
     values = [
         {"run": name, x: at, "value": value}
         for name, points in curves.items()

@@ -106,7 +106,7 @@ def list_runs() -> None:
     for run in known[(page - 1) * RUNS_PER_PAGE : page * RUNS_PER_PAGE]:
         status, _ = jobs().status(run)
         words = f"{SIGNS[status]} {run.run_id}: {len(run.cases)} cases, {len(run.tools)} contenders"
-        if st.button(label(f"{words}, {status}"), key=f"open-{run.run_id}", type="tertiary"):
+        if st.button(label(f"{words}, {status}"), key=f"open-{run.run_id}"):
             remember("run", run.run_id)
             st.rerun()
 
