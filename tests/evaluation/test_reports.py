@@ -222,9 +222,9 @@ def test_every_row_that_the_benchmark_compares_is_shown(repository: Path) -> Non
     write_json(repository / "results" / "baselines.json", comparison)
     found = texts(repository, IMAGES)
     report, table = (re.sub(" +", " ", found[f"{IMAGES}{end}.md"]) for end in ("", "_tables"))
-    shown = ["VanillaVAE | bits per dim | 2 |", "VanillaVAE | frechet | 2 |"]
+    shown = ["VanillaVAE | bits per dim | 2 |", "VanillaVAE | Fréchet | 2 |"]
     assert all(label in text for label in shown for text in (report, table))
-    assert "pythae, MLP | frechet | 1 |" in table
+    assert "pythae, MLP | Fréchet | 1 |" in table
     assert "pythae, MLP" not in report  # one seed is not compared
     assert "Seeds 0, 1 in the comparison with baselines give 2.125; 3.125" in report
     assert "among 12 per library, after 60 CPU seconds each." in report

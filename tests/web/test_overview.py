@@ -52,9 +52,9 @@ def test_it_answers_at_once_and_knows_later(root: Path) -> None:
     assert status.stages[1] == train
     assert status.stages[2]["all_datasets"] == "up to date"
     assert status.stale == [{"stage": "train@d", "reasons": WHY}]
-    assert [row["name"] for row in status.changes] == ["n", "ssim", "passed", "psnr"]
+    assert [row["name"] for row in status.changes] == ["n", "SSIM", "passed", "PSNR"]
     assert [row["committed"] for row in status.changes] == ["100", "0.5", "yes", "–"]
-    changed = {"metrics": "images", "name": "ssim", "committed": "0.5", "now": "0.75"}
+    changed = {"metrics": "images", "name": "SSIM", "committed": "0.5", "now": "0.75"}
     assert status.changes[1] == changed
 
 

@@ -6,6 +6,11 @@ from typing import Any
 
 import jinja2
 
+SPELLINGS = {
+    **{word: word.upper() for word in ("elbo", "gmm", "kid", "kl", "mse", "psnr", "ssim")},
+    "frechet": "Fréchet",
+}
+
 
 def share(number: float | None) -> str:
     """A share as a percentage that never rounds a miss up to 100 % or a hit down to 0 %."""
@@ -62,8 +67,14 @@ def value(found: Any) -> str:
 
 
 def words(name: str) -> str:
-    """`no_dominant_colour` as people write it."""
-    return name.replace("_", " ")
+    """`frechet_distance` as people write it."""
+    return " ".join(SPELLINGS.get(word, word) for word in name.split("_"))
+
+
+def heading(name: str) -> str:
+    """`words` with a capital at the beginning."""
+    shown = words(name)
+    return shown[:1].upper() + shown[1:]
 
 
 def template(*names: str, **filters: Any) -> jinja2.Template:

@@ -89,7 +89,7 @@ def _render(root: Path, context: Context, *templates: str) -> str:
     def figure(path: str) -> str:
         if not (root / path).is_file():
             raise GenlabError(f"{path} is missing; make it with: make repro, make experiments")
-        return f"![{formats.words(Path(path).stem).capitalize()}](../{path})"
+        return f"![{formats.heading(Path(path).stem)}](../{path})"
 
     def run(name: str, column: str) -> object:
         return context["runs"].at[name, column]

@@ -40,7 +40,7 @@ def markdown(rows: Iterable[Mapping[str, str]]) -> str:
 def show(key: str, found: Any) -> str:
     """A metric as a percentage or a number, as its key asks for; lists of names as words."""
     if isinstance(found, list):
-        return words(", ".join(found)) or "nothing"
+        return ", ".join(map(words, found)) or "nothing"
     if isinstance(found, str | bool | Mapping):
         return value(found)
     if key.endswith(SHARES):
@@ -250,7 +250,7 @@ def baselines_table(baselines: Iterable[Row], columns: Mapping[str, str]) -> str
     return markdown(
         {
             "model": ", ".join(filter(None, [BASELINES[row["contender"]], row["loss"]])),
-            "chosen for": words(", ".join(row["chosen_for"])) or "–",
+            "chosen for": ", ".join(map(words, row["chosen_for"])) or "–",
             "seeds": str(len(row["seeds"])),
             **{
                 label: number(row["mean"][key])

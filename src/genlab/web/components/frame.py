@@ -61,7 +61,7 @@ def table(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, caption: str) -> Non
     """Rows as a table: known states as badges, all other values as escaped text."""
     st.caption(label(caption))
     shown = pd.DataFrame(rows, dtype=object).map(format_cell)
-    shown.columns = [label(formats.words(column)).capitalize() for column in shown.columns]
+    shown.columns = [label(formats.heading(column)) for column in shown.columns]
     st.table(shown, hide_index=True, alt=caption)
 
 

@@ -20,7 +20,7 @@ from genlab.agent.record import RESUME, RUN, RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY
 from genlab.agent.report import PAGE, best_so_far, counts
 from genlab.agent.workspace import JOURNAL, Workspace, all_workspaces
-from genlab.evaluation.reports.formats import number, value, words
+from genlab.evaluation.reports.formats import heading, number, value, words
 from genlab.llm.journal import read_entries
 from genlab.web.components import charts, frame
 from genlab.web.components.escape import label
@@ -183,7 +183,7 @@ def show_attempt(run: RunRecord) -> None:
     with decision:
         for name in REMARKS:
             if remark := getattr(attempt, name):
-                st.caption(words(name).capitalize())
+                st.caption(heading(name))
                 st.text(value(remark))
     with measured:
         if attempt.seeds:

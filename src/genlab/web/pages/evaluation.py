@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from genlab.datasets.registry import find_dataset
-from genlab.evaluation.reports.formats import ends, number, words
+from genlab.evaluation.reports.formats import ends, heading, number, words
 from genlab.evaluation.reports.targets import read_targets
 from genlab.web import items
 from genlab.web.components import frame, look
@@ -107,7 +107,7 @@ def show_figures(dataset: str, names: Sequence[str], across: int = 1) -> None:
     folder = require(ROOT / "plots" / dataset / "evaluation", items.EVALUATE)
     with st.grid(across, min_column_width=320):
         for path in (path for name in names for path in sorted(folder.glob(f"{name}.png"))):
-            caption = words(path.stem).capitalize()
+            caption = heading(path.stem)
             st.image(str(path), caption=caption, alt=caption)
 
 
