@@ -70,7 +70,6 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(monkeypatch: pytest.M
     ("arguments", "named"),
     [
         ("leaderboard --run never", "never"),
-        ("report never", "never"),
         ("run --tools baseline_locl", "baseline_local"),
         ("run --case nobody", "nobody"),
         ("run --cases nowhere", "nowhere"),
@@ -80,7 +79,6 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(monkeypatch: pytest.M
         ("run --tools control_blurred --option control_blurred.strenght=1", "strength"),
         ("run --tools control_blurred --option control_blurred.strength=4", "'4'"),
         ("generate-cases --templates here", "--avatars"),
-        ("generate-cases --templates cases --avatars nowhere", "nowhere"),
         ("generate-cases --templates cases --avatars cases", "cases"),
     ],
 )

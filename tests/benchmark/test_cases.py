@@ -55,26 +55,19 @@ def test_the_digest_is_of_all_that_a_score_depends_on(tmp_path: Path) -> None:
     [
         ("swaps", "swap", "swap"),
         ("version: 1", "version: 2", "version"),
-        ("left: 8", "left: -1", "swaps.0.region.left"),
         ("left: 8", "left: 40", "swaps.0.region"),
         ("avatar: one", "avatar: two", "swaps.0.avatar"),
         ("  one: avatar", "  template: avatar", "avatars.template"),
         ("template.png", "../secret.png", "template"),
         ("template.png", "absent.png", "absent.png"),
-        ("consent: true", "consent: perhaps", "consent"),
         ("  one: {licence", "  two: {licence", "sources.one"),
         ("sources:", "sources:\n  two: {licence: free}", "sources.two"),
-        ("licence: CC0", "title: CC0", "sources.template.licence"),
-        ("sources:", "avatars: [", "line"),
-        ("Noise", "\udcff", "UTF-8"),
-        ("", "[1, 2]", "list"),
     ],
 )
 def test_a_fault_is_one_line_with_its_place(tmp_path: Path, old: str, new: str, place: str) -> None:
     case = make_case(tmp_path, 1)
     path = case.folder / CASE_FILE
-    text = path.read_text().replace(old, new) if old else new
-    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    path.write_text(path.read_text().replace(old, new))
     with pytest.raises(GenlabError, match=rf"^{case.folder}.*{re.escape(place)}.*\Z"):
         load_case(case.folder)  # one line: a dot is no line's end
 

@@ -1,4 +1,4 @@
-"""Image tools: those that come along, those that are installed, those that are none."""
+"""Image tools: those that are installed, those of a file, those that are none."""
 
 import asyncio
 import zlib
@@ -8,10 +8,10 @@ from typing import Any
 import PIL
 import pytest
 from PIL import ImageOps
-from small_benchmark import Turned, make_case
+from small_benchmark import Turned, make_case, write_package
 
-from genlab.benchmark.plugins.base import ImageTool, ToolFailure
-from genlab.benchmark.plugins.registry import BUILT_IN, checked_options, load_tools, version_of
+from genlab.benchmark.plugins.base import ToolFailure
+from genlab.benchmark.plugins.registry import checked_options, load_tools, version_of
 from genlab.core.errors import GenlabError
 
 
@@ -22,26 +22,10 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def package(name: str, body: str, point: str) -> None:
-    """An installed package with one entry point, as pip would leave it."""
-    Path(f"{name}.py").write_text(body)
-    info = Path(f"{name}-1.0.dist-info")
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[genlab.image_tools]\n{name} = {point}\n")
-
-
-def test_every_shipped_tool_fulfils_the_contract() -> None:
-    tools = load_tools()
-    assert len(tools) >= len(BUILT_IN)
-    assert all(isinstance(tool, ImageTool) and tool.title for tool in tools.values())
-
-
 def test_the_example_adds_a_tool(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example = root / "examples" / "image_tool_plugin"
-    point = "mirror_tool:Mirror"
-    assert f'mirror = "{point}"' in (example / "pyproject.toml").read_text()
-    package("mirror", "", point)
+    assert 'mirror = "mirror_tool:Mirror"' in (example / "pyproject.toml").read_text()
+    write_package(Path(), "mirror", "", "mirror = mirror_tool:Mirror")
     monkeypatch.syspath_prepend(str(example / "src"))
     tool = load_tools()["mirror"]
     case = make_case(Path("cases"), 1)
@@ -61,7 +45,7 @@ def test_the_example_adds_a_tool(root: Path, monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_a_faulty_tool_is_reported_with_its_package(body: str) -> None:
     name = f"faulty{zlib.crc32(body.encode())}"
-    package(name, body, f"{name}:Tool")
+    write_package(Path(), name, body, f"{name} = {name}:Tool")
     with pytest.raises(GenlabError, match=rf"^.*{name}.*\Z"):  # one line
         load_tools()
 

@@ -130,7 +130,6 @@ PIL.Image.effect_noise((800, 600), 50).save(NOISE, "PNG")
         (lambda template: template[::-1], "no_face"),
         (lambda template: np.zeros((SIDE, SIDE), bool), "too_large"),
         (lambda template: NOISE.getvalue()[:20_000], "unreadable"),
-        (lambda template: b"<html>no picture</html>", "unreadable"),
     ],
 )
 def test_what_cannot_be_scored(case: Case, template: Image, make: Any, outcome: str) -> None:

@@ -163,15 +163,12 @@ def test_settings_that_are_best_at_one_thing_each_both_go_on(
     data: Path, judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = dict(zip(TRIED, ((3.0, 9.0), (2.0, 5.0), (4.0, 1.0)), strict=True))
-    names = ("validation_bits_per_dim", "validation_frechet")
-    monkeypatch.setattr(
-        Comparison,
-        "measure",
-        lambda self, settings, searching: {
-            **dict(zip(names, rows[settings], strict=True)),
-            "judges": [],
-        },
-    )
+
+    def measure(self: Comparison, settings: Settings, searching: bool) -> dict[str, Any]:
+        bits, frechet = rows[settings]
+        return {"validation_bits_per_dim": bits, "validation_frechet": frechet, "judges": []}
+
+    monkeypatch.setattr(Comparison, "measure", measure)
     comparison = Comparison(data, tmp_path, judge)
     assert comparison.search(TRIED) == {TRIED[1]: ["bits_per_dim"], TRIED[2]: ["frechet"]}
 

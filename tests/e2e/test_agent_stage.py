@@ -76,7 +76,6 @@ def test_a_paid_run_is_replayed_without_a_key_to_the_same_numbers(tmp_path: Path
     [
         {"dataset": "cifar10"},  # the goal names another
         {"goal": "a CNN, > 60 %", "dataset": "cifar10"},  # it is not among datasets
-        {"goal": "a CNN, > 60 %", "dataset": "imagenet"},
     ],
 )
 def test_a_goal_about_other_data_is_refused(changes: dict[str, str]) -> None:

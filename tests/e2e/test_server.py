@@ -50,7 +50,7 @@ def wait_for(read: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
     return found
 
 
-def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: Any) -> None:
+def test_a_run_of_chosen_tools_is_started_and_followed(server: app_room.Server, page: Any) -> None:
     from playwright.sync_api import expect
 
     page.goto(f"{server.base}/benchmark")
@@ -67,11 +67,6 @@ def test_cases_tools_run_rows_grid_stars_report(server: app_room.Server, page: A
     page.get_by_role("link", name="Export report").wait_for()
     run_id = page.url.split("run=")[1].split("&")[0]
     assert until(server, run_id, "finished")["progress"]["failed"] == 4
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Export report").click()
-    assert download.value.suggested_filename == f"report_{run_id}.html"
-    report = Path(download.value.path()).read_text(encoding="utf-8")
-    assert report.lstrip().lower().startswith("<!doctype")
 
 
 def test_a_case_is_made_run_rated_and_reported(tmp_path: Path, root: Path, page: Any) -> None:

@@ -18,23 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from small_benchmark import make_case
+from small_benchmark import make_case, write_package
 from swap_runs import add_run
 
 from genlab.benchmark.cases import load_cases
 from genlab.benchmark.store.repository import Store
-from genlab.core.io import write_text
 
 READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 ROOT = Path(__file__).resolve().parents[2]
 
 # One fails, one reports when it ended, one has a hostile name, one has no key.
@@ -87,13 +78,9 @@ def make_project(folder: Path, *, cases: int = 3, hostile: bool = False) -> Path
     for number, title in enumerate(titles, 1):
         make_case(folder / "cases", number, side=256, title=title)
     shutil.copy(ROOT / "params.yaml", folder / "params.yaml")
-    package = folder / "package"
-    write_text(package / "genlab_sim.py", TOOLS)
     kinds = ("Paint", "Fail", "Stamp", "Hostile", "Closed")
-    points = "".join(f"sim_{kind.lower()} = genlab_sim:{kind}\n" for kind in kinds)
-    info = package / "genlab_sim-1.0.dist-info"
-    write_text(info / "METADATA", "Metadata-Version: 2.1\nName: genlab-sim\nVersion: 1.0\n")
-    write_text(info / "entry_points.txt", "[genlab.image_tools]\n" + points)
+    points = [f"sim_{kind.lower()} = genlab_sim:{kind}" for kind in kinds]
+    write_package(folder / "package", "genlab_sim", TOOLS, *points)
     return folder
 
 
@@ -156,7 +143,7 @@ def chromium() -> Iterator[Any]:
 
     found = next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=list(FLAGS))
+        browser = driver.chromium.launch(executable_path=found, args=["--disable-gpu"])
         try:
             yield browser
         finally:

@@ -19,6 +19,7 @@ from genlab.benchmark.requests import Limits
 from genlab.benchmark.runner import Runner
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item
+from genlab.core.io import write_text
 
 LIMITS = set(Limits.__dataclass_fields__)
 CASE = """\
@@ -60,6 +61,14 @@ def make_noise(generator: np.random.Generator, side: int) -> Image.Image:
 def make_cases(root: Path, count: int, side: int = 64) -> list[Case]:
     """`count` cases under `root`."""
     return [make_case(root, number, side=side) for number in range(count)]
+
+
+def write_package(folder: Path, name: str, body: str, *points: str) -> None:
+    """An installed package of one module with entry points, as pip would leave it."""
+    write_text(folder / f"{name}.py", body)
+    info = folder / f"{name}-1.0.dist-info"
+    write_text(info / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    write_text(info / "entry_points.txt", "\n".join(["[genlab.image_tools]", *points]))
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,6 @@ def test_an_empty_project_names_a_command(page: Open, tmp_path: Path, name: str)
         ("overview", "results/arc_grids/verdict.json"),
         ("overview", "params.yaml"),
         ("data", "data/arc_grids/objects.npz"),
-        ("training", "plots/arc_grids/training/plots/metrics/loss.tsv"),
-        ("evaluation", "results/benchmarks.json"),
-        ("failures", "results/arc_grids/failures.json"),
     ],
 )
 def test_a_page_names_the_broken_file(page: Open, copied: Path, name: str, file: str) -> None:

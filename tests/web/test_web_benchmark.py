@@ -77,7 +77,6 @@ def test_a_link_opens_the_same_view(lived: Jobs, page: Open) -> None:
     lived.store.rate("run_item", lived.store.items(RUN)[0].image_sha256, "ada", 4, "blind")
     for view, said in (
         ("Compare", "two images"),
-        ("Leaderboard", "ranking mean"),
         ("Leaderboard", "too few"),
         ("nonsense", "b-cell"),
     ):
