@@ -56,7 +56,7 @@ pictures: $(STAMP) ## Take the README's pictures of the app again, of what repro
 	@GENLAB_SHOTS=docs/pictures $(PY) -m pytest -q tests/e2e/test_shots.py
 
 docs: $(STAMP) ## Build the documentation into build/site/, strictly
-	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 diagram: $(STAMP) ## Draw docs/pictures/packages.svg from the imports in the code
 	@$(PY) scripts/import_diagram.py
