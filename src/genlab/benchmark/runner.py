@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import date
@@ -30,12 +29,12 @@ from genlab.benchmark.requests import Limits
 from genlab.benchmark.score_pool import Scorer, ScoringPool
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run, now
+from genlab.benchmark.threads import DaemonThreads
 from genlab.benchmark.work import Work
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams
 
 LOCK = ".lock"
-MAX_THREADS = 10_000  # of `asyncio.to_thread`, started as they are needed
 _PROBE = threading.Lock()  # a question holds the file's lock for a moment: one at a time
 
 
@@ -149,8 +148,7 @@ class Runner:
 
     async def _do(self, run: Run, again: bool) -> str:
         """Do a run that is locked; returns its ending."""
-        # A tool that hangs keeps its threads for good; with many, disk, store and others go on.
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MAX_THREADS))
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
         work = Work(self, run, again)
         self.store.set_run(run.run_id, ending="", ended=None)
         if self.scorer is None:

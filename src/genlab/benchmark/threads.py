@@ -1,0 +1,30 @@
+"""Threads that a tool may keep for good."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Thread
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """A daemon thread per call: one that hangs takes none from others and ends with the process.
+
+    A pool would have to be large, and the process would wait for its threads at the end.
+    """
+
+    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
+        future: Future[Result] = Future()
+
+        def call() -> None:
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        future.set_running_or_notify_cancel()
+        Thread(target=call, daemon=True).start()
+        return future
