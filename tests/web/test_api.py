@@ -17,11 +17,12 @@ from starlette.routing import Mount
 from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from genlab.benchmark.cases import CASE_FILE
+from genlab.benchmark.cases import CASE_FILE, Region
 from genlab.benchmark.events import EventLog
 from genlab.benchmark.runner import is_locked, lock_of
 from genlab.benchmark.store.schema import Contender
 from genlab.core.errors import GenlabError
+from genlab.web.api import cases
 from genlab.web.api.app import make_api
 from genlab.web.api.runs import follow
 from genlab.web.images import make_image_app
@@ -474,3 +475,8 @@ def test_every_answer_forbids_guessing_and_framing(api: TestClient) -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "SAMEORIGIN"
         assert headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_a_face_at_the_lower_edge_stays_within_a_smaller_template() -> None:
+    region = Region(left=0, top=102, width=150, height=1900)  # of 3000 × 2002 pixels
+    assert cases._scale(region, 1024 / 3000, (1024, 683)).box == (0, 35, 51, 683)

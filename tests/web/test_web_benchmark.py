@@ -3,9 +3,11 @@
 import re
 import shutil
 import sqlite3
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,8 +15,11 @@ import app_room
 import numpy as np
 import pytest
 from pages import words
+from PIL import Image
+from small_benchmark import make_case
 from streamlit.testing.v1 import AppTest
 
+from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.judge import COST
 from genlab.benchmark.runner import lock_of
 from genlab.benchmark.store.schema import Contender, Preference
@@ -24,6 +29,7 @@ from genlab.web.components import escape, frame, rating_session
 from genlab.web.components.rating_session import Session, list_dataset, list_run
 from genlab.web.items import EVIDENCE
 from genlab.web.jobs import Jobs, jobs
+from genlab.web.pages import rate
 
 pytestmark = pytest.mark.slow
 
@@ -136,7 +142,31 @@ def test_the_judge_is_in_the_estimate_and_is_named(lived: Jobs, page: Open) -> N
     assert "vision rates each image" in words(shown)
 
 
+def test_options_of_the_parameters_are_preset(lived: Jobs, page: Open) -> None:
+    file = lived.root / "params.yaml"
+    options = "options: {control_blurred: {strength: [1, 2]}}"
+    file.write_text(re.sub("^  options: .*", f"  {options}", file.read_text(), flags=re.M))
+    shown = page(lived.root, "benchmark")
+    assert shown.text_input(key="option-control_blurred-strength").value == "1, 2"
+
+
 # the page Rate
+
+
+def test_every_avatar_is_within_the_sheet(tmp_path: Path) -> None:
+    case = make_case(tmp_path, 1, side=640)
+    avatars = dict.fromkeys((f"number-{n}" for n in range(6)), Image.new("RGB", (64, 64), "blue"))
+    changes = {
+        "avatars": avatars,
+        "swaps": [case.swaps[0].model_copy(update={"avatar": name}) for name in avatars],
+        "sources": dict.fromkeys(("template", *avatars), case.sources["one"]),
+    }
+    many = write_case(tmp_path / "many", **{**dict(case), **changes})
+    url = rate.connect(many, many.digest)
+    sheet = np.asarray(Image.open(BytesIO(b64decode(url.partition(",")[2]))).convert("RGB"))
+    row = sheet[-sheet.shape[0] // 10]
+    blue = (row[:, 2] > 150) & (row[:, 0] < 100)
+    assert np.diff(blue, prepend=False).sum() == 12  # six beginnings and six ends
 
 
 def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:

@@ -118,7 +118,7 @@ class Jobs:
         if ending:
             return ("cancelled" if ending == "cancelled" else "finished"), ""
         log = self._logs.get(run.run_id)
-        reason = log.end["reason"] if log and log.end else "its process ended"
+        reason = (log and log.end and log.end["reason"]) or "its process ended"
         command = f"genlab benchmark run --resume {run.run_id}"
         return "interrupted", f"{reason}; continue it here, or with: {command}"
 

@@ -68,7 +68,8 @@ class CaseIn(Part):
 
 def find_folder(jobs: Jobs, case_id: str) -> Path | None:
     """The folder of a case; None where there is no such case."""
-    folders = (jobs.cases_folder / case_id, jobs.cases_folder / PRIVATE / case_id)
+    cases = jobs.cases_folder  # which reads params.yaml
+    folders = (cases / case_id, cases / PRIVATE / case_id)
     return next((folder for folder in folders if (folder / CASE_FILE).exists()), None)
 
 
@@ -114,10 +115,7 @@ def create(
         photograph = read_photograph(template.file.read(), "the template")
         image = shrink(photograph, TEMPLATE_SIDE)
         scale = image.width / photograph.width
-        regions = [  # writing the case checks them
-            region.model_copy(update={side: round(scale * value) for side, value in region})
-            for region in case.regions
-        ]
+        regions = [_scale(region, scale, image.size) for region in case.regions]
         heads = []
         for file in avatars:
             name = file.filename or "an avatar"
@@ -145,3 +143,11 @@ def show_image(
     if path is None:
         raise Refusal(404, f"case {case_id} has no avatar {name!r}")
     return serve_image(request, path, width)
+
+
+def _scale(region: Region, scale: float, size: tuple[int, int]) -> Region:
+    """The region after its image was scaled to `size`; writing the case checks it."""
+    left, top, right, bottom = (round(scale * edge) for edge in region.box)
+    width, height = min(right, size[0]) - left, min(bottom, size[1]) - top
+    sides = {"left": left, "top": top, "width": width, "height": height}
+    return region.model_copy(update=sides)

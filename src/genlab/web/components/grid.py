@@ -28,7 +28,7 @@ def read_run_case(store: Store, run_id: str, known: dict[str, Any]) -> Case | st
         folder = store.case_folder(known)
         versions = tuple(map(stamp, folder.glob("*")))
         return _read_case(versions, folder, run_id, known.get("digest", ""))
-    except (GenlabError, OSError, KeyError) as fault:
+    except (GenlabError, OSError) as fault:
         return str(fault)
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -13,6 +14,7 @@ from genlab.benchmark.leaderboard.table import findings, notes, number, sentence
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.store.schema import STATUSES, Contender, Item, Run
+from genlab.core.params import BenchmarkParams
 from genlab.web.components import grid
 from genlab.web.components.escape import label, line
 from genlab.web.components.files import fresh
@@ -41,7 +43,7 @@ def choose_run() -> None:
     chosen = st.multiselect("Cases", names, names, format_func=lambda n: titles[n], key="cases")
     for reason in skipped:
         st.caption(label(reason))
-    contenders, tools = choose_contenders(params.tools)
+    contenders, tools = choose_contenders(params)
     if params.judge:
         words = f"{params.judge} rates each image: template, avatars and image are sent to it."
         st.caption(label(words))
@@ -64,7 +66,7 @@ def choose_run() -> None:
         st.caption("Choose a case and a tool.")
 
 
-def choose_contenders(preset: list[str]) -> tuple[list[Contender], dict[str, ImageTool]]:
+def choose_contenders(params: BenchmarkParams) -> tuple[list[Contender], dict[str, ImageTool]]:
     """The contenders that take part, and all tools by id.
 
     Several values of an option, separated by commas, make several contenders.
@@ -81,7 +83,7 @@ def choose_contenders(preset: list[str]) -> tuple[list[Contender], dict[str, Ima
     available = [name for name in tools if name not in absent]
     chosen = st.pills(
         "Tools", available, selection_mode="multi", format_func=describe, key="tools",
-        default=[name for name in preset if name in available],
+        default=[name for name in params.tools if name in available],
     )  # fmt: skip
     for name, reason in absent.items():
         st.caption(label(f"{line(tools[name].title, 60)} is not available: {reason}"))
@@ -91,10 +93,18 @@ def choose_contenders(preset: list[str]) -> tuple[list[Contender], dict[str, Ima
             with st.expander(label(f"Options of {name}")):
                 for option, meaning in known.items():
                     help_text = f"{meaning.help}. Separate several values by commas."
-                    value = st.text_input(option, key=f"option-{name}-{option}", help=help_text)
+                    value = st.text_input(
+                        option, _join(params.options.get(name, {}).get(option, [])),
+                        key=f"option-{name}-{option}", help=help_text,
+                    )  # fmt: skip
                     if values := [part.strip() for part in value.split(",") if part.strip()]:
                         options[name][option] = values
     return make_contenders([tools[name] for name in chosen], options), tools
+
+
+def _join(values: Any) -> str:
+    """Values of an option in params.yaml, one or a list, as one writes them here."""
+    return ", ".join(map(str, values if isinstance(values, list) else [values]))
 
 
 def list_runs() -> None:

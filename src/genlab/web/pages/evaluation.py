@@ -151,7 +151,9 @@ def show_latents(dataset: str) -> None:
                 directions, noun = found.axes_at(row, col), "Latent"
             names = [f"{noun} {number}" for number in range(1, len(directions) + 1)]
             steps = [
-                st.slider(name, -3.0, 3.0, 0.0, 0.1, format="%+.1f sd", key=f"{index} {name}")
+                st.slider(
+                    name, -3.0, 3.0, 0.0, 0.1, format="%+.1f sd", key=f"{dataset} {index} {name}"
+                )
                 for name in names
             ]
         before = found.decode(found.means[index])

@@ -44,7 +44,8 @@ def connect(_case: Case, digest: str) -> str:
     digest: of the case; the cache goes by it alone.
     """
     template = _case.open_template()
-    side, gap = round(template.width * 0.22), round(template.width * 0.03)
+    gap = round(template.width * 0.03)
+    side = min(round(template.width * 0.22), (template.width - gap) // len(_case.swaps) - gap)
     top = template.height + gap
     sheet = Image.new("RGB", (template.width, top + side + gap), "white")
     sheet.paste(template, (0, 0))
