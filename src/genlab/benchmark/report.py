@@ -90,7 +90,7 @@ def _rows(store: Store, run: Run, items: Sequence[Item]) -> list[dict[str, Any]]
         try:
             folder, digest = store.case_folder(known), known.get("digest", "")
             shown |= _inline_case(load_run_case(folder, run.run_id, digest))
-        except (GenlabError, OSError, KeyError) as fault:  # a run's results outlive its cases
+        except (GenlabError, OSError) as fault:  # a run's results outlive its cases
             shown |= {"fault": str(fault), "sources": {}}
         rows.append(shown)
     return rows

@@ -14,7 +14,7 @@ import random
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -111,8 +111,12 @@ class ConfiguredTool(BaseModel):
     def version(self) -> str:
         """Digest of the configuration and the files that it names, without secrets."""
         config = self.model_dump(exclude=_APART, by_alias=True)
-        paths = {name: self._folder / name for name in self.files}
-        files = {name: sha256(path) for name, path in paths.items() if path.is_file()}
+        files = {}
+        for name in self.files:
+            path = self._folder / name
+            if path.is_file():
+                found = path.stat()
+                files[name] = _sha256(path, found.st_mtime_ns, found.st_size)
         return digest({"revision": REVISION, "entry": config, "files": files})[:12]
 
     def unavailable(self) -> str:
@@ -261,3 +265,9 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return to_base64(value)
     return value if isinstance(value, str) else json.dumps(value)
+
+
+@lru_cache(maxsize=128)
+def _sha256(path: Path, _modified: int, _size: int) -> str:
+    """As `sha256`, which takes long for weights, and the app asks at each click."""
+    return sha256(path)

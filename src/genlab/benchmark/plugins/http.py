@@ -148,7 +148,7 @@ async def image_bytes(
     if value.startswith("data:"):
         value = value.partition(",")[2]
     try:
-        return base64.b64decode(value, validate=True)
+        return base64.b64decode("".join(value.split()), validate=True)
     except ValueError as error:
         shown = excerpt(value, secrets, 60)
         raise EndpointError("invalid_answer", f"not base64 ({error}): {shown!r}") from error

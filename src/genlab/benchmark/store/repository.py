@@ -147,6 +147,8 @@ class Store:
 
     def case_folder(self, known: Mapping[str, Any]) -> Path:
         """Where a run's case lies; a relative folder begins in the project, which may be moved."""
+        if "folder" not in known:  # a run of the first edition
+            raise GenlabError(f"the folder of case {known['case_id']} is not on record")
         return self.path.resolve().parent.parent / str(known["folder"])
 
     def set_run(self, run_id: str, **values: Any) -> None:
