@@ -168,8 +168,10 @@ def test_what_a_person_must_correct_is_one_line(reply: llm.Reply, word: str) -> 
 
 
 def test_settings_that_cannot_work_are_one_line() -> None:
+    budget = Budget()
     with pytest.raises(GenlabError, match=r"planning\.base_url"):
-        endpoint(f"{NOBODY}/v1").ask(ASKED)
+        endpoint(f"{NOBODY}/v1", budget).ask(ASKED)
+    assert budget.spent["tokens_in"] == 0  # nobody was reached, and nothing is charged
     with pytest.raises(GenlabError, match="model is empty"):
         endpoint("https://api.openai.com/v1", model="")
 
