@@ -55,8 +55,6 @@ def test_a_good_answer_comes_with_its_tokens_and_cost() -> None:
 
 BAD = {
     **llm.BROKEN,
-    "out of range": llm.good({"blocks": 9}),
-    "not finite": llm.good('{"blocks": 1, "lr": NaN}'),
     "a call of nothing": llm.called("add", {}),
     "hanging": llm.Reply(hang=True),
     "dripping error": llm.Reply(llm.WHOLE, 500, drip=0.02),
