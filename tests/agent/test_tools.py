@@ -137,6 +137,9 @@ def test_nothing_is_written_that_runs_by_itself_or_is_the_judges() -> None:
 def test_a_project_is_made_once_and_never_over_another(place: Path) -> None:
     tools.create_pytorch_project_scaffold("second")
     assert (place.parent / "second/experiments/registry.json").read_text() == "[]\n"
+    models = ("src/models/current_model.py", "configs/models/current_model_config.yaml")
+    for part in (*models, "requirements.txt", PROJECT):
+        assert (place.parent / "second" / part).is_file()
     _refused(lambda: tools.create_pytorch_project_scaffold("second"), "isn't empty")
     _refused(lambda: tools.create_pytorch_project_scaffold("x", "docs"), "leave it out")
 
