@@ -46,7 +46,6 @@ def refuse(*arguments: str) -> str:
     ("arguments", "expected"),
     [
         (["a CNN for MNIST"], "--at-least"),
-        (["a CNN, > 90 %"], "--dataset"),
         (["mnist > 90 %", "--backend", "oracle"], "--backend"),
         (["mnist > 90 %", "--backend", "search"], "data/mnist"),
         (["mnist > 90 %", "--max-iterations", "0"], "--max-iterations"),
@@ -56,7 +55,6 @@ def refuse(*arguments: str) -> str:
         ([UNREACHED, "--backend", "replay", "--transcript", "no.jsonl"], "no.jsonl"),
         (["report"], "no workspace"),
         (["report", "nowhere"], "list"),
-        (["tool", "read_file"], "no workspace"),
     ],
 )
 def test_bad_input_is_one_line(place: Path, arguments: list[str], expected: str) -> None:

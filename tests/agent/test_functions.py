@@ -57,7 +57,6 @@ def test_calls_return_text_or_json_of_bounded_length() -> None:
         ("read_file", {"file_paht": "a"}, "did you mean file_path?"),
         ("write_file", {"file_path": "numpy.py", "content": ""}, "source code belongs in src"),
         ("python_run", {"script_path": "x.py", "args": "word"}, "args"),
-        ("pytorch_model_summary", {"input_size": ["a"]}, "input_size"),
     ],
 )
 def test_what_a_caller_did_wrong_is_an_error_of_one_line(

@@ -161,6 +161,12 @@ CHEATS = {
         "    if hasattr(m, 'save_file'): m.save_file = lambda *_: None\n" + LINEAR,
         "without a result",
     ),
+    "metadata": (
+        "import sys\nfor m in list(sys.modules.values()):\n    if hasattr(m, 'save_file'):\n"
+        "        m.save_file = lambda *a, save=m.save_file: save(*a, {'x': 'x' * 100_000})\n"
+        + LINEAR,
+        "",
+    ),
     "link": ("import os\nos.symlink('/etc/passwd', 'trained.json')\n" + LINEAR, "Error|result"),
     "escape": ("raise ValueError('\\x1b[31mred\\u202e')\n", r"ValueError at line 3.*: red$"),
     "buffer": (construct("self.register_buffer('m', torch.rand(99_999))"), TOO_LARGE),
@@ -178,22 +184,16 @@ CHEATS = {
 
 
 def test_a_cheat_gains_nothing(judge: Judge) -> None:
-    honest = judged.evaluate(judge, HEAD + LINEAR)
+    honest, weights = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)
     for name, (code, failure) in CHEATS.items():
-        metrics, reason = judged.evaluate(judge, HEAD + code)
         if failure:
+            _, reason = judged.evaluate(judge, HEAD + code)
             assert judged.matches(failure, reason), f"{name}: {reason}"
         else:
-            assert (metrics, reason) == honest, name
-    assert judged.evaluate(judge, HEAD + LINEAR) == honest  # nothing is left for another model
-
-
-METADATA = """
-import sys
-for m in list(sys.modules.values()):
-    if hasattr(m, 'save_file'):
-        m.save_file = lambda *a, save=m.save_file: save(*a, {'images': 'x' * 100_000})
-"""
+            found, kept = judge.evaluate(HEAD + code, "Model", Training(), 0)
+            assert (found.metrics, kept) == (honest.metrics, weights), name
+    again = judged.evaluate(judge, HEAD + LINEAR)
+    assert again == (honest.metrics, "")  # nothing is left for another model
 
 
 def test_a_device_that_does_not_start_is_no_models_fault(
@@ -219,12 +219,6 @@ def test_a_model_trains_on_a_gpu(mode: str) -> None:
     with Judge(data, "classify", Budget(3000, 100_000, 60.0), mode=mode, device="cuda") as judge:
         found, _ = judge.evaluate(code, "Model", Training(lr=5e-3, ema=0.9, clip=1.0), 0)
     assert found.metrics["accuracy"] > 0.9
-
-
-def test_metadata_of_the_weights_are_not_kept(judge: Judge) -> None:
-    code = HEAD + LINEAR
-    _, honest = judge.evaluate(code, "Model", Training(), 0)
-    assert judge.evaluate(METADATA + code, "Model", Training(), 0)[1] == honest
 
 
 def test_cut_is_reported_where_the_clock_ended_a_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,18 +23,6 @@ from genlab.core.io import write_text
 GOAL = Goal("Get 90 % accuracy", "dummy", "accuracy", 0.9, max_parameters=50_000)
 
 
-def test_a_scaffold_has_every_part_and_is_never_written_over(tmp_path: Path) -> None:
-    made = scaffold("trial", tmp_path)
-    for part in (
-        "src/models/current_model.py", "configs/models/current_model_config.yaml",
-        "experiments/registry.json", "requirements.txt", PROJECT,
-    ):  # fmt: skip
-        assert (made.root / part).is_file()
-    assert json.loads((made.root / "experiments/registry.json").read_text()) == []
-    with pytest.raises(GenlabError, match=r"workspaces/trial isn't empty; choose another name"):
-        scaffold("trial", tmp_path)
-
-
 @pytest.mark.parametrize("name", ["", "..", "a/b", "/tmp/x", "-x", "a b", "x" * 65, "a\n"])
 def test_a_name_that_is_no_name_is_one_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(GenlabError, match="project name must be"):

@@ -299,14 +299,6 @@ def test_a_damaged_file_is_read_or_refused(
         record(f"fuzz.{name}", len(crashes), n=examples)
 
 
-def test_deeply_nested_json_is_refused(tmp_path: Path) -> None:
-    make_run(tmp_path)
-    path = next(tmp_path.glob(READERS["attempt"].file))
-    path.write_text("[" * 100_000 + "]" * 100_000)
-    with pytest.raises(GenlabError):
-        read_attempts(path)
-
-
 @settings(max_examples=300, deadline=None, database=None, derandomize=True)
 @given(st.text(max_size=200))
 def test_any_sentence_is_a_goal_or_refused(sentence: str) -> None:

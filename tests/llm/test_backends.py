@@ -81,17 +81,14 @@ def test_tools_share_the_endpoint_of_planning_unless_they_have_one() -> None:
     ("params", "word"),
     [
         ({"backend": "replay", "transcript": ""}, "agent.transcript is empty"),
-        ({"backend": "replay", "transcript": "/nowhere.jsonl"}, r"nowhere\.jsonl is missing"),
         ({"backend": "embedded", "gguf": "/nowhere.gguf"}, r"nowhere\.gguf is no file"),
         ({"backend": "embedded", "gguf": __file__}, "extra embedded is not installed"),
         ({"backend": "embedded"}, "pip install"),
-        ({"backend": "openai"}, "OPENAI_API_KEY is not set"),
     ],
 )
 def test_what_a_person_must_correct_is_one_line(
     params: dict[str, Any], word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setattr(embedded, "find_spec", lambda name: None)
     with pytest.raises(GenlabError, match=word):
         check_backend(agent(**params))

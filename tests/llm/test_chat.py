@@ -55,8 +55,6 @@ def test_a_good_answer_comes_with_its_tokens_and_cost() -> None:
 
 BAD = {
     **llm.BROKEN,
-    "out of range": llm.good({"blocks": 9}),
-    "not finite": llm.good('{"blocks": 1, "lr": NaN}'),
     "a call of nothing": llm.called("add", {}),
     "hanging": llm.Reply(hang=True),
     "dripping error": llm.Reply(llm.WHOLE, 500, drip=0.02),
@@ -168,8 +166,10 @@ def test_what_a_person_must_correct_is_one_line(reply: llm.Reply, word: str) -> 
 
 
 def test_settings_that_cannot_work_are_one_line() -> None:
+    budget = Budget()
     with pytest.raises(GenlabError, match=r"planning\.base_url"):
-        endpoint(f"{NOBODY}/v1").ask(ASKED)
+        endpoint(f"{NOBODY}/v1", budget).ask(ASKED)
+    assert budget.spent["tokens_in"] == 0  # nobody was reached, and nothing is charged
     with pytest.raises(GenlabError, match="model is empty"):
         endpoint("https://api.openai.com/v1", model="")
 

@@ -54,12 +54,6 @@ def test_every_failure_has_its_kind(
         assert error.status == 400
 
 
-def test_nobody_listening_is_unreachable() -> None:
-    with pytest.raises(EndpointError) as raised:
-        asyncio.run(Client("http://127.0.0.1:9/v1", KEY).chat(REQUEST))
-    assert (raised.value.kind, raised.value.charged) == ("unreachable", False)
-
-
 def test_the_line_break_behind_a_key_is_not_sent_and_one_within_it_is_not_charged() -> None:
     with ImageServer([html()]) as server:
         url = f"{server.url}/chat/completions"
@@ -82,18 +76,14 @@ def test_the_line_break_behind_a_key_is_not_sent_and_one_within_it_is_not_charge
     ("url", "key", "named"),
     [
         ("localhost:9", KEY, "^base_url must be"),
-        ("", "", "OPENAI_API_KEY is not set"),
         ("http://127.0.0.1:9/v1", "two words", "OPENAI_API_KEY"),
         ("http://127.0.0.1:9/v1", "schlüssel", "OPENAI_API_KEY"),
     ],
 )
-def test_a_wrong_address_or_key_is_one_line(
-    url: str, key: str, named: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY")
+def test_a_wrong_address_or_key_is_one_line(url: str, key: str, named: str) -> None:
     with pytest.raises(GenlabError, match=named) as error:
         Client(url, key)
-    assert not key or key not in str(error.value)
+    assert key not in str(error.value)
 
 
 def test_a_key_in_the_place_of_its_name_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

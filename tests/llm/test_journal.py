@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from genlab.core.errors import GenlabError
-from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure, ToolCall
+from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure
 from genlab.llm.journal import Journal, read_entries
 
 
@@ -34,8 +34,7 @@ class Scripted:
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
-        calls = (ToolCall("1", "add", {"a": 1}),) if functions else ()
-        return Answer(outcome, None, calls, "m", 10, 5, 0.5, 0.25)
+        return Answer(outcome, None, (), "m", 10, 5, 0.5, 0.25)
 
 
 ANSWERS = [f'{{"blocks": {number}}}' for number in (1, 2, 3)]
@@ -66,14 +65,6 @@ def test_a_replay_and_a_resumed_run_give_the_same_answers(path: Path) -> None:
     resumed = record(path, backend, "one", "two", "three")
     assert answers == replayed == resumed[:2]
     assert backend.asked == ["three"]
-
-
-def test_calls_are_recorded(path: Path) -> None:
-    functions = [{"type": "function", "function": {"name": "add"}}]
-    for backend in (Scripted("adding"), Scripted(), None):
-        with open_journal(path, backend) as journal:
-            answer = journal.ask("planning", message("?"), functions=functions)
-        assert (answer.text, answer.calls) == ("adding", (ToolCall("1", "add", {"a": 1}),))
 
 
 def test_a_run_that_departs_is_asked_again_from_there(path: Path) -> None:
