@@ -36,9 +36,8 @@ def test_a_difference_is_judged_by_the_ends_between_the_values(tmp_path: Path) -
 def test_every_form_of_interval_and_every_number_is_read(tmp_path: Path) -> None:
     bounds = {"low": 0.0, "high": 2.0, "n": 9}
     metrics = {"curve": [1, 2], "per": {"0": 1.0}, "name": "words", "none": None}
-    write_run(
-        tmp_path, {**metrics, "intervals": {"per.0": bounds}, "rate": {"v": 1, "interval": bounds}}
-    )
+    rate = {"v": 1.0, "bits": 8, "interval": bounds}
+    write_run(tmp_path, {**metrics, "intervals": {"per.0": bounds}, "rate": rate})
     best = {"test": {"accuracy": 0.5, "accuracy_interval": [0.4, 0.6]}, "reached": True}
     write_json(tmp_path / "results/agent.json", best)
     tool = {"score": 0.5, "low": 0.4, "high": 0.6, "cost": 0}
@@ -54,6 +53,7 @@ def test_every_form_of_interval_and_every_number_is_read(tmp_path: Path) -> None
         f"{grids}.curve.1": (2, None),
         f"{grids}.per.0": (1, (0, 2)),
         f"{grids}.rate.v": (1, (0, 2)),
+        f"{grids}.rate.bits": (8, None),
         "results/benchmark.contenders.tool.score": (0.5, (0.4, 0.6)),
         "results/benchmark.contenders.tool.cost": (0, None),
         "metrics/agent.passed": (0, None),  # the rest is in results/agent.json

@@ -11,6 +11,7 @@ import streamlit as st
 
 from genlab.benchmark.store.schema import Opinion
 from genlab.datasets.registry import find_dataset
+from genlab.evaluation.failures.error_analysis import ranked
 from genlab.evaluation.reports.formats import number, words
 from genlab.grids.parser import find_components
 from genlab.web.components import frame, look
@@ -25,7 +26,6 @@ ROOT = Path()
 UNEXPLAINED = "unexplained"
 # By sort: the prefix of its keys in failures.json, and the kind of its subjects in the store.
 SORTS = {"reconstructions": ("", "reconstruction"), "samples": ("sample_", "vae_sample")}
-VERDICTS = ("supported", "refuted", "undecided", "untestable")
 
 
 class Failure(NamedTuple):
@@ -55,10 +55,9 @@ def read_failures(
         tests = found[f"{prefix}tests"]
         sentences = {test["name"]: f"{test['sentence']} ({test['verdict']})" for test in tests}
         failures = [_failure(item, sentences, pictures) for item in found[f"{prefix}items"]]
-        tests = sorted(tests, key=lambda t: (VERDICTS.index(t["verdict"]), -(t["ratio"] or 0)))
         columns = ("sentence", "verdict", "ratio", "low", "high", "error_with", "n_with",
                    "error_without", "n_without")  # fmt: skip
-        return failures, [{column: test[column] for column in columns} for test in tests]
+        return failures, [{column: test[column] for column in columns} for test in ranked(tests)]
 
 
 def _failure(item: dict[str, Any], sentences: dict[str, str], pictures: Pictures) -> Failure:
