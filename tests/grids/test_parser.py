@@ -53,15 +53,9 @@ def test_every_legal_shape_parses_to_itself_wherever_it_stands():
     "lines",
     [
         pytest.param(["11..", "111.", ".11."], id="blob"),
-        pytest.param(["11.11"], id="broken line"),
-        pytest.param(["11"], id="line too short"),
         pytest.param(["111111111"], id="line too long"),
         pytest.param(["11", "12"], id="square of two colours"),
-        pytest.param(["111222"], id="line of two colours"),
         pytest.param(["11..", "11..", "..22", "..22"], id="two squares that touch at a corner"),
-        pytest.param(["11...", "11333", "....."], id="square and line that touch"),
-        pytest.param(["111", "1.1", "11."], id="frame with a hole"),
-        pytest.param(["1"], id="speck"),
     ],
 )
 def test_what_is_no_object_does_not_parse(lines):
