@@ -38,11 +38,8 @@ def _error(changes: dict[str, Any]) -> GenlabError:
     return error.value
 
 
-def test_the_committed_file_is_valid_and_says_every_key_once() -> None:
-    params = load_params(FILE)
+def test_the_committed_file_says_every_key() -> None:
     assert set(DEFAULTS) == set(Params.model_fields)
-    for name in params.datasets:
-        assert params.for_dataset(name).seed == params.seed
 
 
 @pytest.mark.parametrize(
@@ -139,7 +136,6 @@ def test_image_datasets_share_a_section_and_their_own_goes_over_it() -> None:
         ({"images_model.epochs": 1}, "fashion_mnist", {"train"}),
         ({"images_model.epochs": 1}, "arc_grids", set()),
         ({"images.emoji_size": 64}, "fashion_mnist", set()),
-        ({"beta_max": 0.0}, "fashion_mnist", {"train"}),
         ({"wandb": True}, "arc_grids", set()),
     ],
 )
