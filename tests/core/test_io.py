@@ -120,6 +120,8 @@ def test_numpy_reads_our_files_and_we_read_its_without_a_header(tmp_path: Path) 
     np.savez(tmp_path / "x.npz", **GRIDS)
     back = read_npz(tmp_path / "x.npz", kind=None, keys=["train"], producer_command=PRODUCER)
     np.testing.assert_array_equal(back["train"], GRIDS["train"])
+    with pytest.raises(GenlabError, match=r"found \{\}"):
+        read_npz(tmp_path / "x.npz", kind="dataset", keys=["train"], producer_command=PRODUCER)
 
 
 def test_objects_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
