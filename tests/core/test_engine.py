@@ -1,4 +1,4 @@
-"""Device, seeds and provenance."""
+"""Seeds and provenance."""
 
 import os
 import random
@@ -10,7 +10,6 @@ import torch
 from clones import run_in
 
 from genlab.core import engine
-from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
@@ -26,14 +25,6 @@ def torch_state():
     torch.set_num_threads(before[1])
     os.environ.clear()
     os.environ.update(environment)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
-def test_an_absent_device_is_one_line() -> None:
-    for name in ("cuda", "tpu"):
-        with pytest.raises(GenlabError) as error:
-            engine.device(name)
-        assert error.value.key == "device"
 
 
 @pytest.mark.usefixtures("torch_state")

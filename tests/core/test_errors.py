@@ -3,18 +3,13 @@
 import errno
 import os
 import pickle
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+import typer
 
 from genlab.core.errors import OS_FIXES, GenlabError, run_cli
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _one_line(text: str) -> str:
@@ -40,9 +35,7 @@ def test_a_fault_of_the_user_is_one_line_and_status_2(capsys: pytest.CaptureFixt
     assert shown.out == ""
 
 
-@pytest.mark.parametrize(
-    "number", [errno.ENOSPC, errno.ENOMEM, errno.EACCES, errno.EROFS, errno.ENOENT]
-)
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.ENOENT])
 def test_a_fault_of_the_disk_names_the_file_and_its_fix(
     number: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,29 +73,20 @@ def test_a_bug_and_its_own_exit_status_pass_through() -> None:
         _end(RuntimeError("shape mismatch"), 2)
 
 
-def test_ctrl_c_in_a_typer_app_is_one_line_and_status_130(tmp_path: Path) -> None:
-    script = tmp_path / "wait.py"
-    script.write_text(
-        "import time, typer\n"
-        "from genlab.core.errors import run_cli\n"
-        "app = typer.Typer()\n"
-        "@app.command()\n"
-        "def main() -> None:\n"
-        "    print('ready', flush=True)\n"
-        "    time.sleep(60)\n"
-        "run_cli(app)\n"
-    )
-    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, str(script)]
-    with subprocess.Popen(command, env=environment, **options) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "interrupted" in _one_line(errors)
+def test_ctrl_c_in_a_typer_app_is_one_line_and_status_130(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["interrupted"])
+    with pytest.raises(SystemExit) as stop:
+        run_cli(app)
+    assert stop.value.code == 130
+    assert "interrupted" in _one_line(capsys.readouterr().err)
 
 
 def test_an_error_has_its_place_for_programs() -> None:

@@ -1,10 +1,9 @@
 """Grids beyond the first shard: same bytes by any number of workers, none of val or test."""
 
-import errno
-import os
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import numpy as np
 import pytest
@@ -49,12 +48,9 @@ def split() -> SplitSummary:
 def test_shards_outlive_a_fault_in_what_is_written_after_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with monkeypatch.context() as patch:
-        patch.setattr(arc_grids, "write_manifest", full)
-        with pytest.raises(OSError, match="No space"):
+        patch.setattr(arc_grids, "write_manifest", Mock(side_effect=OSError("a full disk")))
+        with pytest.raises(OSError, match="a full disk"):
             generate("made", workers=1)
     shutil.rmtree("made")  # as DVC does before a stage
     monkeypatch.setattr(shards, "draw_shard", None)  # none is drawn again
@@ -114,19 +110,14 @@ def test_an_excluded_grid_is_not_drawn() -> None:
 
 
 def test_a_killed_run_keeps_its_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, drawn = generate("whole", workers=1), []
-
-    def draw(shard: shards.Shard) -> bytes:
-        drawn.append(shard.seed)
-        if shard.seed == (0, 3) and len(drawn) == 3:
-            raise KeyboardInterrupt
-        return draw_shard(shard)
-
-    draw_shard = shards.draw_shard
+    whole = generate("whole", workers=1)
+    draws = [DEFAULT, DEFAULT, KeyboardInterrupt, DEFAULT]  # DEFAULT: what is wrapped
+    draw = Mock(wraps=shards.draw_shard, side_effect=draws)
     monkeypatch.setattr(shards, "draw_shard", draw)
     with pytest.raises(KeyboardInterrupt):
         generate("resumed", workers=1)
     assert generate("resumed", workers=1) == whole
+    drawn = [call.args[0].seed for call in draw.call_args_list]
     assert drawn == [(0, 1), (0, 2), (0, 3), (0, 3)]
     assert not list(UNFINISHED.rglob("*.npz"))
 

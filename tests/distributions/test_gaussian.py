@@ -3,10 +3,7 @@
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from genlab.distributions.gaussian import (
-    kl_standard_normal,
-    normal_log_prob,
-)
+from genlab.distributions.gaussian import kl_standard_normal, normal_log_prob
 
 Z, MEAN, LOG_VAR = torch.randn(3, 50, dtype=torch.float64)
 NORMAL = Normal(MEAN, (0.5 * LOG_VAR).exp())

@@ -75,7 +75,6 @@ def test_every_side_of_the_data_sets_gives_as_many_features(side: int, channels:
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "missing": lambda path: path.unlink(),
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-50]),
-    "text": lambda path: path.write_text("weights\n" * 40),
     "weights of something else": lambda path: save_file({"w": torch.zeros(3)}, path),
 }
 

@@ -7,12 +7,7 @@ import numpy.typing as npt
 import pytest
 from skimage.metrics import peak_signal_noise_ratio
 
-from genlab.evaluation.metrics.fidelity import (
-    ROUNDING_PSNR,
-    error_correlation,
-    fidelity,
-    ssim,
-)
+from genlab.evaluation.metrics.fidelity import ROUNDING_PSNR, error_correlation, fidelity, ssim
 
 Images = npt.NDArray[np.uint8]
 

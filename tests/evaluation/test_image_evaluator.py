@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -157,20 +158,15 @@ def test_draws_do_not_depend_on_the_number_of_processes(place: Path) -> None:
 def test_the_temperature_is_chosen_on_other_draws_than_those_reported(place: Path) -> None:
     with_head = tiny.image_model(causal_channels=4)
     save_checkpoint(MODEL, with_head, load_checkpoint(MODEL, producer_command="")[1])
-    seen: list[np.ndarray] = []
-    wanted = {0: 0.8, 1: 0.9}  # by prior draws, then by posterior draws
-
-    def frechet(images: np.ndarray) -> float:
-        seen.append(images)
-        curve, place = divmod(len(seen) - 1, len(sampling.TEMPERATURES))
-        return float(sampling.TEMPERATURES[place] != wanted.get(curve, 0.0))
-
+    assert sampling.TEMPERATURES == (1.0, 0.9, 0.8, 0.7)
+    of_prior, of_posterior, others = [3.0, 2, 1, 2], [2.0, 1, 2, 3], [0.0] * 3
+    frechet = Mock(side_effect=[*of_prior, *of_posterior, *others])
     with _start(1) as draw:
         found = draw(frechet)
         codes = {name: fit.result() for name, fit in draw.args[1].items()}
     temperatures = {name: each.temperature for name, each in found.items()}
     assert temperatures == {**dict.fromkeys(NAMES, 0.8), "ancestral": 1.0, "posterior": 0.9}
-    assert len(seen) == 8 + 3  # the two curves, ancestral, gmm and rejection
+    assert frechet.call_count == 8 + 3  # the two curves, ancestral, gmm and rejection
     for choosing, reported, _ in codes.values():
         assert not {row.tobytes() for row in choosing} & {row.tobytes() for row in reported}
     z = torch.from_numpy(codes["gmm"][1])

@@ -4,9 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genlab.core.errors import GenlabError
-from genlab.grids.distribution import (
-    GridDistribution,
-)
+from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.shapes import KINDS, OBJECT_DTYPE, SHAPES
 

@@ -1,14 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from genlab.grids.distribution import GridDistribution
-from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.parser import find_components, is_valid
 from genlab.grids.shapes import KINDS, SHAPES
-
-ORDER = ["grid", "row", "col", "height", "width", "colour", "shape"]
 
 
 def grid_of(*lines):
@@ -17,25 +11,6 @@ def grid_of(*lines):
     for row, line in enumerate(lines):
         grid[0, row, : len(line)] = [0 if cell == "." else int(cell) for cell in line]
     return grid
-
-
-@settings(max_examples=10, deadline=None)
-@given(
-    size=st.integers(8, 20),
-    spacing=st.integers(1, 2),
-    most=st.integers(1, 4),
-    kinds=st.sets(st.sampled_from(KINDS), min_size=1),
-    seed=st.integers(0, 2**31 - 1),
-)
-def test_generated_grids_parse_to_the_objects_they_were_made_of(size, spacing, most, kinds, seed):
-    most = min(most, 1 + (size - 8) // 3)  # as many as surely fit
-    distribution = GridDistribution(size, 1, most, dict.fromkeys(kinds, 1.0), spacing)
-    grids, objects, _ = AtomicImageGenerator(distribution).generate(150, seed)
-    parsed = find_components(grids)
-    assert parsed.valid.all()
-    assert is_valid(grids, 1, most).all()
-    found = np.sort(parsed.legal, order=ORDER)
-    assert (found == np.sort(objects, order=ORDER)).all()
 
 
 def test_every_legal_shape_parses_to_itself_wherever_it_stands():
@@ -53,15 +28,9 @@ def test_every_legal_shape_parses_to_itself_wherever_it_stands():
     "lines",
     [
         pytest.param(["11..", "111.", ".11."], id="blob"),
-        pytest.param(["11.11"], id="broken line"),
-        pytest.param(["11"], id="line too short"),
-        pytest.param(["111111111"], id="line too long"),
+        pytest.param(["1"] * 9, id="line too long"),
         pytest.param(["11", "12"], id="square of two colours"),
-        pytest.param(["111222"], id="line of two colours"),
         pytest.param(["11..", "11..", "..22", "..22"], id="two squares that touch at a corner"),
-        pytest.param(["11...", "11333", "....."], id="square and line that touch"),
-        pytest.param(["111", "1.1", "11."], id="frame with a hole"),
-        pytest.param(["1"], id="speck"),
     ],
 )
 def test_what_is_no_object_does_not_parse(lines):

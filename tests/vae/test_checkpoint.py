@@ -82,11 +82,8 @@ def _lossy(path: Path) -> None:
 SPOILS: dict[str, Callable[[Path], object]] = {
     "absent": Path.unlink,
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-100]),
-    "a pickle": lambda path: torch.save({"weight": torch.zeros(3)}, path),
     "weights of something else": lambda path: save_file({"weight": torch.zeros(3)}, path),
     "another version": _relabelled(lambda header: header.update(version=99)),
-    "another width": _shapes(width=16),
-    "an unknown likelihood": _shapes(likelihood="poisson"),
     "an unknown prior": _shapes(prior="vamp"),
     "an unknown shape": _shapes(heads=2),
     "a missing weight": _lossy,

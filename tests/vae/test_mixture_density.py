@@ -3,12 +3,7 @@
 import tiny
 import torch
 from threadpoolctl import threadpool_limits
-from torch.distributions import (
-    Categorical,
-    Independent,
-    MixtureSameFamily,
-    Normal,
-)
+from torch.distributions import Categorical, Independent, MixtureSameFamily, Normal
 
 from genlab.vae.models.priors import MixtureDensityPrior
 

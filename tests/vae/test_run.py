@@ -17,7 +17,6 @@ from genlab.datasets.registry import find_dataset
 from genlab.vae.training import run
 from genlab.vae.training.checkpoint import CHECKPOINT, load_checkpoint
 from genlab.vae.training.run import UNFINISHED, run_key, train_dataset
-from genlab.vae.training.trainer import Trainer
 from genlab.vae.training.update import Updates
 
 FILES = Path("data/checkpoints/arc_grids")
@@ -117,18 +116,13 @@ def test_data_of_another_size_is_refused(data: Path) -> None:
 def test_a_mirror_gets_every_epoch_and_is_shut_when_the_run_fails(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mirror, train_epoch = Mock(), Trainer._train_epoch
-
-    def dying(self: Trainer, number: int, bar: object) -> object:
-        if number == 1:
-            raise tiny.Killed
-        return train_epoch(self, number, bar)
-
+    mirror = Mock()
+    mirror.return_value.log.side_effect = [None, tiny.Killed]
     monkeypatch.setattr(run, "WandbMirror", mirror)
-    monkeypatch.setattr(Trainer, "_train_epoch", dying)
     with pytest.raises(tiny.Killed):
         _train(tiny.params(wandb=True, beta_max=0.0, beta_schedule="constant"), data)
     assert mirror.call_args.args[:2] == ("arc_grids", 0.0)
-    [logged] = mirror.return_value.log.call_args_list
-    assert {"train/kl_divergence", "per_class_accuracy/0"} <= set(logged.args[1])
+    for epoch, logged in enumerate(mirror.return_value.log.call_args_list, 1):
+        assert logged.args[0] == epoch
+        assert {"train/kl_divergence", "per_class_accuracy/0"} <= set(logged.args[1])
     mirror.return_value.run.finish.assert_called_once()

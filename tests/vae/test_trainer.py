@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -154,14 +155,9 @@ def test_a_batch_in_parts_takes_the_step_of_a_whole_one(tmp_path: Path) -> None:
     steps, sizes = [], list[int]()
     for parts in (1, 4):
         trainer = _trainer(tmp_path / str(parts), micro_batches=parts, corruption=0.0)
-        sound = trainer.update.loss
-
-        def loss(x: Tensor, *others: Any, sound: Any = sound) -> Any:
-            sizes.append(len(x))
-            return sound(x, *others)
-
-        trainer.update.loss = loss
+        trainer.update.loss = Mock(wraps=trainer.update.loss)
         steps.append(_step(trainer))
+        sizes += [len(call.args[0]) for call in trainer.update.loss.call_args_list]
     assert sizes == [16, 4, 4, 4, 4]
     assert steps[0] == pytest.approx(steps[1], rel=1e-4)
 
@@ -334,15 +330,13 @@ def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     assert tiny.bits(finished.run(tiny.kill_at(4))) == tiny.bits(expected)  # no epoch once more
 
 
-@pytest.mark.parametrize("fault", ["truncated", "foreign", "version", "shapes", "ema"])
+@pytest.mark.parametrize("fault", ["truncated", "version", "shapes", "ema"])
 def test_a_spoilt_state_is_one_line_with_the_fix(tmp_path: Path, fault: str) -> None:
     _trainer(tmp_path, epochs=1).run(tiny.nothing)
     file = tmp_path / "state.pt"
     training: dict[str, object] = {}
     if fault == "truncated":
         file.write_bytes(file.read_bytes()[:-200])
-    elif fault == "foreign":
-        file.write_text("no state at all")
     elif fault == "version":
         state = torch.load(file, weights_only=True)
         torch.save({**state, "version": 99}, file)
