@@ -56,6 +56,7 @@ def test_words_of_a_model_have_no_effect(workspace: Workspace) -> None:
     page = report.write(workspace).read_text()
     assert re.search("<script|<[^>]*javascript:", page, re.IGNORECASE) is None
     assert "\n# head" not in (workspace.experiments / report.MARKDOWN).read_text()
+    assert [report.text(words) for words in ("1. a", "- b", "2 c")] == [r"1\. a", r"\- b", "2 c"]
 
 
 def test_a_report_is_the_same_bytes_again(workspace: Workspace) -> None:

@@ -94,6 +94,7 @@ def test_equal_own_images_stay_in_one_split(tmp_path: Path) -> None:
         ("path:nowhere", "is not there"),
         ("path:{}", "must hold a folder"),
         ("path:{}/empty", "must hold a folder"),
+        ("path:{}/few", "2 images are too few"),
         ("path:{}/sizes", "of one size.*same shape"),
         ("path:{}/broken", "must hold a folder of images.*9.png"),
         ("path:{}/text.npz", r"numpy\.savez\(.*x=\.\.\., y=\.\.\.\)"),
@@ -109,8 +110,8 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, dataset: str, words: st
         np.savez(tmp_path / "shape.npz", x=np.zeros((50, 8)), y=np.zeros(50))
     elif "/" in dataset:
         (tmp_path / "empty").mkdir()
-        for name in ("sizes", "broken"):
-            write_folders(tmp_path / name, count=3)
+        for name, count in (("few", 1), ("sizes", 3), ("broken", 3)):
+            write_folders(tmp_path / name, count=count)
         Image.new("L", (9, 9)).save(tmp_path / "sizes" / "cats" / "9.png")
         (tmp_path / "broken" / "dogs" / "9.png").write_bytes(b"no image")
     with pytest.raises(GenlabError, match=words):

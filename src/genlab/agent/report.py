@@ -74,7 +74,8 @@ def text(words: object) -> str:
     line = " ".join(str(words).split())
     line = line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
     plain = re.sub(r"([\\`*_\[\]<|~&$])", r"\\\1", line)
-    return re.sub(r"^([#>+-]|\d+(?=[.)]))", r"\\\1", plain)  # would begin a heading or a list
+    # What would begin a heading or a list; digits cannot be escaped, the sign after them can.
+    return re.sub(r"^(\d+(?=[.)])|(?=[#>+-]))", r"\1\\", plain)
 
 
 def fenced(code: str, language: str = "") -> str:

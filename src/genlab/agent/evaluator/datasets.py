@@ -139,7 +139,13 @@ def _own(path: Path) -> dict[str, Part]:
     items, labels = _read_npz(file) if file else _read_folders(path)
     hashes = [hashlib.blake2b(item.tobytes(), digest_size=7).digest() for item in items]
     groups = np.array([int.from_bytes(each, "big") for each in hashes], dtype=np.int64)
-    rows = split_groups(groups, SHARES, SPLIT_SEED)
+    try:
+        rows = split_groups(groups, SHARES, SPLIT_SEED)
+    except GenlabError as error:
+        shares = "splits of 80, 10 and 10 %"
+        raise GenlabError(
+            f"{path}: {len(items)} images are too few for {shares}; add some"
+        ) from error
     return {split: Part(items[rows[split]], labels[rows[split]]) for split in SPLITS}
 
 

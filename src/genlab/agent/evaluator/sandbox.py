@@ -59,7 +59,12 @@ class ModelSandbox(Worker):
         nodes = sorted(map(str, Path("/dev").glob("nvidia*"))) if device == "cuda" else []
         self.device, self.more = device, GPU if nodes else {}
         readable = (GUEST, DISTRIBUTIONS)
-        sandbox = Sandbox(make_workspace(), mode=mode, readable=readable, devices=nodes)
+        workspace = make_workspace()
+        try:
+            sandbox = Sandbox(workspace, mode=mode, readable=readable, devices=nodes)
+        except GenlabError:  # no mode works here
+            workspace.rmdir()
+            raise
         super().__init__(sandbox, preload=PRELOAD, cancelled=cancelled)
         self.stamp = 0  # of the workspace: when it last changed
         if device != "cpu":
