@@ -1,7 +1,6 @@
 """The log of a run's events, which any number of listeners follow at their own pace."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -23,28 +22,21 @@ def update(item: Item) -> Event:
 
 
 class EventLog:
-    """Events of one run, numbered by `sequence`; used from one event loop.
+    """Events of one run, numbered by `sequence` from 1; used from one event loop.
 
-    Sequences begin at the clock's microseconds, so that those of two servers do not overlap. A
-    listener holds its position in one list: none is lost, and a slow one costs no memory.
+    A listener holds its position in one list: none is lost, and a slow one costs no memory.
     """
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.end: Event | None = None
-        self._first = time.time_ns() // 1000
         self._events: list[Event] = []
         self._items: dict[int, Event] = {}
         self._changed = asyncio.Event()
 
-    @property
-    def last(self) -> int:
-        """Sequence of the last event; one less than the first where there is none."""
-        return self._first + len(self._events) - 1
-
     def publish(self, event: Mapping[str, Any]) -> None:
         """Append an event and wake all listeners; never waits. A repeated update is dropped."""
-        numbered = {**event, "sequence": self.last + 1}
+        numbered = {**event, "sequence": len(self._events) + 1}
         if event["type"] == "update":
             known = self._items.get(event["run_item_id"])
             if known is not None and {**known, **event} == known:
@@ -63,20 +55,13 @@ class EventLog:
 
     def state(self) -> Event:
         """The state of every item: for a listener that comes late."""
-        state = {"type": "state", "run_id": self.run_id, "sequence": self.last}
+        state = {"type": "state", "run_id": self.run_id, "sequence": len(self._events)}
         return {**state, "items": list(self._items.values()), "end": self.end}
 
-    async def follow(self, after: int | None = None) -> AsyncIterator[Event]:
-        """Events until the run has ended.
-
-        With `after`, the sequence of an event of this log, those behind it; otherwise the state
-        first, then each event.
-        """
-        if after is None or not self._first - 1 <= after <= self.last:
-            state = self.state()
-            after = int(state["sequence"])
-            yield state
-        position = after - self._first + 1
+    async def follow(self) -> AsyncIterator[Event]:
+        """The state, then each event until the run has ended."""
+        position = len(self._events)
+        yield self.state()
         while True:
             changed = self._changed
             while position < len(self._events):

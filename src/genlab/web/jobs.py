@@ -122,8 +122,8 @@ class Jobs:
         command = f"genlab benchmark run --resume {run.run_id}"
         return "interrupted", f"{reason}; continue it here, or with: {command}"
 
-    async def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event, None]:
-        """Events of a run until it ends; called in the loop of the runs."""
+    async def follow(self, run_id: str) -> AsyncGenerator[Event, None]:
+        """The state of a run, then its events until it ends; called in the loop of the runs."""
         log, watching = self._logs.get(run_id), None
         elsewhere = not self.does(run_id) and is_locked(self.runs_folder, run_id)
         status, _ = self.status(self.store.run(run_id))
@@ -133,7 +133,7 @@ class Jobs:
             await self._publish(log)
             watching = asyncio.create_task(self._watch(log))
         try:
-            async for event in log.follow(after):
+            async for event in log.follow():
                 yield event
         finally:
             if watching is not None:

@@ -160,10 +160,10 @@ async def state(jobs: Here, run: Known) -> Event:
 
 
 @router.websocket("/run/{run_id}")
-async def follow(socket: WebSocket, jobs: Here, run: Known, after: int | None = None) -> None:
-    """Events of a run: the state first, or with `?after=` those behind that sequence."""
+async def follow(socket: WebSocket, jobs: Here, run: Known) -> None:
+    """The state of a run, then its events; a client that comes back gets the state again."""
     await socket.accept()
-    both = _send_events(socket, jobs, run.run_id, after), _wait_until_left(socket)
+    both = _send_events(socket, jobs, run.run_id), _wait_until_left(socket)
     tasks = [asyncio.create_task(one) for one in both]
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -176,8 +176,8 @@ async def follow(socket: WebSocket, jobs: Here, run: Known, after: int | None = 
             task.result()
 
 
-async def _send_events(socket: WebSocket, jobs: Jobs, run_id: str, after: int | None) -> None:
-    async with aclosing(jobs.follow(run_id, after)) as events:
+async def _send_events(socket: WebSocket, jobs: Jobs, run_id: str) -> None:
+    async with aclosing(jobs.follow(run_id)) as events:
         async for event in events:
             await socket.send_json(event)
     await socket.close()
