@@ -257,6 +257,7 @@ def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> N
     assert found is not None
     assert (found.cost, found.note) == (0.3, "n")
     assert not place.answer.exists()
+    assert recovered(place, "") == Arrival(found.sha256)  # by the JSON beside the image
     place.path.with_suffix(".json").write_text("")
     assert recovered(place, found.sha256) == Arrival(found.sha256)
     assert recovered(place, "") is None

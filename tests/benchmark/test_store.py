@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.exc import CompileError
 
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Contender, Opinion, Preference, now
+from genlab.benchmark.store.schema import Contender, Opinion, Preference, image_name, now
 from genlab.core.errors import GenlabError
 
 CASES = [{"case_id": "one"}, {"case_id": "two"}]
@@ -27,6 +27,19 @@ def store(tmp_path: Path) -> Store:
 
 def rate(store: Store, rater: str, stars: int | None, subject: str = SUBJECT) -> bool:
     return store.rate("run_item", subject, rater, stars, "blind")
+
+
+def test_a_run_has_an_item_for_each_case_contender_and_repeat(store: Store) -> None:
+    pairs = [(item.case_id, item.tool_id) for item in store.items(RUN)]
+    assert pairs == [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")]
+    assert {item.status for item in store.items()} == {"queued"}
+    both = [Contender(tool_id="a", options={"model": model}) for model in ("x", "y")]
+    run = store.create_run("r", now(), CASES[:1], both, repeats=2)
+    first, second = (each.contender_id for each in both)
+    assert [image_name(run.contenders, item) for item in store.items("r")] == [
+        *(f"{first}/one.png", f"{first}/one.2.png"),
+        *(f"{second}/one.png", f"{second}/one.2.png"),
+    ]
 
 
 def test_changes_are_kept_together_or_not_at_all_and_read_by_another(store: Store) -> None:
@@ -165,6 +178,8 @@ def test_a_rating_out_of_range_is_refused(store: Store, key: str, values: list[A
     ("old", "new", "key"),
     [
         (",4,", ",9,", "stars"),
+        (",blind,", ",perhaps,", "context"),
+        ("run_item,", "Run Item,", "subject_kind"),
         ("ann", "=ann", "rater"),
         ("20", "x20", "rated"),
         (r"2\d{3}-[^,]+", "9999-12-31T23:59:59-05:00", "rated"),

@@ -111,16 +111,26 @@ def test_a_damaged_archive_is_named(idx, tmp_path: Path, damage) -> None:
     assert _error(lambda: open_mnist(name, _params(tmp_path / "raw"))).path == file
 
 
-def test_what_is_not_here_is_downloaded_and_kept(
+def test_what_is_not_here_is_downloaded_checked_and_kept(
     idx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, folder = idx
     served = folder.rename(tmp_path / "mirror")
     handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
+    opened = partial(open_mnist, name, _params(tmp_path / "raw", download=True))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        monkeypatch.setattr(LOADERS[name], "mirrors", [f"http://127.0.0.1:{server.server_port}/"])
+        address = f"http://127.0.0.1:{server.server_port}/"
+        monkeypatch.setattr(LOADERS[name], "mirrors", [address])
         threading.Thread(target=server.serve_forever).start()
-        _check_idx(open_mnist(name, _params(tmp_path / "raw", download=True)))
+        for damage, fails in ((b" a login page", True), (b"", False)):
+            file = served / "train-images-idx3-ubyte.gz"
+            content = file.read_bytes()
+            file.write_bytes(content + damage)
+            if fails:
+                assert _error(opened).key == "images.download"
+            else:
+                _check_idx(opened())
+            file.write_bytes(content)
         server.shutdown()
     _check_idx(open_mnist(name, _params(tmp_path / "raw")))
 
