@@ -116,7 +116,7 @@ class ConfiguredTool(BaseModel):
             path = self._folder / name
             if path.is_file():
                 found = path.stat()
-                files[name] = _sha256(path, found.st_mtime_ns, found.st_size)
+                files[name] = _sha256(path, found.st_ctime_ns, found.st_size)
         return digest({"revision": REVISION, "entry": config, "files": files})[:12]
 
     def unavailable(self) -> str:
@@ -268,6 +268,9 @@ def _text(value: Any) -> str:
 
 
 @lru_cache(maxsize=128)
-def _sha256(path: Path, _modified: int, _size: int) -> str:
-    """As `sha256`, which takes long for weights, and the app asks at each click."""
+def _sha256(path: Path, _changed: int, _size: int) -> str:
+    """As `sha256`, which takes long for weights, and the app asks at each click.
+
+    _changed: when the inode did, which nobody can set, unlike the time of modification.
+    """
     return sha256(path)

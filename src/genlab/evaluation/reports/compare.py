@@ -88,9 +88,9 @@ def _collect(node: Any, path: str, values: dict[str, float], bounds: dict[str, A
         own = node.get("intervals")
         bounds |= {f"{path}.{k}": v for k, v in own.items()} if isinstance(own, Mapping) else {}
         for key, entry in node.items():
-            place, shared = f"{path}.{key}", None
-            if isinstance(entry, float):  # a count beside a value has no interval
-                shared = node.get("interval")
+            place = f"{path}.{key}"
+            # A count beside a value has no interval.
+            shared = node.get("interval") if isinstance(entry, float) else None
             if key in BOUNDED and "low" in node and "high" in node:
                 shared = node
             if key in ("intervals", "interval", "low", "high") or key.endswith("_interval"):
