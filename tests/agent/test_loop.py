@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Barrier, Event, Thread
+from threading import Barrier, Event, Thread, main_thread
 from typing import Any
 
 import pytest
@@ -276,7 +276,12 @@ def test_an_interrupt_ends_the_trainings_of_a_round(
 
     loop = Loop(problem(), toolbox, print, None)
     monkeypatch.setattr(loop, "_train", train)
-    Thread(target=lambda: begun.wait(30) and signal.raise_signal(signal.SIGINT)).start()
+
+    def interrupt() -> None:  # the main thread itself: another one's signal would not wake it
+        assert begun.wait(30)
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+
+    Thread(target=interrupt).start()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         loop.evaluate([Draft(model_name="A"), Draft(model_name="B")])
