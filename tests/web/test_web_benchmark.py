@@ -60,7 +60,7 @@ def test_a_foreign_text_is_harmless_and_bounded(foreign: str) -> None:
     assert "](" not in escape.label(foreign + "[a](http://b)")
 
 
-def test_options_with_one_label_are_told_apart() -> None:
+def test_options_with_one_label_stay_distinct() -> None:
     found = frame.distinct({"a": "Two friends", "b": "Two friends", "c": "Three"})
     assert found == {"a": "Two friends, a", "b": "Two friends, b", "c": "Three"}
 
