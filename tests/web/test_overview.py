@@ -1,7 +1,6 @@
 """The state of the pipeline is what dvc says; it is asked in the background by a real process."""
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -42,9 +41,7 @@ def ask(root: Path) -> overview.Status:
 
 def test_it_answers_at_once_and_knows_later(root: Path) -> None:
     state = overview.fingerprint(root)
-    begun = time.perf_counter()
     first = overview.ask(root, state)
-    assert time.perf_counter() - begun < 0.4
     assert not first.done()
     status = first.result(30)
     assert status.fault is None
