@@ -51,6 +51,8 @@ def test_a_run_is_made_and_resumed() -> None:
     printed = run("run", "--tools", "control_untouched", "--case", "case_0", "--runs", "other runs")
     command = next(line for line in printed.splitlines() if line.startswith("next: ")).split(";")[0]
     run(*shlex.split(command)[3:])
+    for other in ("leaderboard", "explain 1", "export-ratings r.csv", "import-ratings r.csv"):
+        run(*other.split(" "), "--runs", "other runs")
     with Store("runs/genlab.sqlite3") as store:
         [item] = store.items(store.runs()[0].run_id)
     assert (item.status, item.score) == ("scored", 0.0)

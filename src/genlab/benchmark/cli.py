@@ -72,7 +72,7 @@ def generate_cases(
         typer.echo(each)
         faults += isinstance(each, GenlabError)
     if faults:
-        raise GenlabError(f"{faults} photographs could not be used; the lines above say why")
+        raise GenlabError(f"photographs that could not be used: {faults}; the lines above say why")
 
 
 @app.command("run")
@@ -168,6 +168,7 @@ def leaderboard(
         str, typer.Option("--run", help="One run, or 'last'. [default: all runs]")
     ] = "",
     json_: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    runs: Runs = RUNS,
 ) -> None:
     """Show contenders with scores, intervals, failures, cost and people's stars.
 
@@ -175,7 +176,7 @@ def leaderboard(
     """
     from genlab.benchmark.terminal import show_leaderboard
 
-    with _open() as store:
+    with _open(runs) as store:
         show_leaderboard(store, _run_id(store, run_id) if run_id else None, as_json=json_)
 
 
@@ -200,14 +201,16 @@ def list_tools(
 
 
 @app.command()
-def explain(item: Annotated[int, typer.Argument(help="Number of a run's item.")]) -> None:
+def explain(
+    item: Annotated[int, typer.Argument(help="Number of a run's item.")], runs: Runs = RUNS
+) -> None:
     """Show every term of an item's score: value, one sentence, and an overlay in explained/.
 
     Example: genlab benchmark explain 12
     """
     from genlab.benchmark.explanations import write_explanation
 
-    with _open() as store:
+    with _open(runs) as store:
         for line in write_explanation(store, item, Path("explained")):
             typer.echo(line)
 
@@ -237,22 +240,22 @@ def ground_truth(
 
 
 @app.command()
-def export_ratings(path: Ratings) -> None:
+def export_ratings(path: Ratings, runs: Runs = RUNS) -> None:
     """Write all ratings as CSV.
 
     Example: genlab benchmark export-ratings ratings.csv
     """
-    with _open() as store:
+    with _open(runs) as store:
         typer.echo(f"wrote {path}: {store.export_csv(path)} ratings")
 
 
 @app.command()
-def import_ratings(path: Ratings) -> None:
+def import_ratings(path: Ratings, runs: Runs = RUNS) -> None:
     """Read ratings from CSV; those that are known change nothing.
 
     Example: genlab benchmark import-ratings ratings.csv
     """
-    with _open() as store:
+    with _open(runs) as store:
         typer.echo(f"{path}: {store.import_csv(path)} new ratings")
 
 
@@ -261,7 +264,7 @@ def main() -> None:
     run_cli(app)
 
 
-def _open(runs: Path = RUNS) -> Store:
+def _open(runs: Path) -> Store:
     """The existing store; reading creates none."""
     from genlab.benchmark.store.repository import STORE, Store
 
