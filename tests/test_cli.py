@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from genlab import doctor
+from genlab import __version__, doctor
 from genlab.cli import COMMANDS, app
 from genlab.core.errors import GenlabError
 from genlab.datasets import emoji
@@ -26,6 +26,10 @@ def test_a_command_passes_its_options_on(run: CliRunner, command: str) -> None:
     assert shown.exit_code == 0
     assert COMMANDS[command][1] not in shown.output  # its own help, not the stub's
     assert run.invoke(app, [command, "--no-such-option"]).exit_code == 2
+
+
+def test_the_version_is_shown(run: CliRunner) -> None:
+    assert run.invoke(app, ["--version"]).output == f"genlab {__version__}\n"
 
 
 def test_a_script_is_found_in_the_project_alone(

@@ -13,6 +13,7 @@ import typer
 import typer.main
 from typer.core import TyperGroup
 
+from genlab import __version__
 from genlab.core.errors import GenlabError, run_cli
 
 COMMANDS = {
@@ -48,8 +49,24 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     help="Reproducible experiments with generative models of images. The pipeline: make repro.",
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"genlab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
+    ),
+) -> None:
+    """Options of `genlab` itself; the help of the group is above."""
 
 
 def _add_stub(name: str, description: str) -> None:
