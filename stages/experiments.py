@@ -9,7 +9,7 @@ import typer
 
 from genlab.core.errors import GenlabError, run_cli
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 
 @app.command()

@@ -7,14 +7,14 @@ import typer
 
 from genlab.core.errors import GenlabError, run_cli
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 
 @app.callback(invoke_without_command=True)
 def report(
     context: typer.Context,
     dataset: Annotated[
-        list[str] | None, typer.Option(help="Dataset to report on. (default: all in params.yaml)")
+        list[str] | None, typer.Option(help="Dataset to report on. [default: all]")
     ] = None,
     check: Annotated[
         bool,
