@@ -281,7 +281,7 @@ def baselines(
     trained = load_params().training_digest(data.name)
     write_json(report, describe(judge, contenders, searched, search_seconds, trained))
     means = {each.title: row["mean"] for each, row in zip(measured, contenders, strict=True)}
-    print(pd.DataFrame(means))
+    print(pd.DataFrame(means).T.to_string(float_format="{:.4g}".format))
     yield from compare(contenders)
 
 
