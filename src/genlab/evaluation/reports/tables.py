@@ -245,12 +245,16 @@ def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
     )
 
 
-def baselines_table(baselines: Iterable[Row], columns: Mapping[str, str]) -> str:
-    """Models compared at equal CPU time: mean ± standard deviation over seeds, by columns."""
+def baselines_table(baselines: Sequence[Row], columns: Mapping[str, str]) -> str:
+    """Models compared at equal CPU time: mean ± standard deviation over seeds, by columns.
+
+    Where a model has several settings, the number that each was chosen for is named.
+    """
+    several = len({row["contender"] for row in baselines}) < len(baselines)
     return markdown(
         {
             "model": ", ".join(filter(None, [BASELINES[row["contender"]], row["loss"]])),
-            "chosen for": ", ".join(map(words, row["chosen_for"])) or "–",
+            **({"chosen for": ", ".join(map(words, row["chosen_for"])) or "–"} if several else {}),
             "seeds": str(len(row["seeds"])),
             **{
                 label: number(row["mean"][key])
