@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from genlab.agent.cli import app
 from genlab.agent.registry import Registry
-from genlab.agent.workspace import lay_out
+from genlab.agent.workspace import Workspace, lay_out
 from genlab.core.errors import GenlabError
 
 UNREACHED = "dummy stripes, at least 100 % accuracy"
@@ -86,7 +86,10 @@ def test_a_run_resumes_after_its_endpoint_and_key_were_corrected(
 
 
 def test_a_tool_is_called_on_its_own(place: Path) -> None:
-    workspace = lay_out(place / "workspaces" / "one", GOAL)
+    assert "begin one with" in run("list")
+    assert "holds no workspace" in refuse("tool", "list_directory", '{"path": "src"}')
+    run("tool", "create_pytorch_project_scaffold", '{"project_name": "one"}')
+    workspace = Workspace(place / "workspaces" / "one")
     run("tool", "write_file", json.dumps({"file_path": "src/notes.txt", "content": "wide"}))
     assert (workspace.root / "src/notes.txt").read_text() == "wide"
     assert "src/notes.txt" in run("tool", "list_directory", '{"path": "src"}')
@@ -95,6 +98,10 @@ def test_a_tool_is_called_on_its_own(place: Path) -> None:
     assert "JSON" in refuse("tool", "read_file", "src/notes.txt")
     assert "read_file" in refuse("tool", "eval")
     assert "pytorch_quick_evaluator:" in run("tool")
+    folder = place / "elsewhere" / "projects"  # params.yaml is in the current folder
+    lay_out(folder / "other", GOAL)
+    found = run("tool", "list_directory", '{"path": "src"}', "--workspaces", str(folder))
+    assert "src/models/" in found
 
 
 def test_a_damaged_record_hides_no_other_workspace(place: Path) -> None:

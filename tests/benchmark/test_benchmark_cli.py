@@ -72,6 +72,7 @@ def test_an_interrupt_ends_it_while_it_asks_for_more_money(monkeypatch: pytest.M
     ("arguments", "named"),
     [
         ("leaderboard --run never", "never"),
+        ("leaderboard --runs elsewhere", "benchmark run --runs elsewhere"),
         ("run --tools baseline_locl", "baseline_local"),
         ("run --case nobody", "nobody"),
         ("run --cases nowhere", "nowhere"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -162,7 +163,10 @@ def tool(
         stated = dict(json.loads(arguments))
     except (TypeError, ValueError) as error:
         raise GenlabError(f"arguments must be a JSON object, got {arguments[:60]}") from error
-    with Toolbox.of_workspace(find_workspace(workspaces, workspace)) as box, tools.using(box):
+    with ExitStack() as stack:
+        if name != tools.create_pytorch_project_scaffold.__name__:  # which makes a workspace
+            box = Toolbox.of_workspace(find_workspace(workspaces, workspace))
+            stack.enter_context(tools.using(stack.enter_context(box)))
         found = run(name, stated)
     text = found if isinstance(found, str) else json.dumps(found, indent=2)
     typer.echo("done" if found is None else printable(text))
@@ -187,7 +191,10 @@ def list_all(workspaces: Folder = WORKSPACES) -> None:
     from genlab.agent.record import RUN, read_run
     from genlab.agent.workspace import Workspace, all_workspaces
 
-    for workspace in map(Workspace, all_workspaces(workspaces)):
+    found = all_workspaces(workspaces)
+    if not found:
+        typer.echo(f"{workspaces} holds no workspace; begin one with: genlab agent GOAL")
+    for workspace in map(Workspace, found):
         try:
             begun = (workspace.experiments / RUN).exists()
             line = read_run(workspace).line if begun else "nothing has run yet"

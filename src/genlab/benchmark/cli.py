@@ -267,10 +267,12 @@ def main() -> None:
 def _open(runs: Path) -> Store:
     """The existing store; reading creates none."""
     from genlab.benchmark.store.repository import STORE, Store
+    from genlab.benchmark.terminal import name_folder
 
     path = runs / STORE
     if not path.exists():
-        raise GenlabError(f"{path} is missing; make a run with: genlab benchmark run")
+        command = f"genlab benchmark run{name_folder(runs)}"
+        raise GenlabError(f"{path} is missing; make a run with: {command}")
     return Store(path)
 
 

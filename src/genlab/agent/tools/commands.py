@@ -56,7 +56,7 @@ def bash_run(command: str) -> str:
 def python_run(script_path: str, *args: str) -> str:
     """Run a script of the workspace in the sandbox; returns its output and exit code.
 
-    It can import modules of src and of its own folder. bash_run says which files are kept.
+    It can import modules of src and of the script's folder. bash_run says which files are kept.
     """
     toolbox = current()
     path = toolbox.workspace.inside(script_path)

@@ -59,11 +59,13 @@ class Toolbox(AbstractContextManager["Toolbox"]):
 
     @classmethod
     def of_workspace(cls, workspace: Workspace) -> Toolbox:
-        """A toolbox as a run has it: params.yaml and data lie two folders above the workspace.
+        """A toolbox as a run has it, with the params.yaml and data of the workspace's project.
 
-        Its language model is opened at its first use, with a journal that is not the run's.
+        They lie two folders above the workspace, or else in the current folder. Its language model
+        is opened at its first use, with a journal that is not the run's.
         """
-        home = workspace.root.resolve().parent.parent
+        above = workspace.root.resolve().parent.parent
+        home = above if (above / PARAMS_FILE).is_file() else Path.cwd()
         params = load_params(home / PARAMS_FILE)
         agent = params.agent
         goal = goal_of(workspace.root) or parse_goal(agent.goal, dataset=agent.dataset)
