@@ -228,7 +228,7 @@ def test_every_row_that_the_benchmark_compares_is_shown(repository: Path) -> Non
     assert all("pythae, MLP | Fréchet | 1 |" in text for text in (report, table))
     assert "pythae, convolutions | bits per dim | 1 |" in table
     assert "pythae, convolutions" not in report  # a single seed, chosen for bits
-    assert "Chosen samplers of seeds 0, 1 in the comparison below have 2.125; 3.125" in report
+    assert "The 2 seeds of the comparison below have 2.125; 3.125" in report
     assert "Of 12 settings per network, the best on validation after 60 CPU seconds" in report
     assert "train as long as ours, 7 on average." in report
 
