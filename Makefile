@@ -10,8 +10,9 @@ SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Stages are called as `python stages/...`: the environment's python comes first.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
-# One thread: small tensors are no faster on more, and the same count gives the same sums.
-export OMP_NUM_THREADS ?= 1
+# One thread for experiments, several of which run at a time, and for benchmarks. Not for repro, which
+# gives the bytes of `dvc repro`: the number of threads changes the last digits of sums.
+experiments bench: export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup repro smoke experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock licences verify-repro clean
