@@ -123,18 +123,32 @@ def entry_mean(runs: pd.DataFrame, sweep: str, entry: str, column: str) -> str:
 
 
 @or_reason
+def diagnosed(runs: pd.DataFrame, sweep: str, entry: str, rule: str) -> str:
+    """In how many seeds of an entry a failure is diagnosed: `2 of 3`."""
+    rows = select_sweep(runs, sweep)
+    found = [rule in issues for issues in rows.loc[rows["entry"] == entry, "diagnosis.found"]]
+    return f"{sum(found)} of {len(found)}"
+
+
+@or_reason
 def seeds_table(
-    runs: pd.DataFrame, sweep: str, columns: Mapping[str, str], names: Mapping[str, str]
+    runs: pd.DataFrame, sweep: str, rule: str, columns: Mapping[str, str], names: Mapping[str, str]
 ) -> str:
-    """Entries of a sweep by columns, the value of every seed: for skewed numbers, without means."""
+    """Entries of a sweep by columns, the range over seeds: for skewed numbers, without means.
+
+    rule: the failure that the columns are the evidence of.
+    """
     found = select_sweep(runs, sweep)
+
+    def span(name: str, key: str) -> str:
+        values = found.loc[found["entry"] == name, key]
+        return " to ".join(dict.fromkeys(map(number, (values.min(), values.max()))))
+
     return markdown(
         {
             "run": label,
-            **{
-                title: "; ".join(number(value) for value in found.loc[found["entry"] == name, key])
-                for key, title in columns.items()
-            },
+            "diagnosed": diagnosed(runs, sweep, name, rule),
+            **{title: span(name, key) for key, title in columns.items()},
         }
         for name, label in names.items()
     )
@@ -170,11 +184,10 @@ def fixes_table(runs: pd.DataFrame, sweep: str, fixes: Sequence[Sequence[str]]) 
     """
     rows = select_sweep(runs, sweep)
     found = summarise_sweep(rows, {fix[3] for fix in fixes})
-    issues = {name: list(own) for name, own in rows.groupby("entry")["diagnosis.found"]}
     return markdown(
         {
             "symptom": symptom,
-            "diagnosed": f"{sum(rule in own for own in issues[without])} of {len(issues[without])}",
+            "diagnosed": diagnosed(runs, sweep, without, rule),
             "measurement": f"{measure} {with_interval(found[without], column)}",
             "change": change,
             "effect": with_interval(found[changed], column),
