@@ -96,7 +96,7 @@ def show_form() -> None:
     with frame.sentences():
         st.caption(label(f"This means: {parse_goal(text).description}"))
     command = build_command(text, options, FOLDER)
-    st.code(shlex.join(["genlab", *command]), language="bash")
+    st.code(shlex.join(["genlab", *command]), language=None, wrap_lines=True)
     if st.button("Start or resume", type="primary", key="start"):
         parse_goal(text)  # a bad one starts nothing
         begin(command)
