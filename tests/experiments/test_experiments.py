@@ -190,7 +190,9 @@ def test_results_keep_scalars_and_parse_lists(tmp_path: Path) -> None:
     assert math.isnan(table.loc["two", "metrics.psnr"])
 
 
-@pytest.mark.parametrize("content", ["", "name,x\na,1\nb", "name,x\na,1,2\n", "x\n1\n", "{"])
+@pytest.mark.parametrize(
+    "content", ["", "name,x\na,1\nb", "name,x\na,1,2\n", "x\n1\n", "{", "name,params\na,x=\0\n"]
+)
 def test_a_truncated_or_foreign_table_names_its_command(tmp_path: Path, content: str) -> None:
     path = tmp_path / "experiments.csv"
     path.write_text(content)

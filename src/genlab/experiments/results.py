@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write, unfit
@@ -101,8 +102,9 @@ def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
         return pd.read_csv(io.StringIO(text), **options).set_index("name")
     except FileNotFoundError as error:
         raise unfit(path, "is missing", PRODUCER) from error
-    except (csv.Error, ValueError, KeyError) as error:
-        fault = f"is truncated or not a table of experiments ({error})"
+    except (csv.Error, YAMLError, ValueError, KeyError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        fault = f"is truncated or not a table of experiments ({reason})"
         raise unfit(path, fault, PRODUCER) from error
 
 
