@@ -125,7 +125,10 @@ def entry_mean(runs: pd.DataFrame, sweep: str, entry: str, column: str) -> str:
 @or_reason
 def diagnosed(runs: pd.DataFrame, sweep: str, entry: str, rule: str) -> str:
     """In how many seeds of an entry a failure is diagnosed: `2 of 3`."""
-    rows = select_sweep(runs, sweep)
+    return _diagnosed(select_sweep(runs, sweep), entry, rule)
+
+
+def _diagnosed(rows: pd.DataFrame, entry: str, rule: str) -> str:
     found = [rule in issues for issues in rows.loc[rows["entry"] == entry, "diagnosis.found"]]
     return f"{sum(found)} of {len(found)}"
 
@@ -138,19 +141,20 @@ def seeds_table(
 
     rule: the failure that the columns are the evidence of.
     """
-    found = select_sweep(runs, sweep)
+    rows = select_sweep(runs, sweep)
 
     def span(name: str, key: str) -> str:
-        values = found.loc[found["entry"] == name, key]
+        values = rows.loc[rows["entry"] == name, key]
         return " to ".join(dict.fromkeys(map(number, (values.min(), values.max()))))
 
     return markdown(
         {
             "run": label,
-            "diagnosed": diagnosed(runs, sweep, name, rule),
+            "diagnosed": _diagnosed(rows, name, rule),
             **{title: span(name, key) for key, title in columns.items()},
         }
         for name, label in names.items()
+        if name in set(rows["entry"])
     )
 
 
@@ -187,7 +191,7 @@ def fixes_table(runs: pd.DataFrame, sweep: str, fixes: Sequence[Sequence[str]]) 
     return markdown(
         {
             "symptom": symptom,
-            "diagnosed": diagnosed(runs, sweep, without, rule),
+            "diagnosed": _diagnosed(rows, without, rule),
             "measurement": f"{measure} {with_interval(found[without], column)}",
             "change": change,
             "effect": with_interval(found[changed], column),
