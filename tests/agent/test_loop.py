@@ -277,9 +277,14 @@ def test_an_interrupt_ends_the_trainings_of_a_round(
     loop = Loop(problem(), toolbox, print, None)
     monkeypatch.setattr(loop, "_train", train)
 
-    def interrupt() -> None:  # the main thread itself: another one's signal would not wake it
+    def interrupt() -> None:
+        # To the main thread itself: another one's signal would not wake it. Nor does one that comes
+        # just before it begins to wait, hence again.
         assert begun.wait(30)
-        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+        for _ in range(20):
+            if toolbox._cancelled.wait(0.5):
+                break
+            signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
 
     Thread(target=interrupt).start()
     began = time.monotonic()
