@@ -2,6 +2,8 @@
 
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,11 @@ from genlab.core import engine
 from genlab.core.params import load_params
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
+BLAS_THREADS = """
+import genlab.core.engine, scipy.linalg
+from threadpoolctl import threadpool_info
+print(*{pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+"""
 
 
 @pytest.fixture
@@ -44,6 +51,13 @@ def test_determinism_is_asked_of_torch_and_of_child_processes() -> None:
     assert torch.are_deterministic_algorithms_enabled()
     assert torch.get_num_threads() == 1
     assert os.environ["OMP_NUM_THREADS"] == "1"
+
+
+def test_numpy_adds_in_one_thread() -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in engine.THREAD_VARIABLES}
+    command = [sys.executable, "-c", BLAS_THREADS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"
 
 
 @pytest.mark.usefixtures("outside_any_repository")
