@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from pydantic import Field
 from ruamel.yaml import YAML
 
 from genlab.core.errors import GenlabError
 from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.core.params import Params, load_params, parse_params
 from genlab.core.renamed import RENAMED
-from genlab.core.sections import Kind
+from genlab.core.sections import Kind, Section, neutral
 from genlab.experiments.run import change
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
@@ -144,6 +145,38 @@ def test_a_stage_depends_on_what_it_reads_alone(
 ) -> None:
     before, after = _params({}).resolve(dataset), _params(changes).resolve(dataset)
     assert {stage for stage in before if before[stage] != after[stage]} == stages
+
+
+@pytest.mark.parametrize(
+    ("changes", "stages"),
+    [
+        ({"seed": 1}, {"agent_reference", "agent_iterate", "benchmark"}),
+        ({"bootstrap": 200}, {"benchmark"}),
+        ({"fashion_mnist.free_bits": 1.0}, {"agent_reference"}),
+        ({"arc_grids": {"lr": 0.1}}, set()),
+        ({"agent.patience": 1}, {"agent_iterate"}),
+        ({"agent.subset": 11}, {"agent_reference", "agent_iterate"}),
+        ({"benchmark.repeats": 2}, {"benchmark"}),
+    ],
+)
+def test_a_stage_without_a_dataset_depends_on_what_it_reads_alone(
+    changes: dict[str, Any], stages: set[str]
+) -> None:
+    before = _params({}).resolve_shared()
+    after = _params(changes).resolve_shared()
+    assert {stage for stage in before if before[stage] != after[stage]} == stages
+
+
+def test_a_new_parameter_that_changes_nothing_is_not_recorded() -> None:
+    class Before(Section):
+        size: int
+
+    class After(Before):
+        noise: float = Field(json_schema_extra=neutral(0.0))
+
+    assert After(size=1, noise=0.0).effective() == Before(size=1).effective() == {"size": 1}
+    assert After(size=1, noise=0.5).effective() == {"size": 1, "noise": 0.5}
+    assert "corruption" not in _params({"corruption": 0.0}).resolve("arc_grids")["train"]
 
 
 def test_an_unknown_dataset_is_named() -> None:

@@ -49,8 +49,8 @@ for name in ("metrics", "verdict", "diagnosis", "training"):
 DVC = """
 stages:
   failure_gallery:
-    cmd: python stages/evaluate.py
-    deps: [stages/evaluate.py]
+    cmd: python stage.py
+    deps: [stage.py]
     params: [seed, beta_max, latent_dim]
     outs:
       - results/arc_grids: {cache: false}
@@ -70,7 +70,7 @@ seeds:
   seeds: [1, 2]
 """
 SOURCES = {
-    "code": "src/genlab/vae/models/vae.py",
+    "code": "src/genlab/vae/training/trainer.py",
     "evaluation": "src/genlab/evaluation/metrics/frechet.py",
 }
 PYTHON, EXPERIMENTS = sys.executable, str(ROOT / "stages" / "experiments.py")
@@ -84,14 +84,21 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose one stage writes what it was given, as a git repository."""
-    files = {"stages/evaluate.py": STAGE, "dvc.yaml": DVC, "experiments.yaml": TABLE}
-    files |= {".gitignore": "/runs/\n", **dict.fromkeys(SOURCES.values(), "rate = 1\n")}
+    files = {"stage.py": STAGE, "dvc.yaml": DVC, "experiments.yaml": TABLE}
+    files[".gitignore"] = "/runs/\n__pycache__/\n"
     for name, content in files.items():
         write_text(tmp_path / name, content)
+    for folder in ("src/genlab", "stages"):
+        skip = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=skip)
     shutil.copy(ROOT / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     assert _run("git", "init", "-q").returncode == 0
     return tmp_path
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(path.read_text() + text)
 
 
 @pytest.mark.slow
@@ -122,9 +129,9 @@ def test_experiments_run_are_kept_and_are_not_run_twice(table: Path) -> None:
     assert second.returncode == 0, second.stderr
     assert "0 run, 0 failed" in second.stdout
 
-    stage = table / "stages" / "evaluate.py"
+    stage = table / "stage.py"
     stage.write_text(STAGE.replace('"of": name', '"of": name.upper()'))
-    (table / SOURCES["code"]).write_text("rate = 2\n")
+    append(table / SOURCES["code"], "rate = 2\n")
     third = _run(PYTHON, EXPERIMENTS, "--only", "beta0")
     assert "1 run, 0 failed" in third.stdout, third.stderr
     assert list(read_results()["metrics.of"]) == ["METRICS", "metrics", "metrics"]
@@ -268,8 +275,9 @@ def test_a_run_is_current_as_long_as_params_and_model_code_stay(part: str, table
     before = load_experiments("experiments.yaml")
     rows = [one.columns for one in before]
     assert len({row["fingerprint.params"] for row in rows}) == len(rows)
-    (table / SOURCES[part]).write_text("rate = 2\n")
-    (table / "stages" / "evaluate.py").write_text(STAGE + "\n# another line\n")
+    append(table / SOURCES[part], "rate = 2\n")
+    append(table / "stages" / "evaluate.py", "# a remark\n")
+    append(table / "src/genlab/core/errors.py", "rate = 2\n")
     after = load_experiments("experiments.yaml")
     for one, row in zip(after, rows, strict=True):
         changed = {key for key in one.columns if one.columns[key] != row[key]}
@@ -280,7 +288,7 @@ def test_a_run_is_current_as_long_as_params_and_model_code_stay(part: str, table
 @pytest.mark.usefixtures("table")
 def test_code_that_changes_between_runs_stops_the_rest(table: Path) -> None:
     [experiment] = choose(load_experiments("experiments.yaml"), ["beta0"])
-    (table / SOURCES["code"]).write_text("rate = 2\n")
+    append(table / SOURCES["code"], "rate = 2\n")
     with pytest.raises(GenlabError, match="beta0: the files of code changed"):
         run_experiment(experiment)
 

@@ -6,8 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,9 @@ from pydantic import TypeAdapter
 
 from genlab.agent.evaluator.results import Budget
 from genlab.agent.goals import DATASETS, Goal, parse_goal
+from genlab.core.code import digest_code
 from genlab.core.errors import GenlabError
-from genlab.core.io import sha256, sha256_code
+from genlab.core.io import sha256
 from genlab.core.params import AgentParams, Params, load_params
 
 LIMITS = {
@@ -64,7 +63,7 @@ class Settings:
             paths.append(Path(self.params.transcript))
         files = [sha256(path) for path in paths if path.is_file()]
         return _digest(asdict(self.goal) | {"text": ""}, params, self.seed, self.stop_at_goal,
-                       code_digest(), files)  # fmt: skip
+                       digest_code("agent_run"), files)  # fmt: skip
 
     @property
     def stage_key(self) -> str:
@@ -118,14 +117,6 @@ class Problem:
     def task(self) -> str:
         """`classify` or `generate`."""
         return self.settings.goal.task
-
-
-@cache
-def code_digest() -> str:
-    """Digest of the code that prompts and measurements depend on."""
-    template = Path(__file__).parent / "templates" / "model.py.j2"
-    measuring = ("datasets", "distributions", "evaluation/metrics", "grids")
-    return _digest(version("genlab"), sha256(template), sha256_code("agent", *measuring))
 
 
 def _digest(*parts: Any) -> str:

@@ -21,3 +21,15 @@ def list_files(root: Path, *places: str) -> list[str]:
     command = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", *places]
     listed = os.fsdecode(ask(root, *command) or b"").split("\0")
     return sorted(name for name in listed if (root / name).is_file())
+
+
+def describe(root: Path, *places: str) -> str:
+    """Short name of the current commit, ending in `-dirty` where `places` have changed since.
+
+    Empty outside a repository.
+    """
+    commit = ask(root, "rev-parse", "--short=8", "HEAD")
+    if commit is None:
+        return ""
+    changes = ask(root, "status", "--porcelain", "--", *places)
+    return commit.decode().strip() + ("-dirty" if changes else "")

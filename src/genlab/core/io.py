@@ -191,15 +191,6 @@ def sha256(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def sha256_code(*packages: str) -> str:
-    """SHA-256 of the sources of packages of genlab, such as `vae`."""
-    digest = hashlib.sha256()
-    for package in packages:
-        for source in sorted((Path(__file__).parents[1] / package).rglob("*.py")):
-            digest.update(source.read_bytes())
-    return digest.hexdigest()
-
-
 def _read(path: str | Path, producer_command: str) -> bytes:
     try:
         return Path(path).read_bytes()

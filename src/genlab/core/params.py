@@ -21,7 +21,7 @@ from genlab.core.sections import EvaluateParams as EvaluateParams
 from genlab.core.sections import GridParams as GridParams
 from genlab.core.sections import ImageParams as ImageParams
 from genlab.core.sections import RoleParams as RoleParams
-from genlab.core.sections import Section
+from genlab.core.sections import Section, neutral
 
 PARAMS_FILE = "params.yaml"
 
@@ -49,7 +49,11 @@ class Params(Section):
     prior_width: int = Field(ge=4, le=4096, description="Channels of the learned prior.")
     prior_depth: int = Field(ge=1, le=64, description="Blocks of the learned prior.")
     prior_components: int = Field(ge=1, le=65536, description="Components of the learned prior.")
-    prior_heads: int = Field(ge=0, description="Attention heads of the learned prior; 0 = none.")
+    prior_heads: int = Field(
+        ge=0,
+        description="Attention heads of the learned prior; 0 = none.",
+        json_schema_extra=neutral(0),
+    )
     likelihood: Literal[
         "categorical",
         "bernoulli",
@@ -59,40 +63,88 @@ class Params(Section):
         "discretized_logistic_mixture",
     ] = Field(description="What the decoder says of a cell or a pixel.")
     likelihood_components: int = Field(ge=1, le=100, description="Logistics per pixel.")
-    causal_channels: int = Field(ge=0, le=1024, description="Channels of the causal head.")
+    causal_channels: int = Field(
+        ge=0, le=1024, description="Channels of the causal head.", json_schema_extra=neutral(0)
+    )
 
     epochs: int = Field(ge=1, le=100_000, description="Most epochs.")
     samples_per_epoch: int = Field(ge=1, le=10**9, description="Training items per epoch.")
     batch_size: int = Field(ge=1, description="Items per update.")
     lr: float = Field(gt=0, le=1, description="Peak learning rate.")
     lr_schedule: Literal["constant", "cosine"] = Field(description="Learning rate over the run.")
-    weight_decay: float = Field(ge=0, le=1, description="Decoupled weight decay.")
-    amsgrad: bool = Field(description="Whether steps follow the largest second moment so far.")
-    grad_clip: float = Field(ge=0, description="Greatest gradient norm of a group; 0 = off.")
+    weight_decay: float = Field(
+        ge=0, le=1, description="Decoupled weight decay.", json_schema_extra=neutral(0.0)
+    )
+    amsgrad: bool = Field(
+        description="Whether steps follow the largest second moment so far.",
+        json_schema_extra=neutral(False),
+    )
+    grad_clip: float = Field(
+        ge=0,
+        description="Greatest gradient norm of a group; 0 = off.",
+        json_schema_extra=neutral(0.0),
+    )
     patience: int = Field(ge=1, description="Epochs without a gain before stopping.")
-    ema: float = Field(ge=0, lt=1, description="Memory of the averaged weights; 0 = off.")
+    ema: float = Field(
+        ge=0,
+        lt=1,
+        description="Memory of the averaged weights; 0 = off.",
+        json_schema_extra=neutral(0.0),
+    )
 
-    micro_batches: int = Field(ge=1, le=1024, description="Parts of a batch, one after another.")
+    micro_batches: int = Field(
+        ge=1,
+        le=1024,
+        description="Parts of a batch, one after another.",
+        json_schema_extra=neutral(1),
+    )
     precision: Literal["float32", "bfloat16"] = Field(description="Of matrix products.")
-    compile: bool = Field(description="Whether torch.compile prepares the training step.")
-    prior_share: float = Field(ge=0, lt=1, description="Share of the run for the prior alone.")
+    compile: bool = Field(
+        description="Whether torch.compile prepares the training step.",
+        json_schema_extra=neutral(False),
+    )
+    prior_share: float = Field(
+        ge=0,
+        lt=1,
+        description="Share of the run for the prior alone.",
+        json_schema_extra=neutral(0.0),
+    )
 
     beta_max: float = Field(ge=0, description="Weight of the KL term; 1 = the ELBO.")
     beta_schedule: Literal["constant", "linear", "sigmoid", "cyclical"] = Field(
         description="Rise of beta."
     )
-    beta_delay: float = Field(ge=0, lt=1, description="Share of the run at beta 0.")
+    beta_delay: float = Field(
+        ge=0, lt=1, description="Share of the run at beta 0.", json_schema_extra=neutral(0.0)
+    )
     beta_warmup: float = Field(
         ge=0,
         le=1,
         description="Share of the joint phase (after the delay, before the prior alone)"
         " in which beta rises.",
     )
-    free_bits: float = Field(ge=0, description="Nats per latent that are free of the KL term.")
-    auxiliary: float = Field(ge=0, description="Weight of the likelihood without causal head.")
-    focal_gamma: float = Field(ge=0, description="Focal exponent at beta 0; 0 = off.")
-    class_balance_exponent: float = Field(ge=0, le=1, description="Class weights; 0 = off.")
-    corruption: float = Field(ge=0, le=1, description="Share of training grids that are corrupted.")
+    free_bits: float = Field(
+        ge=0,
+        description="Nats per latent that are free of the KL term.",
+        json_schema_extra=neutral(0.0),
+    )
+    auxiliary: float = Field(
+        ge=0,
+        description="Weight of the likelihood without causal head.",
+        json_schema_extra=neutral(0.0),
+    )
+    focal_gamma: float = Field(
+        ge=0, description="Focal exponent at beta 0; 0 = off.", json_schema_extra=neutral(0.0)
+    )
+    class_balance_exponent: float = Field(
+        ge=0, le=1, description="Class weights; 0 = off.", json_schema_extra=neutral(0.0)
+    )
+    corruption: float = Field(
+        ge=0,
+        le=1,
+        description="Share of training grids that are corrupted.",
+        json_schema_extra=neutral(0.0),
+    )
 
     wandb: bool = Field(description="Mirror the logs to Weights & Biases.")
     bootstrap: int = Field(ge=100, le=100_000, description="Resamples per interval.")
@@ -149,19 +201,22 @@ class Params(Section):
     def resolve(self, name: str) -> dict[str, dict[str, Any]]:
         """What each stage of dataset `name` depends on: {stage: {key: value}}.
 
-        Sections are merged, and keys that the dataset does not read are left out: a change of
-        what only grids use leaves the stages of images up to date.
+        Sections are merged. Left out are keys that the dataset does not read, and keys at the value
+        that changes nothing: a change of what only grids use leaves the stages of images up to
+        date.
         """
-        values = self.for_dataset(name).model_dump()
+        values = self.for_dataset(name).effective()
         grids = name in GRIDS
-        unused = {*(UNUSED_BY_GRIDS if grids else UNUSED_BY_IMAGES)}
-        unused |= set() if name == "emoji" else {"emoji_size", "emoji_font"}
+        unused = set(UNUSED_BY_GRIDS if grids else UNUSED_BY_IMAGES)
+        if name != "emoji":
+            unused |= {"emoji_size", "emoji_font"}
         training, data, measured = (
-            {key: value for key, value in part.items() if key not in unused}
-            for part in (values, values["grids" if grids else "images"], values["evaluate"])
+            {key: value for key, value in section.items() if key not in unused}
+            for section in (values, values["grids" if grids else "images"], values["evaluate"])
         )
         shares = {key: data.pop(key) for key in ("val_share", "test_share")}
-        seed, machine = {"seed": self.seed}, {"device": self.device, "threads": self.threads}
+        seed = {"seed": self.seed}
+        machine = {"device": self.device, "threads": self.threads}
         intervals = {**seed, "bootstrap": self.bootstrap}
         return {
             "generate": {**seed, **data},
@@ -169,6 +224,20 @@ class Params(Section):
             "train": {key: training[key] for key in TRAINING_KEYS if key in training},
             "evaluate": {**machine, **intervals, **measured},
             "failure_gallery": intervals,
+        }
+
+    def resolve_shared(self) -> dict[str, dict[str, Any]]:
+        """What each stage without a dataset of its own depends on: {stage: {key: value}}."""
+        agent = self.agent.effective()
+        dataset = self.agent.dataset
+        reference = {key: agent[key] for key in ("dataset", "examples", "subset", "validation")}
+        if dataset in DATASETS:
+            reference["train"] = self.resolve(dataset)["train"]
+        benchmark = self.benchmark.effective()
+        return {
+            "agent_reference": reference,
+            "agent_iterate": {"seed": self.seed, **agent},
+            "benchmark": {"seed": self.seed, "bootstrap": self.bootstrap, **benchmark},
         }
 
     def training_digest(self, name: str) -> str:

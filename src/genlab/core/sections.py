@@ -1,6 +1,6 @@
 """The sections of `params.yaml`: what data, measurement, agent and benchmark read."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from typing_extensions import Self
@@ -27,6 +27,25 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    def effective(self) -> dict[str, Any]:
+        """Values by key, without the keys whose value is the one that changes nothing.
+
+        A new parameter, at that value, leaves what depends on the section up to date.
+        """
+        values: dict[str, Any] = {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            extra = field.json_schema_extra
+            if isinstance(extra, dict) and "neutral" in extra and value == extra["neutral"]:
+                continue
+            values[name] = value.effective() if isinstance(value, Section) else value
+        return values
+
+
+def neutral(value: JsonValue) -> dict[str, JsonValue]:
+    """State, for a field, the value at which the parameter changes nothing."""
+    return {"neutral": value}
+
 
 class _SplitParams(Section):
     """Shares of the splits: stage split."""
@@ -48,8 +67,12 @@ class GridParams(_SplitParams):
     size: int = Field(ge=8, le=16, description="Side of a grid in cells.")
     min_objects: int = Field(ge=1, le=8, description="Fewest objects per grid.")
     max_objects: int = Field(ge=1, le=8, description="Most objects per grid.")
-    kinds: dict[Kind, Weight] = Field(description="Weights of kinds of objects other than 1.")
-    spacing: int = Field(ge=0, le=4, description="Free cells between two objects.")
+    kinds: dict[Kind, Weight] = Field(
+        description="Weights of kinds of objects other than 1.", json_schema_extra=neutral({})
+    )
+    spacing: int = Field(
+        ge=0, le=4, description="Free cells between two objects.", json_schema_extra=neutral(0)
+    )
 
     @model_validator(mode="after")
     def _have_objects(self) -> Self:
@@ -93,7 +116,7 @@ class RoleParams(Section):
     price_in: float = Field(ge=0, description="Dollars per million input tokens.")
     price_out: float = Field(ge=0, description="Dollars per million output tokens.")
     reasoning_effort: Literal["", "minimal", "low", "medium", "high"] = Field(
-        description="Sent to models that reason; empty = not sent."
+        description="Sent to models that reason; empty = not sent.", json_schema_extra=neutral("")
     )
     max_output_tokens: int = Field(
         ge=64, description="Most tokens of an answer, reasoning included; doubled once when cut."
@@ -112,7 +135,10 @@ class AgentParams(Section):
     backend: Literal["embedded", "openai", "replay", "search"] = Field(description="Who plans.")
     planning: RoleParams = Field(description="The model that plans.")
     tools: RoleParams = Field(description="The model that writes and describes code.")
-    gguf: str = Field(description="Weights of the embedded model; empty = those that come along.")
+    gguf: str = Field(
+        description="Weights of the embedded model; empty = those that come along.",
+        json_schema_extra=neutral(""),
+    )
     transcript: str = Field(description="Journal that is replayed, a dep of the stage.")
     max_iterations: int = Field(ge=1, le=1000, description="Most attempts.")
     patience: int = Field(ge=1, le=1000, description="Attempts without a gain before stopping.")
@@ -120,11 +146,21 @@ class AgentParams(Section):
     candidates: int = Field(ge=1, le=64, description="Proposals per round, trained in parallel.")
     max_repairs: int = Field(ge=0, le=20, description="Repairs of code that failed a check.")
     max_prompt_tokens: int = Field(ge=500, description="Most tokens of a prompt, by estimate.")
-    max_tokens: int = Field(ge=0, description="Most tokens of a run; 0 = no limit.")
-    max_cost: float = Field(ge=0, description="Most dollars of a run; 0 = no limit.")
-    max_seconds: float = Field(ge=0, description="Most seconds of a run; 0 = no limit.")
-    compare_with_search: bool = Field(description="Whether search gets the same budget.")
-    allow_pip: bool = Field(description="Whether pip may install into the workspace.")
+    max_tokens: int = Field(
+        ge=0, description="Most tokens of a run; 0 = no limit.", json_schema_extra=neutral(0)
+    )
+    max_cost: float = Field(
+        ge=0, description="Most dollars of a run; 0 = no limit.", json_schema_extra=neutral(0.0)
+    )
+    max_seconds: float = Field(
+        ge=0, description="Most seconds of a run; 0 = no limit.", json_schema_extra=neutral(0.0)
+    )
+    compare_with_search: bool = Field(
+        description="Whether search gets the same budget.", json_schema_extra=neutral(False)
+    )
+    allow_pip: bool = Field(
+        description="Whether pip may install into the workspace.", json_schema_extra=neutral(False)
+    )
     sandbox: Literal["auto", "bubblewrap", "landlock"] = Field(description="Mode of the sandbox.")
     device: Literal["auto", "cpu", "cuda"] = Field(description="Where models train.")
     examples: int = Field(ge=1, description="Training examples that one training sees.")
@@ -148,4 +184,7 @@ class BenchmarkParams(Section):
     timeout: float = Field(gt=0, description="Seconds per request to a tool.")
     retries: int = Field(ge=0, le=20, description="Retries after a passing fault.")
     max_cost: float = Field(ge=0, description="Ceiling of a run in dollars; 0 = free tools alone.")
-    judge: str = Field(description="Vision model whose stars are a separate column; empty = none.")
+    judge: str = Field(
+        description="Vision model whose stars are a separate column; empty = none.",
+        json_schema_extra=neutral(""),
+    )

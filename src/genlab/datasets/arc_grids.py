@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from genlab.core.code import digest_code
 from genlab.core.io import (
     UNFINISHED,
     map_npy,
     read_json,
     read_npz,
     sha256,
-    sha256_code,
     unfit,
     write_npz,
 )
@@ -71,7 +71,7 @@ def generate_grids(name: str, params: Params, folder: Path, count: int | None = 
     shards: list[str] = []
     kept: Path | None = None
     if count > SHARD:
-        code = sha256_code("datasets", "grids")
+        code = digest_code("shards")
         key = digest({**asdict(distribution), "count": count, "seed": params.seed, "code": code})
         kept = UNFINISHED / f"{name}-{key[:16]}"
         shards = write_shards(distribution, draw.grids, count, params, kept)

@@ -16,10 +16,10 @@ import pandas as pd
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-import genlab
 from genlab.core import engine, git
+from genlab.core.code import digest_code
 from genlab.core.errors import GenlabError, did_you_mean, invalid
-from genlab.core.io import read_yaml, sha256
+from genlab.core.io import read_yaml
 from genlab.core.params import PARAMS_FILE, digest, parse_params
 from genlab.core.progress import progress
 from genlab.experiments.results import (
@@ -35,14 +35,10 @@ from genlab.experiments.results import (
 LAST_STAGE = "failure_gallery"  # the last one of a dataset
 LOGS = Path("runs") / "experiments"
 CODE = {
-    "code": ("core/engine.py", "grids", "datasets", "distributions", "vae/models", "vae/training"),
-    "evaluation": (
-        "core/stats.py",
-        "vae/sampling",
-        *(f"evaluation/{p}" for p in ("diagnostics", "evaluators", "metrics")),
-    ),
+    "code": ("generate", "split", "train"),
+    "evaluation": ("evaluate",),
 }
-"""Packages of genlab by the part of the fingerprint that covers them."""
+"""Stages by the part of the fingerprint that covers their code."""
 
 
 class Description(BaseModel):
@@ -87,6 +83,7 @@ class Experiment(Description):
             "params": join(assign(key, value) for key, value in self.params.items()),
             "command": shlex.join(["dvc", *self.arguments]),
             **{f"fingerprint.{part}": value for part, value in self.fingerprint.items()},
+            "commit": git.describe(Path(), "src", "stages", PARAMS_FILE),
             "machine": join(f"{key}={value}" for key, value in engine.machine().items()),
         }
 
@@ -100,7 +97,8 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
 
     Raises a `GenlabError` for an error in the file, before anything is run.
     """
-    defaults, code = read_yaml(params_path), {part: _code_digest(part) for part in CODE}
+    defaults = read_yaml(params_path)
+    code = fingerprint_code(Path())
     described: dict[str, Description] = {}
     found = []
     for name, entry in read_yaml(path).items():
@@ -186,7 +184,8 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
         engine.device(experiment.params.get("device", "auto"))
     except GenlabError as error:
         raise GenlabError(f"{name}: {error}", key=error.key) from error
-    if changed := [part for part in CODE if _code_digest(part) != experiment.fingerprint[part]]:
+    code = fingerprint_code(Path())
+    if changed := [part for part in CODE if code[part] != experiment.fingerprint[part]]:
         raise GenlabError(
             f"{name}: the files of {' and '.join(changed)} changed while experiments were running;"
             f" run again: {PRODUCER}",
@@ -275,14 +274,17 @@ def compare_code(table: pd.DataFrame) -> str:
     """How many versions of the code the rows of `table` are of, and whether it is this one."""
     if table.empty:
         return "No experiment on it has been run."
-    root = Path(genlab.__file__).parents[2]
     versions = table[[f"fingerprint.{part}" for part in CODE]].drop_duplicates()
-    current = (versions == [_code_digest(part, root) for part in CODE]).all(axis=None)
+    if (versions == list(fingerprint_code().values())).all(axis=None):
+        return "Experiments are of one version of the code, the current one."
+    commits = ", ".join(sorted(set(table["commit"])))
     count = "one version" if len(versions) == 1 else f"{len(versions)} versions"
-    return f"Experiments are of {count} of the code, {'' if current else 'not '}the current one."
+    return f"Experiments are of {count} of the code, as of commit {commits}, not the current one."
 
 
-def _code_digest(part: str, root: Path = Path()) -> str:
-    """SHA-256 of the packages of one part of CODE below the repository `root`."""
-    names = git.list_files(root, *(f"src/genlab/{package}" for package in CODE[part]))
-    return digest({name: sha256(root / name) for name in names})
+def fingerprint_code(root: Path | None = None) -> dict[str, str]:
+    """Digests of the code of a repository, or of that which runs, by part of the fingerprint."""
+    return {
+        part: digest({stage: digest_code(stage, root) for stage in stages})
+        for part, stages in CODE.items()
+    }

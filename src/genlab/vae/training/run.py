@@ -7,8 +7,9 @@ import numpy as np
 import torch
 
 from genlab.core import engine
+from genlab.core.code import digest_code
 from genlab.core.geometry import side_of
-from genlab.core.io import UNFINISHED, sha256, sha256_code, write_json
+from genlab.core.io import UNFINISHED, sha256, write_json
 from genlab.core.params import TRAINING_KEYS, Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import find_data_file, joined_file, load_split
@@ -99,7 +100,7 @@ def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path,
 
 def run_key(params: Params, data: Path) -> str:
     """What an unfinished run is identified by: its params, its data and the code that trains."""
-    code = sha256_code("distributions", "vae")
+    code = digest_code("unfinished_training")
     return digest({"params": params.digest(*TRAINING_KEYS), "data": sha256(data), "code": code})
 
 

@@ -1,0 +1,257 @@
+"""Digests of source code by meaning, and the table of what code decides which result.
+
+A digest covers what a program does: the syntax trees of modules without comments, formatting and
+docstrings, and a package's other files (templates, styles, weights) byte for byte. A reworded
+comment keeps it; a changed operator, name, default or order of statements changes it, and with it
+what the table lists for that module becomes stale.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).resolve().parents[1]
+"""Folder of genlab's own sources."""
+SKIPPED_FIELDS = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
+"""Fields of syntax trees that change nothing: `kind` is the u of u"text"."""
+
+_DATA = ("genlab.core.geometry", "genlab.core.io", "genlab.datasets", "genlab.grids")
+_MODEL = ("genlab.core.engine", "genlab.distributions", "genlab.vae.models")
+_TRAINING = ("genlab.core.tracking", "genlab.vae.training")
+_MEASURE = ("genlab.__init__", "genlab.core.stats", "genlab.evaluation.metrics")
+_FIGURE = ("genlab.evaluation.figures.genlab.mplstyle", "genlab.evaluation.figures.style")
+_AGENT = (
+    "genlab.agent",
+    "genlab.core.text",
+    "genlab.llm",
+    "genlab.sandbox",
+    *_DATA,
+    *_MEASURE,
+    "genlab.core.engine",
+    "genlab.distributions",
+    *_FIGURE,
+)
+
+DECIDES: Mapping[str, tuple[str, ...]] = {
+    # stages of dvc.yaml
+    "generate": ("stages.generate", *_DATA),
+    "split": ("stages.split", *_DATA, "genlab.evaluation.figures"),
+    "train": ("stages.train", *_DATA, *_MODEL, *_TRAINING),
+    "evaluate": (
+        "stages.evaluate",
+        *_DATA,
+        *_MODEL,
+        *_MEASURE,
+        "genlab.evaluation.diagnostics",
+        "genlab.evaluation.evaluators",
+        "genlab.evaluation.figures",
+        "genlab.vae.sampling",
+        "genlab.vae.training.checkpoint",
+        "genlab.vae.training.distributed",
+        "genlab.vae.training.schedules",
+    ),
+    "failure_gallery": (
+        "stages.failure_gallery",
+        *_DATA,
+        *_MEASURE,
+        "genlab.evaluation.failures",
+        "genlab.evaluation.figures",
+        "genlab.evaluation.reports.formats",
+        "genlab.evaluation.reports.templates.gallery.html.j2",
+    ),
+    "agent_reference": (
+        "stages.agent_reference",
+        "genlab.agent.architecture.training",
+        "genlab.agent.evaluator",
+        "genlab.core.text",
+        "genlab.sandbox",
+        *_DATA,
+        *_MODEL,
+        *_TRAINING,
+        *_MEASURE,
+        "genlab.vae.sampling.posterior",
+    ),
+    "agent_iterate": ("stages.agent_iterate", *_AGENT),
+    "benchmark": (
+        "stages.benchmark",
+        "genlab.__init__",
+        "genlab.benchmark",
+        "genlab.core.io",
+        "genlab.core.stats",
+        "genlab.core.text",
+        "genlab.llm",
+        *_FIGURE,
+    ),
+    # what is cached elsewhere
+    "shards": _DATA,
+    "unfinished_training": (*_DATA, *_MODEL, *_TRAINING),
+    "agent_run": _AGENT,
+}
+"""Stage, or what is cached, and the modules and packages that decide what it holds.
+
+tests/core/test_code.py walks their imports: a module of genlab that is imported stands in the row
+or among the exceptions.
+"""
+
+EXCEPTIONS: Mapping[str, str] = {
+    "genlab.agent.cli": "a command line; its values stand in the run's settings",
+    "genlab.benchmark.cli": "a command line; its values stand in the run's options",
+    "genlab.benchmark.terminal": "progress of a run on a terminal",
+    "genlab.core.code": "digests, which stand in keys alone",
+    "genlab.core.errors": "words of errors",
+    "genlab.core.git": "reads the commit, which provenance alone names",
+    "genlab.core.options": "command lines of stages, which run by the values of params",
+    "genlab.core.params": "a stage depends on its values of params",
+    "genlab.core.progress": "progress bars",
+    "genlab.core.renamed": "words of errors",
+    "genlab.core.runtime": "ends processes",
+    "genlab.core.sections": "a stage depends on its values of params",
+    "genlab.core.workers": "spreads work; results do not depend on the number of workers",
+}
+"""Modules that change no result of a row that imports or contains them, and why."""
+
+DOCUMENTED: Mapping[str, str] = {
+    "genlab.agent.architecture.schema": "descriptions in the JSON schema of model_config",
+    "genlab.agent.architecture.training": "descriptions in the JSON schema of eval_config",
+    "genlab.agent.planner": "description of the schema of reviews",
+    "genlab.agent.tools": "descriptions of the tools that a language model calls",
+    "genlab.benchmark.judge": "description of the schema of verdicts",
+}
+"""Modules whose docstrings a program reads, and as what: there they count."""
+
+
+def digest_code(result: str, root: Path | None = None) -> str:
+    """SHA-256 of the code that decides a row of DECIDES, by meaning; see `digest`."""
+    return digest(DECIDES[result], root)
+
+
+def add_code(values: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Add, to the values of params that each stage reads, the digest of its code: key `code`."""
+    return {stage: {"code": digest_code(stage), **read} for stage, read in values.items()}
+
+
+def digest(names: Iterable[str], root: Path | None = None) -> str:
+    """SHA-256 of modules, or of packages with all files in them, by meaning.
+
+    names: dotted, such as `genlab.vae.models`, `stages.train`, or of another file
+    `genlab.agent.templates.model.py.j2`. EXCEPTIONS are left out. root: of a repository, whose
+    sources are read in place of those that run. The digest does not depend on the order of names,
+    nor on the version of Python. Raises ValueError for a name without a file.
+    """
+    digests: dict[str, str] = {}
+    for name in names:
+        base = _base(name, root)
+        for path in _find_files(name, base):
+            relative = path.relative_to(base)
+            module = ".".join(relative.with_suffix("").parts)
+            if module not in EXCEPTIONS:
+                digests[relative.as_posix()] = _digest_file(path, module)
+    lines = (f"{file} {content}" for file, content in sorted(digests.items()))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def describe_syntax(source: str, *, docstrings: bool = False) -> str:
+    """Write down a module's syntax tree, one line per node or value, without what has no effect.
+
+    `ast.dump` differs between versions of Python; this omits empty fields, which newer versions
+    have more of, and joins the constants of an f-string, which versions split differently.
+    docstrings: whether they count; other bare strings never do.
+    """
+    return "\n".join(_describe(ast.parse(source), "", docstrings))
+
+
+def _base(name: str, root: Path | None) -> Path:
+    """The folder that a dotted name begins in."""
+    if name.split(".")[0] != PACKAGE.name:
+        return root or PACKAGE.parents[1]
+    return root / "src" if root else PACKAGE.parent
+
+
+def _find_files(name: str, base: Path) -> list[Path]:
+    """The file of a module, all files of a package, or another file, by its dotted name."""
+    parts = name.split(".")
+    target = base.joinpath(*parts)
+    module = target.with_name(f"{target.name}.py")
+    if module.is_file():
+        return [module]
+    if target.is_dir():
+        return [path for path in target.rglob("*") if path.is_file() and _is_source(path)]
+    for count in range(1, len(parts)):  # a file's name has dots in it
+        file = base.joinpath(*parts[:count], ".".join(parts[count:]))
+        if file.is_file():
+            return [file]
+    raise ValueError(f"no module, package or file in {base} is called {name}")
+
+
+def _is_source(path: Path) -> bool:
+    """Whether a file is a package's own: not hidden, and no cache of bytecode."""
+    return path.suffix != ".pyc" and not path.name.startswith(".")
+
+
+def _digest_file(path: Path, module: str) -> str:
+    content = path.read_bytes()
+    if path.suffix != ".py":
+        return hashlib.sha256(content).hexdigest()
+    docstrings = any(f"{module}.".startswith(f"{name}.") for name in DOCUMENTED)
+    return _digest_source(content, docstrings)
+
+
+@cache
+def _digest_source(source: bytes, docstrings: bool) -> str:
+    text = describe_syntax(source.decode("utf-8"), docstrings=docstrings)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _describe(value: Any, indent: str, docstrings: bool) -> Iterator[str]:
+    if isinstance(value, ast.Constant):
+        yield f"{indent}{type(value.value).__name__} {value.value!r}"
+    elif isinstance(value, ast.AST):
+        yield indent + type(value).__name__
+        for field in sorted(set(value._fields) - SKIPPED_FIELDS):
+            content = getattr(value, field, None)
+            if isinstance(content, list):
+                content = _effective(value, field, content, docstrings)
+            if content is not None and content != []:
+                yield f"{indent} {field}"
+                yield from _describe(content, indent + "  ", docstrings)
+    elif isinstance(value, list):
+        for element in value:
+            yield from _describe(element, indent, docstrings)
+            yield f"{indent},"
+    else:
+        yield f"{indent}{type(value).__name__} {value!r}"
+
+
+def _effective(node: ast.AST, field: str, content: list[Any], docstrings: bool) -> list[Any]:
+    """Elements of a list field that have an effect."""
+    if isinstance(node, ast.JoinedStr):
+        return _join_constants(content)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    keeps_first = docstrings and field == "body" and isinstance(node, documented)
+    return [
+        element
+        for index, element in enumerate(content)
+        if not _is_bare_string(element) or (keeps_first and index == 0)
+    ]
+
+
+def _is_bare_string(node: Any) -> bool:
+    if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+        return False
+    return isinstance(node.value.value, str)
+
+
+def _join_constants(values: list[Any]) -> list[Any]:
+    """Parts of an f-string with neighbouring constants joined, and without empty ones."""
+    joined: list[Any] = []
+    for value in values:
+        if not isinstance(value, ast.Constant):
+            joined.append(value)
+        elif joined and isinstance(joined[-1], ast.Constant):
+            joined[-1] = ast.Constant(f"{joined[-1].value}{value.value}")
+        elif value.value:
+            joined.append(value)
+    return joined
