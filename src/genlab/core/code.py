@@ -251,7 +251,7 @@ def _join_constants(values: list[Any]) -> list[Any]:
         if not isinstance(value, ast.Constant):
             joined.append(value)
         elif joined and isinstance(joined[-1], ast.Constant):
-            joined[-1] = ast.Constant(f"{joined[-1].value}{value.value}")
+            joined[-1] = ast.Constant(str(joined[-1].value) + str(value.value))
         elif value.value:
             joined.append(value)
     return joined
