@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import signal
-import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -76,11 +74,4 @@ def _start_worker(scorer: Scorer) -> ProcessPoolExecutor:
 def _prepare(scorer: Scorer) -> None:
     """In a worker, once its argument is imported: ignore Ctrl-C, and exit with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-
-    def follow() -> None:
-        if parent is not None:
-            parent.join()
-        os._exit(0)
-
-    threading.Thread(target=follow, daemon=True).start()
+    runtime.follow_parent()

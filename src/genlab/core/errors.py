@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from genlab.core import runtime
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
@@ -101,10 +103,11 @@ def run_cli(main: Callable[[], object]) -> None:
 
     Exit status: 2 after a `GenlabError`, an `OSError` or where memory ran out, 130 after Ctrl-C,
     and `main`'s own where it calls `sys.exit`. Any other exception is a bug and keeps its
-    traceback.
+    traceback. A stage ends when dvc does.
     """
     try:
-        main()
+        with runtime.stage_of_dvc():
+            main()
     except GenlabError as error:
         _exit(f"error: {error}", EXIT_ERROR)
     except KeyboardInterrupt:

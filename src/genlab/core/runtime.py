@@ -1,8 +1,125 @@
-"""Pools of processes that end on request."""
+"""Lifetimes: a stage ends with dvc and records what it took; processes of a pool end on request."""
 
-from concurrent.futures import ProcessPoolExecutor
+from __future__ import annotations
 
+import json
+import multiprocessing
+import os
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
+STAGES_LOG = Path("runs/stages.jsonl")
+PARENT = "GENLAB_PARENT"  # set by scripts/python: the process that started it for dvc
+STAGE = "DVC_STAGE"  # set by dvc
+POLL = 0.5  # seconds between two looks at the parent
+ENDED = b"genlab: dvc has ended, so this stage ends; `dvc repro` resumes from its finished files\n"
+IMPORTED = time.time()
 PATIENCE = 5.0  # seconds for a pool's own thread to see that its processes are dead
+
+
+@contextmanager
+def stage_of_dvc() -> Iterator[None]:
+    """End with dvc, where dvc started this process; on leaving, append a line to `STAGES_LOG`.
+
+    A line is a JSON object: `stage`, `dataset` (null where the stage has none), `started` (seconds
+    since the epoch), `seconds` (wall time since the process started, imports included) and
+    `cpu_seconds` (of this process and of those that it started and waited for). A stage that
+    fails leaves none. Nothing happens in a process that `scripts/python` did not start for dvc.
+    """
+    parent = os.environ.pop(PARENT, "")  # not for processes that are started here
+    if not parent:
+        yield
+        return
+    dvc = _find_dvc()
+    if os.getppid() != int(parent):  # it ended while modules were imported
+        _end_stage()
+    Thread(target=_follow, args=(dvc,), daemon=True).start()
+    yield
+    with suppress(OSError):  # the stage itself is finished
+        _append_line()
+
+
+def _follow(dvc: int) -> None:
+    """Exit when dvc has ended, however it did.
+
+    Linux can send a signal then, but would send it when the *thread* ends that started the stage.
+    """
+    while _find_dvc() == dvc:
+        time.sleep(POLL)
+    _end_stage()
+
+
+def _end_stage() -> None:
+    with suppress(OSError):
+        os.write(2, ENDED)
+    os._exit(1)
+
+
+def _find_dvc() -> int:
+    """Return the nearest ancestor that dvc did not start for the stage.
+
+    Some shells (fish) wait for the command that dvc gave them instead of becoming it. Where there
+    is no /proc, such a shell counts as dvc.
+    """
+    process = os.getppid()
+    with suppress(OSError):
+        while f"\0{STAGE}=".encode() in b"\0" + Path(f"/proc/{process}/environ").read_bytes():
+            status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+            process = int(status.rpartition(")")[2].split()[1])
+    return process
+
+
+def _append_line() -> None:
+    name, _, dataset = os.environ[STAGE].rpartition(":")[2].partition("@")
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = _find_start()
+    line = {
+        "stage": name,
+        "dataset": dataset or None,
+        "started": round(started, 2),
+        "seconds": round(time.time() - started, 2),
+        "cpu_seconds": round(sum(used.ru_utime + used.ru_stime for used in (own, children)), 2),
+    }
+    STAGES_LOG.parent.mkdir(exist_ok=True)
+    with STAGES_LOG.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _find_start() -> float:
+    """Return when this process started, in seconds since the epoch.
+
+    Without /proc it is the time at which this module was imported.
+    """
+    with suppress(OSError):
+        status = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+        ticks = int(status.rpartition(")")[2].split()[19])  # since the machine started
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        return time.time() - age
+    return IMPORTED
+
+
+def follow_parent() -> None:
+    """Exit when the parent process ends: for the processes of a pool, at their start.
+
+    They would wait for work that nobody sends.
+    """
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(0)
+
+    Thread(target=follow, daemon=True).start()
 
 
 def end(pool: ProcessPoolExecutor) -> None:

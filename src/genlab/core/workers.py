@@ -14,6 +14,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from genlab.core import runtime
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params
 
@@ -107,7 +108,8 @@ def spread(function: Callable[..., Any], pieces: Iterable[Any], params: Params) 
         workers = params.workers or executor.cores
     else:
         workers = params.workers or os.cpu_count() or 1
-        executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+        context = multiprocessing.get_context("spawn")
+        executor = ProcessPoolExecutor(workers, context, runtime.follow_parent)
     with executor:
         pending: deque[Future[Any]] = deque()
         try:

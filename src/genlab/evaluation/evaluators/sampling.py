@@ -134,6 +134,7 @@ _state: dict[str, Any] = {}
 
 
 def _load(params: Params, data: Path, checkpoint: Path) -> None:
+    runtime.follow_parent()
     engine.deterministic(params.seed, 1)
     model, _ = load_model(checkpoint, params)
     _state.update(model=model, train=load_images(data, "train"), params=params)
