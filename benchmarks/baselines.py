@@ -16,9 +16,8 @@ around its mean, rounded and discretised to the 256 levels, with one sigma fitte
 split, plus the KL of one posterior draw.
 
 Rows of finished runs are kept in `--rows`; a killed benchmark resumes with the next one. To use two
-cores, run `--only ours`, then two with other contenders at a time, then one with all. Another
-machine's classifiers differ by rounding: it may add seeds, but all rows of a seed, and all of a
-search, are measured on one.
+cores, run `--only ours`, then two with other contenders at a time, then one with all. All rows are
+measured by the same classifiers: those of stage judges, or the released ones.
 """
 
 import hashlib
@@ -49,8 +48,8 @@ from genlab.core.params import load_params
 from genlab.datasets.images import load_images, load_labels
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.evaluation.metrics import frechet, kid, two_sample
-from genlab.evaluation.metrics.features import cached_classifier
 from genlab.evaluation.metrics.fidelity import fidelity
+from genlab.evaluation.metrics.judges import SEEDS, TrainingSet, load_judges
 
 LOSSES, RATES = ("mse", "bce"), (1e-4, 1e-3, 3e-3)
 SPACE: dict[str, tuple[tuple[Any, ...], ...]] = {
@@ -59,7 +58,6 @@ SPACE: dict[str, tuple[tuple[Any, ...], ...]] = {
     "antixk": (("",), (5e-3, 1.5e-3, 5e-4), (32, 16, 64), (128, 32, 256)),
 }
 """Tuned of each baseline: loss, learning rate, width, latents; the library's own come first."""
-CLASSIFIERS = (0, 1, 2)  # seeds; the first one's distance is the headline
 DRAWS, CHOOSING_DRAWS, SEARCH_DRAWS = 10_000, 5_000, 1_000
 CHOOSING_SEED, REPORTED_SEED = 1 << 30, 1 << 31  # added to the seed; only 32 bits of it count
 VERSION = 5  # raise it where the judge changes
@@ -67,20 +65,17 @@ MAKING = UNFINISHED / "baselines"  # our model while it trains
 
 
 class Judge:
-    """Measures outcomes against the images of the folder `data` by classifiers of several seeds.
+    """Measures outcomes against the images of the folder `data` by the classifiers of stage judges.
 
-    examples: number of training images of a classifier, as in stage evaluate.
+    judges: folder of these.
     """
 
-    def __init__(self, data: Path, examples: int) -> None:
+    def __init__(self, data: Path, judges: Path) -> None:
         train, val, self.test = (
             np.array(load_images(data, name)) for name in ("train", "val", "test")
         )
-        labels, source = load_labels(data, "train"), sha256(data / MANIFEST_FILE)
-        self.classifiers = [
-            cached_classifier(data.name, train, labels, source, seed=seed, examples=examples)
-            for seed in CLASSIFIERS
-        ]
+        shown = TrainingSet.of_dataset(data.name, train, load_labels(data, "train"))
+        self.classifiers = load_judges(shown, judges)
         self.digests = [classifier.digest for classifier in self.classifiers]
         self.features = [classifier.features(self.test) for classifier in self.classifiers]
         first = self.classifiers[0]
@@ -117,7 +112,7 @@ class Judge:
             "bits_per_dim": self._bits_per_dim(nats),
             **{name: pixels[name] for name in ("mse", "psnr", "ssim")},
             "frechet_distance": distances[0],
-            **{f"frechet_{seed}": distances[seed] for seed in CLASSIFIERS[1:]},
+            **{f"frechet_{seed}": distances[seed] for seed in SEEDS[1:]},
             "relative_frechet": distances[0] / self.reference["frechet_distance"],
             "kid": kid.kid(features[0], self.features[0])["kid"],
             "discriminator_accuracy": classified["discriminator_accuracy"],
@@ -231,6 +226,9 @@ def baselines(
     data: Annotated[Path, typer.Option(help="Folder that stage split wrote.")] = Path(
         "data/fashion_mnist"
     ),
+    judges: Annotated[Path, typer.Option(help="Folder that stage judges wrote.")] = Path(
+        "data/judges/fashion_mnist"
+    ),
     rows: Annotated[Path, typer.Option(help="Folder of the rows of finished runs.")] = Path(
         "results/baselines"
     ),
@@ -248,7 +246,7 @@ def baselines(
         package = baseline_models.PYTHAE[0].replace("==", "-")
         baseline_models.install_pythae(Path(user_cache_dir("genlab")) / package)
     engine.deterministic(0, 1)
-    judge = Judge(data, load_params().evaluate.extractor_examples)
+    judge = Judge(data, judges)
     comparison = Comparison(data, rows, judge)
     ours = Settings(OURS, epochs=epochs)
     chosen: dict[Settings, list[str]] = {ours: []} if OURS in names else {}

@@ -23,6 +23,7 @@ class Options(DatasetOptions, overridable("seed", "device", "bootstrap")):
     """
 
     data_path: Path = Field(Path("data/DATASET"), description="Split file or its folder.")
+    judges: Path = Field(Path("data/judges/DATASET"), description="Folder written by judges.")
     checkpoint: Path = Field(
         Path("data/checkpoints/DATASET"), description="Folder written by train."
     )
@@ -35,6 +36,7 @@ def main() -> None:
     engine.deterministic(params.seed, params.threads)
     paths = EvaluationPaths(
         data=options.data_path,
+        judges=options.judges,
         trained=options.checkpoint,
         results=options.place("results/DATASET"),
         summary=options.place("metrics", f"{options.dataset}.json"),

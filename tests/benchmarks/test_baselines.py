@@ -21,8 +21,9 @@ from scipy import stats
 
 from benchmarks import baseline_models, baseline_results, baseline_runs, baselines
 from genlab.core.errors import GenlabError
-from genlab.datasets.images import load_images
+from genlab.datasets.images import load_images, load_labels
 from genlab.evaluation.metrics import two_sample
+from genlab.evaluation.metrics.judges import TrainingSet, make_judges
 
 Images = npt.NDArray[np.uint8]
 
@@ -40,9 +41,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def judge(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Judge:
     """A judge whose classifier is trained for a moment."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return Judge(data, 2000)
+    folder = tmp_path_factory.mktemp("judges")
+    images, labels = load_images(data, "train"), load_labels(data, "train")
+    training = TrainingSet.of_dataset(data.name, images, labels)
+    make_judges(training, folder, examples=2000, processes=1)
+    return Judge(data, folder)
 
 
 @pytest.fixture(autouse=True)

@@ -1,26 +1,15 @@
-"""The extractor: what it learns, that it repeats, and its cache."""
-
-from collections.abc import Callable
-from pathlib import Path
+"""The extractor: what it learns, and that it repeats."""
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import tiny
 import torch
-from safetensors.torch import save_file
 
-from genlab.evaluation.metrics import features as module
-from genlab.evaluation.metrics.features import (
-    FEATURES,
-    Classifier,
-    cached_classifier,
-    train_classifier,
-)
+from genlab.evaluation.metrics.features import FEATURES, Classifier, train_classifier
 
 Images = npt.NDArray[np.uint8]
 SIDE = 16
-CACHED = {"source": "checksum", "seed": 0, "examples": 256}
 
 
 def _corners(n: int, seed: int, colour: tuple[int, ...]) -> Images:
@@ -70,25 +59,3 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_torchs_generator_alone(
 def test_every_side_of_the_data_sets_gives_as_many_features(side: int, channels: int) -> None:
     images = np.zeros((3, side, side, channels), np.uint8)
     assert Classifier(side, channels, 10).eval().features(images).shape == (3, FEATURES)
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "missing": lambda path: path.unlink(),
-    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-50]),
-    "weights of something else": lambda path: save_file({"w": torch.zeros(3)}, path),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_the_cache_brings_back_the_same_classifier_and_replaces_a_damaged_file(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "user_cache_path", lambda _: tmp_path)
-    images, labels = tiny.images(64), tiny.image_labels(64)
-    trained = cached_classifier("bars", images, labels, **CACHED)
-    (path,) = (tmp_path / "features").iterdir()
-    DAMAGE[name](path)
-    assert cached_classifier("bars", images, labels, **CACHED).digest == trained.digest
-    monkeypatch.setattr(module, "train_classifier", None)  # which would be an error to call
-    again = cached_classifier("bars", images, labels, **CACHED)
-    assert np.array_equal(again.features(images), trained.features(images))

@@ -24,21 +24,21 @@ from genlab.agent.evaluator.datasets import Data, Items, Part
 from genlab.agent.evaluator.results import EvaluationError
 from genlab.agent.evaluator.sandbox import ModelSandbox
 from genlab.core.errors import GenlabError
-from genlab.core.io import sha256
 from genlab.core.stats import mean_metrics
 from genlab.datasets.images import load_images, load_labels
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
 from genlab.distributions.gaussian import kl_standard_normal, reparameterize
 from genlab.evaluation.metrics import duplicates, frechet
-from genlab.evaluation.metrics.features import Classifier, cached_classifier
+from genlab.evaluation.metrics.features import Classifier
+from genlab.evaluation.metrics.judges import TrainingSet, load_judges
 from genlab.sandbox.limits import MIB
 
 Floats = npt.NDArray[np.float64]
 Job = dict[str, Any]
 
 MOST_DRAWS = 10_000  # as many as the part has images, up to this
-EXTRACTOR_EXAMPLES = 300_000  # as the pipeline trains its classifier with
+EXTRACTOR_EXAMPLES = 300_000  # that the classifier of data without a stage is trained with
 QUERIES = 500  # draws that are searched for copies of training images
 MEMORISED = 0.5  # share of near copies from which draws are not the model's
 ANSWER_BYTES = 192 * MIB  # of decoded parameters per job
@@ -138,17 +138,15 @@ class GenerativeJudge:
 
 
 def load_extractor(data: Data) -> Classifier:
-    """The pipeline's classifier of the dataset, from the user's cache; of own data, another."""
+    """The first of the pipeline's classifiers of the dataset; of data without a stage, another."""
     folder = data.folder
     if folder is not None and (folder / MANIFEST_FILE).is_file():
-        train, labels = load_images(folder, "train"), load_labels(folder, "train")
-        source = sha256(folder / MANIFEST_FILE)
-    else:
-        train = np.ascontiguousarray(data.train.items.transpose(0, 2, 3, 1))
-        labels = data.train.labels
-        source = hashlib.sha256(train.tobytes() + labels.tobytes()).hexdigest()
-    name = "own" if ":" in data.name else data.name
-    return cached_classifier(name, train, labels, source, seed=0, examples=EXTRACTOR_EXAMPLES)
+        images, labels = load_images(folder, "train"), load_labels(folder, "train")
+        training = TrainingSet.of_dataset(data.name, images, labels)
+        return load_judges(training, folder.parent / "judges" / data.name, seeds=(0,))[0]
+    images = np.ascontiguousarray(data.train.items.transpose(0, 2, 3, 1))
+    training = TrainingSet(images, data.train.labels)
+    return load_judges(training, examples=EXTRACTOR_EXAMPLES, seeds=(0,))[0]
 
 
 def compare_draws(

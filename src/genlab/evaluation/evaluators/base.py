@@ -42,12 +42,14 @@ Metrics = dict[str, Any]
 class EvaluationPaths:
     """Where an evaluation reads and writes.
 
-    data: of the stage split. trained: of the stage train. results: folder of metrics.json,
-    verdict.json and diagnosis.json. summary: JSON file of at most ten scalars. plots: folder of the
-    figures. arrays: folder of evidence.npz, for the failure gallery, and timing.json.
+    data: of the stage split. judges: of the stage judges, which images need. trained: of the stage
+    train. results: folder of metrics.json, verdict.json and diagnosis.json. summary: JSON file of
+    at most ten scalars. plots: folder of the figures. arrays: folder of evidence.npz, for the
+    failure gallery, and timing.json.
     """
 
     data: Path
+    judges: Path
     trained: Path
     results: Path
     summary: Path

@@ -14,7 +14,7 @@ from genlab.datasets.sources import Images, Labels
 from genlab.distributions.likelihoods import Gaussian
 from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Metrics, merge
-from genlab.evaluation.evaluators.judges import Judge, extractor
+from genlab.evaluation.evaluators.feature_judge import FeatureJudge
 from genlab.evaluation.evaluators.sampling import (
     SampleSet,
     best_sampler,
@@ -22,13 +22,13 @@ from genlab.evaluation.evaluators.sampling import (
 )
 from genlab.evaluation.evaluators.summary import ImageSummary
 from genlab.evaluation.metrics import duplicates, fidelity, frechet, reference_models
+from genlab.evaluation.metrics.judges import TrainingSet, load_judges
 from genlab.evaluation.metrics.kid import kid
 from genlab.evaluation.metrics.manifold import manifold
 from genlab.evaluation.metrics.two_sample import two_sample_test
 from genlab.vae.sampling import latents
 from genlab.vae.sampling import posterior as inference
 
-JUDGES = 3  # classifiers of different seeds, each reported
 PAIRED, SAMPLED = 16, 24  # pictures in a figure
 STEPS, WALKS = 9, 6  # of interpolations
 FRECHET_BOOTSTRAP = 100
@@ -38,14 +38,14 @@ QUERIES = 2000  # images whose nearest training images are searched; samples for
 class ImageEvaluator(Evaluator):
     """Evaluate a model of images; temperature and sampler are chosen on the validation split.
 
-    judges: by classifiers of the seeds 0, 1, ..., whatever the run's seed; the first one is the
-    headline, and its features are those of precision, recall and KID.
+    judges: by the classifiers of stage judges; the first one is the headline, and its features are
+    those of precision, recall and KID.
     """
 
     train: Images
     labels: Mapping[str, Labels]
     samples: Mapping[str, SampleSet]
-    judges: list[Judge]
+    judges: list[FeatureJudge]
 
     def measure(self) -> Metrics:
         """Reconstruct the test split, sample, and compare both with real images."""
@@ -53,17 +53,16 @@ class ImageEvaluator(Evaluator):
         splits = {name: load_images(data, name) for name in ("train", "val", "test")}
         self.train, test = splits["train"], splits["test"]
         self.labels = {name: load_labels(data, name) for name in ("train", "test")}
+        shown = TrainingSet.of_dataset(self.dataset.name, self.train, self.labels["train"])
+        classifiers = load_judges(
+            shown, self.paths.judges, examples=params.evaluate.extractor_examples
+        )
         with start_sampling(params, data, self.checkpoint, self.model) as draw_samples:
             # Before the draws: what needs none of them is done while samplers are fitted.
             self.infer(np.asarray(test))
-            known, shown = self.labels["train"], params.evaluate.extractor_examples
             self.judges = [
-                Judge(
-                    extractor(self.dataset.name, data, self.train, known, seed, shown),
-                    splits,
-                    params.evaluate.image_samples,
-                )
-                for seed in progress(range(JUDGES), desc="judges", unit="classifier")
+                FeatureJudge(classifier, splits, params.evaluate.image_samples)
+                for classifier in progress(classifiers, desc="judges", unit="classifier")
             ]
             metrics = {**self._describe_model(), **self._measure_reconstructions()}
             _, held_out = duplicates.nearest(test[:QUERIES], self.train)
@@ -93,7 +92,7 @@ class ImageEvaluator(Evaluator):
             "judges": {str(seed): self._describe_judge(j) for seed, j in enumerate(self.judges)},
         }
 
-    def _describe_judge(self, judge: Judge) -> Metrics:
+    def _describe_judge(self, judge: FeatureJudge) -> Metrics:
         classifier = judge.classifier
         return {
             "task": classifier.task,

@@ -2,23 +2,20 @@
 
 Fréchet distance, precision and recall need features that see content rather than pixels. This
 network learns them from the train split alone, so that they fit data of any kind and nothing has
-to be downloaded. Distances in them compare within one classifier, known by its digest.
+to be downloaded. Distances in them compare within one classifier, known by its digest. Those of a
+dataset are kept in a file (`metrics.judges`).
 """
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from platformdirs import user_cache_path
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from genlab.core.io import write_bytes
 from genlab.core.progress import progress
 
 Images = npt.NDArray[np.uint8]
@@ -109,31 +106,6 @@ class Classifier(nn.Module):
         return hashlib.sha256(self.weights).hexdigest()
 
 
-def cached_classifier(
-    name: str, train: Images, labels: Labels | None, source: str, *, seed: int, examples: int
-) -> Classifier:
-    """`train_classifier` on the data with the checksum `source`, from the user's cache.
-
-    It depends on data, seed and this module's code, not on the model: so every experiment on the
-    same data is compared by the same features. A damaged file is replaced.
-    """
-    parts = [
-        source.encode(),
-        Path(__file__).read_bytes(),
-        f"{torch.__version__} {seed} {examples} {labels is None}".encode(),
-    ]
-    key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
-    path = user_cache_path("genlab") / "features" / f"{name}-{key}.safetensors"
-    try:
-        with torch.device("meta"):  # so that no weights are drawn
-            classifier = _untrained(train, labels)
-        classifier.load_state_dict(load_file(path), assign=True)
-    except (OSError, SafetensorError, RuntimeError):
-        classifier = train_classifier(train, labels, seed=seed, examples=examples)
-        write_bytes(path, classifier.weights)
-    return classifier.eval()
-
-
 def train_classifier(
     images: Images, labels: Labels | None, *, seed: int, examples: int
 ) -> Classifier:
@@ -149,7 +121,9 @@ def train_classifier(
     targets = np.zeros(len(images), np.int64) if labels is None else labels
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = _untrained(images, labels).to(memory_format=torch.channels_last)
+        classes = None if labels is None else int(labels.max()) + 1
+        network = Classifier(images.shape[1], images.shape[-1], classes)
+        network = network.to(memory_format=torch.channels_last)
         optimiser = torch.optim.AdamW(network.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
         schedule = torch.optim.lr_scheduler.OneCycleLR(
             optimiser, LR, total_steps=steps, pct_start=0.2
@@ -164,11 +138,6 @@ def train_classifier(
             optimiser.step()
             schedule.step()
     return network.eval()
-
-
-def _untrained(images: Images, labels: Labels | None) -> Classifier:
-    classes = None if labels is None else int(labels.max()) + 1
-    return Classifier(images.shape[1], images.shape[-1], classes)
 
 
 def _rounds(n: int, batch: int) -> Iterator[Labels]:

@@ -1,18 +1,13 @@
 """A judge of images: a classifier, its features of real images, and its reference distance."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from genlab.core.io import sha256
-from genlab.datasets.manifests import MANIFEST_FILE
-from genlab.datasets.sources import Images, Labels
+from genlab.datasets.sources import Images
 from genlab.evaluation.metrics import frechet
-from genlab.evaluation.metrics.features import Classifier, cached_classifier
-
-LABELLED = ("fashion_mnist", "mnist", "cifar10", "celeba")
+from genlab.evaluation.metrics.features import Classifier
 
 
-class Judge:
+class FeatureJudge:
     """Compares samples with test images in the features of one classifier.
 
     splits: train, val and test; features: (n, f) of each. samples: how many images a sampler gives.
@@ -37,11 +32,3 @@ class Judge:
     def validation_frechet(self, images: Images) -> float:
         """Fréchet distance of images to the validation split."""
         return frechet.distance(self.classifier.features(images), self.features["val"])
-
-
-def extractor(
-    name: str, data: Path, train: Images, labels: Labels, seed: int, examples: int
-) -> Classifier:
-    """The classifier that images of a dataset are compared by; without labels where it has none."""
-    known, source = labels if name in LABELLED else None, sha256(data / MANIFEST_FILE)
-    return cached_classifier(name, train, known, source, seed=seed, examples=examples)
