@@ -24,7 +24,7 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Write reports/DATASET.md, its tables and .pdf, the README's results; release checkpoints.
+    """Write reports/DATASET.md, its tables and .pdf, the README's results; release models.
 
     Every number comes from results/; the conclusions stand in
     src/genlab/evaluation/reports/templates/DATASET.md.j2.
@@ -33,6 +33,7 @@ def report(
         return
     from genlab.core.io import write_text
     from genlab.core.params import load_params
+    from genlab.evaluation.metrics import judges
     from genlab.evaluation.reports import render
     from genlab.evaluation.reports.pdf import print_pdf
     from genlab.vae.training.checkpoint import CHECKPOINT, CHECKPOINTS, release
@@ -46,6 +47,8 @@ def report(
     for name in datasets:
         if (CHECKPOINTS / name / CHECKPOINT).is_file():  # else the released one stays
             typer.echo(f"released {release(name)}")
+        if (judges.FOLDER / name / judges.FILE).is_file():
+            typer.echo(f"released {judges.release_judges(name)}")
     texts = render.render_reports(root, datasets)
     for path in render.outdated(texts):
         write_text(path, texts[path])
