@@ -22,6 +22,7 @@ _DATA = ("genlab.core.geometry", "genlab.core.io", "genlab.datasets", "genlab.gr
 _MODEL = ("genlab.core.engine", "genlab.distributions", "genlab.vae.models")
 _TRAINING = ("genlab.core.tracking", "genlab.vae.training")
 _MEASURE = ("genlab.__init__", "genlab.core.stats", "genlab.evaluation.metrics")
+_JUDGES = ("genlab.evaluation.metrics.features", "genlab.evaluation.metrics.judges")
 _FIGURE = ("genlab.evaluation.figures.genlab.mplstyle", "genlab.evaluation.figures.style")
 _AGENT = (
     "genlab.agent",
@@ -40,6 +41,7 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
     "generate": ("stages.generate", *_DATA),
     "split": ("stages.split", *_DATA, "genlab.evaluation.figures"),
     "train": ("stages.train", *_DATA, *_MODEL, *_TRAINING),
+    "judges": ("stages.judges", "genlab.__init__", "genlab.core.engine", *_DATA, *_JUDGES),
     "evaluate": (
         "stages.evaluate",
         *_DATA,

@@ -215,12 +215,14 @@ class Params(Section):
             for section in (values, values["grids" if grids else "images"], values["evaluate"])
         )
         shares = {key: data.pop(key) for key in ("val_share", "test_share")}
+        judges = {key: measured.pop(key) for key in JUDGE_KEYS if key in measured}
         seed = {"seed": self.seed}
         machine = {"device": self.device, "threads": self.threads}
         intervals = {**seed, "bootstrap": self.bootstrap}
         return {
             "generate": {**seed, **data},
             "split": {**seed, **shares},
+            "judges": judges,
             "train": {key: training[key] for key in TRAINING_KEYS if key in training},
             "evaluate": {**machine, **intervals, **measured},
             "failure_gallery": intervals,
@@ -264,6 +266,7 @@ UNUSED_BY_GRIDS = (
     "image_samples",
     "extractor_examples",
 )
+JUDGE_KEYS = ("extractor_examples",)
 UNUSED_BY_IMAGES = (
     "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "samples",
 )  # fmt: skip

@@ -36,7 +36,7 @@ LAST_STAGE = "failure_gallery"  # the last one of a dataset
 LOGS = Path("runs") / "experiments"
 CODE = {
     "code": ("generate", "split", "train"),
-    "evaluation": ("evaluate",),
+    "evaluation": ("judges", "evaluate"),
 }
 """Stages by the part of the fingerprint that covers their code."""
 
