@@ -171,13 +171,14 @@ def edited(edits: list[Edit], count: int) -> Iterator[tuple[str, str]]:
             changed = rng.choice(edits)(source, rng)
         except IndexError:  # nothing of this kind in the file
             continue
+        if changed == source:  # a blank line at the very end
+            continue
         count -= 1
         yield source, changed
 
 
 def test_comments_docstrings_and_line_breaks_keep_the_digest() -> None:
     for source, changed in edited(KEEPING, 200):
-        assert changed != source
         assert describe_syntax(changed) == describe_syntax(source)
 
 
