@@ -1,11 +1,14 @@
 """dvc.lock is held against what git holds, on a clean clone without any cached data."""
 
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from clones import dvc_in, run_in
 from scripts.check_lock import find_stale, main
 
+ROOT = Path(__file__).resolve().parents[2]
 STAGE = """
 import pathlib, sys
 out = pathlib.Path(sys.argv[1])
@@ -94,6 +97,36 @@ def test_a_stage_that_ran_on_other_data_is_named(clone: Path) -> None:
     lines[place + 2] = "      md5: " + "0" * 32 + ".dir"
     (clone / "dvc.lock").write_text("\n".join(lines) + "\n")
     assert "measure: was run on another data/x than data made" in find_stale()
+
+
+RESOLVE = f"""
+stages:
+  shared_params:
+    cmd: {sys.executable} {ROOT}/stages/params.py
+    deps: [src]
+    params:
+      - params.yaml:
+    outs:
+      - results/params.json: {{cache: false}}
+"""
+
+
+def test_resolved_params_are_stale_where_they_would_be_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src").mkdir()
+    source = tmp_path / "src" / "code.py"
+    source.write_text("x = 1\n")
+    (tmp_path / "dvc.yaml").write_text(RESOLVE)
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    run_in(tmp_path, "git", "init", "-q")
+    dvc_in(tmp_path, "init", "-q")
+    dvc_in(tmp_path, "repro", "-q")
+    monkeypatch.chdir(tmp_path)
+    source.write_text("x = 1  # a remark\n")
+    assert find_stale() == []
+    _replace(tmp_path / "params.yaml", "seed: 0 ", "seed: 1 ")
+    assert find_stale() == ["shared_params: would write another results/params.json"]
 
 
 def test_a_missing_lock_names_the_fix(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
