@@ -18,9 +18,9 @@ import numpy as np
 import typer
 import vae_module
 from judged import matches, read_set
-from llm_server import Reply, Request, completion
-from loopback import payload
-from scripted_llm import Server, reply
+from loopback import Reply, Request, Server
+from replies import good
+from scripted_llm import reply
 
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.agent.architecture.training import Training
@@ -217,7 +217,7 @@ def starve(request: Request) -> Reply:
     body = request.body
     limit = int(body.get("max_completion_tokens") or body.get("max_tokens") or 0)
     if limit and limit < REASONING_TOKENS + 500:
-        return payload(completion("", finish="length", usage=(500, limit)))
+        return good("", finish="length", usage=(500, limit))
     return reply(request)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from agent_runs import GOAL, attempt, write_attempts, write_params
-from llm_server import Server, status
+from loopback import Server, status
 from sandboxes import needs_sandbox
 from scripted_llm import reply
 from typer.testing import CliRunner

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import image_server as s
 import pytest
-from comfy_server import ComfyServer
-from image_server import ImageServer, Reply, answer, encoded, payload, status, turned
+from loopback import Reply, Server, encoded, html, payload, raw, status
 from PIL import Image
+from replies import Comfy, bomb, packed, refused, turned
+from replies import image as answer
 from small_benchmark import make_case
 
 from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
@@ -60,12 +60,12 @@ def tool_of(**entry: Any) -> Any:
     return tool
 
 
-def openai(server: ImageServer, **entry: Any) -> Any:
+def openai(server: Server, **entry: Any) -> Any:
     values = {"kind": "openai", "base_url": server.url, "model": "small-1", "key_env": "SMALL_KEY"}
     return tool_of(**{**values, **entry})
 
 
-def http(server: ImageServer, **entry: Any) -> Any:
+def http(server: Server, **entry: Any) -> Any:
     values: dict[str, Any] = {
         "kind": "http",
         "url": f"{server.url}/images/edits",
@@ -77,9 +77,9 @@ def http(server: ImageServer, **entry: Any) -> Any:
     return tool_of(**{**values, **entry})
 
 
-def comfy(server: ComfyServer, **entry: Any) -> Any:
+def comfy(server: Server, **entry: Any) -> Any:
     Path("workflow.json").write_text(json.dumps(WORKFLOW))
-    return tool_of(kind="comfyui", url=server.url, workflow="workflow.json", **entry)
+    return tool_of(kind="comfyui", url=server.root, workflow="workflow.json", **entry)
 
 
 def program(text: str, **entry: Any) -> Any:
@@ -124,9 +124,9 @@ def is_turned(image: Image.Image, case: Case) -> bool:
         (status(403, message="your organization must be verified"), "unavailable", False),
         (status(400, message="The model `small-1` has been deprecated"), "retired", False),
         (status(418), "error", False),
-        (s.refused(), "refused", False),
-        (s.html(), "no_image", False),
-        (s.packed(), "no_image", False),
+        (refused(), "refused", False),
+        (html(), "no_image", False),
+        (packed(), "no_image", False),
         (payload({"error": "busy"}), "no_image", False),
         (payload({"data": [{"b64_json": "file:///etc/passwd"}]}), "no_image", False),
         (payload({"data": [{"b64_json": "https://127.0.0.1:9/image.png"}]}), "unavailable", False),
@@ -134,7 +134,7 @@ def is_turned(image: Image.Image, case: Case) -> bool:
         (answer(b""), "no_image", False),
         (answer(encoded(BLANK, "JPEG")[:-200]), "no_image", False),
         (WIDE, "wrong_size", False),
-        (answer(s.bomb()), "wrong_size", False),
+        (answer(bomb()), "wrong_size", False),
         (answer(bytes(100_000), tear=True), "unavailable", True),
         (Reply(hang=True), "timeout", True),
     ],
@@ -143,7 +143,7 @@ def is_turned(image: Image.Image, case: Case) -> bool:
 def test_every_fault_of_a_service_is_an_outcome_of_its_kind(
     case: Case, make: Any, reply: Reply, kind: str, passing: bool
 ) -> None:
-    with ImageServer([reply]) as server:
+    with Server([reply]) as server:
         failure = failure_of(make(server, timeout=0.4 if reply.hang else 60.0), case)
     assert (failure.kind, failure.passing) == (kind, passing)
     if (kind, passing) == ("unavailable", False) and reply.status == 200:
@@ -157,10 +157,10 @@ def test_http_fills_the_request_and_reads_the_image(case: Case) -> None:
         files = request.images or [base64.b64decode(request.body["image"])]
         image = encoded(Image.open(io.BytesIO(files[0])).convert("RGB").rotate(180))
         if request.images:
-            return s.raw(image, kind="image/png")
+            return raw(image, kind="image/png")
         return payload({"data": [{"b64_json": base64.encodebytes(image).decode()}]})  # with lines
 
-    with ImageServer(turn) as server:
+    with Server(turn) as server:
         image, note = kept(http(server), case, steps="50", seed="7")
         form = {"image": "{template}", "faces": ["{avatar}"], "swaps": "{swaps}"}
         other, _ = kept(http(server, body={}, form=form, image=""), case)
@@ -176,7 +176,7 @@ def test_http_fills_the_request_and_reads_the_image(case: Case) -> None:
 
 @pytest.mark.parametrize(("fit", "corner"), [("letterbox", (0, 0, 0)), ("crop", (255, 0, 0))])
 def test_another_shape_is_fitted_and_noted(case: Case, fit: str, corner: tuple[int, ...]) -> None:
-    with ImageServer([WIDE]) as server:
+    with Server([WIDE]) as server:
         image, note = kept(http(server, fit=fit), case)
     assert (image.size, image.getpixel((1, 1))) == ((64, 64), corner)
     assert note.endswith(f"{fit} from 128 × 64 pixels")
@@ -186,7 +186,7 @@ def test_an_image_by_address_is_fetched_and_words_alone_are_sent_where_asked(cas
     def script(request: Any) -> Reply:
         return payload({"data": [{"url": f"http://{request.headers['host']}/image.png"}]})
 
-    with ImageServer(script) as server:
+    with Server(script) as server:
         server.images = [status(503), status(429)]  # fetching it again is free
         image, _ = kept(openai(server, method="generate"), case)
     assert image.getpixel((0, 0)) == (0, 0, 128)
@@ -196,7 +196,7 @@ def test_an_image_by_address_is_fetched_and_words_alone_are_sent_where_asked(cas
 
 
 def test_openai_is_sent_the_images_and_the_fields_that_its_model_knows(case: Case) -> None:
-    with ImageServer([turned()]) as server:
+    with Server([turned()]) as server:
         image, _ = kept(openai(server, extra={"output_format": "webp"}), case)
         kept(openai(server, model="gpt-image-2.5-flare", quality="high"), case)
         with pytest.MonkeyPatch.context() as patch:
@@ -223,7 +223,7 @@ def test_a_template_is_letterboxed_to_a_size_of_the_model_and_cut_out_again(case
         assert request.template().getpixel((32, 2)) == (128, 128, 128)
         return answer(request.images[0])
 
-    with ImageServer(same) as server:
+    with Server(same) as server:
         image, _ = kept(openai(server, size=["64x64", "20x90"]), case)
     assert server.requests[0].fields["size"] == "64x64"
     assert image.getcolors() == [(96 * 64, (255, 0, 0))]  # nothing of the border is left
@@ -240,7 +240,7 @@ def test_tokens_are_paid_for_at_the_models_price_and_a_retired_model_is_named(
         "input_tokens_details": {"text_tokens": 100, "image_tokens": 1000},
         "output_tokens": 2000,
     }
-    with ImageServer([answer(encoded(BLANK), usage=usage)]) as server:
+    with Server([answer(encoded(BLANK), usage=usage)]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         known = asyncio.run(GPT.swap(case, {"quality": "low"}))
         unknown = asyncio.run(DALLE3.swap(case, {"model": "words-1"}))
@@ -307,12 +307,13 @@ def test_a_hanging_program_is_killed_with_its_children(case: Case) -> None:
 
 @pytest.mark.parametrize("fault", ["", "busy"])
 def test_a_workflow_is_queued_once_and_its_image_fetched(case: Case, fault: str) -> None:
-    with ComfyServer(fault) as server:
+    queue = Comfy(fault)
+    with Server(comfy=queue) as server:
         image, _ = kept(comfy(server), case, seed="5")
     assert is_turned(image, case)
-    [prompt] = server.prompts
+    [prompt] = queue.prompts
     assert prompt["3"]["inputs"]["seed"] == 5
-    assert {prompt["1"]["inputs"]["image"], prompt["2"]["inputs"]["image"]} == {*server.uploads}
+    assert {prompt["1"]["inputs"]["image"], prompt["2"]["inputs"]["image"]} == {*queue.uploads}
 
 
 @pytest.mark.parametrize(
@@ -326,10 +327,11 @@ def test_a_workflow_is_queued_once_and_its_image_fetched(case: Case, fault: str)
     ],
 )
 def test_a_wrong_workflow_is_an_outcome(case: Case, fault: str, kind: str, reason: str) -> None:
-    with ComfyServer(fault) as server:
+    queue = Comfy(fault)
+    with Server(comfy=queue) as server:
         failure = failure_of(comfy(server, timeout=1.0 if fault == "endless" else 60.0), case)
     assert (failure.kind, reason in failure.reason) == (kind, True)
-    assert server.deleted == (["p1"] if fault in ("endless", "html") else [])
+    assert queue.deleted == (["p1"] if fault in ("endless", "html") else [])
 
 
 def test_the_sample_is_valid_and_every_example_in_it() -> None:

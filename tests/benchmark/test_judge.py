@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_server import ImageServer, Reply, html, said, status
+from loopback import Reply, Server, html, status
 from PIL import Image
+from replies import good, refusal
 from small_benchmark import Bench, Turned
 
 from genlab.benchmark import snapshot
@@ -36,7 +37,7 @@ MODEL = "@cf/meta/eye\n"  # of any name, though no rating's rater begins with @
 def judge(monkeypatch: pytest.MonkeyPatch) -> JudgeOf:
     """Makes a judge behind a server."""
 
-    def made(server: ImageServer, cost: float = 0.0) -> Judge:
+    def made(server: Server, cost: float = 0.0) -> Judge:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-judge-0123456789")
         return Judge(MODEL, cost)
@@ -74,7 +75,7 @@ def test_its_stars_are_shown_beside_the_score(bench: Bench, judge: JudgeOf) -> N
     assert "judge" not in render_report(bench.store, run_id)
 
     answer = "I {see}. " * 300 + f"\n```json\n{STARS}\n```"
-    with ImageServer([said(answer)]) as server:
+    with Server([good(answer)]) as server:
         items = bench.resume(run_id, tool, judge=judge(server))
     request = server.requests[0]
     assert (request.path, request.fields["model"]) == ("/v1/chat/completions", MODEL)
@@ -105,10 +106,10 @@ def test_its_stars_are_shown_beside_the_score(bench: Bench, judge: JudgeOf) -> N
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (said("Rather good."), "error"),
-        (said('{"stars": 9, "reason": "off the scale"}'), "error"),
-        (said('{"stars": ' + "[" * 1_900 + "}"), "error"),
-        (said(None, refusal="I don't judge faces."), "refused"),
+        (good("Rather good."), "error"),
+        (good('{"stars": 9, "reason": "off the scale"}'), "error"),
+        (good('{"stars": ' + "[" * 1_900 + "}"), "error"),
+        (refusal("I don't judge faces."), "refused"),
         (html(), "error"),
         (status(401, message="wrong key sk-judge-0123456789"), "no_key"),
     ],
@@ -117,7 +118,7 @@ def test_an_answer_without_stars_is_an_outcome_of_its_kind(
     bench: Bench, judge: JudgeOf, reply: Reply, kind: str
 ) -> None:
     [case] = bench.cases(1)
-    with ImageServer([reply]) as server, pytest.raises(ToolFailure) as failure:
+    with Server([reply]) as server, pytest.raises(ToolFailure) as failure:
         asyncio.run(judge(server, cost=0.4).verdict(case, case.template))
     assert (failure.value.kind, failure.value.passing) == (kind, False)
     assert "sk-judge" not in failure.value.reason
@@ -130,7 +131,7 @@ def test_an_answer_without_stars_is_an_outcome_of_its_kind(
 )
 def test_its_failure_costs_no_score(bench: Bench, judge: JudgeOf, reply: Reply, kind: str) -> None:
     tool = Turned()
-    with ImageServer([reply, reply, reply, said(STARS)]) as server:
+    with Server([reply, reply, reply, good(STARS)]) as server:
         asked = {"judge": judge(server), "retries": 2}
         timeout = 0.3 if reply.hang else 5.0
         [item] = bench.run(bench.cases(1), tool, timeout=timeout, **asked)
@@ -147,7 +148,7 @@ def test_its_failure_costs_no_score(bench: Bench, judge: JudgeOf, reply: Reply, 
 
 def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(bench: Bench, judge: JudgeOf) -> None:
     tool = Turned()
-    with ImageServer([said(STARS)]) as server:
+    with Server([good(STARS)]) as server:
         paid = judge(server, cost=0.4)
         items = bench.run(bench.cases(3), tool, judge=paid, max_cost=1.0)
         found = sorted(verdicts(bench.store, items), key=str)
@@ -166,10 +167,10 @@ def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(bench: Bench, judge: Judg
         assert {item.status for item in bench.resume(run_id, tool, judge=paid)} == {"scored"}
 
 
-@pytest.mark.parametrize("reply", [said(None, refusal="No faces."), said("Rather good.")])
+@pytest.mark.parametrize("reply", [refusal("No faces."), good("Rather good.")])
 def test_its_refusal_is_paid_once(bench: Bench, judge: JudgeOf, reply: Reply) -> None:
     tool = Turned()
-    with ImageServer([reply, said(STARS)]) as server:
+    with Server([reply, good(STARS)]) as server:
         paid = judge(server, cost=0.4)
         [item] = bench.run(bench.cases(1), tool, judge=paid, max_cost=1.0)
         for again, stars in ((False, None), (True, 4)):

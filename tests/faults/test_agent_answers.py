@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from agent_runs import settings
 from hostile_llm import Fuzz
-from llm_server import Server
+from loopback import Server
 from sandboxes import needs_sandbox
 
 from genlab.agent.config import Settings

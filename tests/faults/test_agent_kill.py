@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_runs import write_params
-from llm_server import Reply, Request, status
+from loopback import Reply, Request, Server, status
 from sandboxes import needs_sandbox
-from scripted_llm import Server, reply
+from scripted_llm import reply
 
 from genlab.agent.record import read_attempts
 from genlab.agent.registry import RESULTS, Attempt

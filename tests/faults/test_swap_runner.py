@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import image_server as s
 import pytest
-from image_server import ImageServer, Reply, Request, turned
+from loopback import Reply, Request, Server, html, status
+from replies import bomb, image, packed, refused, turned
 from small_benchmark import Bench, make_cases
 
 from genlab.benchmark.cases import Case
@@ -31,20 +31,20 @@ GRACE = 0.25  # seconds in which an answer that was sent may still be on its way
 DEADLINE = 120.0  # seconds after which a run counts as hung
 
 GOOD, SCORED = turned(), ("scored", "")
-CUT_OFF = s.answer(bytes(200_000), tear=True)
+CUT_OFF = image(bytes(200_000), tear=True)
 # by case: what the server replies to its requests (the last for ever), and how the item ends
 HOSTILITIES: dict[str, tuple[list[Reply], tuple[str, str]]] = {
-    "429, then good": ([s.status(429, {"Retry-After": "0.2"}), GOOD], SCORED),
-    "429 forever": ([s.status(429, {"Retry-After": "0.1"})], ("failed", "rate_limited")),
-    "500, then good": ([s.status(500), s.status(502), GOOD], SCORED),
+    "429, then good": ([status(429, {"Retry-After": "0.2"}), GOOD], SCORED),
+    "429 forever": ([status(429, {"Retry-After": "0.1"})], ("failed", "rate_limited")),
+    "500, then good": ([status(500), status(502), GOOD], SCORED),
     "hangs": ([Reply(hang=True)], ("failed", "timeout")),
     "hangs, then good": ([Reply(hang=True), GOOD], SCORED),
     "cut off, then good": ([CUT_OFF, GOOD], SCORED),
     "cut off forever": ([CUT_OFF], ("failed", "unavailable")),
-    "HTML": ([s.html()], ("failed", "no_image")),
-    "packed": ([s.packed()], ("failed", "no_image")),
-    "100 megapixels": ([s.answer(s.bomb())], ("failed", "wrong_size")),
-    "a refusal": ([s.refused()], ("failed", "refused")),
+    "HTML": ([html()], ("failed", "no_image")),
+    "packed": ([packed()], ("failed", "no_image")),
+    "100 megapixels": ([image(bomb())], ("failed", "wrong_size")),
+    "a refusal": ([refused()], ("failed", "refused")),
     "good": ([GOOD], SCORED),
 }
 
@@ -71,7 +71,7 @@ def test_hostile_image_server(tmp_path: Path, record: Callable[..., None]) -> No
         replies, _ = scripts[case]
         return replies[min(asked[case], len(replies)) - 1]
 
-    with ImageServer(reply) as server:
+    with Server(reply) as server:
         tool = OpenAITool(id="t", base_url=server.url, model="m", concurrency=8, cost=0.0)
         short = {"sleep": lambda seconds: asyncio.sleep(min(seconds, 0.3)), "timeout": 3.0}
         items = bench.run(cases, tool, concurrency=8, retries=2, **short)
@@ -133,7 +133,7 @@ def kill_once(folder: Path, delay: float) -> Counter[str]:
     """Kill a run `delay` seconds after it began and resume it; returns what that cost."""
     cases = make_cases(folder / "cases", KILL_CASES)
     costs: Counter[str] = Counter()
-    with ImageServer(lambda _: turned(0.05)) as server:
+    with Server(lambda _: turned(0.05)) as server:
         process = start(folder, server.url)
         time.sleep(delay)
         process.send_signal(signal.SIGKILL)
@@ -157,7 +157,7 @@ def test_killed_runs_of_the_benchmark(tmp_path: Path, record: Callable[..., None
     rng, costs = random.Random(0), Counter[str]()
     calm = tmp_path / "calm"
     make_cases(calm / "cases", KILL_CASES)
-    with ImageServer(lambda _: turned(0.05)) as server:
+    with Server(lambda _: turned(0.05)) as server:
         begin = time.time()
         assert start(calm, server.url).wait(DEADLINE) == 0
         longest = time.time() - begin

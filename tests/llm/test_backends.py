@@ -4,9 +4,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import llm_server as llm
 import pytest
-from llm_server import Server
+import replies
+from loopback import Server
 from pydantic import BaseModel, Field
 
 from genlab.core.errors import GenlabError
@@ -43,7 +43,7 @@ def agent(planning: dict[str, Any] | None = None, **changes: Any) -> AgentParams
 
 def test_a_run_is_recorded_and_its_budget_counts_what_was_paid_for(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    with Server([llm.good("fine")]) as server:
+    with Server([replies.good("fine")]) as server:
         params = agent({"base_url": server.url, "model": "m", "price_in": 1.0}, backend="openai")
         for _ in range(2):  # the second is answered from the record
             with open_backend(params, path) as session:

@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from image_server import ImageServer, Reply, html, payload, status
+from loopback import Reply, Server, html, payload, status
 
 from genlab.core.errors import GenlabError
 from genlab.llm.client import Client
@@ -41,7 +41,7 @@ def test_every_failure_has_its_kind(
     reply: Reply, kind: str, transient: bool, charged: bool
 ) -> None:
     begin = time.monotonic()
-    with ImageServer([reply]) as server, pytest.raises(EndpointError) as raised:
+    with Server([reply]) as server, pytest.raises(EndpointError) as raised:
         asyncio.run(Client(server.url, KEY).chat(REQUEST, seconds=3.0))
     error = raised.value
     assert (error.kind, error.transient, error.charged) == (kind, transient, charged)
@@ -55,7 +55,7 @@ def test_every_failure_has_its_kind(
 
 
 def test_the_line_break_behind_a_key_is_not_sent_and_one_within_it_is_not_charged() -> None:
-    with ImageServer([html()]) as server:
+    with Server([html()]) as server:
         url = f"{server.url}/chat/completions"
 
         def send(key: str) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import llm_server as llm
 import pytest
-from llm_server import KEY, Request, Server
+import replies
+from loopback import Reply, Request, Server, html, status
+from replies import KEY
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -16,16 +17,16 @@ from genlab.core.params import load_params
 from genlab.doctor import Check, check_endpoints, format_table
 
 ROOT = Path(__file__).parents[2]
-Script = Callable[[Request], llm.Reply]
+Script = Callable[[Request], Reply]
 
 
-def answer(request: Request) -> llm.Reply:
+def answer(request: Request) -> Reply:
     if "tools" in request.body:
-        return llm.called("add", {"a": 17, "b": 25})
-    return llm.good({"total": 42}, usage=(20, 5000))
+        return replies.called("add", {"a": 17, "b": 25})
+    return replies.good({"total": 42}, usage=(20, 5000))
 
 
-def examine(script: Script | list[llm.Reply], **planning: Any) -> dict[str, Check]:
+def examine(script: Script | list[Reply], **planning: Any) -> dict[str, Check]:
     params = load_params(ROOT / "params.yaml").agent
     with Server(script) as server:
         role = params.planning.model_copy(update={**planning, "base_url": server.url})
@@ -46,12 +47,16 @@ def page_settings(section: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("script", "planning", "lacking"),
     [
-        (llm.openai(answer), page_settings("OpenAI"), []),
-        (llm.ollama(answer), page_settings("Ollama"), []),
-        (llm.ollama(answer, tools=False), {"model": "gpt-oss:20b"}, ["functions"]),
-        (llm.vllm(answer), page_settings("vLLM"), ["functions"]),
-        (llm.llama_cpp(answer), page_settings("llama.cpp server"), ["functions"]),
-        ([llm.good("no"), llm.without_schema(llm.good("no"))], {}, ["JSON schema", "functions"]),
+        (replies.openai(answer), page_settings("OpenAI"), []),
+        (replies.ollama(answer), page_settings("Ollama"), []),
+        (replies.ollama(answer, tools=False), {"model": "gpt-oss:20b"}, ["functions"]),
+        (replies.vllm(answer), page_settings("vLLM"), ["functions"]),
+        (replies.llama_cpp(answer), page_settings("llama.cpp server"), ["functions"]),
+        (
+            [replies.good("no"), replies.without_schema(replies.good("no"))],
+            {},
+            ["JSON schema", "functions"],
+        ),
     ],
 )
 def test_each_endpoint_is_described(
@@ -59,7 +64,7 @@ def test_each_endpoint_is_described(
 ) -> None:
     found = examine(script, **planning)
     assert [name for name, check in found.items() if not check.found and name != "speed"] == lacking
-    assert found["model"].detail == llm.MODEL
+    assert found["model"].detail == replies.MODEL
     assert "tokens per second" in found["speed"].detail
     assert all("without" in found[name].job for name in lacking)
 
@@ -67,13 +72,13 @@ def test_each_endpoint_is_described(
 @pytest.mark.parametrize(
     ("reply", "failed", "before"),
     [
-        (llm.status(401, message=f"wrong {KEY}"), "key", ["reachable"]),
-        (llm.status(404, message="no model m"), "model", ["reachable", "key"]),
-        (llm.status(503, llm.AT_ONCE), "answer", []),
-        (llm.html(), "answer", []),
+        (status(401, message=f"wrong {KEY}"), "key", ["reachable"]),
+        (status(404, message="no model m"), "model", ["reachable", "key"]),
+        (status(503, replies.AT_ONCE), "answer", []),
+        (html(), "answer", []),
     ],
 )
-def test_what_is_missing_is_named(reply: llm.Reply, failed: str, before: list[str]) -> None:
+def test_what_is_missing_is_named(reply: Reply, failed: str, before: list[str]) -> None:
     found = examine([reply], model="m")
     assert list(found) == [*before, failed]
     assert not found[failed].found

@@ -20,21 +20,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import llm_server
-from llm_server import Reply, Request, called, good
+import replies
+from loopback import Reply, Request, raw, status
+from replies import called, good
 from scripted_llm import CONTRACT, answer, asked_config, asked_for, everything, reply
 
 VALID = 0.35  # fraction of the answers
 
 Broken = Callable[[random.Random], Reply]
 BROKEN: dict[str, Broken] = {
-    **{name: lambda rng, reply=reply: reply for name, reply in llm_server.BROKEN.items()},
-    "refused schema": lambda rng: llm_server.status(400, message="no response_format here"),
-    "refusal": lambda rng: llm_server.refusal(),
+    **{name: lambda rng, reply=reply: reply for name, reply in replies.BROKEN.items()},
+    "refused schema": lambda rng: status(400, message="no response_format here"),
+    "refusal": lambda rng: replies.refusal(),
     "filtered": lambda rng: good("half an ans", finish="content_filter"),
     "huge": lambda rng: good("x" * rng.choice((100_000, 9_000_000))),
-    "noise": lambda rng: llm_server.raw(rng.randbytes(rng.randint(0, 4000))),
-    "other JSON": lambda rng: llm_server.raw(json.dumps(wild(rng, 3)).encode()),
+    "noise": lambda rng: raw(rng.randbytes(rng.randint(0, 4000))),
+    "other JSON": lambda rng: raw(json.dumps(wild(rng, 3)).encode()),
     "odd usage": lambda rng: good("{}", usage=rng.choice(("many", None, [1], {"x": 1e308}))),
 }
 WORDS = (

@@ -1,12 +1,12 @@
-"""A real server on loopback that speaks OpenAI's chat and images, and misbehaves by script.
+"""One real server on loopback: OpenAI's chat and images and ComfyUI's queue, sound or broken.
 
-with Server([status(429, {"Retry-After": "3"}), reply]) as server:
+with Server([status(429, {"Retry-After": "3"}), good("fine")]) as server:
     backend = OpenAIBackend(..., base_url=server.url, api_key="test")
     ...
     assert server.requests[1].body["max_tokens"] == 64
 
 A script is a list of replies, one per request, of which the last goes on, or a function from a
-request to a reply. The replies of chats are in `llm_server`, those of images in `image_server`.
+request to a reply. What a script may say, in each protocol, stands in `replies`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from PIL import Image
 from typing_extensions import Self
 
 PATHS = ("/v1/chat/completions", "/v1/images/edits", "/v1/images/generations")
+COMFY_PATHS = ("/upload/image", "/prompt", "/history/", "/view", "/queue", "/interrupt")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
 
 
 def _parse(path: str, headers: dict[str, str], content: bytes) -> Request:
-    if not headers["content-type"].startswith("multipart"):
+    if not headers.get("content-type", "").startswith("multipart"):
         return Request(path, headers, json.loads(content or b"{}"))
     head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
     fields, images = {}, []
@@ -128,27 +129,38 @@ class _Quiet(ThreadingHTTPServer):
 
 
 class Server:
-    """The server; `url` is its base URL, `requests` what it was asked, in order.
+    """The server; `url` is its base URL, `requests` what it was asked at PATHS, in order.
 
+    comfy: answers requests at COMFY_PATHS, below `root`.
     `sent` says which requests were answered whole with status 200, and when (time.time()).
     """
 
-    def __init__(self, script: Sequence[Reply] | Callable[[Request], Reply]) -> None:
+    def __init__(
+        self,
+        script: Sequence[Reply] | Callable[[Request], Reply] = (),
+        comfy: Callable[[Request], Reply] | None = None,
+    ) -> None:
         self.requests: list[Request] = []
         self.sent: list[tuple[float, Request]] = []
         self.images: list[Reply] = []  # to requests for an image by its address, before the image
         self.closing = threading.Event()
         self.lock = threading.Lock()
         self._script = script
+        self._comfy = comfy
         self._http = _Quiet(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         )
 
     @property
+    def root(self) -> str:
+        """The address without a path: ComfyUI's."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    @property
     def url(self) -> str:
-        """The base URL for a client."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        """The base URL for a client of OpenAI's protocol."""
+        return f"{self.root}/v1"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -161,8 +173,12 @@ class Server:
         self._thread.join()
 
     def answer(self, request: Request) -> Reply:
-        """What the script says to a request."""
+        """What the script of the request's protocol says to it."""
         with self.lock:
+            if self._comfy is not None and request.path.startswith(COMFY_PATHS):
+                return self._comfy(request)
+            if request.path not in PATHS:
+                return status(404, message=f"no such path: {request.path}")
             place = len(self.requests)
             self.requests.append(request)
             if callable(self._script):
@@ -180,11 +196,10 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.rfile.read(length)
         if len(content) < length:  # the client was killed while it sent
             return
-        if self.path not in PATHS:
-            self.write(status(404, message=f"no such path: {self.path}"))
-            return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = _parse(self.path, headers, content)
+        self.reply(_parse(self.path, headers, content))
+
+    def reply(self, request: Request) -> None:
         reply = self.owner.answer(request)
         if self.owner.closing.wait(60 if reply.hang else reply.seconds) or reply.hang:
             return
@@ -215,7 +230,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
 
     def do_GET(self) -> None:
-        """The image that an answer named by its address."""
+        """ComfyUI's history, or the image that an answer named by its address."""
+        if self.path.startswith(COMFY_PATHS):
+            self.reply(Request(self.path, {}, {}))
+            return
         image = raw(encoded(Image.new("RGB", (64, 64), "navy")), kind="image/png")
         self.write(self.owner.images.pop(0) if self.owner.images else image)
 

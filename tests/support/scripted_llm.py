@@ -9,7 +9,8 @@ import json
 import re
 from typing import Any
 
-from llm_server import Reply, Request, Server, called, good
+from loopback import Reply, Request, Server
+from replies import called, good
 
 from genlab.agent.architecture.schema import parse_config
 from genlab.agent.architecture.template import write_source

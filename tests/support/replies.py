@@ -1,12 +1,16 @@
-"""Replies of a chat endpoint, sound and broken; `Server` gives them on loopback."""
+"""What the server on loopback may say in each protocol: chat, images, ComfyUI; sound and broken."""
 
+import base64
+import io
 import json
+import struct
+import zlib
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from loopback import Reply, Request, Server, html, payload, raw, status
-
-__all__ = ["KEY", "MODEL", "Reply", "Request", "Server", "html", "raw", "status"]
+from loopback import Reply, Request, encoded, html, payload, raw, status
+from PIL import Image
 
 MODEL = "scripted"
 KEY = "sk-test-0123456789abcdef"
@@ -65,9 +69,9 @@ def without_schema(otherwise: Reply, code: int = 400) -> Reply:
     return Reply(make=lambda request: refusal if request.structured else otherwise)
 
 
-def refusal() -> Reply:
+def refusal(words: str = "I can't help with that.") -> Reply:
     """The model declines."""
-    return payload(completion(None, refusal="I can't help with that."))
+    return payload(completion(None, refusal=words))
 
 
 Script = Callable[[Request], Reply]
@@ -170,3 +174,122 @@ BROKEN: dict[str, Reply] = {
     "an answer that nests": good('{"blocks": ' * 5000),
     "half of a pair": good('{"decision": "\\ud800", "analysis": "\\ud800"}'),
 }
+
+
+def image(data: bytes, *, usage: dict[str, Any] | None = None, **more: Any) -> Reply:
+    """An answer with these bytes as its image."""
+    text = base64.b64encode(data).decode()
+    return payload({"created": 0, "data": [{"b64_json": text}], "usage": usage}, **more)
+
+
+def turned(seconds: float = 0.0) -> Reply:
+    """What the small benchmark scores 1: the first image upside down."""
+
+    def make(request: Request) -> Reply:
+        result = request.template().rotate(180)
+        return image(encoded(result, compress_level=1), seconds=seconds)
+
+    return Reply(make=make)
+
+
+def packed() -> Reply:
+    """Sixty kilobytes that unpack to sixty-four megabytes."""
+    squeezer = zlib.compressobj(9, wbits=31)
+    body = b"".join(squeezer.compress(bytes(1 << 20)) for _ in range(64)) + squeezer.flush()
+    return Reply(body, 200, {"Content-Type": "application/json", "Content-Encoding": "gzip"})
+
+
+def refused() -> Reply:
+    """The content policy steps in."""
+    return status(
+        400,
+        message="Your request was rejected by the safety system.",
+        code="moderation_blocked",
+        type="image_generation_user_error",
+    )
+
+
+@cache
+def bomb(side: int = 10_000) -> bytes:
+    """A PNG of side × side black pixels (100 million) in a hundred kilobytes."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checked = kind + data
+        return struct.pack(">I", len(data)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+    squeezer = zlib.compressobj(1)
+    rows = b"".join(squeezer.compress(bytes(1 + 3 * side)) for _ in range(side))
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", rows + squeezer.flush())
+        + chunk(b"IEND", b"")
+    )
+
+
+class Comfy:
+    """ComfyUI's protocol: turns the image of the LoadImage node `1` upside down.
+
+    fault: "" | "rejected" | "node" (an execution error) | "endless" | "two" (images) | "html" |
+    "busy" (once).
+    `deleted` lists what clients withdrew from the queue.
+    """
+
+    def __init__(self, fault: str = "") -> None:
+        self.fault = fault
+        self.looks = 2  # at the history until the image is there
+        self.uploads: dict[str, bytes] = {}
+        self.prompts: list[dict[str, Any]] = []
+        self.deleted: list[str] = []
+
+    def __call__(self, request: Request) -> Reply:
+        path = request.path.split("?")[0]
+        if path == "/upload/image":
+            return self._upload(request)
+        if path == "/prompt":
+            return self._queue(request)
+        if path.startswith("/history/"):
+            return self._history()
+        if path == "/view":
+            return self._view(request)
+        self.deleted += request.body.get("delete", [])
+        return payload({})
+
+    def _upload(self, request: Request) -> Reply:
+        name = f"{len(self.uploads)}.png"
+        [self.uploads[f"in/{name}"]] = request.images
+        return payload({"name": name, "subfolder": "in", "type": "input"})
+
+    def _queue(self, request: Request) -> Reply:
+        if self.fault == "rejected":
+            fault = {"message": "Value not in list", "details": "ckpt_name: 'x.safetensors'"}
+            nodes = {"4": {"class_type": "CheckpointLoaderSimple", "errors": [fault]}}
+            answer = {"error": {"message": "invalid prompt"}, "node_errors": nodes}
+            return payload(answer, status=400)
+        self.prompts.append(request.body["prompt"])
+        return payload({"prompt_id": "p1", "number": 1, "node_errors": {}})
+
+    def _history(self) -> Reply:
+        if self.fault == "html":
+            return html()
+        self.looks -= 1
+        if self.looks == 1 and self.fault == "busy":
+            return status(502)
+        if self.looks > 0 or self.fault == "endless":
+            return payload({})
+        if self.fault == "node":
+            error = {"node_id": "3", "node_type": "KSampler", "exception_message": "out of memory"}
+            messages = [["execution_start", {}], ["execution_error", error]]
+            failed = {"status_str": "error", "completed": False, "messages": messages}
+            return payload({"p1": {"outputs": {}, "status": failed}})
+        saved = {"filename": "out.png", "subfolder": "", "type": "output"}
+        results = [saved] * (2 if self.fault == "two" else 1)
+        outputs = {"9": {"images": results}, "8": {"images": [{**saved, "type": "temp"}]}}
+        done = {"status_str": "success", "completed": True}
+        return payload({"p1": {"outputs": outputs, "status": done}})
+
+    def _view(self, request: Request) -> Reply:
+        assert "filename=out.png" in request.path
+        content = self.uploads[self.prompts[-1]["1"]["inputs"]["image"]]
+        return raw(encoded(Image.open(io.BytesIO(content)).rotate(180)), kind="image/png")
