@@ -24,6 +24,7 @@ from genlab.evaluation.evaluators.summary import Summary
 from genlab.evaluation.metrics import likelihood
 from genlab.vae.models.vae import VAE
 from genlab.vae.sampling import posterior as inference
+from genlab.vae.sampling.posterior import Inference
 from genlab.vae.training.checkpoint import (
     decode_history,
     find_checkpoint,
@@ -60,18 +61,12 @@ class EvaluationPaths:
 class Evaluator(ABC):
     """Evaluate a trained model on the test split of its dataset.
 
-    test, predicted: (n, ...) items and their reconstructions. nats, kl: (n,), -log p(x|z) and KL at
-    one z. token_kl: (n, tokens), which sum to kl. mean, log_var: (n, d) posteriors. log_weights:
-    (m, k), see `likelihood.iwae`.
+    test: (n, ...) items. inferred: what the model says of them. log_weights: (m, k), see
+    `likelihood.iwae`.
     """
 
     test: Items
-    predicted: Items
-    nats: Floats
-    kl: Floats
-    token_kl: Floats
-    mean: Floats
-    log_var: Floats
+    inferred: Inference
     log_weights: Floats
 
     def __init__(self, params: Params, dataset: Dataset, paths: EvaluationPaths) -> None:
@@ -132,8 +127,8 @@ class Evaluator(ABC):
         model, settings, seed = self.model, self.params.evaluate, self.params.seed
         require_shape(model, test, self.paths.data)
         self.test = test
-        self.nats, self.kl = inference.elbo_terms(model, test, seed)
-        broken = int(np.count_nonzero(~np.isfinite(self.nats + self.kl)))
+        found = self.inferred = inference.infer(model, test, seed)
+        broken = int(np.count_nonzero(~np.isfinite(found.nats + found.kl)))
         if broken:
             path, lr = self.checkpoint, self.training["lr"]
             raise GenlabError(
@@ -142,22 +137,20 @@ class Evaluator(ABC):
                 path=path,
                 key="lr",
             )
-        self.token_kl = inference.token_kl(model, test, seed)
-        self.mean, self.log_var = inference.encode(model, test)
-        self.predicted = inference.reconstruct(model, test)
         self.log_weights = inference.log_importance_weights(
             model, test[: settings.iwae_items], settings.iwae_samples, seed
         )
 
     def measure_bounds(self) -> Metrics:
         """ELBO and IWAE bound with `intervals`, active latents."""
+        found = self.inferred
         return merge(
-            likelihood.bound_summary(self.nats, self.kl, **self.resampling),
+            likelihood.bound_summary(found.nats, found.kl, **self.resampling),
             likelihood.iwae_summary(self.log_weights, **self.resampling),
-            likelihood.token_summary(self.token_kl),
+            likelihood.token_summary(found.token_kl),
             {
-                "active_units": likelihood.active_units(self.mean),
-                "latent_dim": self.mean.shape[1],
+                "active_units": likelihood.active_units(found.mean),
+                "latent_dim": found.mean.shape[1],
                 "beta_max": self.training["beta_max"],
             },
         )

@@ -42,6 +42,7 @@ class GridEvaluator(Evaluator):
         data = self.paths.data
         train, test = load_split(data, "train"), load_split(data, "test")
         self.infer(test)
+        neg_elbo = self.inferred.nats + self.inferred.kl
         entropy = entropy_nats(data, "test", len(test))
         size = self.params.grids.size
         tuning, tuning_tasks, _ = arc_agi_grids(size, "training")
@@ -53,9 +54,9 @@ class GridEvaluator(Evaluator):
 
         return {
             **merge(
-                compare(test, self.predicted),
+                compare(test, self.inferred.predicted),
                 self.measure_bounds(),
-                likelihood.bound_over_entropy(self.nats + self.kl, entropy, **self.resampling),
+                likelihood.bound_over_entropy(neg_elbo, entropy, **self.resampling),
             ),
             **self._measure_rate(train, float(entropy.mean())),
             **self._measure_samplers(train),
@@ -96,8 +97,9 @@ class GridEvaluator(Evaluator):
         """Exact-match accuracy of test grids from quantised latents; inactive ones cost no bit."""
         codes, _ = inference.encode(self.model, train[:RANGED])
         active, n, rate = likelihood.active_units(codes), len(self.test), {}
+        mean = self.inferred.mean
         for bits in BITS:
-            decoded = inference.decode(self.model, likelihood.quantize(self.mean, codes, bits))
+            decoded = inference.decode(self.model, likelihood.quantize(mean, codes, bits))
             exact = int(np.count_nonzero(reconstruction.wrong_cells(self.test, decoded) == 0))
             accuracy = {"exact_grid_accuracy": exact / n, "interval": share_interval(exact, n)}
             rate[f"{bits}_per_latent"] = {"bits": bits * active, **accuracy}
@@ -115,7 +117,7 @@ class GridEvaluator(Evaluator):
         folder, settings, shown = self.paths.plots, self.params.grids, slice(0, PICTURED)
         unseen = "Grids of ARC-AGI evaluation tasks, which training never saw"
         for file, truth, predicted, title in (
-            ("reconstructions.png", self.test, self.predicted, "Test grids"),
+            ("reconstructions.png", self.test, self.inferred.predicted, "Test grids"),
             ("arc_agi.png", self.arc, self.arc_predicted, unseen),
         ):
             figures.reconstructions(folder / file, truth[:COMPARED], predicted[:COMPARED], title)
@@ -129,9 +131,9 @@ class GridEvaluator(Evaluator):
         """Reconstructions with what they are compared by, and samples of the best sampler."""
         samples, limits = self.samples[metrics["best_sampler"]], self.params.grids
         return {
-            "predicted": self.predicted,
-            "nats": self.nats,
-            "margins": inference.margins(self.model, self.test),
+            "predicted": self.inferred.predicted,
+            "nats": self.inferred.nats,
+            "margins": self.inferred.margins,
             "samples": samples,
             "valid": is_valid(samples, limits.min_objects, limits.max_objects),
             "arc": self.arc,

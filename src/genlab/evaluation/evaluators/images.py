@@ -75,6 +75,7 @@ class ImageEvaluator(Evaluator):
 
     def _describe_model(self) -> Metrics:
         model, some = self.model, slice(0, QUERIES)
+        test, mean = self.test[some], self.inferred.mean[some]
         architecture, comparable = model.architecture, model.likelihood.comparable
         spread = model.likelihood.sigma() if isinstance(model.likelihood, Gaussian) else None
         return {
@@ -85,8 +86,8 @@ class ImageEvaluator(Evaluator):
             "prior_width": architecture.prior_width,
             "tokens": architecture.tokens,
             "sigma": None if spread is None else spread.tolist(),
-            "noise_mismatch": inference.noise_mismatch(model, self.test[some], self.params.seed),
-            "error_correlation": fidelity.error_correlation(self.test[some], self.predicted[some]),
+            "noise_mismatch": inference.noise_mismatch(model, test, mean, self.params.seed),
+            "error_correlation": fidelity.error_correlation(test, self.inferred.predicted[some]),
             "context_model_bits": reference_models.context_model_bits(self.train, self.test),
             "pca_ssim": reference_models.pca_ssim(self.train, self.test),
             "judges": {str(seed): self._describe_judge(j) for seed, j in enumerate(self.judges)},
@@ -102,7 +103,7 @@ class ImageEvaluator(Evaluator):
         }
 
     def _measure_reconstructions(self) -> Metrics:
-        pixels = fidelity.fidelity(self.test, self.predicted, **self.resampling)
+        pixels = fidelity.fidelity(self.test, self.inferred.predicted, **self.resampling)
         metrics = merge(self.measure_bounds(), pixels)
         intervals, bits = metrics["intervals"], 1 / (self.test[0].size * np.log(2))
         for name, nats in (
@@ -111,7 +112,7 @@ class ImageEvaluator(Evaluator):
         ):
             metrics[name] = metrics[nats] * bits
             intervals[name] = scaled_interval(intervals[nats], bits)
-        features = self.judges[0].classifier.features(self.predicted)
+        features = self.judges[0].classifier.features(self.inferred.predicted)
         return {**metrics, "reconstruction": self._compare(features)}
 
     def _measure_samples(self) -> Metrics:
@@ -161,8 +162,8 @@ class ImageEvaluator(Evaluator):
 
     def draw(self, metrics: Metrics) -> None:
         """Draw reconstructions, samples and interpolations."""
-        folder, best, mean = self.paths.plots, metrics["best_sampler"], self.mean
-        truth, predicted = self.test[:PAIRED], self.predicted[:PAIRED]
+        folder, best, mean = self.paths.plots, metrics["best_sampler"], self.inferred.mean
+        truth, predicted = self.test[:PAIRED], self.inferred.predicted[:PAIRED]
         notes = [f"{value:.1f} dB" for value in fidelity.psnr(fidelity.mse(truth, predicted))]
         title = "Test images over their reconstructions"
         path = folder / "reconstructions.png"
@@ -187,8 +188,8 @@ class ImageEvaluator(Evaluator):
         rows, distances = duplicates.nearest(first.classifier.features(samples), train)
         _, train_distances = duplicates.nearest(test, train)
         return {
-            "predicted": self.predicted,
-            "nats": self.nats,
+            "predicted": self.inferred.predicted,
+            "nats": self.inferred.nats,
             "train_distances": train_distances,
             "samples": samples,
             "sample_errors": distances,
