@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 experiments bench: export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup repro smoke experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock licences verify-repro clean
+.PHONY: help setup repro smoke accept experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock licences verify-repro clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,9 @@ smoke: $(STAMP) ## Run the pipeline at a small size in a temporary clone (2 to 5
 
 verify-repro: $(STAMP) ## Compare two small clones byte for byte (ARGS="--compare A B")
 	@$(PY) -m scripts.verify_repro $(ARGS)
+
+accept: $(STAMP) ## Keep results after a change of code that changes no output (COMMIT=HEAD~1)
+	@$(PY) -m scripts.accept '$(COMMIT)'
 
 experiments: $(STAMP) ## Run the documented experiments (ARGS="--only NAME --jobs 2 --force")
 	@$(PY) stages/experiments.py $(ARGS)

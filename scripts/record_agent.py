@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from benchmarks.agent import scripted_roles  # noqa: E402
-from scripted_llm import Server, reply  # noqa: E402
+from loopback import Server  # noqa: E402
+from scripted_llm import reply  # noqa: E402
 
 from genlab.agent.config import Settings  # noqa: E402
 from genlab.agent.goals import parse_goal  # noqa: E402

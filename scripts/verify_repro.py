@@ -32,8 +32,8 @@ CLONES = {
 }
 # Files that may differ, the bound (only text that matches this pattern may), and the reason.
 PROVENANCE = (
-    r'"(commit|params)": "[0-9a-f]+"|"training_seconds": [0-9.]+',
-    "commit of the clone, digest of all params (workers is one), wall time",
+    r'"(commit|params|run)": "[0-9a-f]+"|"training_seconds": [0-9.]+',
+    "commit of the clone, digests of all params (workers is one) and of code, wall time",
 )
 EXCEPTIONS = (
     ("data/checkpoints/*/provenance.json", *PROVENANCE),

@@ -103,13 +103,16 @@ def test_other_settings_are_refused_where_they_are_asked_for(place: Path) -> Non
         assert refused.value.fix == COMMAND
 
 
-def test_code_that_trains_otherwise_is_refused(
+def test_released_judges_of_other_code_are_not_taken(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    release_judges(NAME)
+    shutil.rmtree(place)
+    assert len(load_judges(DATA)) == 3
     monkeypatch.setattr(judges.code, "digest", lambda modules: "other code")
     with pytest.raises(GenlabError) as refused:
         load_judges(DATA)
-    assert refused.value.fix == COMMAND
+    assert (refused.value.path, refused.value.fix) == (place / FILE, COMMAND)
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {

@@ -2,8 +2,9 @@
 
 Stage judges writes those of a dataset to data/judges, and a copy is released beside the models;
 those of data without a stage are kept in the user's cache. A file's key is a digest of what it was
-made from: training images, labels, settings and the code of `metrics.features`, but not torch's
-version, so that a released file serves on every machine.
+made from: training images, labels and settings, but not torch's version, so that a released file
+serves on every machine. The code of `metrics.features` decides as well: dvc compares that of the
+stage's file, and a released file has a digest of it beside it.
 """
 
 import hashlib
@@ -29,10 +30,11 @@ from torch import Tensor
 
 from genlab.core import code, engine, runtime
 from genlab.core.errors import GenlabError
-from genlab.core.io import atomic_write, map_npy, unfit, write_bytes
+from genlab.core.io import atomic_write, map_npy, read_json, unfit, write_bytes, write_json
 from genlab.evaluation.metrics.features import Classifier, Images, Labels, train_classifier
 
 HEADER, FORMAT, VERSION = "genlab", "genlab.judges", 1
+KIND = "released judges"
 FOLDER, FILE = Path("data/judges"), "judges.safetensors"
 RELEASED = Path("checkpoints")
 SEEDS = (0, 1, 2)  # whatever the run's seed; the first classifier is the headline
@@ -66,9 +68,8 @@ class TrainingSet:
         return None if self.labels is None else int(self.labels.max()) + 1
 
     def make_key(self, examples: int, seeds: Sequence[int]) -> str:
-        """SHA-256 of all that decides the weights of classifiers, but for rounding."""
-        made_by = code.digest(["genlab.evaluation.metrics.features"])
-        text = json.dumps([self._digest, self.classes, examples, list(seeds), made_by])
+        """SHA-256 of the data and settings that decide the weights of classifiers."""
+        text = json.dumps([self._digest, self.classes, examples, list(seeds)])
         return hashlib.sha256(text.encode()).hexdigest()
 
     @cached_property
@@ -100,7 +101,7 @@ def load_judges(
     path = (folder or FOLDER / data.dataset) / FILE
     if not path.is_file():
         with suppress(GenlabError):
-            return read_judges(released_file(data.dataset), data, examples, seeds, "")
+            return _read_released(data, examples, seeds)
     return read_judges(path, data, examples, seeds, f"dvc repro judges@{data.dataset}")
 
 
@@ -112,14 +113,14 @@ def make_judges(
     The released file is copied where its key fits; else they are trained, in as many processes as
     given, whose number changes nothing.
     """
-    path, released = folder / FILE, released_file(data.dataset)
+    path = folder / FILE
     try:
-        judges = read_judges(released, data, examples, SEEDS, "")
+        judges = _read_released(data, examples, SEEDS)
     except GenlabError:
         judges = train_judges(data, examples, SEEDS, processes)
         write_judges(path, judges, data, examples, SEEDS)
     else:
-        _copy(released, path)
+        _copy(released_file(data.dataset), path)
     return data.make_key(examples, SEEDS), judges
 
 
@@ -128,7 +129,13 @@ def release_judges(dataset: str) -> Path:
     source, released = FOLDER / dataset / FILE, released_file(dataset)
     _read(source, f"dvc repro judges@{dataset}")  # never release a damaged file
     _copy(source, released)
+    write_json(released.with_suffix(".json"), {"kind": KIND, "code": digest_training()})
     return released
+
+
+def digest_training() -> str:
+    """Digest of the code that trains classifiers."""
+    return code.digest(["genlab.evaluation.metrics.features"])
 
 
 def released_file(dataset: str) -> Path:
@@ -167,7 +174,7 @@ def read_judges(
     header, weights = _read(path, command)
     shown = header["examples"] if examples is None else examples
     if header["key"] != data.make_key(shown, header["seeds"]) or not {*seeds} <= {*weights}:
-        raise unfit(path, "was made from other data, settings or code", command)
+        raise unfit(path, "was made from other data or settings", command)
     try:
         return [_restore(data, weights[seed]) for seed in seeds]
     except RuntimeError as error:
@@ -193,8 +200,19 @@ def write_judges(
     write_bytes(path, save(weights, {HEADER: json.dumps(header, sort_keys=True)}))
 
 
+def _read_released(
+    data: TrainingSet, examples: int | None, seeds: Sequence[int]
+) -> list[Classifier]:
+    """Read the released classifiers. Raises GenlabError where they do not fit data or code."""
+    path = released_file(data.dataset)
+    facts = read_json(path.with_suffix(".json"), producer_command="make report", kind=KIND)
+    if facts.get("code") != digest_training():
+        raise unfit(path, "was made by other code", "make report")
+    return read_judges(path, data, examples, seeds, "make report")
+
+
 def _load_cached(data: TrainingSet, examples: int, seeds: Sequence[int]) -> list[Classifier]:
-    name = f"{data.make_key(examples, seeds)[:24]}.safetensors"
+    name = f"{data.make_key(examples, seeds)[:24]}-{digest_training()[:8]}.safetensors"
     path = user_cache_path("genlab") / "judges" / name
     with suppress(GenlabError):
         return read_judges(path, data, examples, seeds, "")
