@@ -25,7 +25,7 @@ from typing import Any
 
 from dvc.repo import Repo
 from dvc.utils.serialize import modify_yaml
-from scripts.smoke import SMALL, clone, run
+from scripts.smoke import SMALL, TARGETS, clone, run
 from scripts.verify_repro import compare_file, written_files
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,14 +36,18 @@ from scripted_llm import reply  # noqa: E402
 
 from genlab.core import git  # noqa: E402
 from genlab.core.errors import GenlabError, run_cli  # noqa: E402
-from genlab.core.io import read_json, read_yaml, write_json  # noqa: E402
+from genlab.core.io import read_json, read_yaml, write_json, write_text  # noqa: E402
 from genlab.experiments.results import RESULTS_FILE, read_table, write_rows  # noqa: E402
 
 PLACE = ROOT / "build" / "accept"
 ACCEPTED = Path("results") / "accepted.json"
 DECIDING = ("src", "stages", "scripts", "cases", "examples", "dvc.yaml", "params.yaml")
-EXPERIMENTS = ("grids-beta0-seed1", "images-beta-2-seed1")
-"""One of grids and one of images; both have the small size of `make smoke`."""
+EXPERIMENTS = """
+grids: {why: One experiment of grids., params: {beta_max: 0.0}}
+images: {why: One of images., dataset: fashion_mnist, params: {beta_max: 2.0}}
+"""
+"""Run at the size of `make smoke`, in place of those of experiments.yaml."""
+NAMES = ("--only", "grids") if TARGETS else ()  # without Fashion-MNIST on this machine
 SCRIPTED = {
     "agent.backend": "openai",
     "agent.planning.model": "scripted",
@@ -132,12 +136,13 @@ def run_side(source: Path, target: Path) -> Path:
         shutil.rmtree(target, ignore_errors=True)
         known = read_yaml(source / "params.yaml")
         clone(target, {key: v for key, v in (SMALL | SCRIPTED).items() if has(known, key)}, source)
+        write_text(target / "experiments.yaml", EXPERIMENTS)
+        run(target, ["git", "commit", "--quiet", "--all", "--message", "Two small experiments"])
         (target.parent / "cloned").touch()
-    names = [flag for name in EXPERIMENTS for flag in ("--only", name)]
     with Server(reply) as server:
         os.environ.update(OPENAI_BASE_URL=server.url, OPENAI_API_KEY="none")
-        run(target, [sys.executable, "-m", "genlab.cli", "experiments", *names])
-        run(target, [sys.executable, "-m", "dvc", "repro"])
+        run(target, [sys.executable, "-m", "genlab.cli", "experiments", *NAMES])
+        run(target, [sys.executable, "-m", "dvc", "repro", *TARGETS])
     done.touch()
     return target
 
@@ -166,7 +171,7 @@ def compare_sides(before: Path, after: Path) -> dict[str, tuple[str, str]]:
         elif (before / name).is_file() or (after / name).is_file():
             outcomes[name] = compare_file(before, after, name)
     rows = [read_table(side / RESULTS_FILE, dtype=str) for side in (before, after)]
-    for name in EXPERIMENTS:
+    for name in rows[0].index:
         one, other = (dict(outputs_of(table.loc[name])) for table in rows)
         changed = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
         kind = "different" if changed else "equal"
