@@ -235,7 +235,7 @@ def accept_lock(lock: Path, before: Json, after: Json) -> dict[str, str]:
     A stage whose other values changed as well stays stale.
     """
     with Repo(str(lock.parent)) as repo:
-        commands = {stage.addressing: getattr(stage, "cmd", None) for stage in repo.index.stages}
+        commands = {stage.name: stage.cmd for stage in repo.index.stages}
     accepted = {}
     with modify_yaml(str(lock)) as content:
         for name, entry in content["stages"].items():
