@@ -1,15 +1,14 @@
 """The discretised mixture of logistics of PixelCNN++ (Salimans et al. 2017)."""
 
 import math
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from genlab.distributions.likelihoods import (
     HALF_LEVEL,
     LEVELS,
-    TINY,
     ImageLikelihood,
     to_levels,
     to_unit,
@@ -17,6 +16,48 @@ from genlab.distributions.likelihoods import (
 )
 
 LOG_SCALE_RANGE = (-7.0, 3.0)
+
+
+class LogBinMass(torch.autograd.Function):
+    """log of the mass that a logistic puts on a level's bin, elementwise; differentiable.
+
+    With u and l the bin's edges in units of the scale, and sigma the logistic function,
+
+        log(sigma(u) - sigma(l)) = log sigma(u) + log sigma(-l) + log(1 - exp(l - u)),
+
+    in which nothing cancels, however far out in a tail the bin is. The first level holds all below
+    it (l = -inf), the last one all above (u = inf). Autograd would take six logarithms and keep
+    fifteen tensors for what is one logarithm here.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, centred: Tensor, log_scale: Tensor, level: Tensor) -> Tensor:
+        """centred: the level less the mean, both on [-1, 1]; level: 0 .. 255."""
+        inverse = (-log_scale).exp()
+        half = inverse * (2 * HALF_LEVEL)
+        middle = inverse * centred
+        first = level == 0
+        last = level == LEVELS - 1
+        upper = (middle + half).masked_fill_(last, math.inf)
+        lower = (middle - half).masked_fill_(first, -math.inf)
+        tanh = half.tanh()
+        # 1 - exp(l - u), by tanh since it loses no digits where the bin is narrow.
+        inside = (2 * tanh / (1 + tanh)).masked_fill_(first | last, 1.0)
+        # log sigma(u) = min(u, 0) - log(1 + exp(-|u|)), and likewise of -l
+        tails = (1 + (-upper.abs()).exp()) * (1 + (-lower.abs()).exp())
+        ctx.save_for_backward(inverse, half, middle, upper, lower, tanh, first | last)
+        return (inside / tails).log_() + upper.clamp_max(0) - lower.clamp_min(0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        inverse, half, middle, upper, lower, tanh, outermost = ctx.saved_tensors
+        above = (-upper).sigmoid()  # d log sigma(u) / du
+        below = lower.sigmoid()  # -d log sigma(-l) / dl
+        of_middle = gradient * (above - below)
+        of_inside = ((1 - tanh) / tanh).masked_fill_(outermost, 0.0)
+        of_half = gradient * (above + below + of_inside)
+        # Both shrink as the scale grows: d middle / d log_scale = -middle, and so does half.
+        return of_middle * inverse, -(of_middle * middle + of_half * half), None
 
 
 class DiscretizedLogisticMixture(ImageLikelihood):
@@ -32,20 +73,13 @@ class DiscretizedLogisticMixture(ImageLikelihood):
         self.channels, self.components, self.links = channels, components, links
 
     def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
-        logits, means, log_scales, links = self._split(out)
-        value = 2 * to_unit(x)[:, None] - 1  # (batch, 1, channels, h, w) on [-1, 1]
+        # One plane per number: operations on a few numbers per pixel would not be vectorised.
+        logits, means, log_scales, links = self._split(out.contiguous())
+        value = 2 * to_unit(x)[:, None].contiguous() - 1  # (batch, 1, channels, h, w) on [-1, 1]
         centred = value - self._shifted(means, links, value)
-        inverse = (-log_scales).exp()
-        upper, lower = inverse * (centred + 2 * HALF_LEVEL), inverse * (centred - 2 * HALF_LEVEL)
-        mass = upper.sigmoid() - lower.sigmoid()
-        # Where a bin is far out in a tail, its mass is density times width.
-        middle = inverse * centred
-        density = middle - log_scales - 2 * F.softplus(middle) + math.log(4 * HALF_LEVEL)
-        inside = torch.where(mass > 1e-5, mass.clamp_min(TINY).log(), density)
-        level = x[:, None]
-        first, last = F.logsigmoid(upper), F.logsigmoid(-lower)
-        each = torch.where(level == 0, first, torch.where(level == LEVELS - 1, last, inside))
-        return torch.logsumexp(each.sum(2) + logits.log_softmax(1), dim=1).sum((1, 2))
+        mass = LogBinMass.apply(centred, log_scales, x[:, None])
+        weighted = mass.sum(2) + logits.log_softmax(1)
+        return torch.logsumexp(weighted, dim=1).sum((1, 2))
 
     def mean(self, out: Tensor) -> Tensor:
         logits, means, _, links = self._split(out)

@@ -39,8 +39,8 @@ class CausalConv(nn.Conv2d):
         self.register_buffer("mask", mask, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        padded = F.pad(x, (self.aside, self.aside, self.above, 0))
-        return F.conv2d(padded, self.weight * self.mask, self.bias)
+        padded = F.pad(x, (0, 0, self.above, 0))
+        return F.conv2d(padded, self.weight * self.mask, self.bias, padding=(0, self.aside))
 
 
 class Scan:
@@ -149,4 +149,5 @@ def at_place(layer: nn.Conv2d, h: Tensor) -> Tensor:
 
 def _inputs(x: Tensor) -> Tensor:
     """What the head sees of pixels: their value on [0, 2], and whether they are above 0."""
-    return torch.cat([2 * to_unit(x), (x > 0).to(torch.get_default_dtype())], dim=1)
+    inputs = torch.cat([2 * to_unit(x), (x > 0).to(torch.get_default_dtype())], dim=1)
+    return inputs.contiguous(memory_format=torch.channels_last)

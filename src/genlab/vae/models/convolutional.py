@@ -12,6 +12,46 @@ from torch import Tensor, nn
 HEAD_SCALE = 0.3  # of the usual scale of the decoder's last weights: the likelihood begins broad
 
 
+class Fold(nn.Module):
+    """Pixels of each 2x2 block as channels: (batch, c, h, w) -> (batch, 4 c, h / 2, w / 2).
+
+    Channels are ordered by pixel, then input channel: then runs of 2 c numbers stay together in
+    memory (channels last), where `nn.PixelUnshuffle` moves each number by itself.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.permute(0, 2, 3, 1).unflatten(1, (-1, 2)).unflatten(3, (-1, 2)).flatten(4)
+        return rows.transpose(2, 3).flatten(3).permute(0, 3, 1, 2)
+
+
+class Unfold(nn.Module):
+    """The inverse of `Fold`: (batch, 4 c, h, w) -> (batch, c, 2 h, 2 w)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        channels = x.shape[1] // 4
+        rows = x.permute(0, 2, 3, 1).unflatten(3, (2, 2 * channels)).transpose(2, 3)
+        pixels = rows.unflatten(4, (2, channels)).flatten(3, 4).flatten(1, 2)
+        return pixels.permute(0, 3, 1, 2)
+
+
+class FoldedInput(nn.Conv2d):
+    """A convolution over `Fold`; its weights are ordered as `nn.PixelUnshuffle` orders channels."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight.unflatten(1, (-1, 4)).transpose(1, 2).flatten(1, 2)
+        return F.conv2d(x, weight, self.bias, padding=self.kernel_size[0] // 2)
+
+
+class FoldedOutput(nn.Conv2d):
+    """A convolution before `Unfold`; its weights are ordered as `nn.PixelShuffle` reads them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert self.bias is not None
+        weight = self.weight.unflatten(0, (-1, 4)).transpose(0, 1).flatten(0, 1)
+        bias = self.bias.view(-1, 4).T.flatten()
+        return F.conv2d(x, weight, bias, padding=self.kernel_size[0] // 2)
+
+
 class ResidualBlock(nn.Module):
     """Two 3x3 convolutions beside the identity, which it starts as."""
 
@@ -44,7 +84,7 @@ class ConvEncoder(nn.Module):
         layers: list[nn.Module] = []
         for level, outputs in enumerate(stage_widths(width, patch)):
             # Only the first convolution looks around: later ones have blocks that do.
-            layers += [nn.PixelUnshuffle(2), _same(4 * inputs, outputs, 1 if level else 3)]
+            layers += [Fold(), FoldedInput(4 * inputs, outputs, 1 if level else 3)]
             layers += [ResidualBlock(outputs) for _ in range(depth)]
             inputs = outputs
         self.stack = nn.Sequential(*layers, nn.GroupNorm(1, inputs), nn.SiLU())
@@ -56,9 +96,9 @@ class ConvEncoder(nn.Module):
 
 
 class ConvDecoder(nn.Module):
-    """The encoder's mirror image: latents -> (batch, outputs + context, size, size).
+    """The encoder's mirror image: latents -> parameters and context (`VAE.decode`).
 
-    context: channels that the causal head reads.
+    context: channels that the causal head reads, 0 for none.
     """
 
     def __init__(
@@ -75,25 +115,22 @@ class ConvDecoder(nn.Module):
         self.side = size // patch
         self.token_dim = latent_dim // self.side**2
         sizes = stage_widths(width, patch)[::-1]
-        layers: list[nn.Module] = [_same(self.token_dim, sizes[0], 3)]
+        layers: list[nn.Module] = [nn.Conv2d(self.token_dim, sizes[0], 3, padding=1)]
         for index, channels in enumerate(sizes):
             layers += [ResidualBlock(channels) for _ in range(depth)]
             if index + 1 < len(sizes):
-                layers += [_same(channels, 4 * sizes[index + 1], 1), nn.PixelShuffle(2)]
+                layers += [FoldedOutput(channels, 4 * sizes[index + 1], 1), Unfold()]
         self.stack = nn.Sequential(*layers, nn.GroupNorm(1, sizes[-1]), nn.SiLU())
-        self.head = _same(sizes[-1], 4 * outputs, 3)
-        self.context = _same(sizes[-1], 4 * context, 1) if context else None
+        self.head = FoldedOutput(sizes[-1], 4 * outputs, 3)
+        self.context = FoldedOutput(sizes[-1], 4 * context, 1) if context else None
+        self.unfold = Unfold()
         with torch.no_grad():
             self.head.weight.mul_(HEAD_SCALE)
             nn.init.zeros_(self.head.get_parameter("bias"))
 
-    def forward(self, z: Tensor) -> Tensor:
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
         places = z.view(len(z), self.side**2, self.token_dim).transpose(1, 2)
         h = self.stack(places.reshape(len(z), self.token_dim, self.side, self.side))
-        parts = [self.head(h), self.context(h)] if self.context else [self.head(h)]
-        return F.pixel_shuffle(torch.cat(parts, dim=1), 2)
-
-
-def _same(inputs: int, outputs: int, kernel: int) -> nn.Conv2d:
-    """A convolution that keeps the side."""
-    return nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2)
+        out: Tensor = self.unfold(self.head(h))
+        context = self.unfold(self.context(h)) if self.context else out[:, :0]
+        return out, context

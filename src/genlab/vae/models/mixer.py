@@ -2,11 +2,13 @@
 
 A grid is cut into patches, one token each; blocks mix over tokens and over channels in turn, and
 the latents lie on the patches. The encoder takes (batch, inputs, size, size) to a mean and a raw
-log variance (`VAE.encode`), each (batch, latent_dim), the decoder latents to (batch, outputs, size,
-size).
+log variance (`VAE.encode`), each (batch, latent_dim), the decoder latents to the parameters and an
+empty context (`VAE.decode`).
 """
 
 from torch import Tensor, nn
+
+from genlab.vae.models.layers import TokenLinear
 
 
 class MLP(nn.Module):
@@ -15,8 +17,8 @@ class MLP(nn.Module):
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.up = nn.Linear(width, hidden)
-        self.down = nn.Linear(hidden, width)
+        self.up = TokenLinear(width, hidden)
+        self.down = TokenLinear(hidden, width)
         nn.init.zeros_(self.down.weight)
         nn.init.zeros_(self.down.bias)
 
@@ -32,14 +34,14 @@ class MixerBlock(nn.Module):
     def __init__(self, tokens: int, width: int) -> None:
         super().__init__()
         self.token_norm = nn.LayerNorm(width)
-        self.token_up = nn.Linear(tokens, tokens)
-        self.token_down = nn.Linear(tokens, tokens)
+        self.token_up = TokenLinear(tokens, tokens)
+        self.token_down = TokenLinear(tokens, tokens)
         nn.init.zeros_(self.token_down.weight)
         nn.init.zeros_(self.token_down.bias)
         self.channels = MLP(width, 2 * width)
 
     def forward(self, x: Tensor) -> Tensor:
-        mixed: Tensor = self.token_up(self.token_norm(x).transpose(1, 2))
+        mixed: Tensor = self.token_up(self.token_norm(x).transpose(1, 2).contiguous())
         x = x + self.token_down(mixed.relu_()).transpose(1, 2)
         out: Tensor = self.channels(x)
         return out
@@ -59,10 +61,10 @@ class MixerEncoder(nn.Module):
         self.patch = patch
         tokens = (size // patch) ** 2
         self.groups = min(tokens, latent_dim)
-        self.embed = nn.Linear(patch * patch * inputs, width)
+        self.embed = TokenLinear(patch * patch * inputs, width)
         self.blocks = nn.Sequential(*(MixerBlock(tokens, width) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width * tokens // self.groups, 2 * latent_dim // self.groups)
+        self.head = TokenLinear(width * tokens // self.groups, 2 * latent_dim // self.groups)
 
     def cut(self, x: Tensor) -> Tensor:
         """Grids as patches: (batch, inputs, size, size) -> (batch, tokens, patch^2 * inputs)."""
@@ -89,19 +91,20 @@ class MixerDecoder(nn.Module):
         self.groups = min(self.tokens, latent_dim)
         per_group = latent_dim // self.groups
         # A wide first layer: the code of a patch lies in few dimensions, far from linear in them.
-        self.lift = nn.Linear(per_group, 2 * width)
-        self.embed = nn.Linear(2 * width, width * self.tokens // self.groups)
+        self.lift = TokenLinear(per_group, 2 * width)
+        self.embed = TokenLinear(2 * width, width * self.tokens // self.groups)
         self.blocks = nn.Sequential(*(MixerBlock(self.tokens, width) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, patch * patch * outputs)
+        self.head = TokenLinear(width, patch * patch * outputs)
 
     def join(self, tokens: Tensor) -> Tensor:
         """Patches (batch, tokens, patch^2 * outputs) as (batch, outputs, size, size)."""
         side, patch = self.side, self.patch
-        cells = tokens.view(len(tokens), side, side, patch, patch, -1).permute(0, 5, 1, 3, 2, 4)
+        cells = tokens.reshape(len(tokens), side, side, patch, patch, -1).permute(0, 5, 1, 3, 2, 4)
         return cells.reshape(len(tokens), -1, side * patch, side * patch)
 
-    def forward(self, z: Tensor) -> Tensor:
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
         lifted: Tensor = self.lift(z.view(len(z), self.groups, -1))
-        h = self.embed(lifted.relu_()).view(len(z), self.tokens, -1)
-        return self.join(self.head(self.norm(self.blocks(h))))
+        h = self.embed(lifted.relu_()).reshape(len(z), self.tokens, -1)
+        out = self.join(self.head(self.norm(self.blocks(h))))
+        return out, out[:, :0]  # no context: grids have no causal head

@@ -120,10 +120,8 @@ class VAE(nn.Module):
 
         (batch, outputs, size, size), logits for grids; (batch, causal_channels, size, size).
         """
-        out: Tensor = self.decoder(z)
-        sizes = [self.likelihood.outputs, self.architecture.causal_channels]
-        parameters, context = torch.split(out.float(), sizes, dim=1)
-        return parameters, context
+        parameters, context = self.decoder(z)
+        return parameters.float(), context.float()
 
     def log_likelihood(self, decoded: Decoded, x: Tensor) -> Tensor:
         """log p(x|z) of `decode`'s result, in nats: (batch,)."""

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from genlab.distributions.gaussian import kl_standard_normal, normal_log_prob
+from genlab.vae.models.layers import TokenLinear
 
 
 class GatedMLP(nn.Module):
@@ -22,8 +23,8 @@ class GatedMLP(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.up = nn.Linear(width, 4 * width)
-        self.down = nn.Linear(2 * width, width)
+        self.up = TokenLinear(width, 4 * width)
+        self.down = TokenLinear(2 * width, width)
         nn.init.zeros_(self.down.weight)
         nn.init.zeros_(self.down.bias)
 
@@ -43,8 +44,8 @@ class CausalAttention(nn.Module):
         super().__init__()
         self.heads, self.size = heads, width // heads
         self.norm = nn.LayerNorm(width)
-        self.read = nn.Linear(width, 3 * width)
-        self.write = nn.Linear(width, width)
+        self.read = TokenLinear(width, 3 * width)
+        self.write = TokenLinear(width, width)
         nn.init.zeros_(self.write.weight)
         nn.init.zeros_(self.write.bias)
 
@@ -166,35 +167,47 @@ class LearnedPrior(Prior):
         """
         offsets = 2 * self.REACH * (self.REACH + 1)
         self.inputs = inputs
-        self.read = nn.Linear(offsets * inputs, width)
+        self.read = TokenLinear(offsets * inputs, width)
         self.first = nn.Sequential(*(GatedMLP(width) for _ in range(depth // 2)))
-        self.summary = nn.Linear(width, self.SUMMARY)
-        self.reread = nn.Linear(offsets * self.SUMMARY, width, bias=False)
+        self.summary = TokenLinear(width, self.SUMMARY)
+        self.reread = TokenLinear(offsets * self.SUMMARY, width, bias=False)
         nn.init.zeros_(self.reread.weight)
-        self.counters = nn.Linear(width, self.COUNTERS)
-        self.recount = nn.Linear(self.COUNTERS, width, bias=False)
+        self.counters = TokenLinear(width, self.COUNTERS)
+        self.recount = TokenLinear(self.COUNTERS, width, bias=False)
         self.second = nn.Sequential()
         for _ in range(depth - depth // 2):
             if heads:
                 self.second.append(CausalAttention(width, heads))
             self.second.append(GatedMLP(width))
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, outputs)
+        self.head = TokenLinear(width, outputs)
 
-    def windows(self, x: Tensor) -> Tensor:
-        """Features of the tokens read before each token, up to REACH rows and columns away.
+    def _over_windows(self, layer: nn.Linear, x: Tensor) -> Tensor:
+        """`layer` of the tokens read before each token, up to REACH rows and columns away.
 
-        x: (batch, tokens, c) -> (batch, tokens, places * c), 0 for places outside of the square.
+        x: (batch, tokens, c) -> (batch, tokens, outputs), 0 for places outside of the square. The
+        layer's inputs are ordered by place, then channel. As a convolution with zeros at the token
+        and after it, no window is copied.
         """
-        batch, _, channels = x.shape
-        square = x.transpose(1, 2).reshape(batch, channels, self.side, self.side)
-        padded = F.pad(square, (self.REACH, self.REACH, self.REACH, 0))
-        blocks = F.unfold(padded, (self.REACH + 1, 2 * self.REACH + 1))
-        places = blocks.view(batch, channels, -1, self.tokens)
-        before = places[
-            :, :, : 2 * self.REACH * (self.REACH + 1)
-        ]  # not the token, nor any after it
-        return before.permute(0, 3, 2, 1).reshape(batch, self.tokens, -1)
+        reach, channels = self.REACH, x.shape[2]
+        after = channels * (reach + 1)
+        kernel = F.pad(layer.weight, (0, after)).unflatten(1, (reach + 1, 2 * reach + 1, channels))
+        square = x.unflatten(1, (self.side, self.side)).permute(0, 3, 1, 2)
+        out = F.conv2d(
+            F.pad(square, (0, 0, reach, 0)),
+            kernel.permute(0, 3, 1, 2),
+            layer.bias,
+            padding=(0, reach),
+        )
+        return out.permute(0, 2, 3, 1).flatten(1, 2)
+
+    def _window_places(self) -> Tensor:
+        """Numbers of the tokens in each token's window: (tokens, places), -1 for one outside."""
+        reach, side = self.REACH, self.side
+        numbers = torch.arange(self.tokens, device=self.position.device).view(side, side)
+        padded = F.pad(numbers, (reach, reach, reach, 0), value=-1)
+        windows = padded.unfold(0, reach + 1, 1).unfold(1, 2 * reach + 1, 1)
+        return windows.reshape(self.tokens, -1)[:, : 2 * reach * (reach + 1)]
 
     def _network(self, inputs: Tensor, early: Tensor | None, late: Tensor | None) -> Tensor:
         """Outputs at every token, each from the tokens before it: (batch, tokens, outputs).
@@ -202,10 +215,10 @@ class LearnedPrior(Prior):
         inputs: (batch, tokens, inputs). early, late: added before the first and the second
         blocks, broadcastable to (batch, tokens, width).
         """
-        h = self.read(self.windows(inputs)) + self.position
+        h = self._over_windows(self.read, inputs) + self.position
         h = self.first(h if early is None else h + early)
         counted = torch.cumsum(self.counters(h).relu(), dim=1) * self.divisor.reciprocal()
-        h = h + self.reread(self.windows(self.summary(h))) + self.recount(counted)
+        h = h + self._over_windows(self.reread, self.summary(h)) + self.recount(counted)
         out: Tensor = self.head(self.norm(self.second(h if late is None else h + late)))
         return out.to(self.position.dtype)
 
@@ -244,9 +257,7 @@ class LearnedPrior(Prior):
             for layer in self.second
             if isinstance(layer, CausalAttention)
         }
-        numbers = torch.arange(1.0, rows, device=device).view(1, -1, 1)
-        places = self.windows(numbers)[0].long() - 1  # -1, the last row, stands for one outside
-        for t, window in enumerate(places):
+        for t, window in enumerate(self._window_places()):  # -1 is the last row
             early, late = self._conditions(classes, occupied, slice(t, t + 1))
             h = self.read(inputs[:, window].flatten(1)) + self.position[t]
             h = self.first(h if early is None else h + early[:, 0])
