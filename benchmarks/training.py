@@ -75,10 +75,10 @@ def prepare(dataset: str) -> tuple[Trainer, Callable[[], object]]:
     task = make_task(params, dataset, items[:19_000], classes)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(params, task, items[19_000:], Path(folder) / "state")
-    trainer.update.delayed = False  # the learned prior is trained, too
+    trainer.step.delayed = False  # the learned prior is trained, too
     generator = epoch_generator(params.seed, 0)
     batches = chain.from_iterable(trainer.batches(epoch) for epoch in count())
-    return trainer, lambda: trainer.update(next(batches), params.beta_max, generator)
+    return trainer, lambda: trainer.step(next(batches), params.beta_max, generator)
 
 
 def measure(step: Callable[[], object], repeats: int) -> list[float]:
@@ -112,7 +112,7 @@ def profile(
     trainer, step = prepare(dataset)
     found = {"joint": split_time(trainer, step, steps)}
     if trainer.params.prior_share:
-        trainer.update.finish_autoencoder()
+        trainer.step.freeze_autoencoder()
         found["prior alone"] = split_time(trainer, step, steps)
     for phase, times in found.items():
         whole = sum(times.values())
@@ -130,7 +130,7 @@ def split_time(trainer: Trainer, step: Callable[[], object], steps: int) -> dict
 
     A part that works within another, as the causal head within the likelihood, is counted alone.
     """
-    update, model = trainer.update, trainer.model
+    training_step, model = trainer.step, trainer.model
     seconds: Counter[str] = Counter()
     running = ["other"]
     last = 0.0
@@ -158,19 +158,19 @@ def split_time(trainer: Trainer, step: Callable[[], object], steps: int) -> dict
         (trainer.task, "augment", "corruption"),
         (model, "encode", "encoder"),
         (model, "decode", "decoder"),
-        (trainer.task, "nll", "likelihood"),
+        (model, "log_likelihood", "likelihood"),
+        (trainer.task, "cost", "likelihood"),
         (model.prior, "token_kl", "prior"),
         (model.prior, "statistics", "codebook"),
         (model.prior, "observe", "codebook"),
         (torch.autograd, "grad", "backward"),
-        (torch.nn.utils, "get_total_norm", "clip"),
-        (torch.nn.utils, "clip_grad_norm_", "clip"),
-        (update.optimizer, "step", "optimiser"),
+        (training_step, "_clip", "clip"),
+        (training_step.optimizer, "step", "optimiser"),
     ]
     if model.head:
         parts.append((model.head, "forward", "causal head"))
-    if update.average:
-        parts.append((update.average, "follow", "average"))
+    if training_step.average:
+        parts.append((training_step.average, "follow", "average"))
     with ExitStack() as stack:
         for owner, name, part in parts:
             stack.enter_context(mock.patch.object(owner, name, timed(getattr(owner, name), part)))

@@ -16,10 +16,10 @@ def test_the_time_of_a_step_is_split_into_its_parts(tmp_path: Path, alone: bool)
     task, params = tiny.image_task(tiny.images(16), **changes), tiny.image_params(**changes)
     trainer = Trainer(params, task, tiny.images(4, 1), tmp_path / "state")
     if alone:
-        trainer.update.finish_autoencoder()
+        trainer.step.freeze_autoencoder()
     x, generator = task.batch(torch.arange(8)), torch.Generator().manual_seed(0)
     grad, head = torch.autograd.grad, trainer.model.head
-    found = split_time(trainer, lambda: trainer.update(x, 1.0, generator), 3)
+    found = split_time(trainer, lambda: trainer.step(x, 1.0, generator), 3)
     always = {"other", "encoder", "prior", "backward", "clip", "optimiser", "average"}
     assert always <= set(found)
     assert ({"decoder", "likelihood", "causal head"} <= set(found)) != alone

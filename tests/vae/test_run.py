@@ -17,7 +17,7 @@ from genlab.datasets.registry import find_dataset
 from genlab.vae.training import run
 from genlab.vae.training.checkpoint import CHECKPOINT, load_checkpoint
 from genlab.vae.training.run import UNFINISHED, run_key, train_dataset
-from genlab.vae.training.update import Updates
+from genlab.vae.training.step import TrainingStep
 
 FILES = Path("data/checkpoints/arc_grids")
 PLOTS = Path("plots/arc_grids/training")
@@ -65,7 +65,7 @@ def test_a_finished_run_is_not_trained_again_where_its_results_could_not_be_writ
     RESULTS.rmdir()
     [kept] = UNFINISHED.iterdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Updates, "__call__", None)  # no update is taken
+        patch.setattr(TrainingStep, "__call__", None)  # no update is taken
         assert _train(tiny.params(), data)["epochs"] == 3
     assert not kept.exists()
 

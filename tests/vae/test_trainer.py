@@ -36,7 +36,7 @@ def _trainer(
 
 def _step(trainer: Trainer, beta: float = 1.0) -> dict[str, float]:
     x = trainer.task.batch(torch.arange(trainer.params.batch_size))
-    found = trainer.update(x, beta, torch.Generator().manual_seed(0))
+    found = trainer.step(x, beta, torch.Generator().manual_seed(0))
     return {name: float(value) for name, value in found.items()}
 
 
@@ -56,7 +56,7 @@ class _Reads(TorchDispatchMode):
 def test_an_update_of_images_waits_for_no_number(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, "images")
     with _Reads() as reads:
-        trainer.update(trainer.task.batch(torch.arange(4)), 1.0, torch.Generator().manual_seed(0))
+        trainer.step(trainer.task.batch(torch.arange(4)), 1.0, torch.Generator().manual_seed(0))
         assert reads.count == 0
         torch.ones(()).item()
         assert reads.count == 1  # it can count
@@ -155,9 +155,9 @@ def test_a_batch_in_parts_takes_the_step_of_a_whole_one(tmp_path: Path) -> None:
     steps, sizes = [], list[int]()
     for parts in (1, 4):
         trainer = _trainer(tmp_path / str(parts), micro_batches=parts, corruption=0.0)
-        trainer.update.loss = Mock(wraps=trainer.update.loss)
+        trainer.step.autoencode = Mock(wraps=trainer.step.autoencode)
         steps.append(_step(trainer))
-        sizes += [len(call.args[0]) for call in trainer.update.loss.call_args_list]
+        sizes += [len(call.args[0]) for call in trainer.step.autoencode.call_args_list]
     assert sizes == [16, 4, 4, 4, 4]
     assert steps[0] == pytest.approx(steps[1], rel=1e-4)
 
@@ -167,18 +167,18 @@ def test_a_batch_in_parts_takes_the_step_of_a_whole_one(tmp_path: Path) -> None:
 
 def test_a_nan_update_is_skipped_and_counted(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path)
-    sound = trainer.update.loss
+    sound = trainer.step.autoencode
 
-    def loss(*arguments: Any) -> Any:
-        surrogate, *rest = sound(*arguments)
-        return (surrogate * math.nan if trainer.update.count in (1, 6) else surrogate), *rest
+    def autoencode(*arguments: Any) -> Any:
+        *rest, cost = sound(*arguments)
+        return *rest, cost * math.nan if trainer.step.count in (1, 6) else cost
 
-    trainer.update.loss = loss
+    trainer.step.autoencode = autoencode
     _step(trainer)
     before = tiny.bits(trainer.model)
     assert _step(trainer)["skipped"] == 1
     assert tiny.bits(trainer.model) == before
-    trainer.update.count = 0
+    trainer.step.count = 0
     model = trainer.run(tiny.nothing)
     assert trainer.progress.updates == 12
     assert [row["skipped_updates"] for row in trainer.progress.history] == [1, 2, 2]
@@ -191,7 +191,7 @@ def test_the_gradient_of_each_group_is_clipped_to_the_greatest_norm(tmp_path: Pa
     assert _step(trainer, 0.5)["gradient_norm"] > 0.01  # what is logged is the norm before, of all
     norms = [
         float(torch.cat([p.grad.flatten() for p in group["params"]]).norm())
-        for group in trainer.update.optimizer.param_groups
+        for group in trainer.step.optimizer.param_groups
     ]
     assert max(norms) == pytest.approx(0.01, rel=1e-4)
 

@@ -38,8 +38,8 @@ class Task(ABC):
         """How near reconstructions come to their originals."""
 
     @abstractmethod
-    def nll(self, model: VAE, decoded: Decoded, x: Tensor) -> Tensor:
-        """What reconstruction costs in the training loss: (batch,), nats."""
+    def cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
+        """What reconstruction costs in the training loss: (batch,), nats. nll: -log p(x|z)."""
 
     def batch(self, rows: Tensor) -> Tensor:
         """The training items `rows` as the model takes them; images lie channels last in memory."""
@@ -72,7 +72,10 @@ class GridTask(Task):
     def augment(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         return corrupt(x, self.params.corruption, self.architecture.classes, generator)
 
-    def nll(self, model: VAE, decoded: Decoded, x: Tensor) -> Tensor:
+    def cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
+        """The focal loss, which is `nll` itself once it has faded."""
+        if not self.fade:
+            return nll
         return focal_nll(decoded[0], x, self.params.focal_gamma * self.fade, self.weights)
 
     def measure_accuracy(self, reconstructed: Tensor, x: Tensor) -> dict[str, float]:
@@ -93,12 +96,11 @@ class ImageTask(Task):
 
     accuracy = "psnr"
 
-    def nll(self, model: VAE, decoded: Decoded, x: Tensor) -> Tensor:
-        """-log p(x|z); beside a causal head also `auxiliary` times that of the decoder alone.
+    def cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
+        """`nll`; beside a causal head also `auxiliary` times that of the decoder alone.
 
         The decoder alone gives the reconstructions, and z has to carry what they show.
         """
-        nll = -model.log_likelihood(decoded, x)
         weight = self.params.auxiliary if model.head else 0.0
         return nll - weight * model.likelihood.log_prob(decoded[0], x) if weight else nll
 

@@ -21,13 +21,14 @@ from tqdm import tqdm
 from genlab.core.engine import threads_of_torch
 from genlab.core.params import Params
 from genlab.core.progress import progress as progress_bar
+from genlab.distributions.gaussian import reparameterize
 from genlab.vae.models.vae import VAE, Items, to_tensor
 from genlab.vae.training import distributed
 from genlab.vae.training.batches import epoch_generator, shuffled_rows
 from genlab.vae.training.checkpoint import Progress, load_state, save_state
 from genlab.vae.training.schedules import Phases, beta_at, lr_at
+from genlab.vae.training.step import LOSSES, TrainingStep
 from genlab.vae.training.tasks import Task
-from genlab.vae.training.update import LOSSES, Updates
 
 VALIDATION_ITEMS = 1000
 CHUNK = 100  # items that are validated, or encoded to start a prior, at a time
@@ -57,15 +58,15 @@ class Trainer:
         self.phases = Phases.of(params)
         distributed.require_divisible(params.batch_size)
         torch.manual_seed(params.seed)
-        self.update = Updates(params, task, self.device)
-        self.model, self.measured = self.update.model, self.update.measured
-        self._stateful: dict[str, Any] = {"model": self.model, "optimizer": self.update.optimizer}
-        if self.update.average is not None:
+        self.step = TrainingStep(params, task, self.device)
+        self.model, self.measured = self.step.model, self.step.measured
+        self._stateful: dict[str, Any] = {"model": self.model, "optimizer": self.step.optimizer}
+        if self.step.average is not None:
             self._stateful["average"] = self.measured
         self.progress = Progress()
         if self.state_file.exists():
             self.progress = load_state(self.state_file, self._stateful, self.device)
-            self.update.count = self.progress.updates
+            self.step.count = self.progress.updates
 
     @property
     def updates_per_epoch(self) -> int:
@@ -114,9 +115,9 @@ class Trainer:
     def _enter_phase(self, epoch: int) -> None:
         """Start a learned prior from the codes that have formed, and finish the autoencoder."""
         phases, prior = self.phases, self.model.prior
-        self.update.delayed = phases.delayed(epoch)
-        if phases.prior_alone(epoch) and not self.update.prior_alone:
-            self.update.finish_autoencoder()
+        self.step.delayed = phases.delayed(epoch)
+        if phases.prior_alone(epoch) and not self.step.prior_alone:
+            self.step.freeze_autoencoder()
         start = max(phases.delay, round(prior.INIT_AFTER * phases.joint))
         if epoch != start or not prior.INIT_ITEMS:
             return
@@ -143,8 +144,8 @@ class Trainer:
                 beta = beta_at(progress, p.beta_schedule, p.beta_max, p.beta_warmup)
             lr = 0.0 if phases.prior_alone(epoch) else lr_at(progress, p.lr_schedule, p.lr)
             prior_lr = lr_at(phases.prior_progress(at), p.lr_schedule, p.lr)
-            self.update.set_rates(slower * lr, prior_lr)
-            for name, value in self.update(x, beta, generator).items():
+            self.step.set_rates(slower * lr, prior_lr)
+            for name, value in self.step(x, beta, generator).items():
                 sums[name] += value
             bar.update(len(x))
         totals = {name: float(value) for name, value in sums.items()}
@@ -163,27 +164,32 @@ class Trainer:
     def validate(self, beta: float) -> dict[str, float]:
         """The training loss, the ELBO itself and accuracies on the validation items."""
         model, p = self.measured.eval(), self.params
+        free_nats = p.free_bits * p.latent_dim
         generator = torch.Generator(self.device).manual_seed(0)
         rows = []
+        reconstructed = []
         for x in torch.split(self.val, CHUNK):
             noise = torch.randn((len(x), p.latent_dim), generator=generator, device=self.device)
-            clean = torch.ones(len(x), device=self.device)
-            _, losses, decoded, codes = self.update.loss_of(model, x, noise, clean, beta)
-            kl = self.update.prior_of(model).token_kl(*codes).sum(1).mean()
-            nll = -model.log_likelihood(decoded, x).mean()
-            rows.append(torch.stack([losses["loss"], nll, kl]) * (len(x) / len(self.val)))
+            mean, log_var = model.encode(x)
+            z = reparameterize(mean, log_var, noise)
+            decoded = model.decode(z)
+            nll = -model.log_likelihood(decoded, x)
+            cost = self.task.cost(model, decoded, x, nll).mean()
+            kl = self.step.prior_of(model).token_kl(mean, log_var, z).sum(1).mean()
+            terms = torch.stack([cost + beta * kl.clamp_min(free_nats), nll.mean(), kl])
+            rows.append(terms * (len(x) / len(self.val)))
+            reconstructed.append(model.point_estimate(mean))
         loss, nll, kl = torch.stack(rows).sum(0).tolist()
-        reconstructed = torch.cat([model.reconstruct(x) for x in torch.split(self.val, CHUNK)])
         # What the best epoch is chosen by: the bound at the final beta, so that epochs of the
         # warm-up compare with later ones; nats that go free are no gain.
-        paid = max(kl, p.free_bits * p.latent_dim)
+        paid = max(kl, free_nats)
         return {
             "loss": loss,
             "reconstruction_loss": nll,
             "kl_divergence": kl,
             "beta_kl": beta * kl,
             "elbo": -(kl + nll),
-            **self.task.measure_accuracy(reconstructed, self.val),
+            **self.task.measure_accuracy(torch.cat(reconstructed), self.val),
             "val_objective": p.beta_max * paid + nll,
         }
 
