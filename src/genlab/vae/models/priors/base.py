@@ -225,7 +225,10 @@ class LearnedPrior(Prior):
     def token_log_prob(self, z: Tensor) -> Tensor:
         """log p(z_t | z_<t, c(z)), the first token with log p(c(z)): (batch, tokens), nats."""
         classes = self.global_class(z)
-        within = self.class_log_prob(z, classes)
+        return self._add_class(self.class_log_prob(z, classes), classes)
+
+    def _add_class(self, within: Tensor, classes: Tensor) -> Tensor:
+        """Add log p(c) to the first token of log p(z_t | z_<t, c), (batch, tokens)."""
         chosen = self.class_shares()[classes]
         return within + F.pad(chosen[:, None], (0, self.tokens - 1))
 

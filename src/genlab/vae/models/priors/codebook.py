@@ -159,19 +159,32 @@ class CodebookPrior(LearnedPrior):
         constant = (self.means.square() * precision + self.variances.log() + LOG_TWO_PI).sum(1)
         return quadratic - 0.5 * constant + self.inactive
 
-    def class_log_prob(self, z: Tensor, classes: Tensor | None) -> Tensor:
-        density = self.component_log_prob(z.view(len(z), self.tokens, self.token_dim))
-        inputs, occupied = self._read(density)
-        conditions = self._conditions(classes, occupied, slice(None))
-        logits = self.inactive + self._network(inputs, *conditions)
-        return log_sum_exp(F.log_softmax(logits, dim=-1) + density)
+    def token_log_prob(self, z: Tensor) -> Tensor:
+        density = self._densities(z)  # once, for the class and for the tokens
+        classes = self._class_of(density)
+        return self._add_class(self._score(density, classes), classes)
+
+    def class_log_prob(self, z: Tensor, classes: Tensor) -> Tensor:
+        return self._score(self._densities(z), classes)
 
     @torch.no_grad()
     def global_class(self, z: Tensor) -> Tensor:
         """The class c(z) by the number of occupied tokens: (batch, latent_dim) -> (batch,)."""
-        density = self.component_log_prob(z.view(len(z), self.tokens, self.token_dim))
+        return self._class_of(self._densities(z))
+
+    def _densities(self, z: Tensor) -> Tensor:
+        """`component_log_prob` of all tokens: (batch, tokens, components)."""
+        return self.component_log_prob(z.view(len(z), self.tokens, self.token_dim))
+
+    def _class_of(self, density: Tensor) -> Tensor:
         occupied = (density.argmax(-1) != self.background).sum(1)
         return torch.bucketize(occupied.to(self.class_edges.dtype), self.class_edges)
+
+    def _score(self, density: Tensor, classes: Tensor) -> Tensor:
+        inputs, occupied = self._read(density)
+        conditions = self._conditions(classes, occupied, slice(None))
+        logits = self.inactive + self._network(inputs, *conditions)
+        return log_sum_exp(F.log_softmax(logits, dim=-1) + density)
 
     def _embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
         return self._read(self.component_log_prob(z))
