@@ -155,7 +155,9 @@ def _summed(parts: int, threads: int) -> tuple[list[Tensor], dict[str, float]]:
     step = _step(threads=threads, beta_max=0.5)
     step.parts = parts
     sums = step.sum_parts(_batch(), 0.5)
-    gradients = [weight.grad.clone() for weight in step.trained_weights() if weight.grad is not None]
+    gradients = [
+        weight.grad.clone() for weight in step.trained_weights() if weight.grad is not None
+    ]
     return gradients, {name: float(sums[name]) for name in LOSSES}
 
 

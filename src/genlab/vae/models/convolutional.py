@@ -20,17 +20,19 @@ class Fold(nn.Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        rows = x.permute(0, 2, 3, 1).unflatten(1, (-1, 2)).unflatten(3, (-1, 2)).flatten(4)
-        return rows.transpose(2, 3).flatten(3).permute(0, 3, 1, 2)
+        batch, channels, height, width = x.shape
+        rows = x.permute(0, 2, 3, 1).reshape(batch, height // 2, 2, width // 2, 2 * channels)
+        blocks = rows.transpose(2, 3).reshape(batch, height // 2, width // 2, 4 * channels)
+        return blocks.permute(0, 3, 1, 2)
 
 
 class Unfold(nn.Module):
     """The inverse of `Fold`: (batch, 4 c, h, w) -> (batch, c, 2 h, 2 w)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        channels = x.shape[1] // 4
-        rows = x.permute(0, 2, 3, 1).unflatten(3, (2, 2 * channels)).transpose(2, 3)
-        pixels = rows.unflatten(4, (2, channels)).flatten(3, 4).flatten(1, 2)
+        batch, inputs, height, width = x.shape
+        blocks = x.permute(0, 2, 3, 1).reshape(batch, height, width, 2, inputs // 2)
+        pixels = blocks.transpose(2, 3).reshape(batch, 2 * height, 2 * width, inputs // 4)
         return pixels.permute(0, 3, 1, 2)
 
 
@@ -38,18 +40,21 @@ class FoldedInput(nn.Conv2d):
     """A convolution over `Fold`; its weights are ordered as `nn.PixelUnshuffle` orders channels."""
 
     def forward(self, x: Tensor) -> Tensor:
-        weight = self.weight.unflatten(1, (-1, 4)).transpose(1, 2).flatten(1, 2)
-        return F.conv2d(x, weight, self.bias, padding=self.kernel_size[0] // 2)
+        outputs, inputs, *kernel = self.weight.shape
+        by_channel = self.weight.view(outputs, inputs // 4, 4, *kernel)
+        weight = by_channel.transpose(1, 2).reshape(self.weight.shape)
+        return F.conv2d(x, weight, self.bias, padding=kernel[0] // 2)
 
 
 class FoldedOutput(nn.Conv2d):
     """A convolution before `Unfold`; its weights are ordered as `nn.PixelShuffle` reads them."""
 
     def forward(self, x: Tensor) -> Tensor:
-        assert self.bias is not None
-        weight = self.weight.unflatten(0, (-1, 4)).transpose(0, 1).flatten(0, 1)
-        bias = self.bias.view(-1, 4).T.flatten()
-        return F.conv2d(x, weight, bias, padding=self.kernel_size[0] // 2)
+        outputs, inputs, *kernel = self.weight.shape
+        by_channel = self.weight.view(outputs // 4, 4, inputs, *kernel)
+        weight = by_channel.transpose(0, 1).reshape(self.weight.shape)
+        bias = self.get_parameter("bias").view(-1, 4).T.flatten()
+        return F.conv2d(x, weight, bias, padding=kernel[0] // 2)
 
 
 class ResidualBlock(nn.Module):

@@ -106,8 +106,9 @@ class TrainingStep:
         """
         parts = self._split(batch)
         run = map if self._pool is None else self._pool.map
-        totals: list[Tensor] = []
-        for names, tensors in run(partial(self.differentiate, beta=beta), parts):
+        names = list[str]()
+        totals = list[Tensor]()
+        for names, tensors in run(partial(self.differentiate, beta=beta), parts):  # noqa: B007
             # No more than two parts are in memory.
             totals = list(map(add, totals, tensors)) if totals else tensors
         totals = distributed.add(totals)
@@ -248,5 +249,5 @@ class TrainingStep:
                     torch.nn.utils.clip_grads_with_norm_(
                         group["params"], self.params.grad_clip, norm
                     )
-        return torch.stack(norms).norm()
-
+        total: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+        return total

@@ -189,17 +189,14 @@ class LearnedPrior(Prior):
         layer's inputs are ordered by place, then channel. As a convolution with zeros at the token
         and after it, no window is copied.
         """
-        reach, channels = self.REACH, x.shape[2]
-        after = channels * (reach + 1)
-        kernel = F.pad(layer.weight, (0, after)).unflatten(1, (reach + 1, 2 * reach + 1, channels))
-        square = x.unflatten(1, (self.side, self.side)).permute(0, 3, 1, 2)
-        out = F.conv2d(
-            F.pad(square, (0, 0, reach, 0)),
-            kernel.permute(0, 3, 1, 2),
-            layer.bias,
-            padding=(0, reach),
-        )
-        return out.permute(0, 2, 3, 1).flatten(1, 2)
+        batch, _, channels = x.shape
+        reach, side = self.REACH, self.side
+        weight = F.pad(layer.weight, (0, channels * (reach + 1)))
+        kernel = weight.view(-1, reach + 1, 2 * reach + 1, channels).permute(0, 3, 1, 2)
+        square = x.reshape(batch, side, side, channels).permute(0, 3, 1, 2)
+        padded = F.pad(square, (0, 0, reach, 0))
+        out = F.conv2d(padded, kernel, layer.bias, padding=(0, reach))
+        return out.permute(0, 2, 3, 1).reshape(batch, self.tokens, -1)
 
     def _window_places(self) -> Tensor:
         """Numbers of the tokens in each token's window: (tokens, places), -1 for one outside."""
