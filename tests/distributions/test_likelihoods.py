@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import tiny
 import torch
@@ -13,7 +14,7 @@ from scipy.special import expit
 from scipy.stats import logistic, norm
 from torch.distributions import ContinuousBernoulli as TorchContinuousBernoulli
 
-from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
+from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture, LogBinMass
 from genlab.distributions.likelihoods import (
     HALF_LEVEL,
     Categorical,
@@ -160,3 +161,31 @@ def test_samples_have_the_mean_of_the_likelihood(name: str, channels: int) -> No
     assert 0 <= float(draws.min()) <= float(draws.max()) <= 1
     error = 5 * float(draws.std()) / 20_000**0.5 + 0.01
     assert float((draws.mean(0) - likelihood.mean(one)[0]).abs().max()) < error
+
+
+def test_the_mass_of_a_bin_is_that_of_scipy_and_has_the_gradient_of_its_formula() -> None:
+    level = torch.tensor([0, 1, 100, 254, 255])
+    shape = (6, 5)
+    centred = 2 * torch.rand(shape, generator=tiny.generator()) - 1
+    log_scale = torch.linspace(-3.0, 3.0, 6)[:, None].expand(shape).clone()
+    edges = 2 * HALF_LEVEL * torch.tensor([-1.0, 1.0])[:, None, None]
+    low, high = logistic.cdf((centred + edges).numpy(), scale=log_scale.exp().numpy())
+    low = np.where(level == 0, 0.0, low)
+    high = np.where(level == 255, 1.0, high)
+    found = LogBinMass.apply(centred, log_scale, level)
+    torch.testing.assert_close(found, torch.from_numpy(np.log(high - low)), rtol=1e-6, atol=1e-8)
+    inputs = (centred.requires_grad_(), log_scale.requires_grad_())
+    assert torch.autograd.gradcheck(lambda c, s: LogBinMass.apply(c, s, level), inputs)
+
+
+@pytest.mark.parametrize("log_scale", [-7.0, -2.0, 3.0])
+def test_the_mass_of_a_bin_far_out_in_a_tail_is_exact_in_single_precision(log_scale: float) -> None:
+    centred = torch.linspace(-2, 2, 41)
+    level = torch.full((41,), 7)
+    scale = torch.full((41,), log_scale)
+    single, double = (
+        LogBinMass.apply(centred.to(kind), scale.to(kind), level)
+        for kind in (torch.float32, torch.float64)
+    )
+    assert single.isfinite().all()
+    torch.testing.assert_close(single, double, check_dtype=False, rtol=1e-4, atol=1e-4)
