@@ -175,6 +175,8 @@ def make_optimiser(model: Model, asked: dict[str, Any]) -> torch.optim.Optimizer
     more = {"momentum": asked["momentum"]} if name in ("sgd", "rmsprop") else {}
     if name == "sgd":
         more["nesterov"] = asked["momentum"] > 0
+    if name in ("adam", "adamw") and all(p.is_floating_point() for p in trained):
+        more["fused"] = True  # one call for all tensors: a small model has many of few numbers
     kinds: Any = {key.lower(): kind for key, kind in vars(torch.optim).items() if key[0].isupper()}
     found: torch.optim.Optimizer = kinds[name](groups, lr=asked["lr"], weight_decay=0.0, **more)
     return found

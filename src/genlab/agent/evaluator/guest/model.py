@@ -22,24 +22,35 @@ class BrokenModelError(Exception):
 
 
 class Model(nn.Module):
-    """The model of a job, with lazy layers initialised by a batch of two, and kept weights."""
+    """The model of a job, with lazy layers initialised by a batch of two, and kept weights.
 
-    def __init__(self, job: Job) -> None:
+    layout: memory format of images and weights, by default that of `find_layout`.
+    """
+
+    def __init__(self, job: Job, layout: torch.memory_format | None = None) -> None:
         super().__init__()
         torch.set_num_threads(1)  # sums of several threads differ, and trainings run in parallel
         torch.set_flush_denormal(True)
         torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
         warnings.simplefilter("ignore")
+        self.layout = layout or find_layout(job)
+        self.job = job
+        folder = Path(job["folder"])
         _seed(job["seed"])
-        folder, self.job = Path(job["folder"]), job
         self.module = load(folder / "model.py", job["class_name"]).to(job["device"]).eval()
         with torch.no_grad():
             self.answer(self.random_batch(2))
+        self.module.to(memory_format=self.layout)
         if (kept := folder / "kept.safetensors").exists():
             state = load_file(kept, device=job["device"])
             self.module.load_state_dict(state, strict=False)
             if lost := sorted(set(self.tensors()) - set(state)):
                 raise BrokenModelError(f"weights lack {lost[0]}: the module changes in training")
+        # New tensors are filled with nan until here, and throughout a check: a model that reads
+        # memory which it has not written is found out there. In every step it costs a fifth.
+        filled = job["do"] == "describe"
+        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
         _seed(job["seed"])
 
     def random_batch(self, size: int) -> Tensor:
@@ -71,7 +82,8 @@ class Model(nn.Module):
 
     def logits(self, x: Tensor) -> Tensor:
         """Logits (n, classes); whatever tensor forward gives, where `classes` is None."""
-        given, classes = self.module(x), self.job["classes"]
+        given = self.module(x.contiguous(memory_format=self.layout))
+        classes = self.job["classes"]
         if classes is None and isinstance(given, Tensor):
             return given
         return _checked("forward", given, (len(x), classes or 0))
@@ -79,7 +91,7 @@ class Model(nn.Module):
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log variance, (n, d) each."""
         method: Any = self.module.encode
-        given = method(x)
+        given = method(x.contiguous(memory_format=self.layout))
         if not isinstance(given, (tuple, list)) or len(given) != 2:
             raise BrokenModelError(f"encode gives {_kind(given)}, not a pair of mean and logvar")
         latents = given[0].shape[-1] if isinstance(given[0], Tensor) and given[0].ndim else 0
@@ -114,6 +126,26 @@ class Model(nn.Module):
         mixture = DiscretizedLogisticMixture(x.shape[1], out.shape[1] // self.job["components"])
         nll = -mixture.log_prob(out, (x * 255).round())
         return (nll + beta * kl_standard_normal(mean, logvar).sum(1)).mean() / x[0].numel()
+
+
+def find_layout(job: Job) -> torch.memory_format:
+    """Memory format in which a model trains fastest: channels last for convolutions on a CPU.
+
+    Convolution, normalisation and pooling take about half the time with it. A model that does not
+    train with it, such as one that calls `x.view(len(x), -1)`, keeps contiguous images.
+    """
+    if job["device"] != "cpu" or job["do"] == "describe":
+        return torch.contiguous_format
+    try:
+        probe = Model(job, torch.channels_last)
+        if not any(parameter.ndim == 4 for parameter in probe.module.parameters()):
+            return torch.contiguous_format
+        probe.module.train()
+        target = torch.full((2, job["classes"]), 1 / job["classes"])
+        probe.loss(probe.random_batch(2), target, 1.0).backward()  # type: ignore[no-untyped-call]
+    except Exception:  # whatever it is: contiguous images show whether it is the model's fault
+        return torch.contiguous_format
+    return torch.channels_last
 
 
 def load(path: Path, class_name: str) -> nn.Module:
